@@ -1,0 +1,97 @@
+//! One device of a node.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::gpu_table::GpuModel;
+use crate::{JobId, Mib, MilliGpu};
+
+/// Compute of a device in thousandths, as committed by placements.
+pub type MilliShare = MilliGpu;
+
+/// A partitioned device (MIG): which memory slices are taken by which profile.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Slices {
+    /// Profiles in use as `(compute slices, first memory slice)`.
+    #[serde(default)]
+    pub taken: Vec<(u8, u8)>,
+}
+
+/// One device of a node.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Gpu {
+    /// Its index on the node; devices are kept in index order.
+    pub index: u16,
+    /// Its model, if the node says.
+    pub model: Option<Arc<GpuModel>>,
+    /// Its memory, if known.
+    pub vram: Option<Mib>,
+    /// Memory held by placements and holds.
+    pub vram_committed: Mib,
+    /// Memory in use as the node reports it.
+    pub vram_reported: Mib,
+    /// Memory bandwidth as the node reports it, in GB/s.
+    pub bandwidth_gb_s: Option<f64>,
+    /// Devices with the same group share a fast link.
+    pub link_group: Option<u32>,
+    /// Present if the device is partitioned.
+    pub slices: Option<Slices>,
+    /// The job with exclusive use.
+    pub holder: Option<JobId>,
+    /// A job for which the device is being kept.
+    pub hold: Option<JobId>,
+    /// Compute committed to shared jobs.
+    pub milli_committed: MilliGpu,
+}
+
+impl Gpu {
+    /// An idle device.
+    #[must_use]
+    pub fn new(index: u16, model: Option<Arc<GpuModel>>, vram: Option<Mib>) -> Self {
+        Self {
+            index,
+            model,
+            vram,
+            vram_committed: Mib::ZERO,
+            vram_reported: Mib::ZERO,
+            bandwidth_gb_s: None,
+            link_group: None,
+            slices: None,
+            holder: None,
+            hold: None,
+            milli_committed: MilliGpu::ZERO,
+        }
+    }
+
+    /// Memory in all; unknown counts as none.
+    #[must_use]
+    pub fn vram_total(&self) -> Mib {
+        self.vram.unwrap_or(Mib::ZERO)
+    }
+
+    /// Memory in use: what is committed or what is reported, whichever is more.
+    #[must_use]
+    pub fn vram_in_use(&self) -> Mib {
+        self.vram_committed.max(self.vram_reported)
+    }
+
+    /// Memory that the ledger has not given away.
+    #[must_use]
+    pub fn vram_free(&self) -> Mib {
+        self.vram_total().saturating_sub(self.vram_committed)
+    }
+
+    /// Whether some job has the device to itself, or is about to.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.holder.is_some() || self.hold.is_some()
+    }
+
+    /// Compute that can still be given away; none if a job has the device to itself.
+    #[must_use]
+    pub fn milli_free(&self) -> MilliGpu {
+        if self.is_closed() { MilliGpu::ZERO } else { MilliGpu::WHOLE.saturating_sub(self.milli_committed) }
+    }
+}

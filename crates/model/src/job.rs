@@ -1,0 +1,556 @@
+//! Jobs: one piece of work each, and what it needs.
+//!
+//! Everything that identical jobs share stands in a [`JobSpec`] behind an `Arc`, so that an array of a million jobs has
+//! one; a [`Job`] adds only what differs. Two jobs are of one *class* when their specs are equal.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Bytes, Digest, JobId, Mib, MilliCpu, MilliGpu, Millis, Name, NodeId, PoolId, TenantId, Tier, Time, WorkloadId,
+};
+
+/// What a pull worker is asked to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum JobKind {
+    /// Does work.
+    #[default]
+    Build,
+    /// Reads a description and creates further jobs.
+    Eval,
+}
+
+/// Whether an `llmcpp` model may spill into RAM or run without a GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Offload {
+    /// It may not.
+    #[default]
+    Never,
+    /// It may.
+    Allow,
+}
+
+/// How a job saves its work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Checkpoint {
+    /// It cannot.
+    #[default]
+    None,
+    /// On its own.
+    Auto,
+    /// When asked.
+    Manual,
+}
+
+/// How long a job lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Lifecycle {
+    /// Until its walltime.
+    #[default]
+    Bounded,
+    /// Until it is stopped.
+    Unbounded,
+    /// Until it is stopped, growing and shrinking with demand.
+    Reactive,
+}
+
+/// Which closeness matters inside a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LocalityBias {
+    /// Links between GPUs.
+    Gpu,
+    /// Both alike.
+    #[default]
+    Even,
+    /// Memory domains.
+    Cpu,
+}
+
+/// How near a peer is, from near to far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scope {
+    /// The same site.
+    Local,
+    /// The same cell.
+    Cell,
+    /// The same organisation.
+    Org,
+    /// The same federation.
+    Federation,
+    /// Anybody.
+    #[default]
+    Commons,
+}
+
+/// Whether an input is near where it will be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Warmth {
+    /// On fast storage of the pool.
+    Hot,
+    /// Anywhere else.
+    #[default]
+    Cold,
+}
+
+/// One input of a job.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    /// What identifies it.
+    pub digest: Name,
+    /// Its size, if known.
+    #[serde(default)]
+    pub bytes: Option<Bytes>,
+    /// Where it lies.
+    #[serde(default)]
+    pub tier: Warmth,
+}
+
+/// How many nodes a job takes, all or nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(from = "NodeCountForm")]
+pub struct NodeCount {
+    /// The fewest it can run on.
+    pub min: u32,
+    /// The most it can use.
+    pub max: u32,
+}
+
+impl Default for NodeCount {
+    fn default() -> Self {
+        Self { min: 1, max: 1 }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum NodeCountForm {
+    Exactly(u32),
+    Range { min: u32, max: u32 },
+}
+
+impl From<NodeCountForm> for NodeCount {
+    fn from(form: NodeCountForm) -> Self {
+        match form {
+            NodeCountForm::Exactly(n) => Self { min: n, max: n },
+            NodeCountForm::Range { min, max } => Self { min, max },
+        }
+    }
+}
+
+/// A feature a node must have, at least so many times.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(from = "FeatureForm")]
+pub struct FeatureNeed {
+    /// The feature.
+    pub name: Name,
+    /// How many, 1 if not said.
+    pub count: u32,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum FeatureForm {
+    Plain(Name),
+    Counted { name: Name, count: u32 },
+}
+
+impl From<FeatureForm> for FeatureNeed {
+    fn from(form: FeatureForm) -> Self {
+        match form {
+            FeatureForm::Plain(name) => Self { name, count: 1 },
+            FeatureForm::Counted { name, count } => Self { name, count },
+        }
+    }
+}
+
+/// Wishes of a negotiated job. Avoiding beats preferring.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Hints {
+    /// Peers to prefer.
+    pub prefer_peers: Vec<NodeId>,
+    /// Regions to prefer.
+    pub prefer_regions: Vec<Name>,
+    /// Peers that must not run it.
+    pub avoid_peers: Vec<NodeId>,
+    /// Jobs to run beside.
+    pub colocate_with: Vec<JobId>,
+    /// Data to run near.
+    pub data: Vec<Name>,
+}
+
+/// All that identical jobs have in common.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct JobSpec {
+    /// The template it was made from.
+    pub workload: Option<WorkloadId>,
+    /// Whose it is.
+    pub tenant: Option<TenantId>,
+    /// Where it was submitted.
+    pub pool: Option<PoolId>,
+
+    /// What runs it.
+    pub runtime: Name,
+    /// CPU asked per node.
+    pub cpu_milli: MilliCpu,
+    /// RAM asked per node.
+    pub ram_mib: Mib,
+    /// GPUs asked per node.
+    pub gpu_count: u32,
+    /// Memory asked of each GPU.
+    pub vram_mib: Mib,
+    /// Compute asked of each GPU; below 1000 the device is shared.
+    pub gpu_milli: MilliGpu,
+    /// GPU models that will do; empty means any.
+    pub gpu_models: Vec<Name>,
+    /// Lowest GPU capability, such as `sm_80`.
+    pub gpu_capability: Option<Name>,
+    /// Size of the model it loads, if declared.
+    pub model_mib: Option<Mib>,
+    /// Whether the model may leave the GPU.
+    pub offload: Offload,
+    /// Disk asked per node.
+    pub storage_mib: Mib,
+    /// Network asked, in Mbit/s.
+    pub network_mbit_s: u32,
+    /// Where it should run.
+    pub region: Option<Name>,
+    /// How long it is expected to run.
+    pub expected_duration_ms: Millis,
+    /// Queue order within a push pool, higher first.
+    pub priority: i32,
+    /// Which capacity it may use.
+    pub tier: Tier,
+    /// The only provider it may use.
+    pub provider: Option<Name>,
+
+    /// What a pull worker is asked to do.
+    pub kind: JobKind,
+    /// CPU architecture; `builtin` runs anywhere.
+    pub architecture: Name,
+    /// Features a node must have.
+    pub features: Vec<FeatureNeed>,
+    /// An `eval` that fetches.
+    pub fetch_task: bool,
+    /// An `eval` that evaluates.
+    pub evaluate_task: bool,
+    /// Wants a node that holds its inputs.
+    pub prefer_local: bool,
+    /// Mostly downloads.
+    pub network_bound: bool,
+    /// Jobs that wait for it.
+    pub dependents: u64,
+    /// Jobs it waited for.
+    pub direct_inputs: u64,
+    /// What it reads; `None` means not declared.
+    pub inputs: Option<Vec<Input>>,
+
+    /// Nodes it takes together.
+    pub nodes: NodeCount,
+    /// Whether it takes whole nodes.
+    pub exclusive: bool,
+    /// How long it lives.
+    pub lifecycle: Lifecycle,
+    /// When it is stopped.
+    pub walltime_ms: Millis,
+    /// Urgency, 0 (best effort) to 10 (critical).
+    pub class: u8,
+    /// Must run on one known, undrifted configuration.
+    pub sensitive: bool,
+    /// How it saves its work.
+    pub checkpoint: Checkpoint,
+    /// Minutes one checkpoint takes, if known.
+    pub checkpoint_minutes: Option<u32>,
+    /// Wants CPUs and GPUs of one memory domain.
+    pub same_numa: bool,
+    /// Which closeness matters.
+    pub locality_bias: LocalityBias,
+    /// Can wait for cheap energy.
+    pub flexible: bool,
+    /// Needs unified memory.
+    pub unified_memory: bool,
+
+    /// Wishes of a negotiated job.
+    pub hints: Hints,
+    /// Most it will pay, in credits per 1000 fuel.
+    pub max_cost: Option<u64>,
+    /// Farthest peer that may run it.
+    pub max_scope: Scope,
+    /// The only scopes that may run it; empty means all.
+    pub allowed_scopes: Vec<Scope>,
+    /// The cell it would like.
+    pub cell: Option<Name>,
+}
+
+/// Why a job cannot be accepted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct JobError {
+    /// The field at fault.
+    pub field: &'static str,
+    /// A stable name for programs.
+    pub code: &'static str,
+    /// What is wrong, for people.
+    pub message: String,
+}
+
+/// Runtimes whose speed depends on a model size.
+const MODEL_RUNTIMES: [&str; 3] = ["llmcpp", "coreml", "onnx"];
+
+impl JobSpec {
+    /// A job of the default runtime that asks for nothing.
+    #[must_use]
+    pub fn empty() -> Self {
+        let name = |text| Name::new(text).unwrap_or_else(|_| unreachable!("a literal name is valid"));
+        Self {
+            workload: None,
+            tenant: None,
+            pool: None,
+            runtime: name("container"),
+            cpu_milli: MilliCpu::ZERO,
+            ram_mib: Mib::ZERO,
+            gpu_count: 0,
+            vram_mib: Mib::ZERO,
+            gpu_milli: MilliGpu::WHOLE,
+            gpu_models: Vec::new(),
+            gpu_capability: None,
+            model_mib: None,
+            offload: Offload::Never,
+            storage_mib: Mib::ZERO,
+            network_mbit_s: 0,
+            region: None,
+            expected_duration_ms: Millis::secs(3600),
+            priority: 0,
+            tier: Tier::Fast,
+            provider: None,
+            kind: JobKind::Build,
+            architecture: name("builtin"),
+            features: Vec::new(),
+            fetch_task: false,
+            evaluate_task: false,
+            prefer_local: false,
+            network_bound: false,
+            dependents: 0,
+            direct_inputs: 0,
+            inputs: None,
+            nodes: NodeCount::default(),
+            exclusive: true,
+            lifecycle: Lifecycle::Bounded,
+            walltime_ms: Millis::secs(3600),
+            class: 5,
+            sensitive: false,
+            checkpoint: Checkpoint::None,
+            checkpoint_minutes: None,
+            same_numa: false,
+            locality_bias: LocalityBias::Even,
+            flexible: false,
+            unified_memory: false,
+            hints: Hints::default(),
+            max_cost: None,
+            max_scope: Scope::Commons,
+            allowed_scopes: Vec::new(),
+            cell: None,
+        }
+    }
+
+    /// Whether a GPU is asked for.
+    #[must_use]
+    pub fn is_gpu_job(&self) -> bool {
+        self.gpu_count >= 1
+    }
+
+    /// Whether it asks for part of a device only.
+    #[must_use]
+    pub fn shares_a_gpu(&self) -> bool {
+        self.gpu_count == 1 && self.gpu_milli < MilliGpu::WHOLE
+    }
+
+    /// Compute asked of all its GPUs on one node, in milli-GPU.
+    #[must_use]
+    pub fn gpu_milli_total(&self) -> u64 {
+        self.gpu_milli.get() * u64::from(self.gpu_count)
+    }
+
+    /// The model size in MiB: declared, or `share` of the memory asked.
+    #[must_use]
+    pub fn model_mib_f64(&self, share: f64) -> f64 {
+        if let Some(model) = self.model_mib {
+            return model.as_f64();
+        }
+        let vram = share * self.vram_mib.as_f64() * f64::from(self.gpu_count);
+        if vram > 0.0 { vram } else { share * self.ram_mib.as_f64() }
+    }
+
+    /// Whether the runtime is the given one.
+    #[must_use]
+    pub fn runs_with(&self, runtime: &str) -> bool {
+        self.runtime.as_str() == runtime
+    }
+
+    /// Whether it is a fetch or copy that runs on any node.
+    #[must_use]
+    pub fn is_builtin(&self) -> bool {
+        self.architecture.as_str() == "builtin"
+    }
+
+    /// Total size of the inputs whose size is known; `None` if none is.
+    #[must_use]
+    pub fn inputs_total_bytes(&self) -> Option<Bytes> {
+        self.inputs.as_ref()?.iter().filter_map(|input| input.bytes).reduce(|a, b| a + b)
+    }
+
+    /// Refuses what contradicts itself.
+    pub fn validate(&self) -> Result<(), JobError> {
+        let err = |field, code, message: String| Err(JobError { field, code, message });
+        if self.gpu_milli.is_zero() {
+            return err("gpu_milli", "bad_share", "gpu_milli must be 1 to 1000".into());
+        }
+        if self.gpu_milli < MilliGpu::WHOLE && self.gpu_count > 1 {
+            let message = format!(
+                "a shared GPU (gpu_milli {}) goes with gpu_count 1, not {}; ask for whole devices",
+                self.gpu_milli.get(),
+                self.gpu_count
+            );
+            return err("gpu_milli", "bad_share", message);
+        }
+        if MODEL_RUNTIMES.contains(&self.runtime.as_str())
+            && self.model_mib.is_none_or(Mib::is_zero)
+            && (self.vram_mib.is_zero() || self.gpu_count == 0)
+            && self.ram_mib.is_zero()
+        {
+            let message = format!("a job of runtime `{}` must give model_mib, vram_mib or ram_mib", self.runtime);
+            return err("model_mib", "model_unknown", message);
+        }
+        let vram = self.vram_mib * u64::from(self.gpu_count);
+        if let Some(model) = self.model_mib.filter(|&model| {
+            self.runs_with("llmcpp") && self.is_gpu_job() && model > vram && self.offload == Offload::Never
+        }) {
+            let message = format!("the model ({model}) exceeds the GPU memory asked ({vram}); set offload = \"allow\"");
+            return err("model_mib", "model_exceeds_vram", message);
+        }
+        if self.nodes.min == 0 || self.nodes.max < self.nodes.min {
+            let message = format!("nodes must be 1 <= min <= max, not {} and {}", self.nodes.min, self.nodes.max);
+            return err("nodes", "out_of_range", message);
+        }
+        if self.class > 10 {
+            return err("class", "out_of_range", format!("class must be 0 to 10, not {}", self.class));
+        }
+        if self.sensitive && self.class != 10 {
+            return err("class", "sensitive_class", "a sensitive job has class 10; leave class out".into());
+        }
+        if self.checkpoint_minutes.is_some() && self.checkpoint == Checkpoint::None {
+            let message = "checkpoint_minutes needs checkpoint = \"auto\" or \"manual\"".into();
+            return err("checkpoint_minutes", "contradiction", message);
+        }
+        if self.checkpoint_minutes.is_some_and(|minutes| minutes > 1440) {
+            return err("checkpoint_minutes", "out_of_range", "checkpoint_minutes must be 0 to 1440".into());
+        }
+        if self.lifecycle == Lifecycle::Bounded && self.walltime_ms.is_zero() {
+            return err("walltime_ms", "out_of_range", "walltime_ms must be above 0".into());
+        }
+        if self.expected_duration_ms.is_zero() {
+            return err("expected_duration_ms", "out_of_range", "expected_duration_ms must be above 0".into());
+        }
+        Ok(())
+    }
+}
+
+/// One piece of work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Job {
+    /// Its id.
+    pub id: JobId,
+    /// What it has in common with jobs like it.
+    pub spec: Arc<JobSpec>,
+    /// When it was submitted.
+    pub submitted_at: Time,
+    /// When it became eligible; set once.
+    pub queued_at: Time,
+    /// When the last thing it waited for cleared.
+    pub ready_at: Time,
+    /// What it still waits for, if anything.
+    pub waits_for: Option<Name>,
+    /// Not before this instant (back-off).
+    pub retry_at: Option<Time>,
+    /// Timer rounds it has been pending.
+    pub rescore_count: u32,
+    /// Round of its negotiation.
+    pub round: u32,
+    /// What identifies it between peers.
+    pub digest: Option<Digest>,
+}
+
+impl Job {
+    /// A job that becomes ready at `at`.
+    #[must_use]
+    pub fn new(id: JobId, spec: Arc<JobSpec>, at: Time) -> Self {
+        Self {
+            id,
+            spec,
+            submitted_at: at,
+            queued_at: at,
+            ready_at: at,
+            waits_for: None,
+            retry_at: None,
+            rescore_count: 0,
+            round: 1,
+            digest: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(change: impl Fn(&mut JobSpec)) -> Option<(&'static str, &'static str)> {
+        let mut spec = JobSpec::empty();
+        change(&mut spec);
+        spec.validate().err().map(|e| (e.field, e.code))
+    }
+
+    #[test]
+    fn contradictions_name_their_field() {
+        let llm = |spec: &mut JobSpec| spec.runtime = Name::new("llmcpp").unwrap();
+        assert_eq!(refusal(|_| {}), None);
+        assert_eq!(refusal(llm), Some(("model_mib", "model_unknown")));
+        let too_big = |spec: &mut JobSpec| {
+            llm(spec);
+            (spec.gpu_count, spec.vram_mib, spec.model_mib) = (1, Mib::gib(8), Some(Mib::gib(9)));
+        };
+        assert_eq!(refusal(too_big), Some(("model_mib", "model_exceeds_vram")));
+        assert_eq!(
+            refusal(|spec| {
+                too_big(spec);
+                spec.offload = Offload::Allow;
+            }),
+            None
+        );
+        assert_eq!(
+            refusal(|spec| (spec.gpu_count, spec.gpu_milli) = (2, MilliGpu::new(500))),
+            Some(("gpu_milli", "bad_share"))
+        );
+        assert_eq!(refusal(|spec| spec.sensitive = true), Some(("class", "sensitive_class")));
+        assert_eq!(refusal(|spec| spec.nodes = NodeCount { min: 3, max: 2 }), Some(("nodes", "out_of_range")));
+    }
+
+    #[test]
+    fn the_model_is_a_share_of_the_memory_asked() {
+        let mut spec = JobSpec::empty();
+        spec.ram_mib = Mib::new(1000);
+        assert_eq!(spec.model_mib_f64(0.7), 700.0);
+        (spec.gpu_count, spec.vram_mib) = (2, Mib::gib(8));
+        assert!((spec.model_mib_f64(0.7) - 0.7 * 16384.0).abs() < 1e-9);
+        spec.model_mib = Some(Mib::new(5));
+        assert_eq!(spec.model_mib_f64(0.7), 5.0);
+    }
+}

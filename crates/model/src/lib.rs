@@ -1,0 +1,48 @@
+//! The nouns of Landfall.
+//!
+//! Ids, amounts and time are newtypes over integers and strings that check themselves when they are made; nodes, GPUs,
+//! blocks, pools, tenants, workloads and jobs are plain data built from them. A [`Situation`] is everything a decision
+//! may look at, and a [`scenario`] file is its written form.
+//!
+//! This crate never reads a clock, a file or the network, draws no random number and decides nothing: it only says what
+//! exists. Start at [`Situation`]; how a situation is judged is the business of `landfall-policy`.
+#![forbid(unsafe_code)]
+
+mod amount;
+mod id;
+mod time;
+
+mod block;
+mod gpu;
+pub mod gpu_table;
+mod history;
+mod instance;
+mod job;
+mod node;
+mod placement;
+mod tenant;
+mod topology;
+
+mod situation;
+
+pub mod fingerprint;
+pub mod scenario;
+
+pub use amount::{AmountError, Bytes, Mib, MilliCpu, MilliGpu, Money};
+pub use block::{Block, BlockStatus, Provider, ProviderClass, Shape, Tier};
+pub use gpu::{Gpu, MilliShare, Slices};
+pub use history::{HistoryRow, Prediction};
+pub use id::{BlockId, Digest, IdError, JobId, Name, NodeId, PoolId, TenantId, WorkloadId};
+pub use instance::{Instance, Window};
+pub use job::{
+    Checkpoint, FeatureNeed, Hints, Input, Job, JobError, JobKind, JobSpec, Lifecycle, LocalityBias, NodeCount, Offload,
+    Scope, Warmth,
+};
+pub use node::{
+    Approval, Capabilities, Correction, DeviceHealth, Metrics, Node, NodeState, Peer, Platform, PlacementError, Thermal,
+};
+pub use placement::{DeviceShare, GpuClass, Placement};
+pub use situation::{JobReport, MixClass, PolicySetting, Pool, Situation, SituationError, World};
+pub use tenant::{Budget, Tenant};
+pub use time::{Millis, Time};
+pub use topology::{Links, MemoryDomain};

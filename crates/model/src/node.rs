@@ -1,0 +1,497 @@
+//! Nodes: machines that run work.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Block, Gpu, JobId, Links, MemoryDomain, Mib, MilliCpu, MilliGpu, Name, NodeId, Placement, PoolId, Scope, TenantId,
+    Tier, Time, WorkloadId,
+};
+
+/// What kind of machine a node is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Platform {
+    /// Desktops and servers.
+    #[default]
+    Desktop,
+    /// Apple phones and tablets.
+    Ios,
+    /// Android phones and tablets.
+    Android,
+    /// A browser tab.
+    Browser,
+}
+
+/// Whether an operator lets a node take part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Approval {
+    /// It may run work.
+    #[default]
+    Approved,
+    /// Nobody has decided yet.
+    Pending,
+    /// It was taken out.
+    Suspended,
+}
+
+/// How warm a device is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Thermal {
+    /// Cool.
+    Nominal,
+    /// Warm.
+    Fair,
+    /// Hot.
+    Serious,
+    /// Too hot.
+    Critical,
+}
+
+/// Where a node stands in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NodeState {
+    /// Starting.
+    Booting,
+    /// Takes work.
+    #[default]
+    Ready,
+    /// Failed too often.
+    Degraded,
+    /// Silent for a moment.
+    Unknown,
+    /// Finishes what it has.
+    Draining,
+    /// Empty and taken out.
+    Drained,
+    /// Gone.
+    Down,
+}
+
+/// Battery, heat and accelerators, mostly of phones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DeviceHealth {
+    /// How warm it is, if reported.
+    pub thermal: Option<Thermal>,
+    /// Battery level in percent, if reported.
+    pub battery_pct: Option<u8>,
+    /// Whether it is charging, if reported.
+    pub charging: Option<bool>,
+    /// Has a Neural Engine.
+    pub neural_engine: bool,
+    /// Has an NPU.
+    pub npu: bool,
+    /// Has a Metal GPU.
+    pub metal_gpu: bool,
+}
+
+/// What a node says about its speed and load. Absent is never read as 0.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Metrics {
+    /// Number of CPUs.
+    pub cpu_count: u32,
+    /// Single-core speed score.
+    pub cpu_core_score: u32,
+    /// Memory in all.
+    pub ram_total_mib: Mib,
+    /// Memory available now.
+    pub ram_free_mib: Option<Mib>,
+    /// CPU use of the whole machine in percent.
+    pub cpu_usage_pct: Option<f64>,
+    /// Disk speed in MB/s.
+    pub disk_mb_s: Option<f64>,
+    /// Network speed in Mbit/s.
+    pub network_mbit_s: Option<f64>,
+}
+
+/// What a pull worker can do, if it ever said.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Capabilities {
+    /// CPU architectures.
+    pub architectures: BTreeSet<Name>,
+    /// Can fetch.
+    pub fetch: bool,
+    /// Can evaluate.
+    pub eval: bool,
+}
+
+/// What a peer offers in a negotiation, and what the arbiter knows about it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Peer {
+    /// The arbiter's trust in it, 0 to 1; unknown is 0.
+    pub trust: f64,
+    /// Jobs in its own queue.
+    pub queued: u64,
+    /// Price in credits per 1000 fuel, if it differs from the usual one.
+    pub cost: Option<u64>,
+    /// Delay to start in ms, if it differs from the usual one.
+    pub start_delay_ms: Option<u64>,
+    /// Round trip in ms as the arbiter measured it lately.
+    pub rtt_ms: Option<f64>,
+    /// How near it is.
+    pub scope: Scope,
+    /// Its cell.
+    pub cell: Option<Name>,
+    /// Digests it holds.
+    pub data: BTreeSet<Name>,
+    /// CPU in use as measured.
+    pub cpu_measured: MilliCpu,
+    /// CPU in use by its own jobs.
+    pub cpu_own: MilliCpu,
+    /// RAM in use as measured.
+    pub ram_measured: Mib,
+    /// RAM in use by its own jobs.
+    pub ram_own: Mib,
+    /// Age of these facts in ms.
+    pub probe_age_ms: u64,
+    /// Free disk.
+    pub storage_free: Option<Mib>,
+    /// Network in Mbit/s.
+    pub network_mbit_s: Option<u32>,
+    /// Capability of its GPUs, such as `sm_90`.
+    pub gpu_capability: Option<Name>,
+}
+
+impl Default for Peer {
+    fn default() -> Self {
+        Self {
+            trust: 0.0,
+            queued: 0,
+            cost: None,
+            start_delay_ms: None,
+            rtt_ms: None,
+            scope: Scope::Commons,
+            cell: None,
+            data: BTreeSet::new(),
+            cpu_measured: MilliCpu::ZERO,
+            cpu_own: MilliCpu::ZERO,
+            ram_measured: Mib::ZERO,
+            ram_own: Mib::ZERO,
+            probe_age_ms: 0,
+            storage_free: None,
+            network_mbit_s: None,
+            gpu_capability: None,
+        }
+    }
+}
+
+/// How fast a node really is compared with the estimate, per runtime.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Correction {
+    /// Observed over estimated speed, smoothed.
+    pub factor: f64,
+    /// How many runs it rests on.
+    #[serde(default)]
+    pub samples: u64,
+}
+
+impl Default for Correction {
+    fn default() -> Self {
+        Self { factor: 1.0, samples: 0 }
+    }
+}
+
+/// A machine that runs work.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Node {
+    /// Its id.
+    pub id: NodeId,
+    /// The pool it belongs to.
+    pub pool: Option<PoolId>,
+    /// The lease it is part of.
+    pub block: Option<Arc<Block>>,
+    /// Where it stands.
+    pub region: Option<Name>,
+    /// What kind of machine it is.
+    pub platform: Platform,
+
+    /// Whether an operator lets it take part.
+    pub approval: Approval,
+    /// Whether its owner and its agent take work.
+    pub accepting: bool,
+    /// When it was last heard; `None` means just now.
+    pub heartbeat_at: Option<Time>,
+    /// Takes no work before this instant.
+    pub cooldown_until: Option<Time>,
+    /// Where it stands in its life.
+    pub state: NodeState,
+
+    /// Runtimes it has.
+    pub runtimes: BTreeSet<Name>,
+    /// CPU in all.
+    pub cpu_total: MilliCpu,
+    /// CPU held by placements and holds.
+    pub cpu_committed: MilliCpu,
+    /// RAM in all.
+    pub ram_total: Mib,
+    /// RAM held by placements and holds.
+    pub ram_committed: Mib,
+    /// RAM in use as reported.
+    pub ram_reported: Option<Mib>,
+    /// Devices in index order.
+    pub gpus: Vec<Gpu>,
+    /// Bandwidth of its one GPU as reported.
+    pub gpu_bandwidth_gb_s: Option<f64>,
+    /// Memory limit of its WASM runtime.
+    pub wasm_limit: Option<Mib>,
+    /// Jobs it reports as running.
+    pub active_reported: u64,
+    /// What the ledger has placed here.
+    pub placements: Vec<Placement>,
+    /// Workloads that are warm here.
+    pub cache: BTreeSet<WorkloadId>,
+    /// Good service in the past; breaks ties only.
+    pub karma: i64,
+    /// Observed speed per runtime.
+    pub corrections: BTreeMap<Name, Correction>,
+    /// Battery, heat, accelerators.
+    pub health: DeviceHealth,
+
+    /// Speed and load as a pull worker reports them.
+    pub metrics: Option<Metrics>,
+    /// What a pull worker can do.
+    pub capabilities: Option<Capabilities>,
+    /// Features, each with how many.
+    pub features: BTreeMap<Name, u32>,
+    /// Tenants it serves; empty means all.
+    pub tenants: BTreeSet<TenantId>,
+
+    /// Switch, rack or dragonfly group.
+    pub group: Option<Name>,
+    /// Conformance fingerprint, if known.
+    pub fingerprint: Option<Name>,
+    /// Differs from the pool's baseline.
+    pub drifted: bool,
+    /// Links between its devices.
+    pub links: Option<Links>,
+    /// Its memory domains.
+    pub memory_domains: Vec<MemoryDomain>,
+    /// Has unified memory.
+    pub unified_memory: bool,
+
+    /// Facts of negotiated placement.
+    pub peer: Option<Box<Peer>>,
+}
+
+/// Why a placement does not fit a node.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PlacementError {
+    /// The job is on the node already.
+    #[error("job `{0}` is on the node already")]
+    Twice(JobId),
+    /// There is no such device.
+    #[error("there is no device {0}")]
+    NoDevice(u16),
+    /// Some job has the device to itself.
+    #[error("device {0} is held")]
+    DeviceHeld(u16),
+    /// Something is too small by now.
+    #[error("not enough {0} left")]
+    Short(&'static str),
+}
+
+impl Node {
+    /// A ready, idle desktop without GPUs.
+    #[must_use]
+    pub fn new(id: NodeId, cpu: MilliCpu, ram: Mib) -> Self {
+        Self {
+            id,
+            pool: None,
+            block: None,
+            region: None,
+            platform: Platform::Desktop,
+            approval: Approval::Approved,
+            accepting: true,
+            heartbeat_at: None,
+            cooldown_until: None,
+            state: NodeState::Ready,
+            runtimes: BTreeSet::new(),
+            cpu_total: cpu,
+            cpu_committed: MilliCpu::ZERO,
+            ram_total: ram,
+            ram_committed: Mib::ZERO,
+            ram_reported: None,
+            gpus: Vec::new(),
+            gpu_bandwidth_gb_s: None,
+            wasm_limit: None,
+            active_reported: 0,
+            placements: Vec::new(),
+            cache: BTreeSet::new(),
+            karma: 0,
+            corrections: BTreeMap::new(),
+            health: DeviceHealth::default(),
+            metrics: None,
+            capabilities: None,
+            features: BTreeMap::new(),
+            tenants: BTreeSet::new(),
+            group: None,
+            fingerprint: None,
+            drifted: false,
+            links: None,
+            memory_domains: Vec::new(),
+            unified_memory: false,
+            peer: None,
+        }
+    }
+
+    /// CPU that the ledger has not given away.
+    #[must_use]
+    pub fn cpu_free(&self) -> MilliCpu {
+        self.cpu_total.saturating_sub(self.cpu_committed)
+    }
+
+    /// RAM that the ledger has not given away.
+    #[must_use]
+    pub fn ram_free(&self) -> Mib {
+        self.ram_total.saturating_sub(self.ram_committed)
+    }
+
+    /// RAM in use: what is committed or what is reported, whichever is more.
+    #[must_use]
+    pub fn ram_in_use(&self) -> Mib {
+        self.ram_committed.max(self.ram_reported.unwrap_or(Mib::ZERO))
+    }
+
+    /// Jobs running here, by the ledger or by its own report, whichever is more.
+    #[must_use]
+    pub fn active(&self) -> u64 {
+        self.active_reported.max(self.placements.len() as u64)
+    }
+
+    /// Compute left on all devices together, in milli-GPU.
+    #[must_use]
+    pub fn gpu_milli_free(&self) -> u64 {
+        self.gpus.iter().map(|gpu| gpu.milli_free().get()).sum()
+    }
+
+    /// Which jobs its lease serves.
+    #[must_use]
+    pub fn tier(&self) -> Tier {
+        self.block.as_ref().map_or(Tier::Fast, |block| block.tier)
+    }
+
+    /// Observed speed for a runtime.
+    #[must_use]
+    pub fn correction(&self, runtime: &Name) -> Correction {
+        self.corrections.get(runtime).copied().unwrap_or_default()
+    }
+
+    /// The device with this index.
+    #[must_use]
+    pub fn gpu(&self, index: u16) -> Option<&Gpu> {
+        self.gpus.iter().find(|gpu| gpu.index == index)
+    }
+
+    /// Puts a job on the node, all of it or nothing.
+    pub fn place(&mut self, placement: Placement) -> Result<(), PlacementError> {
+        if self.placements.iter().any(|p| p.job == placement.job) {
+            return Err(PlacementError::Twice(placement.job));
+        }
+        if placement.cpu > self.cpu_free() {
+            return Err(PlacementError::Short("CPU"));
+        }
+        if placement.ram > self.ram_free() {
+            return Err(PlacementError::Short("RAM"));
+        }
+        for (position, share) in placement.devices.iter().enumerate() {
+            if placement.devices[..position].iter().any(|other| other.index == share.index) {
+                return Err(PlacementError::DeviceHeld(share.index));
+            }
+            let gpu = self.gpu(share.index).ok_or(PlacementError::NoDevice(share.index))?;
+            if gpu.holder.is_some() || gpu.hold.as_ref().is_some_and(|job| *job != placement.job) {
+                return Err(PlacementError::DeviceHeld(share.index));
+            }
+            if share.milli > MilliGpu::WHOLE.saturating_sub(gpu.milli_committed) {
+                return Err(PlacementError::Short("GPU compute"));
+            }
+            if share.vram > gpu.vram_free() {
+                return Err(PlacementError::Short("GPU memory"));
+            }
+        }
+        self.cpu_committed += placement.cpu;
+        self.ram_committed += placement.ram;
+        for share in &placement.devices {
+            if let Some(gpu) = self.gpus.iter_mut().find(|gpu| gpu.index == share.index) {
+                gpu.vram_committed += share.vram;
+                gpu.milli_committed += share.milli;
+                if share.milli == MilliGpu::WHOLE {
+                    gpu.holder = Some(placement.job.clone());
+                }
+            }
+        }
+        self.placements.push(placement);
+        Ok(())
+    }
+
+    /// Takes a job off the node and gives back what it held.
+    pub fn remove(&mut self, job: &JobId) -> Option<Placement> {
+        let position = self.placements.iter().position(|p| p.job == *job)?;
+        let placement = self.placements.remove(position);
+        self.cpu_committed = self.cpu_committed.saturating_sub(placement.cpu);
+        self.ram_committed = self.ram_committed.saturating_sub(placement.ram);
+        for share in &placement.devices {
+            if let Some(gpu) = self.gpus.iter_mut().find(|gpu| gpu.index == share.index) {
+                gpu.vram_committed = gpu.vram_committed.saturating_sub(share.vram);
+                gpu.milli_committed = gpu.milli_committed.saturating_sub(share.milli);
+                if gpu.holder.as_ref() == Some(job) {
+                    gpu.holder = None;
+                }
+            }
+        }
+        Some(placement)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{DeviceShare, GpuClass};
+
+    fn node() -> Node {
+        let mut node = Node::new(NodeId::new("n").unwrap(), MilliCpu::cores(8), Mib::gib(16));
+        node.gpus = (0..2).map(|index| Gpu::new(index, None, Some(Mib::gib(80)))).collect();
+        node
+    }
+
+    fn placement(job: &str, device: u16, milli: u64, vram: u64) -> Placement {
+        Placement {
+            job: JobId::new(job).unwrap(),
+            cpu: MilliCpu::cores(1),
+            ram: Mib::gib(1),
+            devices: vec![DeviceShare { index: device, vram: Mib::gib(vram), milli: MilliGpu::new(milli) }],
+            class: GpuClass::Shared,
+            exclusive_node: false,
+            walltime: None,
+        }
+    }
+
+    #[test]
+    fn what_is_placed_and_removed_leaves_no_trace() {
+        let mut node = node();
+        let before = node.clone();
+        node.place(placement("a", 0, 1000, 80)).unwrap();
+        node.place(placement("b", 1, 400, 10)).unwrap();
+        assert_eq!((node.gpus[0].milli_free().get(), node.gpus[1].milli_free().get()), (0, 600));
+        assert!(node.remove(&JobId::new("a").unwrap()).is_some());
+        assert!(node.remove(&JobId::new("b").unwrap()).is_some());
+        assert_eq!(node, before);
+    }
+
+    #[test]
+    fn no_device_is_given_twice() {
+        let mut node = node();
+        node.place(placement("a", 0, 1000, 10)).unwrap();
+        let before = node.clone();
+        assert_eq!(node.place(placement("b", 0, 100, 10)), Err(PlacementError::DeviceHeld(0)));
+        assert_eq!(node.place(placement("a", 1, 100, 10)), Err(PlacementError::Twice(JobId::new("a").unwrap())));
+        assert_eq!(node.place(placement("c", 1, 1000, 81)), Err(PlacementError::Short("GPU memory")));
+        assert_eq!(node.place(placement("d", 7, 1000, 1)), Err(PlacementError::NoDevice(7)));
+        assert_eq!(node, before, "a refused placement changes nothing");
+    }
+}

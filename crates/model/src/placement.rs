@@ -1,0 +1,77 @@
+//! What a job holds on a node once the ledger has committed it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{JobId, JobSpec, Lifecycle, Mib, MilliCpu, MilliGpu, Millis};
+
+/// The GPU shape of a job as packing policies tell jobs apart: shared, one device, two devices, ...
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum GpuClass {
+    /// No device.
+    None,
+    /// Part of one device.
+    Shared,
+    /// So many whole devices.
+    Whole(u32),
+}
+
+impl GpuClass {
+    /// The class of a job.
+    #[must_use]
+    pub fn of(spec: &JobSpec) -> Self {
+        match (spec.gpu_count, spec.gpu_milli) {
+            (0, _) => Self::None,
+            (_, milli) if milli < MilliGpu::WHOLE => Self::Shared,
+            (count, _) => Self::Whole(count),
+        }
+    }
+}
+
+/// What a placement takes of one device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceShare {
+    /// Which device, by index.
+    pub index: u16,
+    /// Memory taken.
+    pub vram: Mib,
+    /// Compute taken; a whole device is held exclusively.
+    pub milli: MilliGpu,
+}
+
+/// What a job holds on one node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Placement {
+    /// The job.
+    pub job: JobId,
+    /// CPU held.
+    pub cpu: MilliCpu,
+    /// RAM held.
+    pub ram: Mib,
+    /// Devices held.
+    pub devices: Vec<DeviceShare>,
+    /// The GPU shape of the job.
+    pub class: GpuClass,
+    /// Whether the job has the node to itself.
+    pub exclusive_node: bool,
+    /// How long the job may run; `None` means until it is stopped.
+    pub walltime: Option<Millis>,
+}
+
+impl Placement {
+    /// The placement of `spec` on the given devices, as the job asked for them.
+    #[must_use]
+    pub fn of(job: JobId, spec: &JobSpec, devices: &[u16]) -> Self {
+        Self {
+            job,
+            cpu: spec.cpu_milli,
+            ram: spec.ram_mib,
+            devices: devices
+                .iter()
+                .map(|&index| DeviceShare { index, vram: spec.vram_mib, milli: spec.gpu_milli })
+                .collect(),
+            class: GpuClass::of(spec),
+            exclusive_node: false,
+            walltime: (spec.lifecycle == Lifecycle::Bounded).then_some(spec.walltime_ms),
+        }
+    }
+}

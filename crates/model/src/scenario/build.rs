@@ -1,0 +1,540 @@
+//! Turns the rows of a scenario file into a situation, checking what the row types cannot.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::ROWS_MAX;
+use super::error::ScenarioError;
+use super::rows::{BlockRow, File, GpuRow, JobRow, NodeRow, PeerRow, SpecFields, TenantRow};
+use crate::gpu_table::GpuModel;
+use crate::{
+    Block, BlockId, Budget, Capabilities, DeviceHealth, DeviceShare, Gpu, GpuClass, Hints, Job, JobId, JobReport, JobSpec,
+    Links, Metrics, MilliGpu, MixClass, Name, Node, NodeId, Peer, Placement, Platform, Pool, Provider, Situation,
+    SituationError, Tenant, Time, WorkloadId, World,
+};
+
+type Result<T> = std::result::Result<T, ScenarioError>;
+
+/// Highest bandwidth a device may claim, in GB/s.
+const BANDWIDTH_MAX: f64 = 20_000.0;
+/// Most devices of one node.
+const GPUS_MAX: usize = 64;
+
+pub(super) fn situation(file: File) -> Result<Situation> {
+    let now = file.now_ms;
+    let mut world = World { providers: file.providers.unwrap_or_else(Provider::defaults), ..World::default() };
+    world.providers.sort_by(|a, b| a.name.cmp(&b.name));
+    for (i, row) in file.pools.into_iter().enumerate() {
+        let pool = Pool { id: row.id.clone(), policy: row.policy, baseline: row.baseline };
+        once(&mut world.pools, row.id, pool, || format!("pools[{i}].id"))?;
+    }
+    for (i, row) in file.tenants.into_iter().enumerate() {
+        let tenant = tenant(&row, &format!("tenants[{i}]"))?;
+        once(&mut world.tenants, row.id, tenant, || format!("tenants[{i}].id"))?;
+    }
+    for (i, row) in file.blocks.into_iter().enumerate() {
+        let id = row.id.clone();
+        let block = block(row, now, &format!("blocks[{i}]"))?;
+        once(&mut world.blocks, id, Arc::new(block), || format!("blocks[{i}].id"))?;
+    }
+    let mut templates: BTreeMap<WorkloadId, SpecFields> = BTreeMap::new();
+    for (i, row) in file.workloads.into_iter().enumerate() {
+        let path = format!("workloads[{i}]");
+        let mut spec = spec(row.fields(), &path)?;
+        spec.workload = Some(row.id.clone());
+        if let Some(prediction) = row.prediction {
+            in_range(prediction.oom_rate, 0.0, 1.0, || format!("{path}.prediction.oom_rate"))?;
+            world.predictions.insert(row.id.clone(), prediction);
+        }
+        templates.insert(row.id.clone(), row.fields());
+        once(&mut world.workloads, row.id, Arc::new(spec), || format!("{path}.id"))?;
+    }
+    world.history = file.history;
+    instance(&file.instance)?;
+    world.instance = file.instance;
+    world.mix = mix(file.mix)?;
+    world.regions = file.regions.into_iter().map(|(name, row)| (name, row.adjacent)).collect();
+    if let Some(price) = file.energy_price {
+        world.energy_price = Some(finite(price, || "energy_price".into())?);
+    }
+    if let Some(row) = file.backlog {
+        let queued = in_range(row.queued_gpu_hours, 0.0, 1e15, || "backlog.queued_gpu_hours".into())?;
+        let running = in_range(row.running_gpu_hours, 0.0, 1e15, || "backlog.running_gpu_hours".into())?;
+        world.backlog = Some((queued, running));
+    }
+    for (name, weight) in &file.policy.weights {
+        finite(*weight, || format!("policy.weights.{name}"))?;
+    }
+    world.policy = file.policy;
+
+    let mut models = Models::default();
+    let mut nodes = Vec::with_capacity(file.nodes.len());
+    for (i, row) in file.nodes.into_iter().enumerate() {
+        let path = format!("nodes[{i}]");
+        let (count, id) = (copies(row.count, nodes.len(), &path)?, row.id.clone());
+        let first = node(row, now, &world.blocks, &mut models, &path)?;
+        match count {
+            None => nodes.push(first),
+            Some(count) => {
+                for copy in 0..count {
+                    let id = copy_id(id.as_str(), copy, count, &path, NodeId::new)?;
+                    nodes.push(Node { id, ..first.clone() });
+                }
+            }
+        }
+    }
+    let mut jobs = Vec::with_capacity(file.jobs.len());
+    let mut specs: BTreeSet<Arc<JobSpec>> = BTreeSet::new();
+    for (i, row) in file.jobs.into_iter().enumerate() {
+        let path = format!("jobs[{i}]");
+        let (count, id) = (copies(row.count, jobs.len(), &path)?, row.id.clone());
+        let first = job(row, now, &templates, &mut specs, &path)?;
+        match count {
+            None => jobs.push(first),
+            Some(count) => {
+                for copy in 0..count {
+                    let id = copy_id(id.as_str(), copy, count, &path, JobId::new)?;
+                    jobs.push(Job { id, ..first.clone() });
+                }
+            }
+        }
+    }
+    for (i, row) in file.reports.into_iter().enumerate() {
+        let path = format!("reports[{i}]");
+        known(nodes.iter().any(|n| n.id == row.node), &row.node, "node", || format!("{path}.node"))?;
+        known(jobs.iter().any(|j| j.id == row.job), &row.job, "job", || format!("{path}.job"))?;
+        let report = JobReport {
+            missing_inputs: row.missing_inputs,
+            missing_bytes: row.missing_bytes.map(crate::Bytes::get),
+        };
+        world.reports.entry(row.job).or_default().insert(row.node, report);
+    }
+    Situation::new(now, nodes, jobs, &file.node_order, world).map_err(|error| {
+        let field = match &error {
+            SituationError::NodeTwice(_) => "nodes",
+            SituationError::JobTwice(_) => "jobs",
+            SituationError::UnknownNode(_) => "node_order",
+        };
+        ScenarioError::at(field, error.to_string()).hint("each id may be used once")
+    })
+}
+
+fn once<K: Ord + std::fmt::Display + Clone, V>(
+    map: &mut BTreeMap<K, V>,
+    key: K,
+    value: V,
+    path: impl FnOnce() -> String,
+) -> Result<()> {
+    let name = key.clone();
+    match map.insert(key, value) {
+        None => Ok(()),
+        Some(_) => Err(ScenarioError::at(path(), format!("`{name}` is there already")).hint("each id may be used once")),
+    }
+}
+
+fn known(found: bool, id: impl std::fmt::Display, what: &str, path: impl FnOnce() -> String) -> Result<()> {
+    if found { Ok(()) } else { Err(ScenarioError::at(path(), format!("there is no {what} `{id}`"))) }
+}
+
+fn finite(value: f64, path: impl FnOnce() -> String) -> Result<f64> {
+    if value.is_finite() {
+        return Ok(value);
+    }
+    Err(ScenarioError::at(path(), format!("{value} is not a finite number")).hint("write a number, or leave the field out"))
+}
+
+fn in_range(value: f64, min: f64, max: f64, path: impl FnOnce() -> String) -> Result<f64> {
+    if value.is_finite() && (min..=max).contains(&value) {
+        return Ok(value);
+    }
+    Err(ScenarioError::at(path(), format!("{value} is out of range: {min} to {max}")))
+}
+
+/// How many copies a row stands for; `None` means just itself.
+fn copies(count: Option<usize>, so_far: usize, path: &str) -> Result<Option<usize>> {
+    let total = so_far.saturating_add(count.unwrap_or(1));
+    if total > ROWS_MAX {
+        return Err(ScenarioError::at(format!("{path}.count"), format!("that makes {total} rows, {ROWS_MAX} at most"))
+            .hint("split the scenario"));
+    }
+    if count == Some(0) {
+        return Err(ScenarioError::at(format!("{path}.count"), "count must be 1 or more"));
+    }
+    Ok(count)
+}
+
+/// `gpu-07` for the eighth of up to a hundred copies, so that ids sort as they count.
+fn copy_id<T>(
+    id: &str,
+    copy: usize,
+    count: usize,
+    path: &str,
+    make: impl Fn(&str) -> std::result::Result<T, crate::IdError>,
+) -> Result<T> {
+    let width = (count - 1).max(1).ilog10() as usize + 1;
+    make(&format!("{id}-{copy:0width$}")).map_err(|error| ScenarioError::at(format!("{path}.id"), error.to_string()))
+}
+
+fn tenant(row: &TenantRow, path: &str) -> Result<Tenant> {
+    let hours = |value: Option<f64>, field: &str| match value {
+        Some(value) => in_range(value, 0.0, 1e15, || format!("{path}.{field}")).map(Some),
+        None => Ok(None),
+    };
+    Ok(Tenant {
+        id: row.id.clone(),
+        share: in_range(row.share, 0.0, 1.0, || format!("{path}.share"))?,
+        usage: in_range(row.usage, 0.0, 1e6, || format!("{path}.usage"))?,
+        burst: in_range(row.burst, 1.0, 1e6, || format!("{path}.burst"))?,
+        work_share: match row.work_share {
+            Some(share) => Some(in_range(share, 0.0, 1.0, || format!("{path}.work_share"))?),
+            None => None,
+        },
+        budget: Budget {
+            gpu_hours: hours(row.gpu_hours, "gpu_hours")?,
+            gpu_hours_used: in_range(row.gpu_hours_used, 0.0, 1e15, || format!("{path}.gpu_hours_used"))?,
+            node_hours: hours(row.node_hours, "node_hours")?,
+            node_hours_used: in_range(row.node_hours_used, 0.0, 1e15, || format!("{path}.node_hours_used"))?,
+        },
+    })
+}
+
+fn block(row: BlockRow, now: Time, path: &str) -> Result<Block> {
+    if row.end_at_ms.is_some() && row.ends_in_ms.is_some() {
+        return Err(ScenarioError::at(format!("{path}.ends_in_ms"), "end_at_ms and ends_in_ms contradict each other")
+            .hint("give one of the two"));
+    }
+    let end_at = row.end_at_ms.or(row.ends_in_ms.map(|span| now + span));
+    if let (Some(start), Some(end)) = (row.start_at_ms, end_at)
+        && end < start
+    {
+        return Err(ScenarioError::at(format!("{path}.end_at_ms"), "the block ends before it starts"));
+    }
+    let default_provider = || Name::new("sfcompute").map_err(|e| ScenarioError::at(path, e.to_string()));
+    Ok(Block {
+        id: row.id,
+        provider: row.provider.map_or_else(default_provider, Ok)?,
+        instance_type: row.instance_type,
+        tier: row.tier,
+        status: row.status,
+        start_at: row.start_at_ms,
+        end_at,
+        drain_deadline: row.drain_deadline_ms,
+        cost_per_hour: row.cost_per_hour,
+        preemptible: row.preemptible,
+    })
+}
+
+fn instance(instance: &crate::Instance) -> Result<()> {
+    for (name, window) in instance.windows() {
+        for value in window.values() {
+            in_range(value, 0.0, 1e18, || format!("instance.{name}"))?;
+        }
+    }
+    Ok(())
+}
+
+fn mix(mut classes: Vec<MixClass>) -> Result<Vec<MixClass>> {
+    for (i, class) in classes.iter().enumerate() {
+        in_range(class.share, 0.0, 1e12, || format!("mix[{i}].share"))?;
+    }
+    let sum: f64 = classes.iter().map(|class| class.share).sum();
+    if !classes.is_empty() && sum <= 0.0 {
+        return Err(ScenarioError::at("mix", "the shares of the mix sum to 0"));
+    }
+    if (sum - 1.0).abs() > 1e-12 {
+        classes.iter_mut().for_each(|class| class.share /= sum);
+    }
+    Ok(classes)
+}
+
+/// Looks each model name up once, however many devices carry it.
+#[derive(Default)]
+struct Models(BTreeMap<Name, Arc<GpuModel>>);
+
+impl Models {
+    fn get(&mut self, name: Name) -> Arc<GpuModel> {
+        self.0.entry(name).or_insert_with_key(|name| GpuModel::new(name.clone())).clone()
+    }
+}
+
+fn node(
+    row: NodeRow,
+    now: Time,
+    blocks: &BTreeMap<BlockId, Arc<Block>>,
+    models: &mut Models,
+    path: &str,
+) -> Result<Node> {
+    let mut node = Node::new(row.id, row.cpu_milli, row.ram_mib);
+    let short = |field: &str| ScenarioError::at(format!("{path}.{field}"), "more is committed than the node has");
+    if row.cpu_committed_milli > row.cpu_milli {
+        return Err(short("cpu_committed_milli"));
+    }
+    if row.ram_committed_mib > row.ram_mib {
+        return Err(short("ram_committed_mib"));
+    }
+    node.cpu_committed = row.cpu_committed_milli;
+    node.ram_committed = row.ram_committed_mib;
+    node.ram_reported = row.memory_used_mb;
+    node.block = match row.block {
+        None => None,
+        Some(id) => {
+            let block = blocks.get(&id);
+            known(block.is_some(), &id, "block", || format!("{path}.block"))
+                .map_err(|error| error.did_you_mean(id.as_str(), blocks.keys().map(BlockId::as_str)))?;
+            block.cloned()
+        }
+    };
+    (node.pool, node.region, node.platform) = (row.pool, row.region, row.platform);
+    (node.approval, node.accepting, node.state) = (row.approval, row.accepting, row.state);
+    node.heartbeat_at = row.heartbeat_age_ms.map(|age| now - age);
+    node.cooldown_until = row.cooldown_until_ms;
+    node.runtimes = match row.supported_runtimes {
+        Some(runtimes) => runtimes.into_iter().collect(),
+        None => default_runtimes(node.platform),
+    };
+    node.gpus = gpus(row.gpus, models, path)?;
+    if let Some(gb_s) = row.gpu_bandwidth_gb_s {
+        node.gpu_bandwidth_gb_s = Some(in_range(gb_s, 0.0, BANDWIDTH_MAX, || format!("{path}.gpu_bandwidth_gb_s"))?);
+    }
+    (node.wasm_limit, node.active_reported, node.karma) =
+        (row.wasm_memory_limit_mb, row.active_jobs, i64::from(row.karma));
+    node.cache = row.cache.into_iter().collect();
+    for (runtime, correction) in &row.corrections {
+        in_range(correction.factor, 0.0, 1e6, || format!("{path}.corrections.{runtime}.factor"))?;
+    }
+    node.corrections = row.corrections;
+    if row.battery_pct.is_some_and(|pct| pct > 100) {
+        return Err(ScenarioError::at(format!("{path}.battery_pct"), "a battery holds 0 to 100 %"));
+    }
+    node.health = DeviceHealth {
+        thermal: row.thermal,
+        battery_pct: row.battery_pct,
+        charging: row.charging,
+        neural_engine: row.neural_engine,
+        npu: row.npu,
+        metal_gpu: row.metal_gpu,
+    };
+    if let Some(m) = row.metrics {
+        let number = |value: Option<f64>, max: f64, field: &str| match value {
+            Some(value) => in_range(value, 0.0, max, || format!("{path}.metrics.{field}")).map(Some),
+            None => Ok(None),
+        };
+        node.metrics = Some(Metrics {
+            cpu_count: m.cpu_count,
+            cpu_core_score: m.cpu_core_score,
+            ram_total_mib: if m.ram_total_mib.is_zero() { row.ram_mib } else { m.ram_total_mib },
+            ram_free_mib: m.ram_free_mib,
+            cpu_usage_pct: number(m.cpu_usage_pct, 100.0, "cpu_usage_pct")?,
+            disk_mb_s: number(m.disk_mb_s, 1e9, "disk_mb_s")?,
+            network_mbit_s: number(m.network_mbit_s, 1e9, "network_mbit_s")?,
+        });
+    }
+    if row.architectures.is_some() || row.fetch.is_some() || row.eval.is_some() {
+        node.capabilities = Some(Capabilities {
+            architectures: row.architectures.unwrap_or_default().into_iter().collect(),
+            fetch: row.fetch.unwrap_or(false),
+            eval: row.eval.unwrap_or(false),
+        });
+    }
+    node.features = row.features.into_iter().map(|feature| (feature.name, feature.count)).collect();
+    node.tenants = row.tenants.into_iter().collect();
+    (node.group, node.fingerprint, node.drifted) = (row.group, row.fingerprint, row.drifted);
+    if !row.links.is_empty() {
+        node.links = Some(Links::new(row.links.iter().map(|link| (link.from, link.to, link.gb_s))));
+    }
+    node.memory_domains = row.memory_domains;
+    node.unified_memory = row.unified_memory;
+    if let Some(row) = row.peer {
+        node.peer = Some(Box::new(peer(row, &format!("{path}.peer"))?));
+    }
+    for (i, row) in row.placements.into_iter().enumerate() {
+        let milli = row.gpu_milli.unwrap_or(MilliGpu::WHOLE);
+        let class = match row.gpus.len() {
+            0 => GpuClass::None,
+            _ if milli < MilliGpu::WHOLE => GpuClass::Shared,
+            n => GpuClass::Whole(n as u32),
+        };
+        let placement = Placement {
+            job: row.job,
+            cpu: row.cpu_milli,
+            ram: row.ram_mib,
+            devices: row.gpus.iter().map(|&index| DeviceShare { index, vram: row.vram_mib, milli }).collect(),
+            class,
+            exclusive_node: row.exclusive,
+            walltime: row.walltime_ms,
+        };
+        node.place(placement)
+            .map_err(|error| ScenarioError::at(format!("{path}.placements[{i}]"), error.to_string()))?;
+    }
+    Ok(node)
+}
+
+/// A node that does not list its runtimes has all that its platform allows.
+fn default_runtimes(platform: Platform) -> BTreeSet<Name> {
+    let names: &[&str] = match platform {
+        Platform::Desktop => &["container", "diffusers", "llmcpp", "onnx", "process", "wasm"],
+        Platform::Ios => &["coreml", "llmcpp", "wasm"],
+        Platform::Android => &["onnx", "wasm"],
+        Platform::Browser => &["llmcpp", "wasm"],
+    };
+    names.iter().filter_map(|name| Name::new(name).ok()).collect()
+}
+
+fn gpus(rows: Vec<GpuRow>, models: &mut Models, path: &str) -> Result<Vec<Gpu>> {
+    let mut gpus: Vec<Gpu> = Vec::new();
+    for (i, row) in rows.into_iter().enumerate() {
+        let path = format!("{path}.gpus[{i}]");
+        let count = row.count.unwrap_or(1);
+        if row.index.is_some() && count != 1 {
+            return Err(ScenarioError::at(format!("{path}.count"), "a row with an index is one device"));
+        }
+        if count == 0 || gpus.len() + usize::from(count) > GPUS_MAX {
+            return Err(ScenarioError::at(format!("{path}.count"), format!("a node has 1 to {GPUS_MAX} devices")));
+        }
+        if let Some(gb_s) = row.bandwidth_gb_s {
+            in_range(gb_s, 0.0, BANDWIDTH_MAX, || format!("{path}.bandwidth_gb_s"))?;
+        }
+        let mut gpu = Gpu::new(0, row.model.map(|name| models.get(name)), row.vram_mib);
+        if row.vram_committed_mib > gpu.vram_total() {
+            return Err(ScenarioError::at(format!("{path}.vram_committed_mib"), "more is committed than the device has"));
+        }
+        (gpu.vram_committed, gpu.vram_reported) = (row.vram_committed_mib, row.vram_used_mib);
+        (gpu.bandwidth_gb_s, gpu.link_group, gpu.slices) = (row.bandwidth_gb_s, row.link_group, row.slices);
+        (gpu.holder, gpu.hold, gpu.milli_committed) = (row.holder, row.hold, row.milli_committed);
+        for _ in 0..count {
+            let next = gpus.iter().map(|gpu| gpu.index + 1).max().unwrap_or(0);
+            let index = row.index.unwrap_or(next);
+            if gpus.iter().any(|gpu| gpu.index == index) {
+                return Err(ScenarioError::at(format!("{path}.index"), format!("there are two devices {index}")));
+            }
+            gpus.push(Gpu { index, ..gpu.clone() });
+        }
+    }
+    gpus.sort_by_key(|gpu| gpu.index);
+    Ok(gpus)
+}
+
+fn peer(row: PeerRow, path: &str) -> Result<Peer> {
+    Ok(Peer {
+        trust: in_range(row.trust, 0.0, 1.0, || format!("{path}.trust"))?,
+        queued: row.queued,
+        cost: row.cost,
+        start_delay_ms: row.start_delay_ms,
+        rtt_ms: match row.rtt_ms {
+            Some(rtt) => Some(in_range(rtt, 0.0, 1e9, || format!("{path}.rtt_ms"))?),
+            None => None,
+        },
+        scope: row.scope,
+        cell: row.cell,
+        data: row.data.into_iter().collect(),
+        cpu_measured: row.cpu_measured_milli,
+        cpu_own: row.cpu_own_milli,
+        ram_measured: row.ram_measured_mib,
+        ram_own: row.ram_own_mib,
+        probe_age_ms: row.probe_age_ms,
+        storage_free: row.storage_free_mib,
+        network_mbit_s: row.network_mbit_s,
+        gpu_capability: row.gpu_capability,
+    })
+}
+
+fn job(
+    row: JobRow,
+    now: Time,
+    templates: &BTreeMap<WorkloadId, SpecFields>,
+    specs: &mut BTreeSet<Arc<JobSpec>>,
+    path: &str,
+) -> Result<Job> {
+    let template = row.workload.as_ref().and_then(|id| templates.get(id));
+    let mut spec = spec(row.fields(template), path)?;
+    spec.workload = row.workload.clone();
+    let spec = match specs.get(&spec) {
+        Some(shared) => shared.clone(),
+        None => {
+            let shared = Arc::new(spec);
+            specs.insert(shared.clone());
+            shared
+        }
+    };
+    let submitted = row.submitted_at_ms.unwrap_or(now);
+    let queued = row.queued_at_ms.unwrap_or(submitted);
+    Ok(Job {
+        id: row.id,
+        spec,
+        submitted_at: submitted,
+        queued_at: queued,
+        ready_at: row.ready_at_ms.unwrap_or(queued),
+        waits_for: row.waits_for,
+        retry_at: row.retry_at_ms,
+        rescore_count: row.rescore_count,
+        round: row.round.unwrap_or(1),
+        digest: row.digest,
+    })
+}
+
+fn spec(row: SpecFields, path: &str) -> Result<JobSpec> {
+    let base = JobSpec::empty();
+    let vram = row.vram_mib.unwrap_or_default();
+    let sensitive = row.sensitive.unwrap_or(false);
+    let spec = JobSpec {
+        workload: None,
+        tenant: row.tenant,
+        pool: row.pool,
+        runtime: row.runtime.unwrap_or(base.runtime),
+        cpu_milli: row.cpu_milli.unwrap_or_default(),
+        ram_mib: row.ram_mib.unwrap_or_default(),
+        // Whoever asks for GPU memory wants one device.
+        gpu_count: row.gpu_count.unwrap_or(u32::from(!vram.is_zero())),
+        vram_mib: vram,
+        gpu_milli: row.gpu_milli.unwrap_or(MilliGpu::WHOLE),
+        gpu_models: row.gpu_models.unwrap_or_default(),
+        gpu_capability: row.gpu_capability,
+        model_mib: row.model_mib,
+        offload: row.offload.unwrap_or_default(),
+        storage_mib: row.storage_mib.unwrap_or_default(),
+        network_mbit_s: row.network_mbit_s.unwrap_or(0),
+        region: row.region,
+        expected_duration_ms: row.expected_duration_ms.unwrap_or(base.expected_duration_ms),
+        priority: row.priority.unwrap_or(0),
+        tier: row.tier.unwrap_or_default(),
+        provider: row.provider,
+        kind: row.kind.unwrap_or_default(),
+        architecture: row.architecture.unwrap_or(base.architecture),
+        features: row.features.unwrap_or_default(),
+        fetch_task: row.fetch_task.unwrap_or(false),
+        evaluate_task: row.evaluate_task.unwrap_or(false),
+        prefer_local: row.prefer_local.unwrap_or(false),
+        network_bound: row.network_bound.unwrap_or(false),
+        dependents: row.dependents.unwrap_or(0),
+        direct_inputs: row.direct_inputs.unwrap_or(0),
+        inputs: row.inputs,
+        nodes: row.nodes.unwrap_or_default(),
+        exclusive: row.exclusive.unwrap_or(true),
+        lifecycle: row.lifecycle.unwrap_or_default(),
+        walltime_ms: row.walltime_ms.unwrap_or(base.walltime_ms),
+        class: row.class.unwrap_or(if sensitive { 10 } else { base.class }),
+        sensitive,
+        checkpoint: row.checkpoint.unwrap_or_default(),
+        checkpoint_minutes: row.checkpoint_minutes,
+        same_numa: row.same_numa.unwrap_or(false),
+        locality_bias: row.locality_bias.unwrap_or_default(),
+        flexible: row.flexible.unwrap_or(false),
+        unified_memory: row.unified_memory.unwrap_or(false),
+        hints: row.hints.unwrap_or_default(),
+        max_cost: row.max_cost,
+        max_scope: row.max_scope.unwrap_or_default(),
+        allowed_scopes: row.allowed_scopes.unwrap_or_default(),
+        cell: row.cell,
+    };
+    hints(&spec.hints, path)?;
+    spec.validate().map_err(|error| ScenarioError::at(format!("{path}.{}", error.field), error.message))?;
+    Ok(spec)
+}
+
+fn hints(hints: &Hints, path: &str) -> Result<()> {
+    let peers = hints.prefer_peers.len() + hints.prefer_regions.len() + hints.avoid_peers.len();
+    if peers + hints.colocate_with.len() > 16 || hints.data.len() > 256 {
+        return Err(ScenarioError::at(format!("{path}.hints"), "at most 16 hints and 256 digests are accepted"));
+    }
+    Ok(())
+}

@@ -1,0 +1,188 @@
+//! Errors of files that people write: what, where, and what to do.
+
+use std::fmt;
+
+use serde::de::DeserializeOwned;
+
+use super::locate::locate;
+
+/// How a file is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// TOML.
+    Toml,
+    /// JSON.
+    Json,
+}
+
+/// A place in a file, both counted from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Position {
+    /// Line.
+    pub line: usize,
+    /// Column in characters.
+    pub column: usize,
+}
+
+impl Position {
+    /// The position of a byte offset.
+    #[must_use]
+    pub fn of(text: &str, offset: usize) -> Self {
+        let mut end = offset.min(text.len());
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        let before = &text[..end];
+        let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+        Self {
+            line: before.bytes().filter(|&b| b == b'\n').count() + 1,
+            column: before[line_start..].chars().count() + 1,
+        }
+    }
+}
+
+/// What is wrong with a file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ScenarioError {
+    /// The field at fault, as a path such as `nodes[2].gpus[0].vram_mib`; empty for the file as a whole.
+    pub field: String,
+    /// What is wrong.
+    pub message: String,
+    /// What to do about it.
+    pub hint: Option<String>,
+    /// Where it is, if that can be told.
+    pub position: Option<Position>,
+}
+
+impl ScenarioError {
+    /// An error at a field.
+    #[must_use]
+    pub fn at(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { field: field.into(), message: message.into(), hint: None, position: None }
+    }
+
+    /// Adds a hint.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Adds "did you mean" if one of the known names is near.
+    #[must_use]
+    pub fn did_you_mean<'a>(self, wrong: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
+        match closest(wrong, known) {
+            Some(name) => self.hint(format!("did you mean `{name}`?")),
+            None => self,
+        }
+    }
+
+    /// Finds the field in the text.
+    #[must_use]
+    pub fn located(mut self, text: &str, format: Format) -> Self {
+        if self.position.is_none() {
+            self.position = locate(text, format, &self.field);
+        }
+        self
+    }
+}
+
+impl fmt::Display for ScenarioError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.field.is_empty() {
+            write!(f, "{}: ", self.field)?;
+        }
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for ScenarioError {}
+
+/// The known name nearest to a wrong one, if it is near enough to be a slip.
+pub fn closest<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    // Comparing is quadratic in the length, and nobody mistypes a kilobyte.
+    if wrong.len() > 100 {
+        return None;
+    }
+    let score = |name: &str| strsim::damerau_levenshtein(&wrong.to_lowercase(), &name.to_lowercase());
+    let (name, distance) = known.into_iter().map(|name| (name, score(name))).min_by_key(|&(name, d)| (d, name))?;
+    let contained = wrong.len() >= 3 && (name.contains(wrong) || wrong.contains(name));
+    (distance <= 1 + wrong.chars().count() / 4 || contained).then_some(name)
+}
+
+/// Decodes a file into rows; errors carry field, position and hint.
+pub(crate) fn decode<T: DeserializeOwned>(text: &str, format: Format) -> Result<T, ScenarioError> {
+    match format {
+        Format::Toml => {
+            let deserializer = toml::Deserializer::parse(text).map_err(|error| toml_error(text, "", &error))?;
+            serde_path_to_error::deserialize(deserializer)
+                .map_err(|error| toml_error(text, &path_text(error.path()), error.inner()))
+        }
+        Format::Json => {
+            let mut deserializer = serde_json::Deserializer::from_str(text);
+            let value = serde_path_to_error::deserialize(&mut deserializer)
+                .map_err(|error| json_error(&path_text(error.path()), error.inner()))?;
+            deserializer.end().map_err(|error| json_error("", &error))?;
+            Ok(value)
+        }
+    }
+}
+
+fn path_text(path: &serde_path_to_error::Path) -> String {
+    let text = path.to_string();
+    if text == "." { String::new() } else { text }
+}
+
+fn toml_error(text: &str, path: &str, error: &toml::de::Error) -> ScenarioError {
+    let mut found = from_message(path, error.message());
+    found.position = error.span().map(|span| Position::of(text, span.start));
+    found
+}
+
+fn json_error(path: &str, error: &serde_json::Error) -> ScenarioError {
+    let message = error.to_string();
+    let message = message.split(" at line ").next().unwrap_or_default().to_owned();
+    let mut found = from_message(path, &message);
+    found.position = Some(Position { line: error.line(), column: error.column() });
+    found
+}
+
+/// Reads the names out of serde's "unknown field" and "unknown variant" messages to build a hint.
+fn from_message(path: &str, message: &str) -> ScenarioError {
+    let error = ScenarioError::at(path, message.trim_end());
+    if !message.starts_with("unknown ") {
+        return error;
+    }
+    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
+    let [wrong, known @ ..] = quoted.as_slice() else { return error };
+    let what = if message.starts_with("unknown field") { "field" } else { "value" };
+    let short = ScenarioError::at(path, format!("unknown {what} `{wrong}`"));
+    if known.is_empty() {
+        return short;
+    }
+    match closest(wrong, known.iter().copied()) {
+        Some(name) => short.hint(format!("did you mean `{name}`?")),
+        None => short.hint(format!("known {what}s: {}", known.join(", "))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slips_are_recognised_and_noise_is_not() {
+        let known = ["cpu_milli", "ram_mib", "gpus"];
+        assert_eq!(closest("cpu_mili", known), Some("cpu_milli"));
+        assert_eq!(closest("gpu", known), Some("gpus"));
+        assert_eq!(closest("zzzzzz", known), None);
+        assert_eq!(closest("", known), None);
+    }
+
+    #[test]
+    fn positions_count_from_one() {
+        assert_eq!(Position::of("a\nbc", 3), Position { line: 2, column: 2 });
+        assert_eq!(Position::of("ä", 1), Position { line: 1, column: 1 });
+        assert_eq!(Position::of("", 10), Position { line: 1, column: 1 });
+    }
+}

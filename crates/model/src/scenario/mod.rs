@@ -1,0 +1,24 @@
+//! The scenario file: a whole situation in TOML or JSON.
+//!
+//! It is the one format for tests, bug reports, docs and the command line. Reading is strict: an unknown field, a
+//! number out of range or a reference to nothing is an error that names file position and field, with a hint where one
+//! helps. This module turns text into a [`Situation`]; the caller reads the file.
+
+mod build;
+mod error;
+mod locate;
+mod rows;
+
+pub use error::{Format, Position, ScenarioError, closest};
+pub use locate::locate;
+
+use crate::Situation;
+
+/// Most nodes or jobs in one scenario, counting each copy that `count` makes.
+pub const ROWS_MAX: usize = 4_000_000;
+
+/// Reads a scenario.
+pub fn parse(text: &str, format: Format) -> Result<Situation, ScenarioError> {
+    let file: rows::File = error::decode(text, format)?;
+    build::situation(file).map_err(|error| error.located(text, format))
+}

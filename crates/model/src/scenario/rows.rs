@@ -1,0 +1,377 @@
+//! The rows of a scenario file as people write them. Every field that may be left out has a default in `build`.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::{
+    Approval, BlockStatus, Bytes, Checkpoint, Correction, Digest, FeatureNeed, Hints, HistoryRow, Input, Instance, JobKind,
+    Lifecycle, LocalityBias, MemoryDomain, Mib, MilliCpu, MilliGpu, Millis, MixClass, Money, Name, NodeCount, NodeId,
+    NodeState, Offload, Platform, PolicySetting, PoolId, Prediction, Provider, Scope, Slices, TenantId, Thermal, Tier, Time,
+    WorkloadId,
+};
+use crate::{BlockId, JobId};
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct File {
+    /// Free text for people: what this scenario shows.
+    #[serde(rename = "description")]
+    pub(super) _description: Option<String>,
+    pub(super) now_ms: Time,
+    pub(super) nodes: Vec<NodeRow>,
+    pub(super) jobs: Vec<JobRow>,
+    pub(super) workloads: Vec<WorkloadRow>,
+    pub(super) pools: Vec<PoolRow>,
+    pub(super) tenants: Vec<TenantRow>,
+    pub(super) blocks: Vec<BlockRow>,
+    pub(super) providers: Option<Vec<Provider>>,
+    pub(super) history: Vec<HistoryRow>,
+    pub(super) reports: Vec<ReportRow>,
+    pub(super) instance: Instance,
+    pub(super) mix: Vec<MixClass>,
+    pub(super) regions: BTreeMap<Name, RegionRow>,
+    pub(super) node_order: Vec<NodeId>,
+    pub(super) energy_price: Option<f64>,
+    pub(super) backlog: Option<BacklogRow>,
+    pub(super) policy: PolicySetting,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct BacklogRow {
+    pub(super) queued_gpu_hours: f64,
+    pub(super) running_gpu_hours: f64,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RegionRow {
+    #[serde(default)]
+    pub(super) adjacent: Vec<Name>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PoolRow {
+    pub(super) id: PoolId,
+    pub(super) policy: Option<Name>,
+    pub(super) baseline: Option<Name>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TenantRow {
+    pub(super) id: TenantId,
+    #[serde(default)]
+    pub(super) share: f64,
+    #[serde(default)]
+    pub(super) usage: f64,
+    #[serde(default = "one")]
+    pub(super) burst: f64,
+    pub(super) work_share: Option<f64>,
+    pub(super) gpu_hours: Option<f64>,
+    #[serde(default)]
+    pub(super) gpu_hours_used: f64,
+    pub(super) node_hours: Option<f64>,
+    #[serde(default)]
+    pub(super) node_hours_used: f64,
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct BlockRow {
+    pub(super) id: BlockId,
+    pub(super) provider: Option<Name>,
+    pub(super) instance_type: Option<Name>,
+    #[serde(default)]
+    pub(super) tier: Tier,
+    #[serde(default)]
+    pub(super) status: BlockStatus,
+    pub(super) start_at_ms: Option<Time>,
+    pub(super) end_at_ms: Option<Time>,
+    pub(super) ends_in_ms: Option<Millis>,
+    pub(super) drain_deadline_ms: Option<Time>,
+    #[serde(default)]
+    pub(super) cost_per_hour: Money,
+    #[serde(default)]
+    pub(super) preemptible: bool,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ReportRow {
+    pub(super) node: NodeId,
+    pub(super) job: JobId,
+    pub(super) missing_inputs: Option<u64>,
+    pub(super) missing_bytes: Option<Bytes>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct GpuRow {
+    pub(super) index: Option<u16>,
+    pub(super) count: Option<u16>,
+    pub(super) model: Option<Name>,
+    pub(super) vram_mib: Option<Mib>,
+    #[serde(default)]
+    pub(super) vram_committed_mib: Mib,
+    #[serde(default)]
+    pub(super) vram_used_mib: Mib,
+    pub(super) bandwidth_gb_s: Option<f64>,
+    pub(super) link_group: Option<u32>,
+    pub(super) slices: Option<Slices>,
+    pub(super) holder: Option<JobId>,
+    pub(super) hold: Option<JobId>,
+    #[serde(default)]
+    pub(super) milli_committed: MilliGpu,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PlacementRow {
+    pub(super) job: JobId,
+    #[serde(default)]
+    pub(super) cpu_milli: MilliCpu,
+    #[serde(default)]
+    pub(super) ram_mib: Mib,
+    #[serde(default)]
+    pub(super) gpus: Vec<u16>,
+    #[serde(default)]
+    pub(super) vram_mib: Mib,
+    pub(super) gpu_milli: Option<MilliGpu>,
+    #[serde(default)]
+    pub(super) exclusive: bool,
+    pub(super) walltime_ms: Option<Millis>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LinkRow {
+    pub(super) from: u16,
+    pub(super) to: u16,
+    pub(super) gb_s: u32,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct MetricsRow {
+    #[serde(default)]
+    pub(super) cpu_count: u32,
+    #[serde(default)]
+    pub(super) cpu_core_score: u32,
+    #[serde(default)]
+    pub(super) ram_total_mib: Mib,
+    pub(super) ram_free_mib: Option<Mib>,
+    pub(super) cpu_usage_pct: Option<f64>,
+    pub(super) disk_mb_s: Option<f64>,
+    pub(super) network_mbit_s: Option<f64>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PeerRow {
+    #[serde(default)]
+    pub(super) trust: f64,
+    #[serde(default)]
+    pub(super) queued: u64,
+    pub(super) cost: Option<u64>,
+    pub(super) start_delay_ms: Option<u64>,
+    pub(super) rtt_ms: Option<f64>,
+    #[serde(default)]
+    pub(super) scope: Scope,
+    pub(super) cell: Option<Name>,
+    #[serde(default)]
+    pub(super) data: Vec<Name>,
+    #[serde(default)]
+    pub(super) cpu_measured_milli: MilliCpu,
+    #[serde(default)]
+    pub(super) cpu_own_milli: MilliCpu,
+    #[serde(default)]
+    pub(super) ram_measured_mib: Mib,
+    #[serde(default)]
+    pub(super) ram_own_mib: Mib,
+    #[serde(default)]
+    pub(super) probe_age_ms: u64,
+    pub(super) storage_free_mib: Option<Mib>,
+    pub(super) network_mbit_s: Option<u32>,
+    pub(super) gpu_capability: Option<Name>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NodeRow {
+    pub(super) id: NodeId,
+    pub(super) count: Option<usize>,
+    pub(super) pool: Option<PoolId>,
+    pub(super) block: Option<BlockId>,
+    pub(super) region: Option<Name>,
+    #[serde(default)]
+    pub(super) platform: Platform,
+    #[serde(default)]
+    pub(super) approval: Approval,
+    #[serde(default = "yes")]
+    pub(super) accepting: bool,
+    pub(super) heartbeat_age_ms: Option<Millis>,
+    pub(super) cooldown_until_ms: Option<Time>,
+    #[serde(default)]
+    pub(super) state: NodeState,
+    pub(super) supported_runtimes: Option<Vec<Name>>,
+    #[serde(default)]
+    pub(super) cpu_milli: MilliCpu,
+    #[serde(default)]
+    pub(super) cpu_committed_milli: MilliCpu,
+    #[serde(default)]
+    pub(super) ram_mib: Mib,
+    #[serde(default)]
+    pub(super) ram_committed_mib: Mib,
+    pub(super) memory_used_mb: Option<Mib>,
+    #[serde(default)]
+    pub(super) gpus: Vec<GpuRow>,
+    pub(super) gpu_bandwidth_gb_s: Option<f64>,
+    pub(super) wasm_memory_limit_mb: Option<Mib>,
+    #[serde(default)]
+    pub(super) active_jobs: u64,
+    #[serde(default)]
+    pub(super) placements: Vec<PlacementRow>,
+    #[serde(default)]
+    pub(super) cache: Vec<WorkloadId>,
+    #[serde(default)]
+    pub(super) karma: i32,
+    #[serde(default)]
+    pub(super) corrections: BTreeMap<Name, Correction>,
+    pub(super) thermal: Option<Thermal>,
+    pub(super) battery_pct: Option<u8>,
+    pub(super) charging: Option<bool>,
+    #[serde(default)]
+    pub(super) neural_engine: bool,
+    #[serde(default)]
+    pub(super) npu: bool,
+    #[serde(default)]
+    pub(super) metal_gpu: bool,
+    pub(super) metrics: Option<MetricsRow>,
+    pub(super) architectures: Option<Vec<Name>>,
+    #[serde(default)]
+    pub(super) features: Vec<FeatureNeed>,
+    pub(super) fetch: Option<bool>,
+    pub(super) eval: Option<bool>,
+    #[serde(default)]
+    pub(super) tenants: Vec<TenantId>,
+    pub(super) group: Option<Name>,
+    pub(super) fingerprint: Option<Name>,
+    #[serde(default)]
+    pub(super) drifted: bool,
+    #[serde(default)]
+    pub(super) links: Vec<LinkRow>,
+    #[serde(default)]
+    pub(super) memory_domains: Vec<MemoryDomain>,
+    #[serde(default)]
+    pub(super) unified_memory: bool,
+    pub(super) peer: Option<PeerRow>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// Jobs and workloads share these fields; serde's `flatten` would lose both strictness and positions.
+macro_rules! spec_rows {
+    ($($field:ident: $type:ty,)*) => {
+        #[derive(Debug, Default, Clone)]
+        pub(super) struct SpecFields { $(pub(super) $field: Option<$type>,)* }
+
+        #[derive(Debug, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub(super) struct WorkloadRow {
+            pub(super) id: WorkloadId,
+            pub(super) prediction: Option<Prediction>,
+            $($field: Option<$type>,)*
+        }
+
+        #[derive(Debug, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub(super) struct JobRow {
+            pub(super) id: JobId,
+            pub(super) count: Option<usize>,
+            pub(super) workload: Option<WorkloadId>,
+            pub(super) submitted_at_ms: Option<Time>,
+            pub(super) queued_at_ms: Option<Time>,
+            pub(super) ready_at_ms: Option<Time>,
+            pub(super) waits_for: Option<Name>,
+            pub(super) retry_at_ms: Option<Time>,
+            #[serde(default)]
+            pub(super) rescore_count: u32,
+            pub(super) round: Option<u32>,
+            pub(super) digest: Option<Digest>,
+            $($field: Option<$type>,)*
+        }
+
+        impl WorkloadRow {
+            pub(super) fn fields(&self) -> SpecFields {
+                SpecFields { $($field: self.$field.clone(),)* }
+            }
+        }
+
+        impl JobRow {
+            /// The job's own fields, each falling back to the workload's.
+            pub(super) fn fields(&self, workload: Option<&SpecFields>) -> SpecFields {
+                SpecFields {
+                    $($field: self.$field.clone().or_else(|| workload.and_then(|w| w.$field.clone())),)*
+                }
+            }
+        }
+    };
+}
+
+spec_rows! {
+    tenant: TenantId,
+    pool: PoolId,
+    runtime: Name,
+    cpu_milli: MilliCpu,
+    ram_mib: Mib,
+    gpu_count: u32,
+    vram_mib: Mib,
+    gpu_milli: MilliGpu,
+    gpu_models: Vec<Name>,
+    gpu_capability: Name,
+    model_mib: Mib,
+    offload: Offload,
+    storage_mib: Mib,
+    network_mbit_s: u32,
+    region: Name,
+    expected_duration_ms: Millis,
+    priority: i32,
+    tier: Tier,
+    provider: Name,
+    kind: JobKind,
+    architecture: Name,
+    features: Vec<FeatureNeed>,
+    fetch_task: bool,
+    evaluate_task: bool,
+    prefer_local: bool,
+    network_bound: bool,
+    dependents: u64,
+    direct_inputs: u64,
+    inputs: Vec<Input>,
+    nodes: NodeCount,
+    exclusive: bool,
+    lifecycle: Lifecycle,
+    walltime_ms: Millis,
+    class: u8,
+    sensitive: bool,
+    checkpoint: Checkpoint,
+    checkpoint_minutes: u32,
+    same_numa: bool,
+    locality_bias: LocalityBias,
+    flexible: bool,
+    unified_memory: bool,
+    hints: Hints,
+    max_cost: u64,
+    max_scope: Scope,
+    allowed_scopes: Vec<Scope>,
+    cell: Name,
+}

@@ -1,0 +1,210 @@
+//! A situation: everything a decision may look at, at one instant.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Block, BlockId, HistoryRow, Instance, Job, JobId, JobSpec, MilliCpu, MilliGpu, Name, Node, NodeId, PoolId, Prediction,
+    Provider, Tenant, TenantId, Time, WorkloadId,
+};
+
+/// What one node would have to fetch for one job, as that node reports it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct JobReport {
+    /// Inputs it does not hold, if reported.
+    pub missing_inputs: Option<u64>,
+    /// Their size in bytes, if reported.
+    pub missing_bytes: Option<u64>,
+}
+
+/// One class of the expected job mix.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MixClass {
+    /// Its share of the mix; shares are normalised to sum to 1.
+    pub share: f64,
+    /// GPUs asked.
+    #[serde(default)]
+    pub gpu_count: u32,
+    /// Compute asked of each GPU.
+    #[serde(default = "whole")]
+    pub gpu_milli: MilliGpu,
+    /// CPU asked.
+    #[serde(default)]
+    pub cpu_milli: MilliCpu,
+    /// GPU models that will do; empty means any.
+    #[serde(default)]
+    pub gpu_models: Vec<Name>,
+}
+
+fn whole() -> MilliGpu {
+    MilliGpu::WHOLE
+}
+
+/// Nodes with one scheduler.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pool {
+    /// Its id.
+    pub id: PoolId,
+    /// The policy it uses, if named.
+    pub policy: Option<Name>,
+    /// The fingerprint its nodes should have.
+    pub baseline: Option<Name>,
+}
+
+/// Which policy to use, and what to change in it.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PolicySetting {
+    /// The policy's name.
+    pub name: Option<Name>,
+    /// Parameters to change.
+    pub params: BTreeMap<String, toml::Value>,
+    /// Weights to change, by term.
+    pub weights: BTreeMap<String, f64>,
+    /// Terms to turn on or off.
+    pub enabled: BTreeMap<String, bool>,
+}
+
+/// All of a situation that is neither node nor job.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct World {
+    /// Pools by id.
+    pub pools: BTreeMap<PoolId, Pool>,
+    /// Tenants by id.
+    pub tenants: BTreeMap<TenantId, Tenant>,
+    /// Blocks by id.
+    pub blocks: BTreeMap<BlockId, Arc<Block>>,
+    /// Providers, sorted by name.
+    pub providers: Vec<Provider>,
+    /// Workloads by id.
+    pub workloads: BTreeMap<WorkloadId, Arc<JobSpec>>,
+    /// Finished runs, newest first.
+    pub history: Vec<HistoryRow>,
+    /// Predictions given outright, which stand before the history rows.
+    pub predictions: BTreeMap<WorkloadId, Prediction>,
+    /// What a pull pool has lately seen.
+    pub instance: Instance,
+    /// The expected job mix; shares sum to 1.
+    pub mix: Vec<MixClass>,
+    /// Neighbours of each region, nearest first.
+    pub regions: BTreeMap<Name, Vec<Name>>,
+    /// What nodes would have to fetch, by job and node.
+    pub reports: BTreeMap<JobId, BTreeMap<NodeId, JobReport>>,
+    /// Energy price, 0 (cheap) to 1 (dear), if fresh.
+    pub energy_price: Option<f64>,
+    /// GPU-hours waiting and running, if given outright.
+    pub backlog: Option<(f64, f64)>,
+    /// Which policy to use.
+    pub policy: PolicySetting,
+}
+
+/// Why parts do not make a situation.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SituationError {
+    /// Two nodes with one id.
+    #[error("two nodes are called `{0}`")]
+    NodeTwice(NodeId),
+    /// Two jobs with one id.
+    #[error("two jobs are called `{0}`")]
+    JobTwice(JobId),
+    /// The order of nodes names no such node.
+    #[error("node_order names `{0}`, which is no node")]
+    UnknownNode(NodeId),
+}
+
+/// Everything a decision may look at.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Situation {
+    /// The clock.
+    pub now: Time,
+    nodes: Vec<Node>,
+    jobs: Vec<Job>,
+    tie_ranks: Vec<u32>,
+    /// Everything else.
+    pub world: World,
+}
+
+impl Situation {
+    /// Puts a situation together: nodes and jobs are sorted by id, and each id may occur once.
+    ///
+    /// `node_order` decides between nodes that are otherwise equal: those it names come first, in its order.
+    pub fn new(
+        now: Time,
+        mut nodes: Vec<Node>,
+        mut jobs: Vec<Job>,
+        node_order: &[NodeId],
+        world: World,
+    ) -> Result<Self, SituationError> {
+        nodes.sort_by(|a, b| a.id.cmp(&b.id));
+        if let Some(pair) = nodes.windows(2).find(|pair| pair[0].id == pair[1].id) {
+            return Err(SituationError::NodeTwice(pair[0].id.clone()));
+        }
+        jobs.sort_by(|a, b| a.id.cmp(&b.id));
+        if let Some(pair) = jobs.windows(2).find(|pair| pair[0].id == pair[1].id) {
+            return Err(SituationError::JobTwice(pair[0].id.clone()));
+        }
+        let mut tie_ranks: Vec<u32> = Vec::with_capacity(nodes.len());
+        if node_order.is_empty() {
+            tie_ranks.extend(0..nodes.len() as u32);
+        } else {
+            let unnamed = node_order.len() as u32;
+            tie_ranks.extend((0..nodes.len() as u32).map(|slot| unnamed + slot));
+            for (rank, id) in node_order.iter().enumerate() {
+                let slot = nodes
+                    .binary_search_by(|node| node.id.cmp(id))
+                    .map_err(|_| SituationError::UnknownNode(id.clone()))?;
+                tie_ranks[slot] = rank as u32;
+            }
+        }
+        Ok(Self { now, nodes, jobs, tie_ranks, world })
+    }
+
+    /// Nodes, sorted by id.
+    #[must_use]
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// Nodes for changing what is on them; their order and ids must stay.
+    #[must_use]
+    pub fn nodes_mut(&mut self) -> &mut [Node] {
+        &mut self.nodes
+    }
+
+    /// Jobs, sorted by id.
+    #[must_use]
+    pub fn jobs(&self) -> &[Job] {
+        &self.jobs
+    }
+
+    /// For each node, its place among nodes that are otherwise equal; lower wins.
+    #[must_use]
+    pub fn tie_ranks(&self) -> &[u32] {
+        &self.tie_ranks
+    }
+
+    /// The job with this id.
+    #[must_use]
+    pub fn job(&self, id: &str) -> Option<&Job> {
+        let slot = self.jobs.binary_search_by(|job| job.id.as_str().cmp(id)).ok()?;
+        Some(&self.jobs[slot])
+    }
+
+    /// The node with this id.
+    #[must_use]
+    pub fn node(&self, id: &str) -> Option<&Node> {
+        let slot = self.nodes.binary_search_by(|node| node.id.as_str().cmp(id)).ok()?;
+        Some(&self.nodes[slot])
+    }
+}
+
+impl World {
+    /// What a node reports for a job.
+    #[must_use]
+    pub fn report(&self, job: &JobId, node: &NodeId) -> Option<JobReport> {
+        self.reports.get(job)?.get(node).copied()
+    }
+}

@@ -1,0 +1,69 @@
+//! Who owns jobs, shares, quotas and budgets.
+
+use crate::TenantId;
+
+/// What a tenant may use over the budget window, and what it has used.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Budget {
+    /// GPU-hours granted, if limited.
+    pub gpu_hours: Option<f64>,
+    /// GPU-hours used.
+    pub gpu_hours_used: f64,
+    /// Node-hours granted, if limited.
+    pub node_hours: Option<f64>,
+    /// Node-hours used.
+    pub node_hours_used: f64,
+}
+
+impl Budget {
+    /// The larger of the two used fractions; `None` without any budget. A budget of zero is exhausted.
+    #[must_use]
+    pub fn used_fraction(&self) -> Option<f64> {
+        let fraction = |used: f64, budget: Option<f64>| {
+            budget.map(|budget| if budget > 0.0 { used / budget } else { f64::MAX })
+        };
+        let gpu = fraction(self.gpu_hours_used, self.gpu_hours);
+        let node = fraction(self.node_hours_used, self.node_hours);
+        [gpu, node].into_iter().flatten().reduce(f64::max)
+    }
+}
+
+/// Who owns jobs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tenant {
+    /// Its id.
+    pub id: TenantId,
+    /// Target share of the pool, 0 to 1; 0 means no share was agreed.
+    pub share: f64,
+    /// Share of the pool in use.
+    pub usage: f64,
+    /// How far above its share a tenant may go while the pool is idle; 1 means not at all.
+    pub burst: f64,
+    /// Share of the work running in a pull pool, if known.
+    pub work_share: Option<f64>,
+    /// Budgets.
+    pub budget: Budget,
+}
+
+impl Tenant {
+    /// A tenant without share, usage or budget.
+    #[must_use]
+    pub fn new(id: TenantId) -> Self {
+        Self { id, share: 0.0, usage: 0.0, burst: 1.0, work_share: None, budget: Budget::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_larger_used_fraction_counts() {
+        // Case B38: 10 h on 2 nodes of 4 GPUs, budget 1000 GPU-h and 100 node-h.
+        let budget =
+            Budget { gpu_hours: Some(1000.0), gpu_hours_used: 80.0, node_hours: Some(100.0), node_hours_used: 20.0 };
+        assert_eq!(budget.used_fraction(), Some(0.2));
+        assert_eq!(Budget::default().used_fraction(), None);
+        assert!(Budget { gpu_hours: Some(0.0), ..Budget::default() }.used_fraction() > Some(1.2));
+    }
+}

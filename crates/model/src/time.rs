@@ -1,0 +1,112 @@
+//! Time as integers: instants and spans in milliseconds. There is no clock here; `now` is always an argument.
+
+use std::fmt;
+use std::ops::{Add, AddAssign, Mul, Sub};
+
+use serde::de::{self, Deserializer, Visitor};
+use serde::{Deserialize, Serialize};
+
+use crate::amount::{AmountError, amounts, parse_with_unit};
+
+amounts! {
+    /// A span of time in milliseconds.
+    Millis, "milliseconds", max 1 << 46,
+        units &[("ms", 1.0), ("s", 1000.0), ("min", 60_000.0), ("h", 3_600_000.0), ("d", 86_400_000.0), ("", 1.0)];
+}
+
+impl Millis {
+    /// A number of seconds.
+    #[must_use]
+    pub const fn secs(value: u64) -> Self {
+        Self::new(value * 1000)
+    }
+
+    /// The span in seconds.
+    #[must_use]
+    pub const fn as_secs_f64(self) -> f64 {
+        self.get() as f64 / 1000.0
+    }
+}
+
+impl fmt::Display for Millis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.get() {
+            ms if ms % 1000 != 0 => write!(f, "{:.3} s", ms as f64 / 1000.0),
+            ms if ms >= 86_400_000 && ms % 3_600_000 == 0 => write!(f, "{} h", ms / 3_600_000),
+            ms => write!(f, "{} s", ms / 1000),
+        }
+    }
+}
+
+/// An instant: milliseconds since an epoch that the scenario or the server chooses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Time(i64);
+
+impl Time {
+    /// The epoch.
+    pub const ZERO: Self = Self(0);
+
+    /// An instant so many milliseconds after the epoch.
+    #[must_use]
+    pub const fn from_millis(ms: i64) -> Self {
+        Self(ms)
+    }
+
+    /// An instant so many seconds after the epoch.
+    #[must_use]
+    pub const fn from_secs(secs: i64) -> Self {
+        Self(secs * 1000)
+    }
+
+    /// Milliseconds since the epoch.
+    #[must_use]
+    pub const fn as_millis(self) -> i64 {
+        self.0
+    }
+
+    /// The span from `earlier` to this instant; zero if this instant is the earlier one.
+    #[must_use]
+    pub const fn since(self, earlier: Self) -> Millis {
+        let ms = self.0.saturating_sub(earlier.0);
+        Millis::new(if ms > 0 { ms as u64 } else { 0 })
+    }
+}
+
+impl Add<Millis> for Time {
+    type Output = Self;
+    fn add(self, span: Millis) -> Self {
+        Self(self.0.saturating_add_unsigned(span.get()))
+    }
+}
+
+impl Sub<Millis> for Time {
+    type Output = Self;
+    fn sub(self, span: Millis) -> Self {
+        Self(self.0.saturating_sub_unsigned(span.get()))
+    }
+}
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "t={:.3} s", self.0 as f64 / 1000.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_read_with_units() {
+        for (text, want) in [("90s", 90_000), ("15min", 900_000), ("24 h", 86_400_000), ("250ms", 250), ("5", 5)] {
+            assert_eq!(text.parse::<Millis>().unwrap().get(), want, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_past_is_no_span() {
+        assert_eq!(Time::from_secs(1).since(Time::from_secs(3)), Millis::ZERO);
+        assert_eq!((Time::from_secs(1) + Millis::secs(2)).as_millis(), 3000);
+    }
+}

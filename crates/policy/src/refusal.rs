@@ -1,0 +1,156 @@
+//! Why a pair of job and node is refused: a closed vocabulary that explain, wake-ups and metrics all read.
+
+use std::fmt;
+
+use landfall_model::{Mib, MilliCpu, MilliGpu, Millis, Name, Time};
+use serde::Serialize;
+
+/// Whether waiting can help.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RefusalClass {
+    /// The node may do later.
+    NotNow,
+    /// This node will never do for this job as it stands.
+    Never,
+}
+
+/// What happens when a refused job should be looked at again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Wake {
+    /// The node sends a heartbeat.
+    Heartbeat,
+    /// An operator changes the node's approval.
+    ApprovalChange,
+    /// A known instant passes.
+    Timer,
+    /// The node registers anew.
+    RegistrationChange,
+    /// A placement or hold on the node ends.
+    PlacementEnded,
+    /// A node or a block joins.
+    NodeAdded,
+    /// A lease is extended.
+    LeaseExtended,
+    /// The job itself changes.
+    JobChanged,
+    /// Something the job waits for ends.
+    DependencyEnded,
+    /// A node changes its state.
+    NodeStateChange,
+    /// Nothing will help this pair.
+    Nothing,
+}
+
+/// An amount or a fact in a refusal.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Quantity {
+    /// CPU in milli-cores.
+    CpuMilli(MilliCpu),
+    /// Memory in MiB.
+    Mib(Mib),
+    /// GPU compute in thousandths.
+    GpuMilli(MilliGpu),
+    /// A number of things.
+    Count(u64),
+    /// A span in ms.
+    Ms(Millis),
+    /// An instant in ms.
+    AtMs(Time),
+    /// A number.
+    Number(f64),
+    /// A name.
+    Name(Name),
+    /// Several names.
+    Names(Vec<Name>),
+    /// A fixed word.
+    Word(&'static str),
+    /// Devices with at least so much memory and compute each.
+    Devices {
+        /// How many.
+        count: u64,
+        /// Memory of each.
+        vram_mib: Mib,
+        /// Compute of each.
+        gpu_milli: MilliGpu,
+    },
+}
+
+impl fmt::Display for Quantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::CpuMilli(x) => x.fmt(f),
+            Self::Mib(x) => x.fmt(f),
+            Self::GpuMilli(x) => x.fmt(f),
+            Self::Count(x) => x.fmt(f),
+            Self::Ms(x) => x.fmt(f),
+            Self::AtMs(x) => x.fmt(f),
+            Self::Number(x) => x.fmt(f),
+            Self::Name(x) => x.fmt(f),
+            Self::Names(x) if x.is_empty() => f.write_str("none"),
+            Self::Names(x) => f.write_str(&x.iter().map(Name::as_str).collect::<Vec<_>>().join(", ")),
+            Self::Word(x) => f.write_str(x),
+            Self::Devices { count, vram_mib, gpu_milli } => {
+                write!(f, "{count} GPU{}", if *count == 1 { "" } else { "s" })?;
+                if !vram_mib.is_zero() {
+                    write!(f, " of {vram_mib}")?;
+                }
+                if *gpu_milli < MilliGpu::WHOLE {
+                    write!(f, ", {gpu_milli}")?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Why one filter refuses a pair.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Refusal {
+    /// A stable reason, such as `cpu_short`.
+    pub reason: &'static str,
+    /// Whether waiting can help.
+    pub class: RefusalClass,
+    /// What the job needs.
+    pub needed: Quantity,
+    /// What was found.
+    pub found: Quantity,
+    /// What would change it, for people.
+    pub remedy: String,
+    /// When to look again.
+    pub wake: Wake,
+    /// The instant from which the filter admits, if time alone will do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until_ms: Option<Time>,
+}
+
+impl Refusal {
+    /// A refusal that waiting may lift.
+    #[must_use]
+    pub fn not_now(reason: &'static str, needed: Quantity, found: Quantity, wake: Wake) -> Self {
+        let class = RefusalClass::NotNow;
+        Self { reason, class, needed, found, remedy: String::new(), wake, until_ms: None }
+    }
+
+    /// A refusal that holds as long as job and node stay what they are.
+    #[must_use]
+    pub fn never(reason: &'static str, needed: Quantity, found: Quantity, wake: Wake) -> Self {
+        Self { class: RefusalClass::Never, ..Self::not_now(reason, needed, found, wake) }
+    }
+
+    /// Says what would change it.
+    #[must_use]
+    pub fn remedy(mut self, remedy: impl Into<String>) -> Self {
+        self.remedy = remedy.into();
+        self
+    }
+
+    /// Says when time alone will change it.
+    #[must_use]
+    pub fn until(mut self, at: Time) -> Self {
+        self.until_ms = Some(at);
+        self
+    }
+}

@@ -1,0 +1,123 @@
+//! The contract of a term: a rule that gives points, with a class, a range and a description.
+
+use serde::Serialize;
+
+use crate::params::{ParamError, ParamInfo, Params};
+use crate::verdict::Facts;
+use crate::view::View;
+
+/// What a term may do to a total.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Class {
+    /// Adds points, never takes any.
+    Soft,
+    /// Takes points or vetoes.
+    Disqualifier,
+    /// Both.
+    Mixed,
+    /// Multiplies the sum of all others.
+    Multiplier,
+}
+
+/// The family a term comes from; terms of one family are meant to be summed together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Family {
+    /// How well a node would run a job, 0 to 100.
+    Fit,
+    /// How well nodes are filled.
+    BinPack,
+    /// Which job a worker should pull.
+    Pull,
+    /// Which job of a queue comes first.
+    Batch,
+    /// Which peer's offer is best.
+    Offer,
+    /// Packing policies of published benchmarks.
+    Packing,
+}
+
+/// What besides the pair's own state a term looks at. Indexes use this to know when a score can be kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Reads {
+    /// The clock: the value may rise (never fall) as time passes, though nothing else changes.
+    pub clock: bool,
+    /// How long the job has waited: the value may rise (never fall) as it waits.
+    pub wait: bool,
+    /// Who the job is, beyond its class.
+    pub job_identity: bool,
+    /// Other nodes or jobs.
+    pub fleet: bool,
+    /// The job's history (lazy).
+    pub history: bool,
+    /// The total size of its inputs (lazy).
+    pub inputs_total_bytes: bool,
+    /// Its tenant's share of the running work (lazy).
+    pub tenant_work_share: bool,
+}
+
+impl Reads {
+    /// Only the job's class and the node's state.
+    pub const PAIR: Self = Self {
+        clock: false,
+        wait: false,
+        job_identity: false,
+        fleet: false,
+        history: false,
+        inputs_total_bytes: false,
+        tenant_work_share: false,
+    };
+
+    /// Both together.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            clock: self.clock || other.clock,
+            wait: self.wait || other.wait,
+            job_identity: self.job_identity || other.job_identity,
+            fleet: self.fleet || other.fleet,
+            history: self.history || other.history,
+            inputs_total_bytes: self.inputs_total_bytes || other.inputs_total_bytes,
+            tenant_work_share: self.tenant_work_share || other.tenant_work_share,
+        }
+    }
+}
+
+/// A rule that gives points.
+pub trait Term: Send + Sync {
+    /// The points for a pair: finite, within the range of [`TermInfo`].
+    fn score(&self, view: &View<'_>) -> f64;
+
+    /// Whether the pair must not be chosen, whatever its total.
+    fn veto(&self, _view: &View<'_>) -> bool {
+        false
+    }
+
+    /// What the points rest on, for people.
+    fn explain(&self, _view: &View<'_>, _facts: &mut Facts) {}
+}
+
+/// What the catalogue says about a term.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct TermInfo {
+    /// Its name: public and persisted, never changed.
+    pub name: &'static str,
+    /// The family it belongs to.
+    pub family: Family,
+    /// What it may do to a total.
+    pub class: Class,
+    /// Smallest and largest value with default parameters; `None` is unbounded.
+    pub range: (f64, Option<f64>),
+    /// The unit of the value.
+    pub unit: &'static str,
+    /// One sentence for people.
+    pub description: &'static str,
+    /// Its parameters.
+    pub params: &'static [ParamInfo],
+    /// What it looks at.
+    pub reads: Reads,
+    /// Makes it.
+    #[serde(skip)]
+    pub build: fn(&Params<'_>) -> Result<Box<dyn Term>, ParamError>,
+}

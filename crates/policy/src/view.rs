@@ -1,0 +1,269 @@
+//! What filters and terms may look at: one pass over a situation, and one pair inside it.
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::BTreeMap;
+
+use landfall_model::{
+    Bytes, Gpu, Job, JobReport, JobSpec, Node, Prediction, Situation, Tenant, Time, WorkloadId, World,
+};
+use serde::Serialize;
+use smallvec::SmallVec;
+
+use crate::rules::snapshot::{Backlog, SpecView};
+
+/// How the chosen devices are used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// Without any device.
+    #[default]
+    None,
+    /// On the chosen devices.
+    Gpu,
+    /// On one device and in RAM.
+    Offload,
+    /// In RAM though a device was asked for, or a model without device.
+    Cpu,
+}
+
+/// The devices chosen for a pair, as positions in the node's list.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Devices {
+    /// How they are used.
+    pub mode: Mode,
+    /// Positions in the node's list, ascending.
+    pub chosen: SmallVec<[u16; 8]>,
+}
+
+impl Devices {
+    /// The chosen devices.
+    pub fn gpus<'a>(&'a self, node: &'a Node) -> impl Iterator<Item = &'a Gpu> + Clone {
+        self.chosen.iter().filter_map(|&position| node.gpus.get(usize::from(position)))
+    }
+
+    /// The indices of the chosen devices.
+    #[must_use]
+    pub fn indices(&self, node: &Node) -> Vec<u16> {
+        self.gpus(node).map(|gpu| gpu.index).collect()
+    }
+}
+
+/// How often the lazy providers were asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct LazyCounts {
+    /// Predictions computed from history.
+    pub history: u64,
+    /// Input sizes summed.
+    pub inputs_total_bytes: u64,
+    /// Work shares looked up.
+    pub tenant_work_share: u64,
+}
+
+/// Everything around a pair that stays the same while one question is answered.
+///
+/// Values that are dear to compute are computed when a rule first reads them and kept for the pass.
+pub struct Pass<'a> {
+    /// The clock.
+    pub now: Time,
+    /// Everything that is neither node nor job.
+    pub world: &'a World,
+    nodes: &'a [Node],
+    queue: Queue<'a>,
+    history: RefCell<BTreeMap<(WorkloadId, Option<u32>), Prediction>>,
+    spec_views: RefCell<BTreeMap<*const JobSpec, SpecView>>,
+    backlog: OnceCell<Backlog>,
+    utilisation: OnceCell<f64>,
+    groups: OnceCell<u64>,
+    counts: Cell<LazyCounts>,
+}
+
+/// The waiting jobs of a pass, or what they add up to.
+enum Queue<'a> {
+    Jobs(&'a [Job]),
+    Backlog(Backlog),
+}
+
+impl<'a> Pass<'a> {
+    /// A pass over a situation.
+    #[must_use]
+    pub fn new(situation: &'a Situation) -> Self {
+        Self::over(situation.now, &situation.world, situation.nodes(), Queue::Jobs(situation.jobs()))
+    }
+
+    /// A pass over parts that somebody else keeps; `backlog` is what the waiting jobs add up to.
+    #[must_use]
+    pub fn of_parts(now: Time, world: &'a World, nodes: &'a [Node], backlog: Backlog) -> Self {
+        Self::over(now, world, nodes, Queue::Backlog(backlog))
+    }
+
+    fn over(now: Time, world: &'a World, nodes: &'a [Node], queue: Queue<'a>) -> Self {
+        Self {
+            now,
+            world,
+            nodes,
+            queue,
+            history: RefCell::default(),
+            spec_views: RefCell::default(),
+            backlog: OnceCell::new(),
+            utilisation: OnceCell::new(),
+            groups: OnceCell::new(),
+            counts: Cell::default(),
+        }
+    }
+
+    /// The nodes of the pass.
+    #[must_use]
+    pub fn nodes(&self) -> &'a [Node] {
+        self.nodes
+    }
+
+    /// How often the lazy providers were asked so far.
+    #[must_use]
+    pub fn lazy_counts(&self) -> LazyCounts {
+        self.counts.get()
+    }
+
+    fn count(&self, change: impl FnOnce(&mut LazyCounts)) {
+        let mut counts = self.counts.get();
+        change(&mut counts);
+        self.counts.set(counts);
+    }
+
+    /// What history predicts for a job; computed once per workload and size bucket.
+    #[must_use]
+    pub fn history(&self, spec: &JobSpec) -> Prediction {
+        let Some(workload) = &spec.workload else { return Prediction::default() };
+        if let Some(given) = self.world.predictions.get(workload) {
+            return *given;
+        }
+        let input = self.inputs_total_bytes(spec);
+        let key = (workload.clone(), input.map(Prediction::bucket));
+        if let Some(known) = self.history.borrow().get(&key) {
+            return *known;
+        }
+        self.count(|counts| counts.history += 1);
+        let rows = self.world.history.iter().filter(|row| row.workload == *workload);
+        let found = Prediction::from_rows(rows, input);
+        self.history.borrow_mut().insert(key, found);
+        found
+    }
+
+    /// Total size of a job's inputs.
+    #[must_use]
+    pub fn inputs_total_bytes(&self, spec: &JobSpec) -> Option<Bytes> {
+        self.count(|counts| counts.inputs_total_bytes += 1);
+        spec.inputs_total_bytes()
+    }
+
+    /// The job's tenant.
+    #[must_use]
+    pub fn tenant(&self, spec: &JobSpec) -> Option<&'a Tenant> {
+        self.world.tenants.get(spec.tenant.as_ref()?)
+    }
+
+    /// The share of the running work that the job's tenant has.
+    #[must_use]
+    pub fn tenant_work_share(&self, spec: &JobSpec) -> Option<f64> {
+        self.count(|counts| counts.tenant_work_share += 1);
+        self.tenant(spec)?.work_share
+    }
+
+    /// What waits and what runs.
+    #[must_use]
+    pub fn backlog(&self) -> Backlog {
+        *self.backlog.get_or_init(|| match self.queue {
+            Queue::Jobs(jobs) => Backlog::of(jobs),
+            Queue::Backlog(backlog) => backlog,
+        })
+    }
+
+    /// Occupied part of the nodes, 0 to 1.
+    #[must_use]
+    pub fn utilisation(&self) -> f64 {
+        *self.utilisation.get_or_init(|| crate::rules::snapshot::utilisation(self.nodes))
+    }
+
+    /// Number of topology groups.
+    #[must_use]
+    pub fn groups(&self) -> u64 {
+        *self.groups.get_or_init(|| crate::rules::snapshot::groups(self.nodes))
+    }
+
+    /// What the nodes look like to jobs of one class; computed once per class.
+    #[must_use]
+    pub fn spec_view(&self, spec: &JobSpec) -> SpecView {
+        let key = std::ptr::from_ref(spec);
+        if let Some(known) = self.spec_views.borrow().get(&key) {
+            return *known;
+        }
+        let found = SpecView::of(spec, self);
+        self.spec_views.borrow_mut().insert(key, found);
+        found
+    }
+}
+
+/// One pair of job and node, with the devices chosen for it.
+pub struct View<'a> {
+    /// The pass it belongs to.
+    pub pass: &'a Pass<'a>,
+    /// The job.
+    pub job: &'a Job,
+    /// What the job has in common with jobs like it.
+    pub spec: &'a JobSpec,
+    /// The node.
+    pub node: &'a Node,
+    /// The devices chosen; empty while filters run.
+    pub devices: &'a Devices,
+    /// Whether nodes are ranked for the job (and not jobs for the node).
+    pub ranks_nodes: bool,
+}
+
+impl View<'_> {
+    /// The clock.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        self.pass.now
+    }
+
+    /// What this node says it would have to fetch.
+    #[must_use]
+    pub fn report(&self) -> Option<JobReport> {
+        self.pass.world.report(&self.job.id, &self.node.id)
+    }
+
+    /// The chosen devices.
+    pub fn gpus(&self) -> impl Iterator<Item = &Gpu> + Clone {
+        self.devices.gpus(self.node)
+    }
+
+    /// Place of the node's region for the job: 0 same, then neighbours in order, then the rest.
+    #[must_use]
+    pub fn region_rank(&self) -> u32 {
+        let Some(wanted) = &self.spec.region else { return 0 };
+        let neighbours = self.pass.world.regions.get(wanted).map_or(&[][..], Vec::as_slice);
+        let last = neighbours.len() as u32 + 1;
+        match &self.node.region {
+            Some(region) if region == wanted => 0,
+            Some(region) => neighbours.iter().position(|other| other == region).map_or(last, |at| at as u32 + 1),
+            None => last,
+        }
+    }
+
+    /// Region tier: 0 same, 1 adjacent, 2 any.
+    #[must_use]
+    pub fn region_tier(&self) -> u8 {
+        let Some(wanted) = &self.spec.region else { return 0 };
+        let neighbours = self.pass.world.regions.get(wanted).map_or(0, Vec::len) as u32;
+        match self.region_rank() {
+            0 => 0,
+            rank if rank <= neighbours => 1,
+            _ => 2,
+        }
+    }
+
+    /// Whether the job's workload is warm on the node.
+    #[must_use]
+    pub fn is_warm(&self) -> bool {
+        self.spec.workload.as_ref().is_some_and(|workload| self.node.cache.contains(workload))
+    }
+}
