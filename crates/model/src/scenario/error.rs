@@ -111,7 +111,7 @@ pub fn closest<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>) -> Opt
 }
 
 /// Decodes a file into rows; errors carry field, position and hint.
-pub(crate) fn decode<T: DeserializeOwned>(text: &str, format: Format) -> Result<T, ScenarioError> {
+pub fn decode<T: DeserializeOwned>(text: &str, format: Format) -> Result<T, ScenarioError> {
     match format {
         Format::Toml => {
             let deserializer = toml::Deserializer::parse(text).map_err(|error| toml_error(text, "", &error))?;

@@ -9,7 +9,7 @@ mod error;
 mod locate;
 mod rows;
 
-pub use error::{Format, Position, ScenarioError, closest};
+pub use error::{Format, Position, ScenarioError, closest, decode};
 pub use locate::locate;
 
 use crate::Situation;

@@ -1,0 +1,163 @@
+//! Which devices of a node a job would get, decided before the pair is scored. One rule, one file.
+
+mod best_scored;
+mod best_window;
+mod first_fit;
+mod link_aware;
+pub mod link_bandwidth;
+pub mod slices;
+mod tightest;
+mod uniform;
+
+use landfall_model::{Gpu, JobSpec, Mib, Node};
+use smallvec::SmallVec;
+
+use crate::evaluate::Pair;
+use crate::params::{ParamError, ParamInfo, Params};
+use crate::policy::Policy;
+use crate::rules::fit;
+use crate::view::{Devices, Mode};
+
+const DEVICE_CHOICE: ParamInfo = ParamInfo::word(
+    "device_choice",
+    "first-fit",
+    &["first-fit", "best-window", "best-scored", "tightest", "link-aware", "uniform"],
+    "How devices are chosen on a node: lowest indices, closest together, best by score, least free share, fewest link groups, or drawn.",
+);
+const DEVICE_MEMORY: ParamInfo = ParamInfo::word(
+    "device_memory",
+    "in-use",
+    &["committed", "in-use", "ignored"],
+    "What counts as taken when GPU memory is checked: what the ledger gave away, that or the reported use, or nothing.",
+);
+
+/// Parameters of every device choice.
+pub const PARAMS: [ParamInfo; 2] = [DEVICE_CHOICE, DEVICE_MEMORY];
+
+/// Positions of devices in a node's list.
+pub(crate) type Positions = SmallVec<[u16; 8]>;
+
+/// What counts as taken when GPU memory is checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MemoryView {
+    /// What the ledger gave away.
+    Committed,
+    /// That, or the reported use if it is more.
+    InUse,
+    /// Nothing: memory is no dimension.
+    Ignored,
+}
+
+impl MemoryView {
+    pub(crate) fn build(params: &Params<'_>) -> Result<Self, ParamError> {
+        Ok(match params.word(&DEVICE_MEMORY)?.as_str() {
+            "committed" => Self::Committed,
+            "ignored" => Self::Ignored,
+            _ => Self::InUse,
+        })
+    }
+
+    /// Memory of a device that a job could get.
+    pub(crate) fn free(self, gpu: &Gpu) -> Mib {
+        match self {
+            Self::Committed => gpu.vram_free(),
+            Self::InUse => gpu.vram_total().saturating_sub(gpu.vram_in_use()),
+            Self::Ignored => Mib::new(u64::MAX),
+        }
+    }
+
+    /// Memory of a device that a job could get if nothing else ran.
+    pub(crate) fn total(self, gpu: &Gpu) -> Mib {
+        if self == Self::Ignored { Mib::new(u64::MAX) } else { gpu.vram_total() }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum DeviceChoice {
+    FirstFit,
+    BestWindow,
+    BestScored,
+    Tightest,
+    LinkAware,
+    Uniform,
+}
+
+/// How a policy chooses devices.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct DeviceRule {
+    choice: DeviceChoice,
+    memory: MemoryView,
+}
+
+impl DeviceRule {
+    pub(crate) fn build(params: &Params<'_>) -> Result<Self, ParamError> {
+        let choice = match params.word(&DEVICE_CHOICE)?.as_str() {
+            "best-window" => DeviceChoice::BestWindow,
+            "best-scored" => DeviceChoice::BestScored,
+            "tightest" => DeviceChoice::Tightest,
+            "link-aware" => DeviceChoice::LinkAware,
+            "uniform" => DeviceChoice::Uniform,
+            _ => DeviceChoice::FirstFit,
+        };
+        Ok(Self { choice, memory: MemoryView::build(params)? })
+    }
+
+    /// Whether the choice draws from the job's identity.
+    pub(crate) fn draws(&self) -> bool {
+        self.choice == DeviceChoice::Uniform
+    }
+
+    /// Chooses devices for an admitted pair.
+    pub(crate) fn choose(&self, policy: &Policy, pair: Pair<'_>) -> Devices {
+        let (spec, node) = (pair.job.spec.as_ref(), pair.node);
+        match fit::mode(spec, node, self.memory) {
+            Some(mode @ Mode::Offload) => {
+                Devices { mode, chosen: fit::offload_device(node).into_iter().collect() }
+            }
+            Some(mode @ Mode::Gpu) => {
+                let fitting = qualifying(spec, node, self.memory);
+                let count = spec.gpu_count as usize;
+                let mut chosen = match self.choice {
+                    DeviceChoice::FirstFit => first_fit::choose(&fitting, count),
+                    DeviceChoice::BestWindow => best_window::choose(&fitting, count, node),
+                    DeviceChoice::BestScored => best_scored::choose(&fitting, policy, pair),
+                    DeviceChoice::Tightest => tightest::choose(&fitting, spec, node),
+                    DeviceChoice::LinkAware => link_aware::choose(&fitting, count, node),
+                    DeviceChoice::Uniform => uniform::choose(&fitting, policy, pair),
+                };
+                chosen.sort_unstable();
+                Devices { mode, chosen }
+            }
+            mode => Devices { mode: mode.unwrap_or_default(), chosen: Positions::new() },
+        }
+    }
+}
+
+/// Whether a device would do for a job.
+pub(crate) fn qualifies(spec: &JobSpec, gpu: &Gpu, memory: MemoryView) -> bool {
+    !gpu.is_closed()
+        && gpu.milli_free() >= spec.gpu_milli
+        && memory.free(gpu) >= spec.vram_mib
+        && model_allowed(spec, gpu)
+}
+
+/// Whether the job accepts a device's model.
+pub(crate) fn model_allowed(spec: &JobSpec, gpu: &Gpu) -> bool {
+    spec.gpu_models.is_empty() || gpu.model.as_ref().is_some_and(|model| spec.gpu_models.contains(&model.name))
+}
+
+/// Positions of the devices that would do, ascending.
+pub(crate) fn qualifying(spec: &JobSpec, node: &Node, memory: MemoryView) -> Positions {
+    (0u16..).zip(&node.gpus).filter(|(_, gpu)| qualifies(spec, gpu, memory)).map(|(position, _)| position).collect()
+}
+
+/// Indices skipped between neighbours of an ascending choice.
+pub(crate) fn gaps(positions: &[u16], node: &Node) -> u64 {
+    positions
+        .windows(2)
+        .map(|pair| {
+            let index = |position: u16| u64::from(node.gpus[usize::from(position)].index);
+            index(pair[1]) - index(pair[0]) - 1
+        })
+        .sum()
+}

@@ -1,0 +1,206 @@
+//! Judges one pair: filters, devices, terms, total, level. The one place where a score is made.
+//!
+//! The same code runs with a recorder that keeps everything (verdicts) and with one that keeps nothing (indexes), so
+//! what decides is what explains.
+
+use landfall_model::{Job, Name, Node, Time};
+use smallvec::SmallVec;
+
+use crate::choice::Scored;
+use crate::policy::{Bound, Policy};
+use crate::refusal::Refusal;
+use crate::score::clamp100;
+use crate::term::Class;
+use crate::verdict::{Fact, Facts, Level, Refused, TermScore, Verdict};
+use crate::view::{Devices, Pass, View};
+
+/// What became of a pair.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Outcome {
+    /// Refused; `until` is the instant at which time alone may change that.
+    Refused { until: Option<Time> },
+    /// Admitted and scored.
+    Scored(Scored, Devices),
+}
+
+/// Who listens while a pair is judged.
+trait Record {
+    /// Whether all filters are to be asked though one has refused.
+    const KEEPS: bool;
+    fn refused(&mut self, filter: &'static str, refusal: Refusal);
+    fn term(&mut self, score: TermScore);
+    fn multiplier(&mut self, score: TermScore);
+}
+
+/// Keeps nothing.
+struct Nothing;
+
+impl Record for Nothing {
+    const KEEPS: bool = false;
+    fn refused(&mut self, _: &'static str, _: Refusal) {}
+    fn term(&mut self, _: TermScore) {}
+    fn multiplier(&mut self, _: TermScore) {}
+}
+
+impl Record for Verdict {
+    const KEEPS: bool = true;
+    fn refused(&mut self, filter: &'static str, refusal: Refusal) {
+        self.refusals.push(Refused { filter, refusal });
+    }
+    fn term(&mut self, score: TermScore) {
+        if score.veto {
+            self.vetoes.push(score.term);
+        }
+        self.terms.push(score);
+    }
+    fn multiplier(&mut self, score: TermScore) {
+        self.multipliers.push(score);
+    }
+}
+
+/// A pair before devices are chosen.
+#[derive(Clone, Copy)]
+pub(crate) struct Pair<'a> {
+    pub(crate) pass: &'a Pass<'a>,
+    pub(crate) job: &'a Job,
+    pub(crate) node: &'a Node,
+    pub(crate) ranks_nodes: bool,
+}
+
+impl<'a> Pair<'a> {
+    /// The pair with the devices chosen for it.
+    pub(crate) fn view(&self, devices: &'a Devices) -> View<'a> {
+        View {
+            pass: self.pass,
+            job: self.job,
+            spec: &self.job.spec,
+            node: self.node,
+            devices,
+            ranks_nodes: self.ranks_nodes,
+        }
+    }
+}
+
+impl Policy {
+    /// Judges a pair and keeps nothing but the outcome.
+    pub(crate) fn judge(&self, pair: Pair<'_>) -> Outcome {
+        self.evaluate(pair, &mut Nothing)
+    }
+
+    /// Judges a pair and keeps everything.
+    pub(crate) fn explain(&self, pair: Pair<'_>) -> (Outcome, Verdict) {
+        let candidate = if pair.ranks_nodes { pair.node.id.as_str() } else { pair.job.id.as_str() };
+        let mut verdict = Verdict {
+            candidate: Name::new(candidate).unwrap_or_else(|_| unreachable!("every id is a name")),
+            refusals: Vec::new(),
+            total: None,
+            terms: Vec::new(),
+            multipliers: Vec::new(),
+            vetoes: Vec::new(),
+            level: None,
+            mode: crate::view::Mode::None,
+            gpus: Vec::new(),
+            region_tier: None,
+            facts: Facts::default(),
+        };
+        let outcome = self.evaluate(pair, &mut verdict);
+        if let Outcome::Scored(scored, devices) = &outcome {
+            verdict.total = Some(scored.total);
+            verdict.level = scored.level;
+            verdict.mode = devices.mode;
+            verdict.gpus = devices.indices(pair.node);
+            let view = pair.view(devices);
+            for bound in self.terms.iter().chain(&self.multipliers) {
+                bound.term.explain(&view, &mut verdict.facts);
+            }
+            if pair.ranks_nodes && pair.job.spec.region.is_some() {
+                verdict.region_tier = Some(view.region_tier());
+                verdict.facts.note("region_rank", Fact::Count(u64::from(view.region_rank())));
+            }
+            if pair.ranks_nodes && self.level_terms.is_some() {
+                verdict.facts.note("karma", Fact::Number(pair.node.karma as f64));
+                verdict.facts.note("warm", Fact::Flag(view.is_warm()));
+            }
+        }
+        (outcome, verdict)
+    }
+
+    fn evaluate<R: Record>(&self, pair: Pair<'_>, record: &mut R) -> Outcome {
+        let no_devices = Devices::default();
+        let view = pair.view(&no_devices);
+        let mut refused = None;
+        for (info, filter) in &self.filters {
+            if let Some(refusal) = filter.check(&view) {
+                refused.get_or_insert(refusal.until_ms);
+                if !R::KEEPS {
+                    break;
+                }
+                record.refused(info.name, refusal);
+            }
+        }
+        if let Some(until) = refused {
+            return Outcome::Refused { until };
+        }
+        let devices = self.devices.choose(self, pair);
+        let scored = self.score(&pair.view(&devices), record);
+        Outcome::Scored(scored, devices)
+    }
+
+    /// The total of a pair whose devices are given; device choices compare these.
+    pub(crate) fn total_with(&self, pair: Pair<'_>, devices: &Devices) -> f64 {
+        self.score(&pair.view(devices), &mut Nothing).total
+    }
+
+    fn score<R: Record>(&self, view: &View<'_>, record: &mut R) -> Scored {
+        let runtime = view.spec.runtime.as_str();
+        let divisor = if self.takes_mean() {
+            self.terms.iter().filter(|b| b.info.class == Class::Soft).map(|b| b.weight_for(runtime)).sum()
+        } else {
+            1.0
+        };
+        let mut vetoed = false;
+        let mut sum = 0.0;
+        let mut beside = 0.0;
+        let mut raws: SmallVec<[f64; 16]> = SmallVec::new();
+        for bound in &self.terms {
+            let (raw, weight) = (bound.term.score(view), bound.weight_for(runtime));
+            debug_assert!(raw.is_finite(), "term {} gave {raw}", bound.info.name);
+            let in_mean = self.takes_mean() && bound.info.class == Class::Soft;
+            if in_mean || !self.takes_mean() {
+                sum += weight * raw;
+            } else {
+                beside += weight * raw;
+            }
+            let veto = bound.term.veto(view);
+            vetoed |= veto;
+            raws.push(raw);
+            if R::KEEPS {
+                let contribution = weight * raw / if in_mean { divisor } else { 1.0 };
+                record.term(TermScore { term: bound.info.name, raw, weight, contribution, veto });
+            }
+        }
+        let mut total = if self.takes_mean() { clamp100(sum / divisor + beside) } else { sum };
+        for bound in &self.multipliers {
+            let raw = bound.term.score(view);
+            total *= raw;
+            if R::KEEPS {
+                record.multiplier(multiplier_score(bound, raw));
+            }
+        }
+        total = total.min(self.choice.cap);
+        if self.choice.truncate {
+            total = total.trunc();
+        }
+        let level = self.level_terms.map(|(fit, speed)| crate::rules::fit::level(raws[fit], raws[speed], view));
+        Scored { total, vetoed, level }
+    }
+}
+
+fn multiplier_score(bound: &Bound, raw: f64) -> TermScore {
+    TermScore { term: bound.info.name, raw, weight: 1.0, contribution: raw, veto: false }
+}
+
+/// Whether a level is above `too_tight`; without levels everything is.
+pub(crate) fn is_wide_enough(level: Option<Level>) -> bool {
+    level != Some(Level::TooTight)
+}

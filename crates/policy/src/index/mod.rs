@@ -1,0 +1,1 @@
+//! Exact best candidates without looking at all of them.

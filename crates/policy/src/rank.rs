@@ -1,0 +1,304 @@
+//! The plain scorer: judges every candidate and sorts. Obviously right, and the oracle for the indexes.
+
+use std::collections::BTreeMap;
+
+use landfall_model::{Job, Name, Node, Situation};
+
+use crate::choice::{Key, RegionMode, Scored};
+use crate::evaluate::{Outcome, Pair, is_wide_enough};
+use crate::policy::Policy;
+use crate::rules::capacity;
+use crate::score::{draw, hash64, q};
+use crate::verdict::{Decision, Direction, Margin, Ranking, ReasonCount, Verdict};
+use crate::view::Pass;
+
+/// The chosen candidate of a decision.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Best {
+    /// Its position among the nodes or jobs.
+    pub slot: usize,
+    /// Why it was chosen.
+    pub verdict: Verdict,
+    /// The next best, if there is one.
+    pub runner_up: Option<usize>,
+}
+
+/// One judged candidate.
+struct Judged {
+    verdict: Verdict,
+    key: Option<Key>,
+    may_choose: bool,
+    wide_enough: bool,
+}
+
+impl Policy {
+    /// Ranks all nodes for a job.
+    #[must_use]
+    pub fn rank_nodes(&self, situation: &Situation, job: &Job) -> Ranking {
+        let pass = Pass::new(situation);
+        let skipped = self.left_out(&pass, job, situation.nodes());
+        let judged = situation
+            .nodes()
+            .iter()
+            .zip(situation.tie_ranks())
+            .zip(&skipped)
+            .filter(|(_, skip)| !**skip)
+            .map(|((node, &rank), _)| self.judged(Pair { pass: &pass, job, node, ranks_nodes: true }, rank))
+            .collect();
+        let skipped = skipped.iter().filter(|skip| **skip).count() as u64;
+        self.ranking(&pass, Direction::NodesForJob, job.id.as_str(), judged, skipped, || {
+            capacity::decide(self, &pass, job)
+        })
+    }
+
+    /// Ranks all jobs for a node.
+    #[must_use]
+    pub fn rank_jobs(&self, situation: &Situation, node: &Node) -> Ranking {
+        let pass = Pass::new(situation);
+        let judged = (0u32..)
+            .zip(situation.jobs())
+            .map(|(rank, job)| self.judged(Pair { pass: &pass, job, node, ranks_nodes: false }, rank))
+            .collect();
+        self.ranking(&pass, Direction::JobsForNode, node.id.as_str(), judged, 0, || Decision::Wait {
+            reason: "no_job",
+            detail: "no waiting job may run here now".into(),
+        })
+    }
+
+    /// The best node for a job, by looking at every node: the oracle of [`crate::index::NodeIndex`].
+    #[must_use]
+    pub fn best_node(&self, pass: &Pass<'_>, tie_ranks: &[u32], job: &Job) -> Option<Best> {
+        let skipped = match self.choice.candidate_limit {
+            None => Vec::new(),
+            Some(_) => self.left_out(pass, job, pass.nodes()),
+        };
+        let pair = |slot: usize| Pair { pass, job, node: &pass.nodes()[slot], ranks_nodes: true };
+        let slots = (0..pass.nodes().len()).filter(|&slot| skipped.is_empty() || !skipped[slot]);
+        if self.picks_uniformly() {
+            let admitted: Vec<usize> = slots.filter(|&slot| self.may_take(pair(slot))).collect();
+            let slot = *admitted.get(draw(self.draw_for(job), admitted.len()))?;
+            return Some(Best { slot, verdict: self.explain(pair(slot)).1, runner_up: None });
+        }
+        let keys = slots.filter_map(|slot| Some((self.node_key(pair(slot), tie_ranks[slot]).ok()?, slot)));
+        self.best_of(keys, pair)
+    }
+
+    /// The best job for a node, by looking at every job: the oracle of [`crate::index::JobIndex`].
+    #[must_use]
+    pub fn best_job(&self, pass: &Pass<'_>, jobs: &[Job], node: &Node) -> Option<Best> {
+        let pair = |slot: usize| Pair { pass, job: &jobs[slot], node, ranks_nodes: false };
+        let keys = (0..jobs.len()).filter_map(|slot| Some((self.job_key(pair(slot), slot as u32)?, slot)));
+        self.best_of(keys, pair)
+    }
+
+    fn best_of<'a>(
+        &self,
+        keys: impl Iterator<Item = (Key, usize)>,
+        pair: impl Fn(usize) -> Pair<'a>,
+    ) -> Option<Best> {
+        let (mut best, mut second): (Option<(Key, usize)>, Option<(Key, usize)>) = (None, None);
+        for candidate in keys {
+            if best.is_none_or(|best| candidate < best) {
+                second = best.replace(candidate);
+            } else if second.is_none_or(|second| candidate < second) {
+                second = Some(candidate);
+            }
+        }
+        let (_, slot) = best?;
+        Some(Best { slot, verdict: self.explain(pair(slot)).1, runner_up: second.map(|(_, slot)| slot) })
+    }
+
+    /// The key of a node that may be chosen; otherwise the instant at which time alone may change that.
+    pub(crate) fn node_key(&self, pair: Pair<'_>, rank: u32) -> Result<Key, Option<landfall_model::Time>> {
+        match self.judge(pair) {
+            Outcome::Refused { until } => Err(until),
+            Outcome::Scored(scored, devices) if self.choice.may_choose(&scored) => {
+                Ok(self.choice.node_key(&pair.view(&devices), &scored, rank))
+            }
+            Outcome::Scored(..) => Err(None),
+        }
+    }
+
+    /// The key of a job that may be chosen.
+    pub(crate) fn job_key(&self, pair: Pair<'_>, rank: u32) -> Option<Key> {
+        match self.judge(pair) {
+            Outcome::Scored(scored, _) if self.choice.may_choose(&scored) => {
+                Some(self.choice.job_key(pair.job, &scored, rank))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether a node may be drawn.
+    pub(crate) fn may_take(&self, pair: Pair<'_>) -> bool {
+        matches!(self.judge(pair), Outcome::Scored(scored, _) if self.choice.may_choose(&scored))
+    }
+
+    /// The random word of a job under this policy.
+    pub(crate) fn draw_for(&self, job: &Job) -> u64 {
+        hash64(&[&self.choice.seed.to_be_bytes(), job.id.as_str().as_bytes()])
+    }
+
+    /// Which nodes a candidate limit leaves out; empty without a limit.
+    fn left_out(&self, pass: &Pass<'_>, job: &Job, nodes: &[Node]) -> Vec<bool> {
+        let Some(limit) = self.choice.candidate_limit else { return vec![false; nodes.len()] };
+        let no_devices = crate::view::Devices::default();
+        let tiered = self.choice.region_mode == RegionMode::Tiered;
+        let mut by_tier: BTreeMap<u8, Vec<usize>> = BTreeMap::new();
+        for (slot, node) in nodes.iter().enumerate() {
+            let pair = Pair { pass, job, node, ranks_nodes: true };
+            // A refused node keeps its reasons and takes nobody's place.
+            if matches!(self.judge(pair), Outcome::Scored(..)) {
+                let tier = if tiered { pair.view(&no_devices).region_tier() } else { 0 };
+                by_tier.entry(tier).or_default().push(slot);
+            }
+        }
+        let mut skipped = vec![false; nodes.len()];
+        for slots in by_tier.values_mut() {
+            slots.sort_by_key(|&slot| {
+                let node = &nodes[slot];
+                let view = Pair { pass, job, node, ranks_nodes: true }.view(&no_devices);
+                (!view.is_warm(), std::cmp::Reverse(node.karma), node.active(), &node.id)
+            });
+            slots.iter().skip(limit).for_each(|&slot| skipped[slot] = true);
+        }
+        skipped
+    }
+
+    fn judged(&self, pair: Pair<'_>, rank: u32) -> Judged {
+        let (outcome, verdict) = self.explain(pair);
+        match outcome {
+            Outcome::Refused { .. } => Judged { verdict, key: None, may_choose: false, wide_enough: false },
+            Outcome::Scored(scored, devices) => {
+                let key = if pair.ranks_nodes {
+                    self.choice.node_key(&pair.view(&devices), &scored, rank)
+                } else {
+                    self.choice.job_key(pair.job, &scored, rank)
+                };
+                let Scored { level, .. } = scored;
+                Judged {
+                    verdict,
+                    key: Some(key),
+                    may_choose: self.choice.may_choose(&scored),
+                    wide_enough: is_wide_enough(level),
+                }
+            }
+        }
+    }
+
+    fn ranking(
+        &self,
+        pass: &Pass<'_>,
+        direction: Direction,
+        subject: &str,
+        mut judged: Vec<Judged>,
+        candidates_skipped: u64,
+        otherwise: impl FnOnce() -> Decision,
+    ) -> Ranking {
+        judged.sort_by(|a, b| {
+            let refused = |j: &Judged| j.key.is_none();
+            (refused(a), a.key, &a.verdict.candidate).cmp(&(refused(b), b.key, &b.verdict.candidate))
+        });
+        let mut order = judged.iter().filter(|j| j.may_choose);
+        let (winner, runner_up) = if self.picks_uniformly() {
+            (self.drawn(subject, &judged, direction), None)
+        } else {
+            (order.next(), order.next())
+        };
+        let decision = match winner {
+            Some(winner) => Decision::ExistingNode { winner: winner.verdict.candidate.clone() },
+            None => match why_none(&judged, self) {
+                Some(decision) => decision,
+                None => otherwise(),
+            },
+        };
+        Ranking {
+            policy: self.name().to_owned(),
+            direction,
+            subject: Name::new(subject).unwrap_or_else(|_| unreachable!("every id is a name")),
+            now_ms: pass.now,
+            decision,
+            winner: winner.map(|winner| winner.verdict.candidate.clone()),
+            margin: winner.zip(runner_up).map(|(winner, other)| margin(winner, other)),
+            fallback: winner.is_some_and(|winner| !winner.wide_enough),
+            reasons: reasons(&judged),
+            candidates: judged.into_iter().map(|judged| judged.verdict).collect(),
+            candidates_skipped,
+            lazy: pass.lazy_counts(),
+        }
+    }
+
+    /// The candidate that a uniform pick draws, counted in id order.
+    fn drawn<'j>(
+        &self,
+        subject: &str,
+        judged: &'j [Judged],
+        direction: Direction,
+    ) -> Option<&'j Judged> {
+        let mut admitted: Vec<&Judged> = judged.iter().filter(|j| j.may_choose).collect();
+        admitted.sort_by(|a, b| a.verdict.candidate.cmp(&b.verdict.candidate));
+        let hash = match direction {
+            Direction::NodesForJob => hash64(&[&self.choice.seed.to_be_bytes(), subject.as_bytes()]),
+            // Jobs are not drawn: the queue's order stands.
+            Direction::JobsForNode => return judged.iter().find(|j| j.may_choose),
+        };
+        admitted.get(draw(hash, admitted.len())).copied()
+    }
+}
+
+/// If some candidate was scored and none may be chosen, says why.
+fn why_none(judged: &[Judged], policy: &Policy) -> Option<Decision> {
+    let scored: Vec<&Judged> = judged.iter().filter(|j| j.key.is_some()).collect();
+    let best = scored.first()?;
+    let (reason, detail) = if scored.iter().all(|j| !j.wide_enough) {
+        ("all_too_tight", "every admitted candidate is too tight, and fallback_too_tight is off".to_owned())
+    } else if scored.iter().all(|j| !j.verdict.vetoes.is_empty()) {
+        ("vetoed", format!("every admitted candidate is vetoed, the best by {}", best.verdict.vetoes.join(", ")))
+    } else {
+        let total = best.verdict.total.unwrap_or_default();
+        let floor = policy.choice.dispatch_floor.max(policy.choice.min_score);
+        ("below_floor", format!("the best total {total:.3} is not above the floor {floor}"))
+    };
+    Some(Decision::Wait { reason, detail })
+}
+
+fn margin(winner: &Judged, other: &Judged) -> Margin {
+    let total = |judged: &Judged| judged.verdict.total.unwrap_or_default();
+    let (a, b) = (&winner.verdict, &other.verdict);
+    let lead = total(winner) - total(other);
+    let deciding = a
+        .terms
+        .iter()
+        .zip(&b.terms)
+        .map(|(a, b)| (a.contribution - b.contribution, a.term))
+        .filter(|(difference, _)| q(*difference) > 0)
+        .max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(a.1)));
+    let decided_by = match (winner.key, other.key) {
+        (Some(a), Some(b)) if winner.wide_enough != other.wide_enough || a.group / 4 != b.group / 4 => Some("level"),
+        (Some(a), Some(b)) if a.group != b.group => Some("region tier"),
+        (Some(a), Some(b)) if a.primary == b.primary && a.ties != b.ties => Some("tie-break"),
+        (Some(a), Some(b)) if a.primary == b.primary => Some("order"),
+        _ => None,
+    };
+    Margin { runner_up: b.candidate.clone(), lead, deciding_term: deciding.map(|(_, term)| term), decided_by }
+}
+
+fn reasons(judged: &[Judged]) -> Vec<ReasonCount> {
+    let mut counts: BTreeMap<&'static str, (u64, u64)> = BTreeMap::new();
+    for judged in judged {
+        let mut reasons: Vec<_> = judged.verdict.refusals.iter().map(|refused| refused.refusal.reason).collect();
+        reasons.sort_unstable();
+        reasons.dedup();
+        for reason in &reasons {
+            let count = counts.entry(reason).or_default();
+            count.0 += 1;
+            count.1 += u64::from(reasons.len() == 1);
+        }
+    }
+    let mut counts: Vec<_> = counts
+        .into_iter()
+        .map(|(reason, (candidates, alone))| ReasonCount { reason, candidates, alone })
+        .collect();
+    counts.sort_by_key(|count| (std::cmp::Reverse(count.candidates), count.reason));
+    counts
+}

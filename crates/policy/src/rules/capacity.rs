@@ -1,0 +1,102 @@
+//! What to do when no node is admitted: ask a provider for capacity, or say that none could ever do.
+
+use landfall_model::{JobSpec, Mib, MilliCpu, Millis, Name, Node, Provider, ProviderClass, Tier};
+
+use crate::policy::Policy;
+use crate::verdict::Decision;
+use crate::view::Pass;
+use landfall_model::Job;
+
+/// Jobs with at least so many GPUs go to providers of whole nodes.
+pub(crate) const LARGE_JOB_GPUS: u32 = 8;
+/// Time kept free between the end of a job and the end of a lease.
+pub(crate) const SAFETY_MARGIN: Millis = Millis::secs(300);
+
+pub(crate) fn decide(policy: &Policy, pass: &Pass<'_>, job: &Job) -> Decision {
+    if !policy.requests_capacity() {
+        return Decision::Wait { reason: "no_node", detail: "no node is admitted".into() };
+    }
+    let spec = &job.spec;
+    let provider = recommend(spec, &pass.world.providers);
+    let (reason, detail) = match nearest_miss(spec, pass) {
+        None => ("no_capacity_now", "a node of this shape exists or can be leased, but none is free now".to_owned()),
+        Some(miss) => ("unsatisfiable", miss),
+    };
+    match spec.tier {
+        Tier::Fast => Decision::RequestMoreCapacity { tier: "FAST", provider, reason, detail },
+        Tier::Flex => Decision::QueueForFlex { provider, reason, detail },
+    }
+}
+
+/// Whom to ask: for small jobs a provider of exact sizes, for large ones a provider of whole nodes, by lowest name.
+#[must_use]
+pub fn recommend(spec: &JobSpec, providers: &[Provider]) -> Option<Name> {
+    if spec.provider.is_some() {
+        return spec.provider.clone();
+    }
+    let wanted = if spec.gpu_count < LARGE_JOB_GPUS { ProviderClass::Exact } else { ProviderClass::Bulk };
+    let enabled = || providers.iter().filter(|provider| provider.enabled);
+    enabled()
+        .filter(|provider| provider.class == wanted)
+        .min_by(|a, b| a.name.cmp(&b.name))
+        .or_else(|| enabled().min_by(|a, b| a.name.cmp(&b.name)))
+        .map(|provider| provider.name.clone())
+}
+
+/// One shape that a job might fit: a node as it stands, or what a provider delivers.
+struct Capacity {
+    gpus: u64,
+    cpu: MilliCpu,
+    ram: Mib,
+    lease: Option<Millis>,
+}
+
+/// If no known shape could ever hold the job, says what is missing at the nearest one.
+fn nearest_miss(spec: &JobSpec, pass: &Pass<'_>) -> Option<String> {
+    let nodes = pass.nodes().iter().map(|node| of_node(spec, node, pass));
+    let shapes = pass.world.providers.iter().filter(|provider| provider.enabled).map(|provider| Capacity {
+        gpus: if provider.shape.vram_mib >= spec.vram_mib { u64::from(provider.shape.gpus) } else { 0 },
+        cpu: provider.shape.cpu_milli,
+        ram: provider.shape.ram_mib,
+        lease: Some(provider.lease_max_ms),
+    });
+    let shapes: Vec<Capacity> = nodes.chain(shapes).collect();
+    let needed_lease = spec.expected_duration_ms + SAFETY_MARGIN;
+    let holds = |shape: &Capacity| {
+        shape.gpus >= u64::from(spec.gpu_count)
+            && shape.cpu >= spec.cpu_milli
+            && shape.ram >= spec.ram_mib
+            && shape.lease.is_none_or(|lease| lease >= needed_lease)
+    };
+    if shapes.iter().any(holds) {
+        return None;
+    }
+    let largest = |of: &dyn Fn(&Capacity) -> u64| shapes.iter().map(of).max().unwrap_or(0);
+    let gpus = largest(&|shape| shape.gpus);
+    if gpus < u64::from(spec.gpu_count) {
+        let size = if spec.vram_mib.is_zero() { String::new() } else { format!(" of {}", spec.vram_mib) };
+        return Some(format!("largest node has {gpus} GPUs{size}; {} asked; submit as a gang", spec.gpu_count));
+    }
+    let cpu = MilliCpu::new(largest(&|shape| shape.cpu.get()));
+    if cpu < spec.cpu_milli {
+        return Some(format!("largest node has {cpu}; {} asked", spec.cpu_milli));
+    }
+    let ram = Mib::new(largest(&|shape| shape.ram.get()));
+    if ram < spec.ram_mib {
+        return Some(format!("largest node has {ram} RAM; {} asked", spec.ram_mib));
+    }
+    let lease = Millis::new(largest(&|shape| shape.lease.map_or(u64::MAX, Millis::get)));
+    if lease < needed_lease {
+        return Some(format!("longest lease is {lease}; {needed_lease} asked with the safety margin"));
+    }
+    Some("no single node or shape has all of the GPUs, CPU, RAM and lease asked for".into())
+}
+
+fn of_node(spec: &JobSpec, node: &Node, pass: &Pass<'_>) -> Capacity {
+    Capacity {
+        gpus: node.gpus.iter().filter(|gpu| gpu.vram_total() >= spec.vram_mib).count() as u64,
+        cpu: node.cpu_total,
+        ram: node.ram_total,
+        lease: node.block.as_ref().and_then(|block| block.ends_at()).map(|end| end.since(pass.now)),
+    }
+}

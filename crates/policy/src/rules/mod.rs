@@ -1,0 +1,8 @@
+//! Rules that several filters and terms share, as plain functions.
+
+pub mod capacity;
+pub mod fit;
+pub mod fragmentation;
+pub mod offer;
+pub mod snapshot;
+pub mod window;

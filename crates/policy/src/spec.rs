@@ -1,0 +1,179 @@
+//! A policy as data: what a TOML policy file says, for built-in policies and users' own alike.
+
+use std::collections::BTreeMap;
+
+use landfall_model::PolicySetting;
+use serde::{Deserialize, Serialize};
+
+/// How the terms of a pair become one number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Combine {
+    /// The weighted sum, in policy order, times the multipliers.
+    #[default]
+    Sum,
+    /// The weighted mean of the soft terms plus all others, within 0..100.
+    Mean,
+}
+
+/// How one candidate is picked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pick {
+    /// The best one.
+    #[default]
+    Best,
+    /// Any admitted one, each with the same chance, drawn from `seed` and the job's id.
+    Uniform,
+}
+
+/// Which levels the policy has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Levels {
+    /// `too_tight`, `marginal`, `good`, `perfect` from the terms `fit` and `speed`.
+    Fit,
+}
+
+/// What decides between equal totals. Every list ends, said or unsaid, at the id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Tie {
+    /// The nearer region.
+    Region,
+    /// The node where the workload is warm.
+    Warm,
+    /// The node with more karma.
+    Karma,
+    /// The cheaper offer.
+    Cost,
+    /// The offer that starts sooner.
+    StartDelay,
+    /// The job that was queued first.
+    QueueTime,
+}
+
+/// What happens when no node is admitted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Otherwise {
+    /// The job waits.
+    #[default]
+    Wait,
+    /// Capacity is asked of a provider, or the job waits for cheap capacity.
+    RequestCapacity,
+}
+
+/// A weight: a number, or the name of a parameter.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Weight {
+    /// A number.
+    Number(f64),
+    /// The parameter that holds it.
+    Param(String),
+}
+
+/// A filter in use.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FilterUse {
+    /// Which one.
+    pub name: String,
+    /// Its own parameters.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub params: BTreeMap<String, toml::Value>,
+}
+
+/// A term in use.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TermUse {
+    /// Which one.
+    pub name: String,
+    /// Its weight.
+    #[serde(default = "one")]
+    pub weight: Weight,
+    /// Other weights for jobs of some runtimes.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub weight_by_runtime: BTreeMap<String, f64>,
+    /// Whether it counts.
+    #[serde(default = "yes", skip_serializing_if = "is_true")]
+    pub enabled: bool,
+    /// Its own parameters.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub params: BTreeMap<String, toml::Value>,
+}
+
+fn one() -> Weight {
+    Weight::Number(1.0)
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn is_true(value: &bool) -> bool {
+    *value
+}
+
+/// A policy file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PolicySpec {
+    /// Its name.
+    pub name: String,
+    /// What it is for, in a sentence or two.
+    pub description: String,
+    /// How the terms become one number.
+    #[serde(default)]
+    pub combine: Combine,
+    /// Whether weights are divided by their sum.
+    #[serde(default)]
+    pub normalize: bool,
+    /// How one candidate is picked.
+    #[serde(default)]
+    pub pick: Pick,
+    /// Which levels it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub levels: Option<Levels>,
+    /// What decides between nodes of equal total.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub node_ties: Vec<Tie>,
+    /// What decides between jobs of equal total.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub job_ties: Vec<Tie>,
+    /// What happens when no node is admitted.
+    #[serde(default)]
+    pub otherwise: Otherwise,
+    /// Parameters that any part may read.
+    #[serde(default)]
+    pub params: BTreeMap<String, toml::Value>,
+    /// Filters in order.
+    #[serde(default)]
+    pub filters: Vec<FilterUse>,
+    /// Terms in order.
+    #[serde(default)]
+    pub terms: Vec<TermUse>,
+    /// Factors on the sum of the terms.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub multipliers: Vec<TermUse>,
+}
+
+impl PolicySpec {
+    /// Applies a scenario's changes; names the field that does not exist.
+    pub fn apply(&mut self, setting: &PolicySetting) -> Result<(), String> {
+        for (name, weight) in &setting.weights {
+            let term = self.terms.iter_mut().find(|term| term.name == *name);
+            let term = term.ok_or_else(|| format!("policy `{}` has no term `{name}` to weigh", self.name))?;
+            term.weight = Weight::Number(*weight);
+            term.weight_by_runtime.clear();
+        }
+        for (name, enabled) in &setting.enabled {
+            let term = self.terms.iter_mut().find(|term| term.name == *name);
+            term.ok_or_else(|| format!("policy `{}` has no term `{name}` to switch", self.name))?.enabled = *enabled;
+        }
+        self.params.extend(setting.params.iter().map(|(name, value)| (name.clone(), value.clone())));
+        Ok(())
+    }
+}
