@@ -162,8 +162,12 @@ impl Policy {
         let mut sum = 0.0;
         let mut beside = 0.0;
         let mut raws: SmallVec<[f64; 16]> = SmallVec::new();
-        for bound in &self.terms {
-            let (raw, weight) = (bound.term.score(view), bound.weight_for(runtime));
+        let level_terms = self.level_terms.map_or([usize::MAX; 2], |(fit, speed)| [fit, speed]);
+        for (position, bound) in self.terms.iter().enumerate() {
+            let weight = bound.weight_for(runtime);
+            // A term without weight is only computed where its value is shown or decides the level.
+            let idle = weight == 0.0 && !R::KEEPS && !level_terms.contains(&position);
+            let raw = if idle { 0.0 } else { bound.term.score(view) };
             debug_assert!(raw.is_finite(), "term {} gave {raw}", bound.info.name);
             let in_mean = self.takes_mean() && bound.info.class == Class::Soft;
             if in_mean || !self.takes_mean() {

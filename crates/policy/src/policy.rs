@@ -44,6 +44,21 @@ pub(crate) struct Bound {
 }
 
 impl Bound {
+    /// Whether it can change a total or veto; a weight of 0 leaves only the veto.
+    fn counts(&self) -> bool {
+        self.weight != 0.0 || self.by_runtime.iter().any(|(_, weight)| *weight != 0.0) || self.info.class != Class::Soft
+    }
+
+    /// The largest weight it has for any runtime.
+    pub(crate) fn weight_max(&self) -> f64 {
+        self.by_runtime.iter().map(|(_, weight)| *weight).fold(self.weight, f64::max)
+    }
+
+    /// The smallest weight it has for any runtime.
+    pub(crate) fn weight_min(&self) -> f64 {
+        self.by_runtime.iter().map(|(_, weight)| *weight).fold(self.weight, f64::min)
+    }
+
     /// The weight for jobs of a runtime.
     pub(crate) fn weight_for(&self, runtime: &str) -> f64 {
         self.by_runtime.iter().find(|(name, _)| name == runtime).map_or(self.weight, |(_, weight)| *weight)
@@ -97,7 +112,8 @@ impl Policy {
                 _ => return Err(PolicyError::at("levels", "levels = \"fit\" needs the terms `fit` and `speed`")),
             },
         };
-        let reads = terms.iter().chain(&multipliers).fold(Reads::default(), |all, bound| all.and(bound.info.reads));
+        let counted = terms.iter().filter(|bound| bound.counts()).chain(&multipliers);
+        let reads = counted.fold(Reads::default(), |all, bound| all.and(bound.info.reads));
         let mut policy = Self {
             filters,
             terms,
@@ -148,6 +164,14 @@ impl Policy {
         self.spec.otherwise == Otherwise::RequestCapacity
     }
 
+    /// Rounds after which the number of rounds a job has been pending no longer matters.
+    pub(crate) fn rescore_rounds(&self) -> u32 {
+        const DEFAULT: i64 = 4;
+        let own = self.spec.terms.iter().map(|term| &term.params);
+        let given = own.chain([&self.spec.params]).filter_map(|params| params.get("rescore_rounds")?.as_integer());
+        u32::try_from(given.max().unwrap_or(DEFAULT)).unwrap_or(u32::MAX)
+    }
+
     pub(crate) fn picks_uniformly(&self) -> bool {
         self.spec.pick == Pick::Uniform
     }
@@ -173,11 +197,15 @@ impl Policy {
                     self.spec.name
                 ));
             }
-        } else if is_offer && sum > 1.0 + 1e-9 {
-            self.warnings.push(format!(
-                "the weights of policy `{}` sum to {sum}; totals above the cap are equal",
-                self.spec.name
-            ));
+        } else if is_offer {
+            let reachable: f64 =
+                self.terms.iter().map(|bound| (bound.weight * bound.info.range.1.unwrap_or(1.0)).max(0.0)).sum();
+            if reachable > self.choice.cap + 1e-9 {
+                self.warnings.push(format!(
+                    "the terms of policy `{}` can reach {reachable}; totals above the cap of {} are equal",
+                    self.spec.name, self.choice.cap
+                ));
+            }
         }
         if self.takes_mean() || is_profile {
             let negative = self.terms.iter().position(|bound| {

@@ -5,6 +5,9 @@ use std::fmt;
 use landfall_model::{Mib, MilliCpu, MilliGpu, Millis, Name, Time};
 use serde::Serialize;
 
+use crate::devices::{MemoryView, model_allowed, qualifying};
+use crate::view::View;
+
 /// Whether waiting can help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -153,4 +156,51 @@ impl Refusal {
         self.until_ms = Some(at);
         self
     }
+}
+
+/// Too little of an amount: never if the node does not have it at all, else until something on it ends.
+pub(crate) fn short(reason: &'static str, what: &str, needed: Quantity, found: Quantity, never: bool) -> Refusal {
+    if never {
+        let remedy = format!("use a node with at least {needed} {what}, or ask for less");
+        return Refusal::never(reason, needed, found, Wake::Nothing).remedy(remedy);
+    }
+    let remedy = format!("wait until {what} is given back, or ask for at most {found}");
+    Refusal::not_now(reason, needed, found, Wake::PlacementEnded).remedy(remedy)
+}
+
+/// Too few devices that would do: `missing` if the node has too few at all, otherwise `full`.
+pub(crate) fn devices_short(
+    view: &View<'_>,
+    memory: MemoryView,
+    missing: &'static str,
+    full: &'static str,
+) -> Refusal {
+    let spec = view.spec;
+    let count = u64::from(spec.gpu_count);
+    let accepted = || view.node.gpus.iter().filter(|gpu| model_allowed(spec, gpu));
+    let needed = Quantity::Devices { count, vram_mib: spec.vram_mib, gpu_milli: spec.gpu_milli };
+    let devices = |count: usize| match accepted().map(|gpu| memory.free(gpu)).max() {
+        Some(most) if most.get() < u64::MAX => {
+            Quantity::Names(Name::new(&format!("{count} that would do; most free memory {most}")).into_iter().collect())
+        }
+        _ => Quantity::Count(count as u64),
+    };
+    if (accepted().count() as u64) < count {
+        let remedy = if spec.gpu_models.is_empty() {
+            format!("use a node with at least {count} GPUs")
+        } else {
+            let models: Vec<&str> = spec.gpu_models.iter().map(Name::as_str).collect();
+            format!("use a node with at least {count} GPUs of model {}", models.join(" or "))
+        };
+        let found = Quantity::Count(accepted().count() as u64);
+        return Refusal::never(missing, needed, found, Wake::Nothing).remedy(remedy);
+    }
+    let fitting = qualifying(spec, view.node, memory).len();
+    let ever = accepted().filter(|gpu| memory.total(gpu) >= spec.vram_mib).count() as u64;
+    if ever < count {
+        return Refusal::never(full, needed, devices(fitting), Wake::Nothing)
+            .remedy(format!("use larger GPUs, or ask for less than {} of each", spec.vram_mib));
+    }
+    Refusal::not_now(full, needed, devices(fitting), Wake::PlacementEnded)
+        .remedy("wait until a job on these GPUs ends, or ask for less")
 }

@@ -38,15 +38,19 @@ pub enum Family {
     Packing,
 }
 
-/// What besides the pair's own state a term looks at. Indexes use this to know when a score can be kept.
+/// What besides the job's class and the node's state a term looks at. Indexes use this to know when a score can be kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Reads {
     /// The clock: the value may rise (never fall) as time passes, though nothing else changes.
     pub clock: bool,
-    /// How long the job has waited: the value may rise (never fall) as it waits.
-    pub wait: bool,
-    /// Who the job is, beyond its class.
-    pub job_identity: bool,
+    /// How long the job has been ready: the value may rise (never fall) as it waits.
+    pub ready_wait: bool,
+    /// How long the job has been queued: the value may rise (never fall) as it waits.
+    pub queue_wait: bool,
+    /// What the node reported for this job, and how many rounds the job has been pending.
+    pub report: bool,
+    /// Who the job is: a draw from its digest.
+    pub identity: bool,
     /// Other nodes or jobs.
     pub fleet: bool,
     /// The job's history (lazy).
@@ -61,8 +65,10 @@ impl Reads {
     /// Only the job's class and the node's state.
     pub const PAIR: Self = Self {
         clock: false,
-        wait: false,
-        job_identity: false,
+        ready_wait: false,
+        queue_wait: false,
+        report: false,
+        identity: false,
         fleet: false,
         history: false,
         inputs_total_bytes: false,
@@ -74,8 +80,10 @@ impl Reads {
     pub fn and(self, other: Self) -> Self {
         Self {
             clock: self.clock || other.clock,
-            wait: self.wait || other.wait,
-            job_identity: self.job_identity || other.job_identity,
+            ready_wait: self.ready_wait || other.ready_wait,
+            queue_wait: self.queue_wait || other.queue_wait,
+            report: self.report || other.report,
+            identity: self.identity || other.identity,
             fleet: self.fleet || other.fleet,
             history: self.history || other.history,
             inputs_total_bytes: self.inputs_total_bytes || other.inputs_total_bytes,

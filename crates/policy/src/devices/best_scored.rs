@@ -1,7 +1,6 @@
 //! Each device is scored as if it were alone; the best by score, then by index, are taken.
 //!
-//! With shared devices this is the choice of the fragmentation gradient; whole devices are all alike to that policy, and
-//! the tie falls to the lowest indices.
+//! `gradient` is the same for shared jobs and takes the lowest indices for whole devices.
 
 use super::Positions;
 use crate::evaluate::Pair;

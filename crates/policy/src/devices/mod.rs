@@ -21,8 +21,8 @@ use crate::view::{Devices, Mode};
 const DEVICE_CHOICE: ParamInfo = ParamInfo::word(
     "device_choice",
     "first-fit",
-    &["first-fit", "best-window", "best-scored", "tightest", "link-aware", "uniform"],
-    "How devices are chosen on a node: lowest indices, closest together, best by score, least free share, fewest link groups, or drawn.",
+    &["first-fit", "best-window", "best-scored", "gradient", "tightest", "link-aware", "uniform"],
+    "How devices are chosen on a node: lowest indices, closest together, best by score (for shared jobs only: gradient), least free share, fewest link groups, or drawn.",
 );
 const DEVICE_MEMORY: ParamInfo = ParamInfo::word(
     "device_memory",
@@ -77,6 +77,7 @@ enum DeviceChoice {
     FirstFit,
     BestWindow,
     BestScored,
+    Gradient,
     Tightest,
     LinkAware,
     Uniform,
@@ -94,6 +95,7 @@ impl DeviceRule {
         let choice = match params.word(&DEVICE_CHOICE)?.as_str() {
             "best-window" => DeviceChoice::BestWindow,
             "best-scored" => DeviceChoice::BestScored,
+            "gradient" => DeviceChoice::Gradient,
             "tightest" => DeviceChoice::Tightest,
             "link-aware" => DeviceChoice::LinkAware,
             "uniform" => DeviceChoice::Uniform,
@@ -120,7 +122,8 @@ impl DeviceRule {
                 let mut chosen = match self.choice {
                     DeviceChoice::FirstFit => first_fit::choose(&fitting, count),
                     DeviceChoice::BestWindow => best_window::choose(&fitting, count, node),
-                    DeviceChoice::BestScored => best_scored::choose(&fitting, policy, pair),
+                    DeviceChoice::Gradient if !spec.shares_a_gpu() => first_fit::choose(&fitting, count),
+                    DeviceChoice::BestScored | DeviceChoice::Gradient => best_scored::choose(&fitting, policy, pair),
                     DeviceChoice::Tightest => tightest::choose(&fitting, spec, node),
                     DeviceChoice::LinkAware => link_aware::choose(&fitting, count, node),
                     DeviceChoice::Uniform => uniform::choose(&fitting, policy, pair),

@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn a_started_device_is_filled_before_an_empty_one() {
-        assert_eq!(choose(&[&[], &[(1, 6)]], 1), Some((1, 5)));
+        assert_eq!(choose(&[&[], &[(1, 6)]], 1), Some((1, 4)));
         assert_eq!(choose(&[&[(7, 0)]], 1), None);
     }
 }

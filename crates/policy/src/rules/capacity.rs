@@ -9,6 +9,8 @@ use landfall_model::Job;
 
 /// Jobs with at least so many GPUs go to providers of whole nodes.
 pub(crate) const LARGE_JOB_GPUS: u32 = 8;
+/// The provider of a node without block.
+pub(crate) const DEFAULT_PROVIDER: &str = "sfcompute";
 /// Time kept free between the end of a job and the end of a lease.
 pub(crate) const SAFETY_MARGIN: Millis = Millis::secs(300);
 

@@ -19,6 +19,12 @@ impl Backlog {
     pub fn of(_jobs: &[Job]) -> Self {
         Self::default()
     }
+
+    /// Adds one job.
+    pub fn add(&mut self, _job: &Job) {}
+
+    /// Takes one job away.
+    pub fn remove(&mut self, _job: &Job) {}
 }
 
 /// The nodes of a pass as jobs of one class see them.

@@ -1,6 +1,26 @@
-//! Filters of the family `fit`, one file each.
+//! Filters of the `fit` policy, one file each.
+
+mod accepting;
+mod approved;
+mod cooldown;
+mod cpu;
+mod gpu;
+mod online;
+mod platform;
+mod ram;
+mod runtime;
 
 use crate::filter::FilterInfo;
 
 /// All of them, in the order in which policies list them.
-pub(crate) const ALL: &[&FilterInfo] = &[];
+pub(crate) const ALL: &[&FilterInfo] = &[
+    &online::INFO,
+    &approved::INFO,
+    &accepting::INFO,
+    &cooldown::INFO,
+    &runtime::INFO,
+    &platform::INFO,
+    &cpu::INFO,
+    &ram::INFO,
+    &gpu::INFO,
+];

@@ -1,6 +1,18 @@
-//! Terms of the family `binpack`, one file each.
+//! Terms of the packing policies, one file each.
+
+mod block_expiry;
+mod fragmentation_gradient;
+mod gpu_fragmentation;
+mod gpu_utilisation;
+mod provider_affinity;
 
 use crate::term::TermInfo;
 
 /// All of them, in the order in which policies list them.
-pub(crate) const ALL: &[&TermInfo] = &[];
+pub(crate) const ALL: &[&TermInfo] = &[
+    &gpu_utilisation::INFO,
+    &gpu_fragmentation::INFO,
+    &block_expiry::INFO,
+    &provider_affinity::INFO,
+    &fragmentation_gradient::INFO,
+];

@@ -21,7 +21,7 @@ pub(crate) const INFO: TermInfo = TermInfo {
     unit: "points",
     description: "Prefers jobs most of whose inputs this node already holds.",
     params: &[CAP, FACTOR, FALLBACK],
-    reads: Reads { job_identity: true, ..Reads::PAIR },
+    reads: Reads { report: true, ..Reads::PAIR },
     build,
 };
 

@@ -1,0 +1,48 @@
+//! Filter `pack-expiry`: the lease outlasts the job.
+
+use crate::filter::{Filter, FilterInfo};
+use crate::params::{ParamError, ParamInfo, Params};
+use crate::refusal::{Quantity, Refusal, Wake};
+use crate::view::View;
+use crate::rules::capacity::SAFETY_MARGIN;
+use landfall_model::Millis;
+
+const SAFETY_MARGIN_MS: ParamInfo = ParamInfo::whole(
+    "safety_margin_ms",
+    SAFETY_MARGIN.get() as i64,
+    "ms",
+    "Time kept free between the expected end of a job and the end of the lease.",
+);
+
+/// What the catalogue says.
+pub(crate) const INFO: FilterInfo = FilterInfo {
+    name: "pack-expiry",
+    description: "Admits nodes whose lease outlasts the job by a margin.",
+    reasons: &["expiry"],
+    params: &[SAFETY_MARGIN_MS],
+    clock: true,
+    job_identity: false,
+    build,
+};
+
+struct PackExpiry {
+    margin: Millis,
+}
+
+fn build(params: &Params<'_>) -> Result<Box<dyn Filter>, ParamError> {
+    Ok(Box::new(PackExpiry { margin: Millis::new(params.whole(&SAFETY_MARGIN_MS)? as u64) }))
+}
+
+impl Filter for PackExpiry {
+    fn check(&self, view: &View<'_>) -> Option<Refusal> {
+        let end = view.node.block.as_ref()?.ends_at()?;
+        let (needed, left) = (view.spec.expected_duration_ms + self.margin, end.since(view.now()));
+        if left >= needed {
+            return None;
+        }
+        Some(
+            Refusal::never("expiry", Quantity::Ms(needed), Quantity::Ms(left), Wake::LeaseExtended)
+                .remedy(format!("extend the lease by {}", needed.saturating_sub(left))),
+        )
+    }
+}

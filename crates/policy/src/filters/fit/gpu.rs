@@ -1,0 +1,36 @@
+//! Filter `gpu`: enough devices would do, or the model may leave them.
+
+use crate::filter::{Filter, FilterInfo};
+use crate::params::{ParamError, Params};
+use crate::refusal::{Refusal, devices_short};
+use crate::view::View;
+use crate::devices::MemoryView;
+use crate::rules::fit;
+
+/// What the catalogue says.
+pub(crate) const INFO: FilterInfo = FilterInfo {
+    name: "gpu",
+    description: "Admits nodes whose devices, or RAM where offloading is allowed, hold the job.",
+    reasons: &["gpu_missing", "vram_short"],
+    params: &[],
+    clock: false,
+    job_identity: false,
+    build,
+};
+
+struct GpuFilter {
+    memory: MemoryView,
+}
+
+fn build(params: &Params<'_>) -> Result<Box<dyn Filter>, ParamError> {
+    Ok(Box::new(GpuFilter { memory: MemoryView::build(params)? }))
+}
+
+impl Filter for GpuFilter {
+    fn check(&self, view: &View<'_>) -> Option<Refusal> {
+        if fit::mode(view.spec, view.node, self.memory).is_some() {
+            return None;
+        }
+        Some(devices_short(view, self.memory, "gpu_missing", "vram_short"))
+    }
+}

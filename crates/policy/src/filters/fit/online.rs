@@ -1,0 +1,44 @@
+//! Filter `online`: the node was heard lately.
+
+use crate::filter::{Filter, FilterInfo};
+use crate::params::{ParamError, ParamInfo, Params};
+use crate::refusal::{Quantity, Refusal, Wake};
+use crate::view::View;
+use landfall_model::Millis;
+
+const ONLINE_WITHIN: ParamInfo =
+    ParamInfo::whole("online_within_ms", 30_000, "ms", "Oldest heartbeat of a node that counts as online.");
+
+/// What the catalogue says.
+pub(crate) const INFO: FilterInfo = FilterInfo {
+    name: "online",
+    description: "Admits nodes that were heard lately.",
+    reasons: &["offline"],
+    params: &[ONLINE_WITHIN],
+    clock: true,
+    job_identity: false,
+    build,
+};
+
+struct Online {
+    within: Millis,
+}
+
+fn build(params: &Params<'_>) -> Result<Box<dyn Filter>, ParamError> {
+    Ok(Box::new(Online { within: Millis::new(params.whole(&ONLINE_WITHIN)? as u64) }))
+}
+
+impl Filter for Online {
+    fn check(&self, view: &View<'_>) -> Option<Refusal> {
+        let heard = view.node.heartbeat_at?;
+        let age = view.now().since(heard);
+        if age <= self.within {
+            return None;
+        }
+        let found = Quantity::Ms(age);
+        Some(
+            Refusal::not_now("offline", Quantity::Ms(self.within), found, Wake::Heartbeat)
+                .remedy("the node must send a heartbeat; check its agent and its network"),
+        )
+    }
+}

@@ -1,0 +1,62 @@
+//! Filter `platform`: the runtime exists for the node's platform.
+
+use crate::filter::{Filter, FilterInfo};
+use crate::params::{ParamError, Params};
+use crate::refusal::{Quantity, Refusal, Wake};
+use crate::view::View;
+use landfall_model::{Name, Platform};
+
+/// What the catalogue says.
+pub(crate) const INFO: FilterInfo = FilterInfo {
+    name: "platform",
+    description: "Admits nodes of a platform that the runtime exists for.",
+    reasons: &["platform_mismatch"],
+    params: &[],
+    clock: false,
+    job_identity: false,
+    build,
+};
+
+struct PlatformFilter;
+
+fn build(_: &Params<'_>) -> Result<Box<dyn Filter>, ParamError> {
+    Ok(Box::new(PlatformFilter))
+}
+
+impl Filter for PlatformFilter {
+    fn check(&self, view: &View<'_>) -> Option<Refusal> {
+        let platforms = platforms_of(view.spec.runtime.as_str());
+        if platforms.contains(&view.node.platform) {
+            return None;
+        }
+        Some(
+            Refusal::never(
+                "platform_mismatch",
+                Quantity::Names(platforms.iter().filter_map(|platform| Name::new(word(*platform)).ok()).collect()),
+                Quantity::Word(word(view.node.platform)),
+                Wake::Nothing,
+            )
+            .remedy("use another runtime, or a node of another platform"),
+        )
+    }
+}
+
+/// Platforms that a runtime exists for.
+fn platforms_of(runtime: &str) -> &'static [Platform] {
+    match runtime {
+        "wasm" => &[Platform::Desktop, Platform::Ios, Platform::Android, Platform::Browser],
+        "llmcpp" => &[Platform::Desktop, Platform::Ios, Platform::Browser],
+        "onnx" => &[Platform::Desktop, Platform::Android],
+        "coreml" => &[Platform::Ios],
+        _ => &[Platform::Desktop],
+    }
+}
+
+fn word(platform: Platform) -> &'static str {
+    match platform {
+        Platform::Desktop => "desktop",
+        Platform::Ios => "ios",
+        Platform::Android => "android",
+        Platform::Browser => "browser",
+    }
+}

@@ -1,0 +1,43 @@
+//! Filter `peer-fresh`: the peer's facts are not stale.
+
+use crate::filter::{Filter, FilterInfo};
+use crate::params::{ParamError, ParamInfo, Params};
+use crate::refusal::{Quantity, Refusal, Wake};
+use crate::view::View;
+use landfall_model::Millis;
+
+const STALE_AFTER: ParamInfo =
+    ParamInfo::whole("capacity_stale_ms", 90_000, "ms", "Oldest probe on which an offer may rest.");
+
+/// What the catalogue says.
+pub(crate) const INFO: FilterInfo = FilterInfo {
+    name: "peer-fresh",
+    description: "Admits peers whose facts are fresh.",
+    reasons: &["stale_capacity"],
+    params: &[STALE_AFTER],
+    clock: false,
+    job_identity: false,
+    build,
+};
+
+struct PeerFresh {
+    stale_after: u64,
+}
+
+fn build(params: &Params<'_>) -> Result<Box<dyn Filter>, ParamError> {
+    Ok(Box::new(PeerFresh { stale_after: params.whole(&STALE_AFTER)? as u64 }))
+}
+
+impl Filter for PeerFresh {
+    fn check(&self, view: &View<'_>) -> Option<Refusal> {
+        let age = view.node.peer.as_ref().map_or(0, |peer| peer.probe_age_ms);
+        if age <= self.stale_after {
+            return None;
+        }
+        let (needed, found) = (Quantity::Ms(Millis::new(self.stale_after)), Quantity::Ms(Millis::new(age)));
+        Some(
+            Refusal::not_now("stale_capacity", needed, found, Wake::Heartbeat)
+                .remedy("the peer must probe its capacity again"),
+        )
+    }
+}

@@ -1,0 +1,305 @@
+//! The best node for a job, kept ready per class of jobs.
+
+use std::collections::{BTreeMap, BinaryHeap};
+use std::sync::Arc;
+
+use landfall_model::{Job, JobSpec, Time};
+
+use super::bits::Bits;
+use crate::choice::Key;
+use crate::evaluate::Pair;
+use crate::policy::Policy;
+use crate::rank::Best;
+use crate::score::draw;
+use crate::view::Pass;
+
+/// Most classes of jobs kept ready; the one unused for longest gives way.
+const CLASSES_MAX: usize = 4096;
+/// Changes remembered beyond the number of nodes; a class that missed more starts anew.
+const LOG_SLACK: usize = 4096;
+
+/// Finds the best of many nodes for a job without looking at all of them.
+///
+/// The caller keeps the nodes and says which ones changed. One index serves one policy and one set of nodes.
+#[derive(Debug, Default)]
+pub struct NodeIndex {
+    /// Per node, the number of its last change.
+    changed_at: Vec<u64>,
+    /// Positions of changed nodes; the first entry is change number `log_start`.
+    log: Vec<u32>,
+    log_start: u64,
+    classes: Vec<Class>,
+    /// Classes by the address of their spec.
+    by_spec: BTreeMap<usize, usize>,
+    asked: u64,
+}
+
+/// What is kept for one class of jobs.
+#[derive(Debug)]
+struct Class {
+    /// Held so that the address in `by_spec` stays this spec's.
+    spec: Arc<JobSpec>,
+    /// Number of the first change not yet taken in.
+    seen: u64,
+    used: u64,
+    best: Ready,
+    /// Nodes to look at again when an instant passes, with the change they were judged at.
+    opens: BinaryHeap<std::cmp::Reverse<(Time, u32, u64)>>,
+}
+
+/// Candidates in the form the policy picks from.
+#[derive(Debug)]
+enum Ready {
+    /// Smallest key first. Entries of changed nodes are left behind and dropped when they surface.
+    Heap(BinaryHeap<std::cmp::Reverse<Entry>>),
+    /// For uniform picks.
+    Set(Bits),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Entry {
+    key: Key,
+    slot: u32,
+    /// The node's last change when the key was made; the low half is enough to tell.
+    change: u32,
+}
+
+impl NodeIndex {
+    /// An index over so many nodes.
+    #[must_use]
+    pub fn new(nodes: usize) -> Self {
+        Self { changed_at: vec![0; nodes], log_start: 1, ..Self::default() }
+    }
+
+    /// Whether the policy's choices can be kept ready; otherwise every question is answered by the plain scorer.
+    #[must_use]
+    pub fn covers(policy: &Policy) -> bool {
+        let reads = policy.reads();
+        let steady = !(reads.ready_wait || reads.queue_wait || reads.report || reads.identity || reads.fleet);
+        let filters_know_only_the_class = policy.filters.iter().all(|(info, _)| !info.job_identity);
+        // A clock term may only rise, so its part of the total may only fall if it is weighed negatively.
+        let only_worsens = policy.terms.iter().all(|bound| !bound.info.reads.clock || bound.weight_max() <= 0.0)
+            && policy.multipliers.iter().all(|bound| !bound.info.reads.clock);
+        let has_clock = reads.clock || policy.filters.iter().any(|(info, _)| info.clock);
+        let picks = if policy.picks_uniformly() { !has_clock } else { !policy.devices.draws() };
+        steady && filters_know_only_the_class && only_worsens && picks && policy.choice.candidate_limit.is_none()
+    }
+
+    /// Says that a node changed: what is on it, what it reported, its lease, anything.
+    pub fn node_changed(&mut self, slot: usize) {
+        self.changed_at[slot] = self.log_start + self.log.len() as u64;
+        self.log.push(slot as u32);
+        let limit = self.changed_at.len() + LOG_SLACK;
+        if self.log.len() > 2 * limit {
+            self.log.drain(..limit);
+            self.log_start += limit as u64;
+        }
+    }
+
+    /// Says that something changed that is neither node nor job: the mix, regions, providers, tenants.
+    pub fn world_changed(&mut self) {
+        self.classes.clear();
+        self.by_spec.clear();
+    }
+
+    /// The best node for a job and the runner-up; the same as [`Policy::best_node`] finds.
+    pub fn best(&mut self, policy: &Policy, pass: &Pass<'_>, tie_ranks: &[u32], job: &Job) -> Option<Best> {
+        if !Self::covers(policy) {
+            return policy.best_node(pass, tie_ranks, job);
+        }
+        let ask = Ask { policy, pass, tie_ranks, job };
+        let class = self.class(&ask);
+        self.catch_up(&ask, class);
+        let class = &mut self.classes[class];
+        class.take_opened(&ask, &self.changed_at);
+        let (slot, runner_up) = class.pick(&ask, &self.changed_at)?;
+        Some(Best { slot, verdict: policy.explain(ask.pair(slot)).1, runner_up })
+    }
+
+    /// The class of the job, made if it is new.
+    fn class(&mut self, ask: &Ask<'_>) -> usize {
+        self.asked += 1;
+        let address = address_of(&ask.job.spec);
+        if let Some(&at) = self.by_spec.get(&address) {
+            self.classes[at].used = self.asked;
+            return at;
+        }
+        // Equal specs at another address are one class all the same.
+        if let Some(at) = self.classes.iter().position(|class| class.spec == ask.job.spec) {
+            self.classes[at].used = self.asked;
+            return at;
+        }
+        let mut class = Class::empty(ask, self.changed_at.len());
+        class.used = self.asked;
+        class.rebuild(ask, &self.changed_at);
+        class.seen = self.log_start + self.log.len() as u64;
+        let at = if self.classes.len() < CLASSES_MAX {
+            self.classes.push(class);
+            self.classes.len() - 1
+        } else {
+            let oldest = (0..self.classes.len()).min_by_key(|&at| self.classes[at].used).unwrap_or(0);
+            self.by_spec.remove(&address_of(&self.classes[oldest].spec));
+            self.classes[oldest] = class;
+            oldest
+        };
+        self.by_spec.insert(address, at);
+        at
+    }
+
+    /// Judges the nodes that changed since the class was last asked.
+    fn catch_up(&mut self, ask: &Ask<'_>, class: usize) {
+        let end = self.log_start + self.log.len() as u64;
+        let class = &mut self.classes[class];
+        if class.seen < self.log_start {
+            class.rebuild(ask, &self.changed_at);
+        } else {
+            for number in class.seen..end {
+                let slot = self.log[(number - self.log_start) as usize];
+                // Only the last change of a node counts.
+                if self.changed_at[slot as usize] == number {
+                    class.judge(ask, slot, number);
+                }
+            }
+            class.drop_stale(&self.changed_at);
+        }
+        class.seen = end;
+    }
+}
+
+/// Tells specs apart without comparing them; an address is only ever compared.
+fn address_of(spec: &Arc<JobSpec>) -> usize {
+    Arc::as_ptr(spec).addr()
+}
+
+/// One question.
+struct Ask<'a> {
+    policy: &'a Policy,
+    pass: &'a Pass<'a>,
+    tie_ranks: &'a [u32],
+    job: &'a Job,
+}
+
+impl<'a> Ask<'a> {
+    fn pair(&self, slot: usize) -> Pair<'a> {
+        Pair { pass: self.pass, job: self.job, node: &self.pass.nodes()[slot], ranks_nodes: true }
+    }
+
+    fn key(&self, slot: u32) -> Result<Key, Option<Time>> {
+        self.policy.node_key(self.pair(slot as usize), self.tie_ranks[slot as usize])
+    }
+}
+
+impl Class {
+    fn empty(ask: &Ask<'_>, nodes: usize) -> Self {
+        let best = if ask.policy.picks_uniformly() {
+            Ready::Set(Bits::new(nodes))
+        } else {
+            Ready::Heap(BinaryHeap::new())
+        };
+        Self { spec: ask.job.spec.clone(), seen: 0, used: 0, best, opens: BinaryHeap::new() }
+    }
+
+    /// Judges every node.
+    fn rebuild(&mut self, ask: &Ask<'_>, changed_at: &[u64]) {
+        self.opens.clear();
+        match &mut self.best {
+            Ready::Heap(heap) => {
+                let mut entries = Vec::with_capacity(changed_at.len());
+                for (slot, &change) in (0u32..).zip(changed_at) {
+                    match ask.key(slot) {
+                        Ok(key) => entries.push(std::cmp::Reverse(Entry { key, slot, change: change as u32 })),
+                        Err(Some(opens)) => self.opens.push(std::cmp::Reverse((opens, slot, change))),
+                        Err(None) => {}
+                    }
+                }
+                *heap = entries.into();
+            }
+            Ready::Set(bits) => {
+                for slot in 0..changed_at.len() {
+                    bits.set(slot, ask.policy.may_take(ask.pair(slot)));
+                }
+            }
+        }
+    }
+
+    /// Judges one node as of its last change.
+    fn judge(&mut self, ask: &Ask<'_>, slot: u32, change: u64) {
+        match &mut self.best {
+            Ready::Heap(heap) => match ask.key(slot) {
+                Ok(key) => heap.push(std::cmp::Reverse(Entry { key, slot, change: change as u32 })),
+                Err(Some(opens)) => self.opens.push(std::cmp::Reverse((opens, slot, change))),
+                Err(None) => {}
+            },
+            Ready::Set(bits) => bits.set(slot as usize, ask.policy.may_take(ask.pair(slot as usize))),
+        }
+    }
+
+    /// Judges nodes again whose instant has come.
+    fn take_opened(&mut self, ask: &Ask<'_>, changed_at: &[u64]) {
+        while let Some(&std::cmp::Reverse((opens, slot, change))) = self.opens.peek() {
+            if opens > ask.pass.now {
+                return;
+            }
+            self.opens.pop();
+            if changed_at[slot as usize] == change {
+                self.judge(ask, slot, change);
+            }
+        }
+    }
+
+    /// Drops left-behind entries once they outnumber the nodes.
+    fn drop_stale(&mut self, changed_at: &[u64]) {
+        if let Ready::Heap(heap) = &mut self.best
+            && heap.len() > 2 * changed_at.len() + 64
+        {
+            heap.retain(|std::cmp::Reverse(entry)| changed_at[entry.slot as usize] as u32 == entry.change);
+        }
+    }
+
+    /// The chosen node and the next best.
+    fn pick(&mut self, ask: &Ask<'_>, changed_at: &[u64]) -> Option<(usize, Option<usize>)> {
+        let heap = match &mut self.best {
+            Ready::Set(bits) => {
+                let slot = bits.nth(draw(ask.policy.draw_for(ask.job), bits.len()))?;
+                return Some((slot, None));
+            }
+            Ready::Heap(heap) => heap,
+        };
+        let first = settle(heap, &mut self.opens, ask, changed_at)?;
+        heap.pop();
+        let second = settle(heap, &mut self.opens, ask, changed_at);
+        heap.push(std::cmp::Reverse(first));
+        Some((first.slot as usize, second.map(|entry| entry.slot as usize)))
+    }
+}
+
+/// Makes the top of the heap exact at the present instant and returns it.
+fn settle(
+    heap: &mut BinaryHeap<std::cmp::Reverse<Entry>>,
+    opens: &mut BinaryHeap<std::cmp::Reverse<(Time, u32, u64)>>,
+    ask: &Ask<'_>,
+    changed_at: &[u64],
+) -> Option<Entry> {
+    loop {
+        let mut top = heap.peek_mut()?;
+        let entry = top.0;
+        let change = changed_at[entry.slot as usize];
+        if change as u32 != entry.change {
+            std::collections::binary_heap::PeekMut::pop(top);
+            continue;
+        }
+        match ask.key(entry.slot) {
+            Ok(key) if key == entry.key => return Some(entry),
+            Ok(key) => {
+                debug_assert!(key > entry.key, "a key may only get worse as time passes");
+                top.0.key = key;
+            }
+            Err(reopens) => {
+                std::collections::binary_heap::PeekMut::pop(top);
+                if let Some(at) = reopens {
+                    opens.push(std::cmp::Reverse((at, entry.slot, change)));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! `block-expiry`: how near the end of the lease is, compared with the job.
+
+use crate::params::{ParamError, Params};
+use crate::term::{Class, Family, Reads, Term, TermInfo};
+use crate::verdict::{Fact, Facts};
+use crate::view::View;
+
+/// What the catalogue says.
+pub(crate) const INFO: TermInfo = TermInfo {
+    name: "block-expiry",
+    family: Family::BinPack,
+    class: Class::Soft,
+    range: (0.0, Some(1.0)),
+    unit: "share",
+    description: "Grows from 0 to 1 as the end of the node's lease comes nearer than twice the job; weighed negatively.",
+    params: &[],
+    reads: Reads { clock: true, ..Reads::PAIR },
+    build,
+};
+
+struct BlockExpiry;
+
+fn build(_: &Params<'_>) -> Result<Box<dyn Term>, ParamError> {
+    Ok(Box::new(BlockExpiry))
+}
+
+impl Term for BlockExpiry {
+    fn score(&self, view: &View<'_>) -> f64 {
+        let Some(end) = view.node.block.as_ref().and_then(|block| block.ends_at()) else { return 0.0 };
+        let (left, twice) = (end.since(view.now()), view.spec.expected_duration_ms * 2);
+        if left < twice { 1.0 - left.as_f64() / twice.as_f64() } else { 0.0 }
+    }
+
+    fn explain(&self, view: &View<'_>, facts: &mut Facts) {
+        if let Some(end) = view.node.block.as_ref().and_then(|block| block.ends_at()) {
+            facts.note("lease_left_s", Fact::Number(end.since(view.now()).as_secs_f64()));
+        }
+    }
+}

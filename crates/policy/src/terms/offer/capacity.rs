@@ -1,0 +1,31 @@
+//! `offer-capacity`: the scarcest free share of CPU, RAM and GPUs.
+
+use crate::params::{ParamError, Params};
+use crate::term::{Class, Family, Reads, Term, TermInfo};
+use crate::view::View;
+use crate::rules::offer::capacity_ratio;
+
+/// What the catalogue says.
+pub(crate) const INFO: TermInfo = TermInfo {
+    name: "offer-capacity",
+    family: Family::Offer,
+    class: Class::Soft,
+    range: (0.0, Some(1.0)),
+    unit: "share",
+    description: "Prefers peers whose scarcest free amount is large.",
+    params: &[],
+    reads: Reads::PAIR,
+    build,
+};
+
+struct OfferCapacity;
+
+fn build(_: &Params<'_>) -> Result<Box<dyn Term>, ParamError> {
+    Ok(Box::new(OfferCapacity))
+}
+
+impl Term for OfferCapacity {
+    fn score(&self, view: &View<'_>) -> f64 {
+        capacity_ratio(view.node, view.spec.is_gpu_job())
+    }
+}

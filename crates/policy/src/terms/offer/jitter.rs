@@ -1,0 +1,62 @@
+//! `offer-jitter`: a seeded draw that spreads equal offers.
+
+use crate::params::{ParamError, ParamInfo, Params};
+use crate::term::{Class, Family, Reads, Term, TermInfo};
+use crate::view::View;
+use crate::score::{hash64, unit};
+use landfall_model::Job;
+use sha2::{Digest as _, Sha256};
+
+const SEED: ParamInfo = ParamInfo::whole("jitter_seed", 0, "", "What the draws start from.");
+
+/// What the catalogue says.
+pub(crate) const INFO: TermInfo = TermInfo {
+    name: "offer-jitter",
+    family: Family::Offer,
+    class: Class::Soft,
+    range: (0.0, Some(1.0)),
+    unit: "share",
+    description: "Draws a number from seed, job, peer and round, to spread equal offers; the same inputs give the same number.",
+    params: &[SEED],
+    reads: Reads { identity: true, ..Reads::PAIR },
+    build,
+};
+
+struct OfferJitter {
+    seed: u64,
+}
+
+fn build(params: &Params<'_>) -> Result<Box<dyn Term>, ParamError> {
+    Ok(Box::new(OfferJitter { seed: params.whole(&SEED)? as u64 }))
+}
+
+impl Term for OfferJitter {
+    fn score(&self, view: &View<'_>) -> f64 {
+        unit(jitter_hash(self.seed, &digest_of(view.job), view.node.id.as_str(), view.job.round))
+    }
+}
+
+/// The job's digest; a job without one is identified by the hash of its id.
+fn digest_of(job: &Job) -> [u8; 32] {
+    job.digest.map_or_else(|| Sha256::digest(job.id.as_str().as_bytes()).into(), |digest| digest.0)
+}
+
+fn jitter_hash(seed: u64, job: &[u8; 32], node: &str, round: u32) -> u64 {
+    let length = u32::try_from(node.len()).unwrap_or(u32::MAX);
+    hash64(&[&seed.to_be_bytes(), job, &length.to_be_bytes(), node.as_bytes(), &round.to_be_bytes()])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn n12_published_draws() {
+        let job = [0x11; 32];
+        for (round, hash, want) in [(1, 0x02ca_8094_01dc_5702, 0.010_902_439), (2, 0x39ef_e493_81d0_1006, 0.226_316_725)]
+        {
+            assert_eq!(jitter_hash(42, &job, "peer-a", round), hash);
+            assert!((unit(hash) - want).abs() < 1e-9);
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! `offer-relation`: how near the peer is in the arbiter's membership table.
+
+use crate::params::{ParamError, Params};
+use crate::term::{Class, Family, Reads, Term, TermInfo};
+use crate::view::View;
+use landfall_model::Scope;
+
+/// What the catalogue says.
+pub(crate) const INFO: TermInfo = TermInfo {
+    name: "offer-relation",
+    family: Family::Offer,
+    class: Class::Soft,
+    range: (0.0, Some(0.15)),
+    unit: "",
+    description: "Prefers peers that are near in the arbiter's membership table.",
+    params: &[],
+    reads: Reads::PAIR,
+    build,
+};
+
+struct OfferRelation;
+
+fn build(_: &Params<'_>) -> Result<Box<dyn Term>, ParamError> {
+    Ok(Box::new(OfferRelation))
+}
+
+impl Term for OfferRelation {
+    fn score(&self, view: &View<'_>) -> f64 {
+        match view.node.peer.as_ref().map_or(Scope::Commons, |peer| peer.scope) {
+            Scope::Local => 0.15,
+            Scope::Cell => 0.12,
+            Scope::Org => 0.08,
+            Scope::Federation => 0.04,
+            Scope::Commons => 0.0,
+        }
+    }
+}

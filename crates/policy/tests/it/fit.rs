@@ -1,0 +1,206 @@
+//! Acceptance cases of the `fit` policy.
+
+use landfall_policy::refusal::RefusalClass;
+use landfall_policy::verdict::{Decision, Level};
+
+use crate::support::{fact, near, of, rank, raw, reasons};
+
+const F3: &str = "[[nodes]]\nid = 'f3'\nram_mib = '64GiB'\ncpu_milli = 8000\ngpus = [{ model = 'RTX 4070', vram_mib = '12GiB' }]\n";
+const F4: &str = "[[nodes]]\nid = 'f4'\nram_mib = '64GiB'\ncpu_milli = 8000\ngpus = [{ model = 'RTX 3090', vram_mib = '24GiB' }]\n";
+const F5: &str = "[[nodes]]\nid = 'f5'\nram_mib = '64GiB'\ncpu_milli = 8000\ngpus = [{ model = 'RTX 4060', vram_mib = '8GiB' }]\n";
+
+fn llm(vram: &str, more: &str) -> String {
+    format!("[[jobs]]\nid = 'j'\nruntime = 'llmcpp'\nvram_mib = '{vram}'\n{more}\n")
+}
+
+/// One row of the table: job, node, then speed, fit, headroom, composite, level, and optionally tok/s and u.
+struct Case {
+    name: &'static str,
+    job: &'static str,
+    node: &'static str,
+    tok_s: Option<f64>,
+    u: f64,
+    parts: [f64; 3],
+    composite: f64,
+    level: Level,
+}
+
+#[test]
+fn f3_to_f25_single_pairs() {
+    use Level::{Good, Marginal, Perfect};
+    let cases = [
+        Case { name: "F3", job: "runtime='llmcpp'\nvram_mib='8GiB'", node: "ram_mib='64GiB'\ngpus=[{model='RTX 4070',vram_mib='12GiB'}]", tok_s: Some(49.5), u: 0.666667, parts: [100.0, 100.0, 100.0], composite: 100.0, level: Perfect },
+        Case { name: "F4", job: "runtime='llmcpp'\nvram_mib='8GiB'", node: "ram_mib='64GiB'\ngpus=[{model='RTX 3090',vram_mib='24GiB'}]", tok_s: Some(91.948214), u: 0.333333, parts: [100.0, 86.666667, 100.0], composite: 95.333333, level: Perfect },
+        Case { name: "F5", job: "runtime='llmcpp'\nvram_mib='8GiB'", node: "ram_mib='64GiB'\ngpus=[{model='RTX 4060',vram_mib='8GiB'}]", tok_s: Some(26.714286), u: 1.0, parts: [66.785714, 20.0, 100.0], composite: 55.392857, level: Marginal },
+        Case { name: "F6", job: "runtime='llmcpp'\nvram_mib='40GiB'", node: "ram_mib='64GiB'\ngpus=[{model='A40',vram_mib='48GiB'}]", tok_s: Some(13.671429), u: 0.833333, parts: [34.178571, 90.0, 100.0], composite: 63.589286, level: Good },
+        Case { name: "F8", job: "runtime='llmcpp'\nvram_mib='8GiB'\noffload='allow'", node: "ram_mib='32GiB'", tok_s: Some(5.892857), u: 0.25, parts: [14.732143, 80.0, 100.0], composite: 50.366071, level: Marginal },
+        Case { name: "F9", job: "runtime='llmcpp'\nvram_mib='24GiB'\noffload='allow'", node: "ram_mib='32GiB'\ngpus=[{model='RTX 3060',vram_mib='12GiB'}]", tok_s: Some(5.892857), u: 0.545455, parts: [14.732143, 100.0, 100.0], composite: 57.366071, level: Marginal },
+        Case { name: "F11", job: "runtime='llmcpp'\nvram_mib='8GiB'", node: "ram_mib='64GiB'\ngpus=[{model='RTX 3090',vram_mib='24GiB',vram_used_mib='6GiB'}]", tok_s: Some(91.948214), u: 0.583333, parts: [100.0, 100.0, 100.0], composite: 100.0, level: Perfect },
+        Case { name: "F14", job: "runtime='llmcpp'\nmodel_mib=14336\nvram_mib='20GiB'", node: "ram_mib='64GiB'\ngpus=[{model='RTX 4090',vram_mib='24GiB'}]", tok_s: Some(39.6), u: 0.833333, parts: [99.0, 90.0, 100.0], composite: 96.0, level: Perfect },
+        Case { name: "F15", job: "cpu_milli='4 cores'\nram_mib='8GiB'", node: "cpu_milli='16 cores'\nram_mib='32GiB'", tok_s: None, u: 0.25, parts: [100.0, 93.333333, 100.0], composite: 97.333333, level: Perfect },
+        Case { name: "F16", job: "cpu_milli='4 cores'\nram_mib='8GiB'", node: "cpu_milli='8 cores'\nram_mib='16GiB'\nactive_jobs=1", tok_s: None, u: 0.5, parts: [50.0, 100.0, 25.0], composite: 62.5, level: Good },
+        Case { name: "F17", job: "ram_mib='2GiB'", node: "cpu_milli='8 cores'\nram_mib='16GiB'", tok_s: None, u: 0.125, parts: [100.0, 76.666667, 100.0], composite: 90.666667, level: Good },
+        Case { name: "F18", job: "cpu_milli='4 cores'\nram_mib='8GiB'\nvram_mib='12GiB'", node: "cpu_milli='8 cores'\nram_mib='32GiB'\ngpus=[{vram_mib='24GiB'}]", tok_s: None, u: 0.416667, parts: [50.0, 100.0, 50.0], composite: 70.0, level: Good },
+        Case { name: "F19", job: "runtime='wasm'\nram_mib=512", node: "cpu_milli='4 cores'\nram_mib=8192\nwasm_memory_limit_mb=6144\nactive_jobs=2", tok_s: None, u: 0.083333, parts: [50.0, 71.111111, 90.0], composite: 72.444444, level: Good },
+        Case { name: "F21", job: "runtime='coreml'\nmodel_mib=1024", node: "platform='ios'\nram_mib=6144\nmemory_used_mb=2048\nneural_engine=true\nmetal_gpu=true\nthermal='nominal'", tok_s: None, u: 0.25, parts: [85.0, 80.0, 100.0], composite: 85.25, level: Perfect },
+        Case { name: "F22", job: "runtime='coreml'\nmodel_mib=1024", node: "platform='ios'\nram_mib=6144\nmemory_used_mb=2048\nneural_engine=true\nmetal_gpu=true\nthermal='serious'\nbattery_pct=15\ncharging=false", tok_s: None, u: 0.25, parts: [85.0, 80.0, 100.0], composite: 60.25, level: Perfect },
+        Case { name: "F23", job: "runtime='onnx'\nmodel_mib=2048", node: "platform='android'\nram_mib=8192\nactive_jobs=1", tok_s: None, u: 0.25, parts: [30.0, 80.0, 20.0], composite: 48.5, level: Good },
+        Case { name: "F25", job: "runtime='diffusers'\nvram_mib='10GiB'", node: "ram_mib='64GiB'\ngpus=[{model='RTX 3060',vram_mib='12GiB'}]", tok_s: None, u: 0.833333, parts: [36.0, 90.0, 100.0], composite: 76.8, level: Good },
+        Case { name: "F39", job: "runtime='llmcpp'\nvram_mib='8GiB'", node: "ram_mib='64GiB'\ngpus=[{model='RTX 4060',vram_mib='8GiB'}]\ncorrections={llmcpp={factor=0.8,samples=5}}", tok_s: Some(21.371429), u: 1.0, parts: [53.428571, 20.0, 100.0], composite: 48.714286, level: Marginal },
+    ];
+    for case in cases {
+        let scenario = format!("[[nodes]]\nid='n'\n{}\n[[jobs]]\nid='j'\n{}\n", case.node, case.job);
+        let ranking = rank("fit", &scenario, "j");
+        let verdict = of(&ranking, "n");
+        assert!(verdict.is_admitted(), "{}: {:?}", case.name, verdict.refusals);
+        for (term, want) in ["speed", "fit", "headroom"].iter().zip(case.parts) {
+            near(raw(verdict, term), want, &format!("{} {term}", case.name));
+        }
+        near(fact(verdict, "utilisation"), case.u, &format!("{} u", case.name));
+        near(verdict.total.unwrap(), case.composite, case.name);
+        assert_eq!(verdict.level, Some(case.level), "{}", case.name);
+        if let Some(tok_s) = case.tok_s {
+            near(fact(verdict, "estimate"), tok_s, &format!("{} tok/s", case.name));
+        }
+    }
+}
+
+#[test]
+fn f7_order_of_three() {
+    let ranking = rank("fit", &format!("{F5}{F4}{F3}{}", llm("8GiB", "")), "j");
+    let order: Vec<_> = ranking.candidates.iter().map(|verdict| verdict.candidate.as_str()).collect();
+    assert_eq!(order, ["f3", "f4", "f5"]);
+    let margin = ranking.margin.unwrap();
+    assert_eq!((margin.runner_up.as_str(), margin.deciding_term), ("f4", Some("fit")));
+    near(margin.lead, 100.0 - 95.333333, "lead");
+}
+
+#[test]
+fn f10_too_small_a_device_never_does() {
+    let scenario = format!(
+        "[[nodes]]\nid='n'\nram_mib='32GiB'\ngpus=[{{model='RTX 3060',vram_mib='12GiB'}}]\n{}",
+        llm("24GiB", "offload = 'never'")
+    );
+    let ranking = rank("fit", &scenario, "j");
+    let refusal = &of(&ranking, "n").refusals[0].refusal;
+    assert_eq!((refusal.reason, refusal.class), ("vram_short", RefusalClass::Never));
+    assert!(!refusal.remedy.is_empty());
+}
+
+#[test]
+fn f12_f13_fallback_takes_the_better_servant() {
+    let node = |id: &str, karma: i32| {
+        format!("[[nodes]]\nid='{id}'\nkarma={karma}\nram_mib='64GiB'\ngpus=[{{model='RTX 3090',vram_mib='24GiB',vram_used_mib='20GiB'}}]\n")
+    };
+    let scenario = format!("{}{}{}", node("n1", 3), node("n2", 7), llm("8GiB", ""));
+    let ranking = rank("fit", &scenario, "j");
+    let verdict = of(&ranking, "n1");
+    near(fact(verdict, "utilisation"), 1.166667, "F12 u");
+    near(raw(verdict, "fit"), 0.0, "F12 fit");
+    assert_eq!(verdict.level, Some(Level::TooTight));
+    assert_eq!(ranking.winner.as_ref().unwrap().as_str(), "n2");
+    assert!(ranking.fallback);
+    let off = rank("fit", &format!("{scenario}\n[policy.params]\nfallback_too_tight = false\n"), "j");
+    assert_eq!(off.winner, None);
+    assert!(matches!(off.decision, Decision::Wait { reason: "all_too_tight", .. }));
+}
+
+#[test]
+fn f20_wasm_beyond_its_limit() {
+    let ranking = rank(
+        "fit",
+        "[[nodes]]\nid='n'\ncpu_milli='8 cores'\nram_mib=16384\n[[jobs]]\nid='j'\nruntime='wasm'\nram_mib=13312\n",
+        "j",
+    );
+    let verdict = of(&ranking, "n");
+    near(fact(verdict, "utilisation"), 1.083333, "u");
+    assert_eq!((raw(verdict, "fit"), verdict.level), (0.0, Some(Level::TooTight)));
+}
+
+#[test]
+fn f34_the_edge_of_online() {
+    let at = |age: u64| {
+        let scenario = format!("[[nodes]]\nid='n'\nheartbeat_age_ms={age}\ncpu_milli=1000\n[[jobs]]\nid='j'\n");
+        reasons(of(&rank("fit", &scenario, "j"), "n"))
+    };
+    assert_eq!(at(30_000), [""; 0]);
+    assert_eq!(at(30_001), ["offline"]);
+}
+
+#[test]
+fn f36_regions_as_tiers_or_ties() {
+    let scenario = "[regions.eu]\nadjacent = ['uk', 'us']\n\
+        [[nodes]]\nid='a'\nregion='eu'\ncpu_milli='4 cores'\nram_mib='8GiB'\nactive_jobs=3\n\
+        [[nodes]]\nid='b'\nregion='uk'\ncpu_milli='16 cores'\nram_mib='32GiB'\n\
+        [[jobs]]\nid='j'\nregion='eu'\ncpu_milli='4 cores'\nram_mib='8GiB'\n";
+    let tiered = rank("fit", scenario, "j");
+    assert_eq!(tiered.winner.as_ref().unwrap().as_str(), "a");
+    assert_eq!(tiered.margin.unwrap().decided_by, Some("region tier"));
+    let tie = rank("fit", &format!("{scenario}\n[policy.params]\nregion_mode = 'tiebreak'\n"), "j");
+    assert_eq!(tie.winner.unwrap().as_str(), "b");
+}
+
+#[test]
+fn a_region_breaks_ties_in_tiebreak_mode_and_an_unknown_region_is_last() {
+    let node = |id: &str, region: &str| format!("[[nodes]]\nid='{id}'\ncpu_milli='16 cores'\nram_mib='32GiB'\n{region}\n");
+    let scenario = format!(
+        "[regions.eu]\nadjacent = ['uk']\n{}{}{}[[jobs]]\nid='j'\nregion='eu'\ncpu_milli='4 cores'\n[policy.params]\nregion_mode='tiebreak'\n",
+        node("a", ""),
+        node("b", "region='uk'"),
+        node("c", "region='eu'")
+    );
+    let ranking = rank("fit", &scenario, "j");
+    let order: Vec<_> = ranking.candidates.iter().map(|verdict| verdict.candidate.as_str()).collect();
+    assert_eq!(order, ["c", "b", "a"]);
+}
+
+#[test]
+fn f37_a_candidate_limit_prefers_good_servants() {
+    let scenario = "[[nodes]]\nid='a'\nkarma=5\ncpu_milli='4 cores'\nram_mib='8GiB'\n\
+        [[nodes]]\nid='b'\nkarma=4\ncpu_milli='16 cores'\nram_mib='32GiB'\n\
+        [[jobs]]\nid='j'\ncpu_milli='4 cores'\nram_mib='8GiB'\n";
+    let all = rank("fit", scenario, "j");
+    assert_eq!(all.winner.unwrap().as_str(), "b");
+    let one = rank("fit", &format!("{scenario}\n[policy.params]\ncandidate_limit = 1\n"), "j");
+    assert_eq!((one.winner.unwrap().as_str(), one.candidates_skipped), ("a", 1));
+}
+
+#[test]
+fn every_reason_is_kept_not_only_the_first() {
+    let scenario = "now_ms = 1000\n[[nodes]]\nid='n'\nplatform='ios'\napproval='pending'\naccepting=false\n\
+        cooldown_until_ms=5000\nheartbeat_age_ms=99999\nsupported_runtimes=['wasm']\ncpu_milli=1000\nram_mib=10\n\
+        [[jobs]]\nid='j'\ncpu_milli=2000\nram_mib=20\nvram_mib=1\n";
+    let ranking = rank("fit", scenario, "j");
+    let verdict = of(&ranking, "n");
+    assert_eq!(
+        reasons(verdict),
+        [
+            "offline",
+            "not_approved",
+            "paused",
+            "cooling_down",
+            "runtime_missing",
+            "platform_mismatch",
+            "cpu_short",
+            "ram_short",
+            "gpu_missing"
+        ]
+    );
+    for refused in &verdict.refusals {
+        assert!(!refused.refusal.remedy.is_empty(), "{} says what would change it", refused.filter);
+    }
+    assert!(matches!(ranking.decision, Decision::Wait { reason: "no_node", .. }));
+}
+
+#[test]
+fn several_devices_are_as_slow_as_the_slowest_and_as_full_as_the_fullest() {
+    let scenario = "[[nodes]]\nid='n'\nram_mib='64GiB'\ngpus=[\n\
+        {model='RTX 4060',vram_mib='8GiB'},{model='RTX 3090',vram_mib='24GiB'},{model='RTX 4070',vram_mib='12GiB'}]\n\
+        [[jobs]]\nid='j'\nruntime='llmcpp'\ngpu_count=2\nvram_mib='8GiB'\n";
+    let ranking = rank("fit", scenario, "j");
+    let verdict = of(&ranking, "n");
+    // Alone, the 4070 and the 3090 are better than the full 4060.
+    assert_eq!(verdict.gpus, [1, 2]);
+    near(fact(verdict, "bandwidth_gb_s"), 504.0, "the slower of the two");
+    near(fact(verdict, "utilisation"), 8.0 / 12.0, "the fuller of the two");
+}

@@ -1,0 +1,157 @@
+//! Properties of the indexes: whatever happens, they choose what the plain scorer chooses, with the same verdict.
+
+use landfall_model::{JobId, Millis, Placement};
+use landfall_policy::index::{JobIndex, NodeIndex};
+use landfall_policy::rules::snapshot::Backlog;
+use landfall_policy::view::Pass;
+use landfall_policy::{Policy, builtin, policy_file};
+
+use crate::fleet::{Fleet, Rng, queue};
+
+fn policies() -> Vec<Policy> {
+    builtin::ALL.iter().map(|(name, _)| builtin::policy(name).expect("listed").expect("sound")).collect()
+}
+
+/// Steps × seeds: more than ten thousand decisions per policy and property.
+const STEPS: usize = 60;
+const SEEDS: u64 = 170;
+
+#[test]
+fn the_node_index_chooses_like_the_plain_scorer_for_every_built_in() {
+    for policy in policies() {
+        for seed in 0..SEEDS {
+            nodes_for_jobs(&policy, seed, 1 + (seed as usize * 7) % 40);
+        }
+    }
+}
+
+fn nodes_for_jobs(policy: &Policy, seed: u64, nodes: usize) {
+    let mut rng = Rng(seed ^ 0xabcd);
+    let mut fleet = Fleet::new(seed, nodes, 8);
+    let mut index = NodeIndex::new(nodes);
+    let mut running: Vec<(usize, JobId)> = Vec::new();
+    for step in 0..STEPS {
+        let job = fleet.job(&mut rng, step);
+        let pass = Pass::of_parts(fleet.now, &fleet.world, &fleet.nodes, Backlog::default());
+        let plain = policy.best_node(&pass, &fleet.tie_ranks, &job);
+        let fast = index.best(policy, &pass, &fleet.tie_ranks, &job);
+        assert_eq!(fast, plain, "policy {} seed {seed} step {step}", policy.name());
+        if let Some(best) = plain {
+            let devices = &best.verdict.gpus;
+            let placement = Placement::of(job.id.clone(), &job.spec, devices);
+            if fleet.nodes[best.slot].place(placement).is_ok() {
+                index.node_changed(best.slot);
+                running.push((best.slot, job.id));
+            }
+        }
+        if rng.one_in(3) && !running.is_empty() {
+            let (slot, id) = running.swap_remove(rng.below(running.len()));
+            fleet.nodes[slot].remove(&id);
+            index.node_changed(slot);
+        }
+        if rng.one_in(5) {
+            let slot = rng.below(nodes);
+            fleet.nodes[slot].heartbeat_at = Some(fleet.now);
+            fleet.nodes[slot].karma += 1;
+            index.node_changed(slot);
+        }
+        if rng.one_in(20) {
+            fleet.world.mix.rotate_left(1);
+            fleet.world.mix.truncate(5);
+            index.world_changed();
+        }
+        fleet.now = fleet.now + Millis::new(rng.pick(&[0, 0, 1, 700, 15_000, 400_000]));
+    }
+}
+
+#[test]
+fn the_job_index_chooses_like_the_plain_scorer_for_every_built_in() {
+    for policy in policies() {
+        for seed in 0..SEEDS {
+            jobs_for_nodes(&policy, seed, 1 + (seed as usize * 11) % 60);
+        }
+    }
+}
+
+fn jobs_for_nodes(policy: &Policy, seed: u64, count: usize) {
+    let mut rng = Rng(seed ^ 0x1234);
+    let mut fleet = Fleet::new(seed, 6, 5);
+    let mut jobs = queue(&mut fleet, seed, count);
+    jobs.sort_by(|a, b| a.id.cmp(&b.id));
+    let mut index = JobIndex::new(policy);
+    for job in &jobs {
+        index.insert(job.clone(), &fleet.world);
+    }
+    for step in 0..STEPS {
+        let node = &fleet.nodes[rng.below(fleet.nodes.len())];
+        let pass = Pass::of_parts(fleet.now, &fleet.world, &fleet.nodes, Backlog::of(&jobs));
+        let plain = policy.best_job(&pass, &jobs, node);
+        let fast = index.best(policy, fleet.now, &fleet.world, &fleet.nodes, node);
+        let what = format!("policy {} seed {seed} step {step}", policy.name());
+        assert_eq!(fast.is_some(), plain.is_some(), "{what}");
+        if let (Some(fast), Some(plain)) = (fast, plain) {
+            assert_eq!(fast.job, jobs[plain.slot].id, "{what}");
+            assert_eq!(fast.verdict, plain.verdict, "{what}");
+            assert_eq!(fast.runner_up, plain.runner_up.map(|slot| jobs[slot].id.clone()), "{what}");
+            if rng.one_in(2) {
+                index.remove(&fast.job);
+                jobs.remove(plain.slot);
+            }
+        }
+        if rng.one_in(3) {
+            let mut job = fleet.job(&mut rng, 1000 + step);
+            job.ready_at = fleet.now;
+            job.queued_at = fleet.now;
+            job.retry_at = rng.one_in(4).then(|| fleet.now + Millis::secs(30));
+            index.insert(job.clone(), &fleet.world);
+            let at = jobs.partition_point(|other| other.id < job.id);
+            jobs.insert(at, job);
+        }
+        fleet.now = fleet.now + Millis::new(rng.pick(&[0, 1, 400, 5000, 100_000, 4_000_000]));
+    }
+}
+
+#[test]
+fn the_indexes_cover_the_policies_they_were_made_for() {
+    for policy in policies() {
+        let push = ["fit", "bin-pack", "fgd", "first-fit", "best-fit", "dot-product", "gpu-packing", "gpu-clustering", "random"];
+        let offer = ["offer-standard", "offer-locality", "offer-scope"];
+        if push.contains(&policy.name()) || offer.contains(&policy.name()) {
+            assert!(NodeIndex::covers(&policy), "{}", policy.name());
+        } else {
+            assert!(JobIndex::covers(&policy), "{}", policy.name());
+        }
+    }
+}
+
+#[test]
+fn a_policy_that_the_index_does_not_cover_is_answered_all_the_same() {
+    // A positive weight on a term that rises with the clock could lift a node without any change.
+    let text = builtin::text("bin-pack").unwrap().replace("w_expiry = -0.3", "w_expiry = 0.3");
+    let policy = policy_file::load(&text).unwrap();
+    assert!(!NodeIndex::covers(&policy));
+    nodes_for_jobs(&policy, 5, 20);
+}
+
+#[test]
+fn time_alone_opens_and_closes_nodes() {
+    let policy = builtin::policy("fit").unwrap().unwrap();
+    let mut fleet = Fleet::new(3, 30, 4);
+    for node in &mut fleet.nodes {
+        node.cooldown_until = Some(fleet.now + Millis::secs(10));
+        node.heartbeat_at = Some(fleet.now);
+        node.accepting = true;
+        node.runtimes = ["container", "llmcpp", "wasm", "onnx", "diffusers"].map(crate::fleet::name).into();
+    }
+    let mut index = NodeIndex::new(30);
+    let mut rng = Rng(1);
+    let job = fleet.job(&mut rng, 0);
+    let mut ask = |seconds: u64| {
+        let now = fleet.now + Millis::secs(seconds);
+        let pass = Pass::of_parts(now, &fleet.world, &fleet.nodes, Backlog::default());
+        let fast = index.best(&policy, &pass, &fleet.tie_ranks, &job);
+        assert_eq!(fast, policy.best_node(&pass, &fleet.tie_ranks, &job), "after {seconds} s");
+        fast.is_some()
+    };
+    assert_eq!([0, 9, 10, 30, 31].map(&mut ask), [false, false, true, true, false]);
+}

@@ -1,0 +1,10 @@
+//! Acceptance cases and properties of policies, through scenario files.
+
+mod binpack;
+mod fit;
+#[path = "../../benches/fleet/mod.rs"]
+mod fleet;
+mod index;
+mod offers;
+mod packing;
+mod support;
