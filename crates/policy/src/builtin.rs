@@ -4,7 +4,16 @@ use crate::policy::{Policy, PolicyError};
 use crate::policy_file;
 
 /// Name and text of each built-in policy.
-pub const ALL: &[(&str, &str)] = &[];
+pub const ALL: &[(&str, &str)] = &[
+    ("balanced", include_str!("../policies/balanced.toml")),
+    ("hpc-batch", include_str!("../policies/hpc-batch.toml")),
+    ("ml-training", include_str!("../policies/ml-training.toml")),
+    ("service", include_str!("../policies/service.toml")),
+    ("sensitive", include_str!("../policies/sensitive.toml")),
+    ("interactive", include_str!("../policies/interactive.toml")),
+    ("service-lite", include_str!("../policies/service-lite.toml")),
+    ("interactive-lite", include_str!("../policies/interactive-lite.toml")),
+];
 
 /// The policy used where a pull pool names one that does not exist.
 pub const PULL_DEFAULT: &str = "resource-aware";
