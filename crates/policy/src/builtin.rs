@@ -17,6 +17,14 @@ pub const ALL: &[(&str, &str)] = &[
     ("offer-standard", include_str!("../policies/offer-standard.toml")),
     ("offer-locality", include_str!("../policies/offer-locality.toml")),
     ("offer-scope", include_str!("../policies/offer-scope.toml")),
+    ("balanced", include_str!("../policies/balanced.toml")),
+    ("hpc-batch", include_str!("../policies/hpc-batch.toml")),
+    ("ml-training", include_str!("../policies/ml-training.toml")),
+    ("service", include_str!("../policies/service.toml")),
+    ("sensitive", include_str!("../policies/sensitive.toml")),
+    ("interactive", include_str!("../policies/interactive.toml")),
+    ("service-lite", include_str!("../policies/service-lite.toml")),
+    ("interactive-lite", include_str!("../policies/interactive-lite.toml")),
 ];
 
 /// The policy used where a pull pool names one that does not exist.

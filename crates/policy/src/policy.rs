@@ -8,7 +8,7 @@ use crate::catalogue;
 use crate::choice::{CHOICE_PARAMS, Choice, position};
 use crate::devices::{self, DeviceRule};
 use crate::filter::{Filter, FilterInfo};
-use crate::params::{ParamInfo, Params, check};
+use crate::params::{ParamError, ParamInfo, Params, check};
 use crate::spec::{Combine, Levels, Otherwise, Pick, PolicySpec, TermUse, Weight};
 use crate::term::{Class, Family, Reads, Term, TermInfo};
 
@@ -100,7 +100,7 @@ impl Policy {
 
         let none = BTreeMap::new();
         let params = Params { own: &none, shared: &spec.params };
-        let at_params = |e: crate::params::ParamError| PolicyError::at(format!("params.{}", e.name), e.message);
+        let at_params = |e: ParamError| PolicyError::at(format!("params.{}", e.name), e.message);
         let devices = DeviceRule::build(&params).map_err(at_params)?;
         let choice =
             Choice::build(&params, spec.node_ties.clone(), spec.job_ties.clone()).map_err(at_params)?;
@@ -189,6 +189,10 @@ impl Policy {
             if sum.is_nan() || sum <= 0.0 {
                 return Err(PolicyError::at("normalize", format!("weights that sum to {sum} cannot be normalised")));
             }
+            if self.terms.iter().any(|bound| !bound.by_runtime.is_empty()) {
+                return Err(PolicyError::at("normalize", "weights by runtime cannot be normalised")
+                    .hint("use combine = \"mean\", which divides by the weights in force"));
+            }
             self.terms.iter_mut().for_each(|bound| bound.weight /= sum);
         } else if is_profile {
             if (sum - 1.0).abs() > 1e-9 {
@@ -264,7 +268,7 @@ fn filters(
         check_own(&field, &used.params, info.params)?;
         known.extend(info.params);
         let params = Params { own: &used.params, shared: &spec.params };
-        let filter = (info.build)(&params).map_err(|e| PolicyError::at(format!("{field}.params.{}", e.name), e.message))?;
+        let filter = (info.build)(&params).map_err(|error| param_error(&field, &used.params, error))?;
         filters.push((info, filter));
     }
     Ok(filters)
@@ -308,7 +312,7 @@ fn terms(
         check_own(&field, &used.params, info.params)?;
         known.extend(info.params);
         let params = Params { own: &used.params, shared: &spec.params };
-        let term = (info.build)(&params).map_err(|e| PolicyError::at(format!("{field}.params.{}", e.name), e.message))?;
+        let term = (info.build)(&params).map_err(|error| param_error(&field, &used.params, error))?;
         let weight = weight(spec, used, &field, weight_params)?;
         for (runtime, weight) in &used.weight_by_runtime {
             finite(*weight, || format!("{field}.weight_by_runtime.{runtime}"))?;
@@ -319,6 +323,12 @@ fn terms(
         }
     }
     Ok(terms)
+}
+
+/// A wrong value stands in the part's own table or in the policy's.
+fn param_error(field: &str, own: &BTreeMap<String, toml::Value>, error: ParamError) -> PolicyError {
+    let table = if own.contains_key(&error.name) { format!("{field}.params") } else { "params".to_owned() };
+    PolicyError::at(format!("{table}.{}", error.name), error.message)
 }
 
 fn weight(

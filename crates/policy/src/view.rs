@@ -9,7 +9,7 @@ use landfall_model::{
 use serde::Serialize;
 use smallvec::SmallVec;
 
-use crate::rules::snapshot::{Backlog, SpecView};
+use crate::rules::snapshot::{Backlog, Pressure, SpecView};
 
 /// How the chosen devices are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize)]
@@ -72,6 +72,7 @@ pub struct Pass<'a> {
     history: RefCell<BTreeMap<(WorkloadId, Option<u32>), Prediction>>,
     spec_views: RefCell<BTreeMap<*const JobSpec, SpecView>>,
     backlog: OnceCell<Backlog>,
+    pressure: OnceCell<Pressure>,
     utilisation: OnceCell<f64>,
     groups: OnceCell<u64>,
     counts: Cell<LazyCounts>,
@@ -105,6 +106,7 @@ impl<'a> Pass<'a> {
             history: RefCell::default(),
             spec_views: RefCell::default(),
             backlog: OnceCell::new(),
+            pressure: OnceCell::new(),
             utilisation: OnceCell::new(),
             groups: OnceCell::new(),
             counts: Cell::default(),
@@ -168,13 +170,19 @@ impl<'a> Pass<'a> {
         self.tenant(spec)?.work_share
     }
 
-    /// What waits and what runs.
+    /// What the waiting jobs add up to.
     #[must_use]
     pub fn backlog(&self) -> Backlog {
         *self.backlog.get_or_init(|| match self.queue {
             Queue::Jobs(jobs) => Backlog::of(jobs),
             Queue::Backlog(backlog) => backlog,
         })
+    }
+
+    /// Hours of work that wait, and that run.
+    #[must_use]
+    pub fn pressure(&self) -> Pressure {
+        *self.pressure.get_or_init(|| Pressure::of(self))
     }
 
     /// Occupied part of the nodes, 0 to 1.

@@ -36,9 +36,49 @@ pub fn slowest(set: &[u16], links: &Links) -> Option<u32> {
 /// How close `count` devices can be: their slowest pair over the fastest pair of the node.
 #[must_use]
 pub fn ratio(devices: &[u16], count: usize, links: &Links) -> Option<f64> {
-    let fastest = pairs(devices).map(|(a, b)| links.between(a, b)).max()?;
-    let slowest = slowest(&choose(devices, count, links), links)?;
+    ratio_of_free(devices, devices, count, links)
+}
+
+/// The same where only some of a node's devices can be had.
+#[must_use]
+pub fn ratio_of_free(free: &[u16], all: &[u16], count: usize, links: &Links) -> Option<f64> {
+    let fastest = pairs(all).map(|(a, b)| links.between(a, b)).max()?;
+    let slowest = best_slowest(free, count, links)?;
     (fastest > 0).then(|| f64::from(slowest) / f64::from(fastest))
+}
+
+/// The slowest pair of what [`choose`] chooses. Whole pools are asked for this, so it does not try every set: it asks
+/// for which bandwidth there are `count` devices all of whose pairs have it.
+fn best_slowest(free: &[u16], count: usize, links: &Links) -> Option<u32> {
+    if free.len() > EXACT_MAX || count < 2 || count > free.len() {
+        return slowest(&choose(free, count, links), links);
+    }
+    let mut steps: Vec<u32> = pairs(free).map(|(a, b)| links.between(a, b)).collect();
+    steps.sort_unstable_by_key(|&gb_s| std::cmp::Reverse(gb_s));
+    steps.dedup();
+    steps.into_iter().find(|&step| {
+        let mut fast = [0u32; EXACT_MAX];
+        for (at, &a) in free.iter().enumerate() {
+            let others = free.iter().enumerate().filter(|&(_, &b)| a != b && links.between(a, b) >= step);
+            fast[at] = others.fold(0, |set, (other, _)| set | 1 << other);
+        }
+        has_all_fast(&fast, (1 << free.len()) - 1, count)
+    })
+}
+
+/// Whether some `count` of the candidates, a set of bits, are all linked with each other by `fast`.
+fn has_all_fast(fast: &[u32; EXACT_MAX], mut candidates: u32, count: usize) -> bool {
+    while candidates.count_ones() as usize >= count {
+        if count == 0 {
+            return true;
+        }
+        let device = candidates.trailing_zeros();
+        candidates &= !(1 << device);
+        if has_all_fast(fast, candidates & fast[device as usize], count - 1) {
+            return true;
+        }
+    }
+    false
 }
 
 fn pairs(set: &[u16]) -> impl Iterator<Item = (u16, u16)> + '_ {
@@ -60,5 +100,30 @@ mod tests {
         assert_eq!(choose(&[0, 1, 2, 3], 3, &links), [0, 1, 2]);
         assert!((ratio(&[0, 1, 2, 3], 3, &links).unwrap() - 0.071_111).abs() < 1e-6);
         assert_eq!(choose(&[1, 2, 3], 1, &links), [1]);
+    }
+
+    #[test]
+    fn the_short_way_reaches_what_trying_every_set_reaches() {
+        let mut seed = 7u64;
+        let mut next = |below: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) % below
+        };
+        for _ in 0..200 {
+            let devices: Vec<u16> = (0..2 + next(7) as u16).collect();
+            let rows: Vec<_> =
+                pairs(&devices).map(|(a, b)| (a, b, [32, 64, 450, 900][next(4) as usize])).collect();
+            let links = Links::new(rows);
+            for count in 0..=devices.len() + 1 {
+                let want = slowest(&choose(&devices, count, &links), &links);
+                assert_eq!(best_slowest(&devices, count, &links), want, "{devices:?} {count}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_taken_still_sets_the_scale() {
+        let links = Links::new([(0, 1, 900), (2, 3, 450)]);
+        assert_eq!(ratio_of_free(&[2, 3], &[0, 1, 2, 3], 2, &links), Some(0.5));
     }
 }

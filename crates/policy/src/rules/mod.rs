@@ -3,6 +3,8 @@
 pub mod capacity;
 pub mod fit;
 pub mod fragmentation;
+pub mod locality;
 pub mod offer;
 pub mod snapshot;
+pub mod usage;
 pub mod window;

@@ -1,5 +1,6 @@
 //! Acceptance cases and properties of policies, through scenario files.
 
+mod batch_factors;
 mod binpack;
 mod fit;
 #[path = "../../benches/fleet/mod.rs"]

@@ -1,6 +1,32 @@
 //! Filters of the family `batch`, one file each.
 
+pub(crate) mod eligible;
+
+mod block_end;
+mod cpu;
+mod feature;
+mod fingerprint;
+mod gpu_count;
+mod gpu_memory;
+mod gpu_model;
+mod memory;
+mod state;
+mod taken;
+mod unified_memory;
+
 use crate::filter::FilterInfo;
 
 /// All of them, in the order in which policies list them.
-pub(crate) const ALL: &[&FilterInfo] = &[];
+pub(crate) const ALL: &[&FilterInfo] = &[
+    &state::INFO,
+    &taken::INFO,
+    &gpu_model::INFO,
+    &gpu_count::INFO,
+    &gpu_memory::INFO,
+    &cpu::INFO,
+    &memory::INFO,
+    &feature::INFO,
+    &unified_memory::INFO,
+    &fingerprint::INFO,
+    &block_end::INFO,
+];

@@ -1,0 +1,71 @@
+//! Which nodes a job could use at all: every filter of this family but occupancy.
+
+use landfall_model::{JobSpec, Node};
+
+use super::{
+    block_end, cpu, feature, fingerprint, gpu_count, gpu_memory, gpu_model, memory, state, taken,
+    unified_memory,
+};
+use crate::view::Pass;
+
+/// Whether every filter but occupancy admits the node.
+pub(crate) fn is_eligible(spec: &JobSpec, node: &Node, pass: &Pass<'_>) -> bool {
+    state::admits(node)
+        && gpu_count::admits(spec, node)
+        && cpu::admits(spec, node)
+        && memory::admits(spec, node)
+        && unified_memory::admits(spec, node)
+        && block_end::admits(spec, node, pass.now)
+        && fingerprint::admits(spec, node, pass.world)
+        && feature::admits(spec, node)
+        && gpu_model::admits(spec, node)
+        && gpu_memory::admits(spec, node)
+}
+
+/// Whether occupancy admits the node.
+pub(crate) fn is_free(spec: &JobSpec, node: &Node) -> bool {
+    taken::admits(spec, node)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::filters::batch::ALL;
+    use crate::terms::batch::testing::{with_params, with_view};
+
+    /// One pair per filter that only this filter refuses: the node's fields, then the job's.
+    const PAIRS: [(&str, &str, &str); 11] = [
+        ("batch-state", r#"state = "drained""#, "class = 5"),
+        ("batch-taken", r#"placements = [{ job = "x" }]"#, "class = 5"),
+        ("batch-gpu-model", r#"gpus = [{ model = "A" }]"#, r#"gpu_count = 1, gpu_models = ["B"]"#),
+        ("batch-gpu-count", "gpus = [{ count = 2 }]", "gpu_count = 3"),
+        ("batch-gpu-memory", "gpus = [{ vram_mib = 2 }]", "gpu_count = 1, vram_mib = 3"),
+        ("batch-cpu", "cpu_milli = 1", "cpu_milli = 2"),
+        ("batch-memory", "ram_mib = 1", "ram_mib = 2"),
+        ("batch-feature", r#"features = ["a"]"#, r#"features = ["b"]"#),
+        ("batch-unified-memory", "unified_memory = false", "unified_memory = true"),
+        ("batch-fingerprint", "drifted = true", "sensitive = true"),
+        ("batch-block-end", r#"block = "b""#, r#"lifecycle = "unbounded""#),
+    ];
+
+    #[test]
+    fn eligible_and_free_is_what_all_filters_admit() {
+        assert_eq!(PAIRS.map(|(name, ..)| name), ALL.iter().map(|info| info.name).collect::<Vec<_>>()[..]);
+        for (name, node, job) in PAIRS {
+            let scenario = format!(
+                r#"blocks = [{{ id = "b", ends_in_ms = 1000 }}]
+                nodes = [{{ id = "n", {node} }}]
+                jobs = [{{ id = "j", {job} }}]"#
+            );
+            with_view(&scenario, false, |view| {
+                let refuses = |info: &&crate::filter::FilterInfo| {
+                    with_params("", info.build).unwrap().check(view).is_some()
+                };
+                let refusing: Vec<_> = ALL.iter().copied().filter(refuses).map(|info| info.name).collect();
+                assert_eq!(refusing, [name]);
+                assert_eq!(is_eligible(view.spec, view.node, view.pass), name == "batch-taken", "{name}");
+                assert_eq!(is_free(view.spec, view.node), name != "batch-taken", "{name}");
+            });
+        }
+    }
+}

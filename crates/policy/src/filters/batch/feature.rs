@@ -1,0 +1,78 @@
+//! `batch-feature`: the node has every feature that the job names, as often as it wants.
+
+use landfall_model::{FeatureNeed, JobSpec, Node};
+
+use crate::filter::{Filter, FilterInfo};
+use crate::params::{ParamError, Params};
+use crate::refusal::{Quantity, Refusal, Wake};
+use crate::view::View;
+
+/// What the catalogue says.
+pub(crate) const INFO: FilterInfo = FilterInfo {
+    name: "batch-feature",
+    description: "Refuses nodes without every feature that the job names, each as often as it wants.",
+    reasons: &["feature"],
+    params: &[],
+    clock: false,
+    job_identity: false,
+    build,
+};
+
+struct Feature;
+
+fn build(_: &Params<'_>) -> Result<Box<dyn Filter>, ParamError> {
+    Ok(Box::new(Feature))
+}
+
+fn missing<'a>(spec: &'a JobSpec, node: &'a Node) -> impl Iterator<Item = &'a FeatureNeed> {
+    spec.features.iter().filter(|need| held(node, need) < need.count.max(1))
+}
+
+fn held(node: &Node, need: &FeatureNeed) -> u32 {
+    node.features.get(&need.name).copied().unwrap_or(0)
+}
+
+/// Whether nothing is missing.
+pub(super) fn admits(spec: &JobSpec, node: &Node) -> bool {
+    missing(spec, node).next().is_none()
+}
+
+impl Filter for Feature {
+    fn check(&self, view: &View<'_>) -> Option<Refusal> {
+        let (spec, node) = (view.spec, view.node);
+        if admits(spec, node) {
+            return None;
+        }
+        let needed = Quantity::Names(missing(spec, node).map(|need| need.name.clone()).collect());
+        let found = Quantity::Names(node.features.keys().cloned().collect());
+        let short =
+            missing(spec, node).map(|need| format!("`{}` {} of {}", need.name, held(node, need), need.count));
+        let remedy = format!(
+            "it has {}; use a node that has all, or drop the need",
+            short.collect::<Vec<_>>().join(", ")
+        );
+        Some(Refusal::never("feature", needed, found, Wake::RegistrationChange).remedy(remedy))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::terms::batch::testing::refusal;
+
+    #[test]
+    fn every_feature_as_often_as_wanted() {
+        let with = |features: &str| {
+            let text = format!(
+                r#"nodes = [{{ id = "n", features = ["nvme", {{ name = "nic", count = 2 }}] }}]
+                jobs = [{{ id = "j", features = [{features}] }}]"#
+            );
+            refusal(&INFO, &text)
+        };
+        assert_eq!(with(""), None);
+        assert_eq!(with(r#""nvme", { name = "nic", count = 2 }"#), None);
+        let refusal = with(r#""nvme", { name = "nic", count = 3 }, "fpga""#).unwrap();
+        assert_eq!(refusal.needed.to_string(), "nic, fpga");
+        assert!(refusal.remedy.contains("`nic` 2 of 3, `fpga` 0 of 1"), "{}", refusal.remedy);
+    }
+}

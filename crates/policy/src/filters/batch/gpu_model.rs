@@ -1,0 +1,114 @@
+//! `batch-gpu-model`: enough of the node's devices are of a model that the job accepts.
+
+use landfall_model::{JobSpec, Node};
+
+use crate::devices::model_allowed;
+use crate::filter::{Filter, FilterInfo};
+use crate::params::{ParamError, Params};
+use crate::refusal::{Quantity, Refusal, Wake};
+use crate::view::View;
+
+/// What the catalogue says.
+pub(crate) const INFO: FilterInfo = FilterInfo {
+    name: "batch-gpu-model",
+    description: "Refuses nodes whose devices are of other or unknown models than those the job accepts.",
+    reasons: &["gpu_model"],
+    params: &[],
+    clock: false,
+    job_identity: false,
+    build,
+};
+
+struct GpuModel;
+
+fn build(_: &Params<'_>) -> Result<Box<dyn Filter>, ParamError> {
+    Ok(Box::new(GpuModel))
+}
+
+/// Devices of a model that the job accepts.
+pub(super) fn matching(spec: &JobSpec, node: &Node) -> usize {
+    node.gpus.iter().filter(|gpu| model_allowed(spec, gpu)).count()
+}
+
+/// Whether the models will do. Having too few devices of any model is the business of `batch-gpu-count`.
+pub(super) fn admits(spec: &JobSpec, node: &Node) -> bool {
+    matching(spec, node) >= node.gpus.len().min(spec.gpu_count as usize)
+}
+
+impl Filter for GpuModel {
+    fn check(&self, view: &View<'_>) -> Option<Refusal> {
+        let (spec, node) = (view.spec, view.node);
+        if admits(spec, node) {
+            return None;
+        }
+        let mut models: Vec<_> =
+            node.gpus.iter().filter_map(|gpu| Some(gpu.model.as_ref()?.name.clone())).collect();
+        models.sort_unstable();
+        models.dedup();
+        let found = if models.is_empty() { Quantity::Word("unknown") } else { Quantity::Names(models) };
+        let remedy =
+            format!("{} of its devices would do; accept another model in gpu_models", matching(spec, node));
+        let needed = Quantity::Names(spec.gpu_models.clone());
+        Some(Refusal::never("gpu_model", needed, found, Wake::RegistrationChange).remedy(remedy))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::terms::batch::testing::refusal;
+
+    fn found(gpus: &str, job: &str) -> Option<String> {
+        let text = format!(
+            r#"
+            [[nodes]]
+            id = "n"
+            gpus = [{gpus}]
+            [[jobs]]
+            id = "j"
+            {job}"#
+        );
+        refusal(&INFO, &text).map(|refusal| refusal.found.to_string())
+    }
+
+    #[test]
+    fn exact_models_only() {
+        let mixed = r#"{ model = "A100", count = 2 }, { model = "H100" }"#;
+        assert_eq!(found(mixed, r#"gpu_count = 3"#), None, "any model");
+        assert_eq!(
+            found(
+                mixed,
+                r#"gpu_count = 2
+            gpu_models = ["A100"]"#
+            ),
+            None
+        );
+        assert_eq!(
+            found(
+                mixed,
+                r#"gpu_count = 2
+            gpu_models = ["H100"]"#
+            )
+            .as_deref(),
+            Some("A100, H100")
+        );
+        assert_eq!(
+            found(
+                r#"{ count = 2 }"#,
+                r#"gpu_count = 1
+            gpu_models = ["H100"]"#
+            )
+            .as_deref(),
+            Some("unknown")
+        );
+        assert_eq!(
+            found(
+                "",
+                r#"gpu_count = 1
+            gpu_models = ["H100"]"#
+            ),
+            None,
+            "no device at all is another reason"
+        );
+    }
+}

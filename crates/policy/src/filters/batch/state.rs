@@ -1,0 +1,74 @@
+//! `batch-state`: only nodes in service take new work.
+
+use landfall_model::{Node, NodeState};
+
+use crate::filter::{Filter, FilterInfo};
+use crate::params::{ParamError, Params};
+use crate::refusal::{Quantity, Refusal, Wake};
+use crate::view::View;
+
+/// What the catalogue says.
+pub(crate) const INFO: FilterInfo = FilterInfo {
+    name: "batch-state",
+    description: "Refuses nodes that are not ready: booting, degraded, silent, draining, drained or down.",
+    reasons: &["node_state"],
+    params: &[],
+    clock: false,
+    job_identity: false,
+    build,
+};
+
+struct State;
+
+fn build(_: &Params<'_>) -> Result<Box<dyn Filter>, ParamError> {
+    Ok(Box::new(State))
+}
+
+/// Whether the node takes new work.
+pub(super) fn admits(node: &Node) -> bool {
+    node.state == NodeState::Ready
+}
+
+impl Filter for State {
+    fn check(&self, view: &View<'_>) -> Option<Refusal> {
+        if admits(view.node) {
+            return None;
+        }
+        let (found, remedy) = match view.node.state {
+            NodeState::Ready => ("ready", ""),
+            NodeState::Booting => ("booting", "wait for its first full report"),
+            NodeState::Degraded => ("degraded", "wait for a good probe, or repair the node"),
+            NodeState::Unknown => ("unknown", "wait for its next heartbeat"),
+            NodeState::Draining => ("draining", "return the node to service when its work is done"),
+            NodeState::Drained => ("drained", "return the node to service"),
+            NodeState::Down => ("down", "bring the node back"),
+        };
+        let (needed, found) = (Quantity::Word("ready"), Quantity::Word(found));
+        Some(Refusal::not_now("node_state", needed, found, Wake::NodeStateChange).remedy(remedy))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::terms::batch::testing::refusal;
+
+    #[test]
+    fn only_ready_nodes_take_work() {
+        let with = |state: &str| {
+            refusal(
+                &INFO,
+                &format!(
+                    r#"nodes = [{{ id = "n", state = "{state}" }}]
+                jobs = [{{ id = "j" }}]"#
+                ),
+            )
+        };
+        assert_eq!(with("ready"), None);
+        for state in ["booting", "degraded", "unknown", "draining", "drained", "down"] {
+            let refusal = with(state).unwrap();
+            assert_eq!((refusal.reason, refusal.found.to_string().as_str()), ("node_state", state));
+            assert!(!refusal.remedy.is_empty());
+        }
+    }
+}

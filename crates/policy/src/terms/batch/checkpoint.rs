@@ -1,0 +1,79 @@
+//! Factor 8, `checkpoint`: how quickly the job can save its work.
+
+use landfall_model::{Checkpoint as Kind, JobSpec};
+
+use crate::params::{ParamError, Params};
+use crate::term::{Class, Family, Reads, Term, TermInfo};
+use crate::verdict::{Fact, Facts};
+use crate::view::View;
+
+/// What the catalogue says.
+pub(crate) const INFO: TermInfo = TermInfo {
+    name: "checkpoint",
+    family: Family::Batch,
+    class: Class::Soft,
+    range: (0.0, Some(1.0)),
+    unit: "",
+    description: "Prefers jobs that can save their work quickly, since they can be moved at little cost.",
+    params: &[],
+    reads: Reads::PAIR,
+    build,
+};
+
+struct Checkpoint;
+
+fn build(_: &Params<'_>) -> Result<Box<dyn Term>, ParamError> {
+    Ok(Box::new(Checkpoint))
+}
+
+/// Minutes that one checkpoint takes: as said, or as usual for its kind; `None` if the job cannot save.
+fn minutes(spec: &JobSpec) -> Option<u32> {
+    let usual = match spec.checkpoint {
+        Kind::None => return None,
+        Kind::Auto => 5,
+        Kind::Manual => 10,
+    };
+    Some(spec.checkpoint_minutes.unwrap_or(usual))
+}
+
+impl Term for Checkpoint {
+    fn score(&self, view: &View<'_>) -> f64 {
+        minutes(view.spec).map_or(0.0, |minutes| 1.0 / (1.0 + f64::from(minutes)))
+    }
+
+    fn explain(&self, view: &View<'_>, facts: &mut Facts) {
+        match minutes(view.spec) {
+            Some(minutes) => facts.note("checkpoint_minutes", Fact::Count(u64::from(minutes))),
+            None => facts.note("checkpoint_minutes", Fact::Word("cannot save")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::INFO;
+    use crate::terms::batch::testing::{close, queue};
+
+    #[test]
+    fn b10_quick_is_good() {
+        for (job, want) in [
+            (r#"checkpoint = "auto""#, 0.166_667),
+            (r#"checkpoint = "manual""#, 0.090_909),
+            (r#"checkpoint = "none""#, 0.0),
+            (r#"checkpoint = "auto", checkpoint_minutes = 0"#, 1.0),
+            (r#"checkpoint = "manual", checkpoint_minutes = 1440"#, 1.0 / 1441.0),
+        ] {
+            close(
+                queue(
+                    &INFO,
+                    "",
+                    &format!(
+                        r#"nodes = [{{ id = "n" }}]
+                jobs = [{{ id = "j", {job} }}]"#
+                    ),
+                ),
+                want,
+            );
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! Factor 1, `priority`: the job's class.
+
+use crate::params::{ParamError, Params};
+use crate::term::{Class, Family, Reads, Term, TermInfo};
+use crate::verdict::{Fact, Facts};
+use crate::view::View;
+
+/// What the catalogue says.
+pub(crate) const INFO: TermInfo = TermInfo {
+    name: "priority",
+    family: Family::Batch,
+    class: Class::Soft,
+    range: (0.0, Some(1.0)),
+    unit: "",
+    description: "Prefers jobs of a higher class: class 10 gives 1, class 0 gives 0.",
+    params: &[],
+    reads: Reads::PAIR,
+    build,
+};
+
+struct Priority;
+
+fn build(_: &Params<'_>) -> Result<Box<dyn Term>, ParamError> {
+    Ok(Box::new(Priority))
+}
+
+impl Term for Priority {
+    fn score(&self, view: &View<'_>) -> f64 {
+        f64::from(view.spec.class) / 10.0
+    }
+
+    fn explain(&self, view: &View<'_>, facts: &mut Facts) {
+        facts.note("class", Fact::Count(u64::from(view.spec.class)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::INFO;
+    use crate::terms::batch::testing::queue;
+
+    #[test]
+    fn a_tenth_per_class() {
+        let of = |job: &str| {
+            queue(
+                &INFO,
+                "",
+                &format!(
+                    r#"nodes = [{{ id = "n" }}]
+            jobs = [{{ id = "j", {job} }}]"#
+                ),
+            )
+        };
+        let values = ["class = 0", "class = 7", "class = 10", "", "sensitive = true"].map(of);
+        assert_eq!(values, [0.0, 0.7, 1.0, 0.5, 1.0]);
+    }
+}
