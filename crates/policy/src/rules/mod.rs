@@ -4,5 +4,6 @@ pub mod capacity;
 pub mod fit;
 pub mod fragmentation;
 pub mod offer;
+pub mod pull;
 pub mod snapshot;
 pub mod window;
