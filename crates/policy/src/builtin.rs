@@ -1,7 +1,10 @@
 //! The built-in policies, spelled as data in the same form as a user's own file.
 
+use landfall_model::PolicySetting;
+
 use crate::policy::{Policy, PolicyError};
 use crate::policy_file;
+use crate::spec::PolicySpec;
 
 /// Name and text of each built-in policy.
 pub const ALL: &[(&str, &str)] = &[
@@ -17,6 +20,8 @@ pub const ALL: &[(&str, &str)] = &[
     ("offer-standard", include_str!("../policies/offer-standard.toml")),
     ("offer-locality", include_str!("../policies/offer-locality.toml")),
     ("offer-scope", include_str!("../policies/offer-scope.toml")),
+    ("simple", include_str!("../policies/simple.toml")),
+    ("resource-aware", include_str!("../policies/resource-aware.toml")),
     ("balanced", include_str!("../policies/balanced.toml")),
     ("hpc-batch", include_str!("../policies/hpc-batch.toml")),
     ("ml-training", include_str!("../policies/ml-training.toml")),
@@ -39,8 +44,38 @@ pub fn text(name: &str) -> Option<&'static str> {
 /// A built-in policy, ready to use.
 #[must_use]
 pub fn policy(name: &str) -> Option<Result<Policy, PolicyError>> {
-    let spec = policy_file::parse(text(name)?).map_err(|e| PolicyError::at(e.field, e.message));
-    Some(spec.and_then(Policy::compile))
+    Some(spec(name)?.and_then(Policy::compile))
+}
+
+/// The data of a built-in policy.
+#[must_use]
+pub fn spec(name: &str) -> Option<Result<PolicySpec, PolicyError>> {
+    Some(policy_file::parse(text(name)?).map_err(|e| PolicyError::at(e.field, e.message)))
+}
+
+/// The policy of a pull pool that names a built-in one. An unknown name does not stop the pool: it falls back to
+/// [`PULL_DEFAULT`], whose own name is then reported, with one warning that names the unknown one.
+#[must_use]
+pub fn pull_policy(name: &str) -> (Policy, Option<String>) {
+    pull_policy_with(name, &PolicySetting::default())
+        .unwrap_or_else(|error| unreachable!("every built-in policy compiles: {error}"))
+}
+
+/// The same with a pool's own settings. What they get wrong, such as an unknown preset, is an error.
+pub fn pull_policy_with(
+    name: &str,
+    setting: &PolicySetting,
+) -> Result<(Policy, Option<String>), PolicyError> {
+    let (found, warning) = match spec(name) {
+        Some(found) => (Some(found), None),
+        None => {
+            let warning = format!("there is no policy `{name}`; the pool uses `{PULL_DEFAULT}` instead");
+            (spec(PULL_DEFAULT), Some(warning))
+        }
+    };
+    let mut spec = found.ok_or_else(|| PolicyError::at("name", format!("there is no policy `{name}`")))??;
+    spec.apply(setting).map_err(|message| PolicyError::at("policy", message))?;
+    Ok((Policy::compile(spec)?, warning))
 }
 
 #[cfg(test)]
@@ -54,5 +89,29 @@ mod tests {
             assert_eq!(policy.name(), *name);
             assert_eq!(policy.warnings(), [""; 0], "{name}");
         }
+    }
+
+    #[test]
+    fn p27_an_unknown_name_falls_back_with_one_warning() {
+        let named = |name| {
+            let (policy, warning) = pull_policy(name);
+            (policy.name().to_owned(), warning)
+        };
+        assert_eq!(named("simple"), ("simple".into(), None));
+        assert_eq!(named("resource-aware"), ("resource-aware".into(), None));
+        let (name, warning) = named("nonsense");
+        assert_eq!(name, "resource-aware");
+        assert!(warning.unwrap().contains("`nonsense`"));
+    }
+
+    #[test]
+    fn an_unknown_preset_is_an_error() {
+        let mut setting = PolicySetting::default();
+        setting.params.insert("preset".into(), "upstream".into());
+        assert!(pull_policy_with("simple", &setting).is_ok());
+        setting.params.insert("preset".into(), "downstream".into());
+        let error = pull_policy_with("simple", &setting).unwrap_err();
+        assert!(error.field.ends_with("preset"), "{error}");
+        assert!(error.message.contains("documented, upstream"), "{error}");
     }
 }

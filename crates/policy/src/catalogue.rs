@@ -1,8 +1,10 @@
 //! The public list of filters, terms and device choices.
 
+use serde::Serialize;
+
 use crate::filter::FilterInfo;
-use crate::term::TermInfo;
-use crate::{filters, terms};
+use crate::term::{Class, TermInfo};
+use crate::{builtin, filters, terms};
 
 /// All terms.
 pub fn terms() -> impl Iterator<Item = &'static TermInfo> + Clone {
@@ -39,13 +41,49 @@ pub fn filter(name: &str) -> Option<&'static FilterInfo> {
     filters().find(|info| info.name == name)
 }
 
+/// What people are told about a rule of pull pools.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct PullRule {
+    /// Its name.
+    pub rule: &'static str,
+    /// What it does, in one sentence.
+    pub description: &'static str,
+    /// What it may do to a total.
+    pub class: Class,
+    /// Smallest and largest value with default parameters.
+    pub range: (f64, Option<f64>),
+    /// Whether the default policy of pull pools uses it.
+    pub enabled: bool,
+}
+
+/// The rules of pull pools, sorted by name: those that the default policy uses, or all that there are.
+#[must_use]
+pub fn pull_rules(all: bool) -> Vec<PullRule> {
+    let used =
+        builtin::spec(builtin::PULL_DEFAULT).and_then(Result::ok).map_or_else(Vec::new, |spec| spec.terms);
+    let mut rules: Vec<PullRule> = terms::pull::ALL
+        .iter()
+        .map(|info| PullRule {
+            rule: info.name,
+            description: info.description,
+            class: info.class,
+            range: info.range,
+            enabled: used.iter().any(|term| term.enabled && term.name == info.name),
+        })
+        .filter(|rule| all || rule.enabled)
+        .collect();
+    rules.sort_by_key(|rule| rule.rule);
+    rules
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn names_are_unique_and_everything_is_described() {
-        let mut names: Vec<_> = terms().map(|info| info.name).chain(filters().map(|info| info.name)).collect();
+        let mut names: Vec<_> =
+            terms().map(|info| info.name).chain(filters().map(|info| info.name)).collect();
         let count = names.len();
         names.sort_unstable();
         names.dedup();

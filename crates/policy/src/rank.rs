@@ -256,8 +256,13 @@ fn why_none(judged: &[Judged], policy: &Policy) -> Option<Decision> {
         ("vetoed", format!("every admitted candidate is vetoed, the best by {}", best.verdict.vetoes.join(", ")))
     } else {
         let total = best.verdict.total.unwrap_or_default();
-        let floor = policy.choice.dispatch_floor.max(policy.choice.min_score);
-        ("below_floor", format!("the best total {total:.3} is not above the floor {floor}"))
+        let choice = &policy.choice;
+        let detail = if choice.dispatch_floor == f64::NEG_INFINITY {
+            format!("the best total {total:.3} is not above min_score {}", choice.min_score)
+        } else {
+            format!("the best total {total:.3} is below the floor {}", choice.dispatch_floor)
+        };
+        ("below_floor", detail)
     };
     Some(Decision::Wait { reason, detail })
 }

@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use landfall_model::{
     Bytes, Gpu, Job, JobReport, JobSpec, Node, Prediction, Situation, Tenant, Time, WorkloadId, World,
@@ -70,7 +71,8 @@ pub struct Pass<'a> {
     nodes: &'a [Node],
     queue: Queue<'a>,
     history: RefCell<BTreeMap<(WorkloadId, Option<u32>), Prediction>>,
-    spec_views: RefCell<BTreeMap<*const JobSpec, SpecView>>,
+    inputs: PerClass<Option<Bytes>>,
+    spec_views: PerClass<SpecView>,
     backlog: OnceCell<Backlog>,
     pressure: OnceCell<Pressure>,
     utilisation: OnceCell<f64>,
@@ -104,7 +106,8 @@ impl<'a> Pass<'a> {
             nodes,
             queue,
             history: RefCell::default(),
-            spec_views: RefCell::default(),
+            inputs: PerClass::default(),
+            spec_views: PerClass::default(),
             backlog: OnceCell::new(),
             pressure: OnceCell::new(),
             utilisation: OnceCell::new(),
@@ -133,7 +136,7 @@ impl<'a> Pass<'a> {
 
     /// What history predicts for a job; computed once per workload and size bucket.
     #[must_use]
-    pub fn history(&self, spec: &JobSpec) -> Prediction {
+    pub fn history(&self, spec: &Arc<JobSpec>) -> Prediction {
         let Some(workload) = &spec.workload else { return Prediction::default() };
         if let Some(given) = self.world.predictions.get(workload) {
             return *given;
@@ -150,11 +153,13 @@ impl<'a> Pass<'a> {
         found
     }
 
-    /// Total size of a job's inputs.
+    /// Total size of a job's inputs; summed once per class.
     #[must_use]
-    pub fn inputs_total_bytes(&self, spec: &JobSpec) -> Option<Bytes> {
-        self.count(|counts| counts.inputs_total_bytes += 1);
-        spec.inputs_total_bytes()
+    pub fn inputs_total_bytes(&self, spec: &Arc<JobSpec>) -> Option<Bytes> {
+        self.inputs.get_or(spec, || {
+            self.count(|counts| counts.inputs_total_bytes += 1);
+            spec.inputs_total_bytes()
+        })
     }
 
     /// The job's tenant.
@@ -199,14 +204,29 @@ impl<'a> Pass<'a> {
 
     /// What the nodes look like to jobs of one class; computed once per class.
     #[must_use]
-    pub fn spec_view(&self, spec: &JobSpec) -> SpecView {
-        let key = std::ptr::from_ref(spec);
-        if let Some(known) = self.spec_views.borrow().get(&key) {
+    pub fn spec_view(&self, spec: &Arc<JobSpec>) -> SpecView {
+        self.spec_views.get_or(spec, || SpecView::of(spec, self))
+    }
+}
+
+/// Values kept per class of jobs for one pass. The spec is held, so its address stays its own.
+struct PerClass<T>(RefCell<BTreeMap<usize, (Arc<JobSpec>, T)>>);
+
+impl<T> Default for PerClass<T> {
+    fn default() -> Self {
+        Self(RefCell::default())
+    }
+}
+
+impl<T: Copy> PerClass<T> {
+    fn get_or(&self, spec: &Arc<JobSpec>, compute: impl FnOnce() -> T) -> T {
+        let address = Arc::as_ptr(spec).addr();
+        if let Some((_, known)) = self.0.borrow().get(&address) {
             return *known;
         }
-        let found = SpecView::of(spec, self);
-        self.spec_views.borrow_mut().insert(key, found);
-        found
+        let value = compute();
+        self.0.borrow_mut().insert(address, (spec.clone(), value));
+        value
     }
 }
 
@@ -217,7 +237,7 @@ pub struct View<'a> {
     /// The job.
     pub job: &'a Job,
     /// What the job has in common with jobs like it.
-    pub spec: &'a JobSpec,
+    pub spec: &'a Arc<JobSpec>,
     /// The node.
     pub node: &'a Node,
     /// The devices chosen; empty while filters run.

@@ -226,8 +226,9 @@ fn block(row: BlockRow, now: Time, path: &str) -> Result<Block> {
 
 fn instance(instance: &crate::Instance) -> Result<()> {
     for (name, window) in instance.windows() {
+        let max = if name == "oom_rate" { 1.0 } else { 1e18 };
         for value in window.values() {
-            in_range(value, 0.0, 1e18, || format!("instance.{name}"))?;
+            in_range(value, 0.0, max, || format!("instance.{name}"))?;
         }
     }
     Ok(())

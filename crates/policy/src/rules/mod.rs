@@ -5,6 +5,7 @@ pub mod fit;
 pub mod fragmentation;
 pub mod locality;
 pub mod offer;
+pub mod pull;
 pub mod snapshot;
 pub mod usage;
 pub mod window;

@@ -8,4 +8,5 @@ mod fleet;
 mod index;
 mod offers;
 mod packing;
+mod pull_rules;
 mod support;

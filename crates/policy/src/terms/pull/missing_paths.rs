@@ -1,16 +1,27 @@
 //! `MissingPathsRule`: prefers jobs most of whose inputs the node holds.
 
+use super::arith::{fraction, usual};
 use crate::params::{ParamError, ParamInfo, Params};
-use crate::rules::window::or_else;
-use crate::score::clamp01;
 use crate::term::{Class, Family, Reads, Term, TermInfo};
+use crate::verdict::{Fact, Facts};
 use crate::view::View;
 
-const CAP: ParamInfo = ParamInfo::at_least("cap", 200.0, 0.0, "points", "Points when nothing is missing.");
-const FACTOR: ParamInfo =
-    ParamInfo::at_least("window_factor", 2.0, 0.0, "", "No points are left at this many times the usual number.");
-const FALLBACK: ParamInfo =
-    ParamInfo::at_least("fallback", 20.0, 0.0, "inputs", "The usual number while none has been measured.");
+const POINTS_MAX: ParamInfo =
+    ParamInfo::at_least("points_max", 200.0, 0.0, "points", "Points when nothing is missing.");
+const FACTOR: ParamInfo = ParamInfo::at_least(
+    "window_factor",
+    2.0,
+    0.0,
+    "",
+    "No points are left at this many times the usual number.",
+);
+const FALLBACK: ParamInfo = ParamInfo::at_least(
+    "fallback_inputs",
+    20.0,
+    0.0,
+    "inputs",
+    "The usual number of missing inputs while none has been measured.",
+);
 
 /// What the catalogue says.
 pub(crate) const INFO: TermInfo = TermInfo {
@@ -20,20 +31,20 @@ pub(crate) const INFO: TermInfo = TermInfo {
     range: (0.0, Some(200.0)),
     unit: "points",
     description: "Prefers jobs most of whose inputs this node already holds.",
-    params: &[CAP, FACTOR, FALLBACK],
+    params: &[POINTS_MAX, FACTOR, FALLBACK],
     reads: Reads { report: true, ..Reads::PAIR },
     build,
 };
 
 struct MissingPaths {
-    cap: f64,
+    points_max: f64,
     factor: f64,
     fallback: f64,
 }
 
 fn build(params: &Params<'_>) -> Result<Box<dyn Term>, ParamError> {
     Ok(Box::new(MissingPaths {
-        cap: params.number(&CAP)?,
+        points_max: params.number(&POINTS_MAX)?,
         factor: params.number(&FACTOR)?,
         fallback: params.number(&FALLBACK)?,
     }))
@@ -41,11 +52,67 @@ fn build(params: &Params<'_>) -> Result<Box<dyn Term>, ParamError> {
 
 impl Term for MissingPaths {
     fn score(&self, view: &View<'_>) -> f64 {
-        let Some(missing) = view.report().and_then(|report| report.missing_inputs) else { return 0.0 };
-        let base = self.factor * or_else(view.pass.world.instance.missing_inputs.h1, self.fallback);
+        let Some(missing) = missing_inputs(view) else { return 0.0 };
+        let base = self.factor * usual(view.pass.world.instance.missing_inputs.h1, self.fallback);
         if base <= 0.0 {
-            return if missing == 0 { self.cap } else { 0.0 };
+            return if missing == 0 { self.points_max } else { 0.0 };
         }
-        self.cap * (1.0 - clamp01(missing as f64 / base))
+        self.points_max * (1.0 - fraction(missing as f64, base))
+    }
+
+    fn explain(&self, view: &View<'_>, facts: &mut Facts) {
+        if let Some(missing) = missing_inputs(view) {
+            facts.note("missing_inputs", Fact::Count(missing));
+        }
+    }
+}
+
+fn missing_inputs(view: &View<'_>) -> Option<u64> {
+    view.report()?.missing_inputs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Case, close};
+    use super::INFO;
+
+    fn missing(count: u64, instance: &str) -> f64 {
+        Case::of(&INFO).report(&format!("missing_inputs = {count}")).instance(instance).score()
+    }
+
+    #[test]
+    fn p1_points_fall_to_none_at_twice_the_mean() {
+        for (count, want) in [(0, 200.0), (2, 180.0), (10, 100.0), (20, 0.0), (u64::MAX >> 1, 0.0)] {
+            close(missing(count, "missing_inputs.h1 = 10.0"), want);
+        }
+    }
+
+    #[test]
+    fn p2_a_mean_of_zero_leaves_all_or_nothing() {
+        close(missing(0, "missing_inputs.h1 = 0.0"), 200.0);
+        close(missing(1, "missing_inputs.h1 = 0.0"), 0.0);
+    }
+
+    #[test]
+    fn without_a_window_twenty_is_usual() {
+        close(missing(10, ""), 150.0);
+        close(missing(10, "missing_inputs = { m5 = 1.0, h24 = 1.0 }"), 150.0);
+    }
+
+    #[test]
+    fn an_unknown_number_gives_nothing() {
+        close(Case::of(&INFO).score(), 0.0);
+        close(Case::of(&INFO).report("missing_bytes = 0").score(), 0.0);
+    }
+
+    #[test]
+    fn both_kinds_count() {
+        close(Case::of(&INFO).job("kind = 'eval'").report("missing_inputs = 0").score(), 200.0);
+    }
+
+    #[test]
+    fn constants_can_be_changed() {
+        let case = Case::of(&INFO).report("missing_inputs = 10");
+        close(case.params("points_max = 10\nwindow_factor = 1\nfallback_inputs = 40").score(), 7.5);
     }
 }

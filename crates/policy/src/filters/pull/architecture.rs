@@ -1,0 +1,91 @@
+//! Filter `pull-architecture`: the node runs the architecture of the build.
+
+use landfall_model::JobKind;
+
+use super::sent_capabilities;
+use crate::filter::{Filter, FilterInfo};
+use crate::params::{ParamError, Params};
+use crate::refusal::{Quantity, Refusal, Wake};
+use crate::view::View;
+
+/// What the catalogue says.
+pub(crate) const INFO: FilterInfo = FilterInfo {
+    name: "pull-architecture",
+    description: "Admits builds whose architecture the node lists; builtin ones run anywhere.",
+    reasons: &["architecture"],
+    params: &[],
+    clock: false,
+    job_identity: false,
+    build,
+};
+
+struct Architecture;
+
+fn build(_: &Params<'_>) -> Result<Box<dyn Filter>, ParamError> {
+    Ok(Box::new(Architecture))
+}
+
+impl Filter for Architecture {
+    fn check(&self, view: &View<'_>) -> Option<Refusal> {
+        let wanted = &view.spec.architecture;
+        if view.spec.kind != JobKind::Build || view.spec.is_builtin() || !sent_capabilities(view.node) {
+            return None;
+        }
+        let listed = view.node.capabilities.as_ref().map(|can| &can.architectures);
+        if listed.is_some_and(|listed| listed.contains(wanted)) {
+            return None;
+        }
+        let found = listed.into_iter().flatten().cloned().collect();
+        Some(
+            Refusal::never(
+                "architecture",
+                Quantity::Name(wanted.clone()),
+                Quantity::Names(found),
+                Wake::RegistrationChange,
+            )
+            .remedy(format!("add a node of architecture {wanted}")),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{admits, refusal};
+    use super::*;
+    use crate::refusal::RefusalClass;
+
+    const NODE: &str = "architectures = ['aarch64', 'x86_64']";
+
+    #[test]
+    fn p32_listed_and_builtin_architectures_are_admitted() {
+        assert!(admits(&INFO, "architecture = 'x86_64'", NODE));
+        assert!(admits(&INFO, "architecture = 'builtin'", NODE));
+        let got = refusal(&INFO, "architecture = 'riscv64'", NODE);
+        assert_eq!(
+            (got.reason, got.class, got.wake),
+            ("architecture", RefusalClass::Never, Wake::RegistrationChange)
+        );
+        assert_eq!(
+            (got.needed.to_string(), got.found.to_string()),
+            ("riscv64".into(), "aarch64, x86_64".into())
+        );
+    }
+
+    #[test]
+    fn evals_have_no_architecture() {
+        assert!(admits(&INFO, "kind = 'eval'\narchitecture = 'riscv64'", NODE));
+    }
+
+    #[test]
+    fn a_node_that_never_sent_capabilities_is_not_asked() {
+        assert!(admits(&INFO, "architecture = 'riscv64'", ""));
+    }
+
+    #[test]
+    fn a_node_that_lists_none_runs_only_builtin_work() {
+        for node in ["fetch = true", "architectures = []", "features = ['kvm']"] {
+            assert_eq!(refusal(&INFO, "architecture = 'x86_64'", node).found.to_string(), "none");
+            assert!(admits(&INFO, "architecture = 'builtin'", node));
+        }
+    }
+}

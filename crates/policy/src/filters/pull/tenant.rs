@@ -1,0 +1,78 @@
+//! Filter `pull-tenant`: the node serves the job's tenant.
+
+use landfall_model::{Name, TenantId};
+
+use crate::filter::{Filter, FilterInfo};
+use crate::params::{ParamError, Params};
+use crate::refusal::{Quantity, Refusal, Wake};
+use crate::view::View;
+
+/// What the catalogue says.
+pub(crate) const INFO: FilterInfo = FilterInfo {
+    name: "pull-tenant",
+    description: "Admits jobs of tenants that the node serves; a node without tenant registrations serves all.",
+    reasons: &["tenant"],
+    params: &[],
+    clock: false,
+    job_identity: false,
+    build,
+};
+
+struct TenantFilter;
+
+fn build(_: &Params<'_>) -> Result<Box<dyn Filter>, ParamError> {
+    Ok(Box::new(TenantFilter))
+}
+
+impl Filter for TenantFilter {
+    fn check(&self, view: &View<'_>) -> Option<Refusal> {
+        let served = &view.node.tenants;
+        let tenant = view.spec.tenant.as_ref();
+        // A node kept for some tenants is not for jobs that belong to nobody.
+        if served.is_empty() || tenant.is_some_and(|tenant| served.contains(tenant)) {
+            return None;
+        }
+        let (needed, remedy) = match tenant {
+            Some(tenant) => (names([tenant]), format!("register tenant {tenant} on the node")),
+            None => {
+                (Quantity::Word("a node for all tenants"), "submit the job for a tenant of the node".into())
+            }
+        };
+        Some(Refusal::never("tenant", needed, names(served), Wake::RegistrationChange).remedy(remedy))
+    }
+}
+
+fn names<'a>(tenants: impl IntoIterator<Item = &'a TenantId>) -> Quantity {
+    Quantity::Names(tenants.into_iter().filter_map(|tenant| Name::new(tenant.as_str()).ok()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{admits, refusal};
+    use super::*;
+    use crate::refusal::RefusalClass;
+
+    #[test]
+    fn a_node_without_registrations_serves_all() {
+        assert!(admits(&INFO, "tenant = 'a'", ""));
+        assert!(admits(&INFO, "", ""));
+    }
+
+    #[test]
+    fn a_node_with_registrations_serves_those_alone() {
+        let node = "tenants = ['a', 'b']";
+        assert!(admits(&INFO, "tenant = 'b'", node));
+        let got = refusal(&INFO, "tenant = 'c'", node);
+        assert_eq!(
+            (got.reason, got.class, got.wake),
+            ("tenant", RefusalClass::Never, Wake::RegistrationChange)
+        );
+        assert_eq!((got.needed.to_string(), got.found.to_string()), ("c".into(), "a, b".into()));
+        assert_eq!(got.remedy, "register tenant c on the node");
+    }
+
+    #[test]
+    fn a_job_of_nobody_stays_off_registered_nodes() {
+        assert_eq!(refusal(&INFO, "", "tenants = ['a']").reason, "tenant");
+    }
+}

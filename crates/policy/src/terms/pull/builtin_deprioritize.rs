@@ -1,0 +1,90 @@
+//! `BuiltinDeprioritizeRule`: lets real work go before fetch-only work, except on nodes that can do nothing else.
+
+use landfall_model::JobKind;
+
+use crate::params::{ParamError, ParamInfo, Params};
+use crate::term::{Class, Family, Reads, Term, TermInfo};
+use crate::view::View;
+
+const REAL: ParamInfo = ParamInfo::at_least("real_points", 50.0, 0.0, "points", "Points of real work.");
+const BUILTIN: ParamInfo = ParamInfo::at_least(
+    "builtin_points",
+    100.0,
+    0.0,
+    "points",
+    "Points of fetch-only work on a node without architectures.",
+);
+
+/// What the catalogue says.
+pub(crate) const INFO: TermInfo = TermInfo {
+    name: "BuiltinDeprioritizeRule",
+    family: Family::Pull,
+    class: Class::Soft,
+    range: (0.0, Some(100.0)),
+    unit: "points",
+    description: "Lets real work go before fetch-only work, except on nodes that can do nothing else.",
+    params: &[REAL, BUILTIN],
+    reads: Reads::PAIR,
+    build,
+};
+
+struct BuiltinDeprioritize {
+    real: f64,
+    builtin: f64,
+}
+
+fn build(params: &Params<'_>) -> Result<Box<dyn Term>, ParamError> {
+    Ok(Box::new(BuiltinDeprioritize { real: params.number(&REAL)?, builtin: params.number(&BUILTIN)? }))
+}
+
+impl Term for BuiltinDeprioritize {
+    fn score(&self, view: &View<'_>) -> f64 {
+        // A node that never said what it can do lists no architectures either.
+        let lists_none = view.node.capabilities.as_ref().is_none_or(|can| can.architectures.is_empty());
+        match view.spec.kind {
+            JobKind::Eval => 0.0,
+            JobKind::Build if !view.spec.is_builtin() => self.real,
+            JobKind::Build if lists_none => self.builtin,
+            JobKind::Build => 0.0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Case, close};
+    use super::INFO;
+
+    const ARCH_LESS: &str = "architectures = []\nfetch = true";
+
+    #[test]
+    fn p4_builtin_work_goes_to_nodes_without_architectures() {
+        let builtin = Case::of(&INFO).job("architecture = 'builtin'");
+        close(Case::of(&INFO).score(), 50.0);
+        close(builtin.score(), 0.0);
+        close(builtin.node(ARCH_LESS).score(), 100.0);
+        close(Case::of(&INFO).job("kind = 'eval'").node(ARCH_LESS).score(), 0.0);
+    }
+
+    #[test]
+    fn real_work_has_its_points_on_any_node() {
+        close(Case::of(&INFO).node(ARCH_LESS).score(), 50.0);
+    }
+
+    #[test]
+    fn a_node_that_never_sent_capabilities_lists_no_architectures() {
+        close(Case::of(&INFO).job("architecture = 'builtin'").node("").score(), 100.0);
+    }
+
+    #[test]
+    fn an_eval_gets_nothing_whatever_its_architecture() {
+        close(Case::of(&INFO).job("kind = 'eval'\narchitecture = 'x86_64'").score(), 0.0);
+    }
+
+    #[test]
+    fn constants_can_be_changed() {
+        let case = Case::of(&INFO).params("real_points = 1\nbuiltin_points = 2");
+        close(case.score(), 1.0);
+        close(case.job("architecture = 'builtin'").node("").score(), 2.0);
+    }
+}
