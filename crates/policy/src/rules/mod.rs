@@ -1,10 +1,14 @@
 //! Rules that several filters and terms share, as plain functions.
 
+pub mod availability;
 pub mod capacity;
+pub mod estimates;
 pub mod fit;
 pub mod fragmentation;
 pub mod locality;
+pub mod node_record;
 pub mod offer;
+pub mod price;
 pub mod pull;
 pub mod snapshot;
 pub mod usage;

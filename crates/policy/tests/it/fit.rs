@@ -204,3 +204,23 @@ fn several_devices_are_as_slow_as_the_slowest_and_as_full_as_the_fullest() {
     near(fact(verdict, "bandwidth_gb_s"), 504.0, "the slower of the two");
     near(fact(verdict, "utilisation"), 8.0 / 12.0, "the fuller of the two");
 }
+
+#[test]
+fn f45_availability_of_a_workload() {
+    use landfall_policy::rules::availability::Availability;
+    let scenario = format!(
+        "{F3}{F4}{F5}\
+         [[nodes]]\nid='f12'\nram_mib='64GiB'\ngpus=[{{model='RTX 3090',vram_mib='24GiB',vram_used_mib='20GiB'}}]\n\
+         [[nodes]]\nid='away'\nheartbeat_age_ms=60000\nram_mib='64GiB'\ngpus=[{{model='RTX 4090',vram_mib='24GiB'}}]\n{}",
+        llm("8GiB", "region = 'nowhere'")
+    );
+    let situation = crate::support::situation(&scenario);
+    let policy = crate::support::policy_for("fit", &situation);
+    let got = Availability::of(&policy, &situation, &situation.job("j").unwrap().spec);
+    assert_eq!((got.ready, got.best_level), (3, Some(Level::Perfect)));
+    near(got.best_score.unwrap(), 100.0, "best score");
+    near(got.estimated_throughput.unwrap(), 49.5, "throughput");
+    let levels = [Level::Perfect, Level::Good, Level::Marginal, Level::TooTight].map(|level| got.levels[&level]);
+    assert_eq!(levels, [2, 0, 1, 1]);
+    assert_eq!(got.filtered.into_iter().collect::<Vec<_>>(), [("offline", 1)]);
+}

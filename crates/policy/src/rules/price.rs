@@ -1,0 +1,67 @@
+//! What a placement costs: the tier of the hardware, never part of a score.
+
+use landfall_model::Node;
+use landfall_model::gpu_table::{HardwareTier, tier};
+
+use crate::rules::fit::Bandwidths;
+
+/// Whose hardware sets the tier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PriceBasis {
+    /// The devices that the placement holds.
+    Placement,
+    /// All devices of the node.
+    Node,
+}
+
+/// The tier that sets the price of a placement on the given devices (indices).
+#[must_use]
+pub fn price_tier(node: &Node, devices: &[u16], basis: PriceBasis) -> HardwareTier {
+    let bandwidths = Bandwidths::default();
+    node.gpus
+        .iter()
+        .filter(|gpu| basis == PriceBasis::Node || devices.contains(&gpu.index))
+        .map(|gpu| {
+            let name = gpu.model.as_ref().map_or("", |model| model.name.as_str());
+            tier(name, bandwidths.of(gpu, node).0)
+        })
+        .max()
+        .unwrap_or(HardwareTier::CpuOnly)
+}
+
+/// Base price × multiplier of the tier × surge.
+#[must_use]
+pub fn price(base: f64, tier: HardwareTier, surge: f64) -> f64 {
+    base * tier.multiplier() * surge
+}
+
+/// The surge factor: above 1 while more than twice as many jobs wait as nodes are available.
+#[must_use]
+pub fn surge(queued_jobs: u64, available_nodes: u64) -> f64 {
+    const FACTOR: f64 = 1.25;
+    const RATIO: u64 = 2;
+    if queued_jobs > RATIO * available_nodes { FACTOR } else { 1.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use landfall_model::gpu_table::GpuModel;
+    use landfall_model::{Gpu, Mib, MilliCpu, Name, NodeId};
+
+    #[test]
+    fn f44_the_job_pays_for_what_it_holds() {
+        let mut node = Node::new(NodeId::new("n").unwrap(), MilliCpu::ZERO, Mib::ZERO);
+        let model = GpuModel::new(Name::new("NVIDIA H100 80GB HBM3").unwrap());
+        node.gpus = vec![Gpu::new(0, Some(model), Some(Mib::gib(80)))];
+        let of = |basis| price(0.10, price_tier(&node, &[], basis), 1.0);
+        assert!((of(PriceBasis::Placement) - 0.05).abs() < 1e-9);
+        assert!((of(PriceBasis::Node) - 0.20).abs() < 1e-9);
+        assert_eq!(price_tier(&node, &[0], PriceBasis::Placement), HardwareTier::Enterprise);
+    }
+
+    #[test]
+    fn surge_begins_above_twice_the_nodes() {
+        assert_eq!((surge(20, 10), surge(21, 10)), (1.0, 1.25));
+    }
+}

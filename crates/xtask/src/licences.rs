@@ -1,0 +1,63 @@
+//! Licence sanity: every dependency must offer a licence that goes with Apache-2.0.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+/// Licences that may be linked into an Apache-2.0 program.
+const ALLOWED: [&str; 12] = [
+    "Apache-2.0",
+    "Apache-2.0 WITH LLVM-exception",
+    "MIT",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "BSL-1.0",
+    "ISC",
+    "Unicode-3.0",
+    "Unlicense",
+    "Zlib",
+    "0BSD",
+    "CC0-1.0",
+];
+
+pub(crate) fn check(root: &Path) -> Result<(), String> {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--locked"])
+        .current_dir(root)
+        .output()
+        .map_err(|error| format!("cannot run cargo metadata: {error}"))?;
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+    }
+    let metadata: Value = serde_json::from_slice(&output.stdout).map_err(|error| error.to_string())?;
+    let packages = metadata["packages"].as_array().ok_or("cargo metadata names no packages")?;
+    let wrong: Vec<String> = packages
+        .iter()
+        .filter(|package| !package["license"].as_str().is_some_and(acceptable))
+        .map(|package| format!("{} {} ({})", package["name"], package["version"], package["license"]))
+        .collect();
+    println!("{} packages", packages.len());
+    if wrong.is_empty() { Ok(()) } else { Err(format!("licences to look at: {}", wrong.join(", "))) }
+}
+
+/// Whether a licence expression can be met: some alternative of `OR` consists of allowed licences only.
+fn acceptable(expression: &str) -> bool {
+    let plain = expression.replace(['(', ')'], " ").replace('/', " OR ");
+    plain.split(" OR ").any(|alternative| alternative.split(" AND ").all(|licence| ALLOWED.contains(&licence.trim())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::acceptable;
+
+    #[test]
+    fn one_good_alternative_is_enough_and_all_parts_of_it_must_be_good() {
+        assert!(acceptable("MIT OR Apache-2.0"));
+        assert!(acceptable("MIT/Apache-2.0"));
+        assert!(acceptable("GPL-3.0 OR MIT"));
+        assert!(acceptable("(MIT OR Apache-2.0) AND Unicode-3.0"));
+        assert!(!acceptable("GPL-3.0"));
+        assert!(!acceptable("MIT AND GPL-3.0"));
+    }
+}
