@@ -1,7 +1,7 @@
 //! Decisions per second of the indexes and of the plain scorer, in one run.
 //!
-//! `cargo bench` runs everything; `-- --short` a small part, so that it cannot rot; `-- --policy NAME` one policy. The
-//! steady state is: a job arrives, the best node is found, the job is placed, and as many jobs end as begin. Now and then
+//! `cargo bench` runs everything; `-- --short` a small part, so that it cannot rot; `-- --policy NAME` one policy,
+//! `-- --size N` one size. The steady state is: a job arrives, the best node is found, the job is placed, and as many jobs end as begin. Now and then
 //! the plain scorer answers the same question, and both answers must be equal. Times are medians over batches; the
 //! machine is noisy, so only ratios within one run mean something.
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
@@ -59,6 +59,8 @@ fn main() {
     let short = args.iter().any(|arg| arg == "--short");
     let only = args.iter().position(|arg| arg == "--policy").and_then(|at| args.get(at + 1));
     let plan = if short { SHORT } else { FULL };
+    let size = args.iter().position(|arg| arg == "--size").and_then(|at| args.get(at + 1)?.parse().ok());
+    let sized = |counts: &[usize]| size.map_or_else(|| counts.to_vec(), |size| vec![size]);
     let chosen = |name: &&&str| only.is_none_or(|only| only == **name);
     println!("seed {SEED}, {CLASSES} classes of jobs; times per decision, median of {} batches", plan.batches);
 
@@ -70,7 +72,7 @@ fn main() {
     for name in PUSH.iter().filter(chosen) {
         let policy = load(name);
         let mut last = None;
-        for &nodes in plan.node_counts {
+        for nodes in sized(plan.node_counts) {
             let (fast, plain) = push(&policy, nodes, &plan);
             row(name, nodes, fast, plain, last);
             last = Some(fast);
@@ -84,7 +86,7 @@ fn main() {
     for name in PULL.iter().filter(chosen).filter(|name| builtin::text(name).is_some()) {
         let policy = load(name);
         let mut last = None;
-        for &jobs in plan.job_counts {
+        for jobs in sized(plan.job_counts) {
             let (fast, plain) = pull(&policy, jobs, &plan);
             row(name, jobs, fast, plain, last);
             last = Some(fast);
@@ -113,6 +115,11 @@ fn median(mut times: Vec<Duration>) -> Duration {
     times[times.len() / 2]
 }
 
+/// Virtual time from one arrival to the next: about four jobs of an hour on each node begin and end as the fleet is large.
+fn between_decisions(nodes: usize) -> Millis {
+    Millis::new(900_000 / nodes as u64)
+}
+
 /// Time per decision of the node index and of the plain scorer.
 fn push(policy: &Policy, nodes: usize, plan: &Plan) -> (Duration, Duration) {
     let mut fleet = Fleet::new(SEED, nodes, CLASSES);
@@ -121,7 +128,8 @@ fn push(policy: &Policy, nodes: usize, plan: &Plan) -> (Duration, Duration) {
     // What the fleet runs at the start may end, too.
     let mut running: Vec<(usize, JobId)> = Vec::new();
     for (slot, node) in fleet.nodes.iter_mut().enumerate() {
-        node.heartbeat_at = None;
+        // What happens once, soon after the start, is no steady state.
+        (node.heartbeat_at, node.cooldown_until) = (None, None);
         running.extend(node.placements.iter().map(|placement| (slot, placement.job.clone())));
     }
     let mut number = 0;
@@ -156,17 +164,17 @@ fn push(policy: &Policy, nodes: usize, plan: &Plan) -> (Duration, Duration) {
             if let Some(best) = best {
                 let placement = Placement::of(job.id.clone(), &job.spec, &best.verdict.gpus);
                 if fleet.nodes[best.slot].place(placement).is_ok() {
-                    index.node_changed(best.slot);
+                    index.load_changed(best.slot);
                     running.push((best.slot, job.id));
                 }
             }
             if !running.is_empty() {
                 let (slot, id) = running.swap_remove(rng.below(running.len()));
                 fleet.nodes[slot].remove(&id);
-                index.node_changed(slot);
+                index.load_changed(slot);
             }
             fast += start.elapsed();
-            fleet.now = fleet.now + Millis::new(20);
+            fleet.now = fleet.now + between_decisions(nodes);
         }
         fast_times.push(fast / plan.batch as u32);
         plain_times.push(plain / plain_each as u32);

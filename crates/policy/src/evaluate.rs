@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use crate::choice::Scored;
 use crate::policy::{Bound, Policy};
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, RefusalClass};
 use crate::score::clamp100;
 use crate::term::Class;
 use crate::verdict::{Fact, Facts, Level, Refused, TermScore, Verdict};
@@ -17,8 +17,9 @@ use crate::view::{Devices, Pass, View};
 /// What became of a pair.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Outcome {
-    /// Refused; `until` is the instant at which time alone may change that.
-    Refused { until: Option<Time> },
+    /// Refused. `never` means as long as job and node stay what they are, whatever runs there; otherwise `until` is the
+    /// instant at which time alone may change that.
+    Refused { never: bool, until: Option<Time> },
     /// Admitted and scored.
     Scored(Scored, Devices),
 }
@@ -77,6 +78,7 @@ impl<'a> Pair<'a> {
             node: self.node,
             devices,
             ranks_nodes: self.ranks_nodes,
+            explains: false,
         }
     }
 }
@@ -127,19 +129,26 @@ impl Policy {
 
     fn evaluate<R: Record>(&self, pair: Pair<'_>, record: &mut R) -> Outcome {
         let no_devices = Devices::default();
-        let view = pair.view(&no_devices);
-        let mut refused = None;
+        let view = View { explains: R::KEEPS, ..pair.view(&no_devices) };
+        let mut refused: Option<Refusal> = None;
         for (info, filter) in &self.filters {
-            if let Some(refusal) = filter.check(&view) {
-                refused.get_or_insert(refusal.until_ms);
+            let Some(refusal) = filter.check(&view) else { continue };
+            if R::KEEPS {
+                record.refused(info.name, refusal.clone());
+            }
+            // Whoever keeps nothing wants to know one thing more: whether this can change while node and job stay
+            // what they are.
+            if refusal.class == RefusalClass::Never {
+                refused = Some(refusal);
                 if !R::KEEPS {
                     break;
                 }
-                record.refused(info.name, refusal);
+            } else {
+                refused.get_or_insert(refusal);
             }
         }
-        if let Some(until) = refused {
-            return Outcome::Refused { until };
+        if let Some(Refusal { class, until_ms, .. }) = refused {
+            return Outcome::Refused { never: class == RefusalClass::Never, until: until_ms };
         }
         let devices = self.devices.choose(self, pair);
         let scored = self.score(&pair.view(&devices), record);

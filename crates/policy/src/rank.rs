@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use landfall_model::{Job, Name, Node, Situation};
+use landfall_model::{Job, Name, Node, Situation, Time};
 
 use crate::choice::{Key, RegionMode, Scored};
 use crate::evaluate::{Outcome, Pair, is_wide_enough};
@@ -21,6 +21,17 @@ pub struct Best {
     pub verdict: Verdict,
     /// The next best, if there is one.
     pub runner_up: Option<usize>,
+}
+
+/// What could open a node that may not be chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Closed {
+    /// Nothing that runs on the node or passes in time.
+    ToThisClass,
+    /// The passing of an instant, or a change of what runs there.
+    Until(Time),
+    /// A change of what runs there.
+    ForNow,
 }
 
 /// One judged candidate.
@@ -108,14 +119,16 @@ impl Policy {
         Some(Best { slot, verdict: self.explain(pair(slot)).1, runner_up: second.map(|(_, slot)| slot) })
     }
 
-    /// The key of a node that may be chosen; otherwise the instant at which time alone may change that.
-    pub(crate) fn node_key(&self, pair: Pair<'_>, rank: u32) -> Result<Key, Option<landfall_model::Time>> {
+    /// The key of a node that may be chosen; otherwise what could change that.
+    pub(crate) fn node_key(&self, pair: Pair<'_>, rank: u32) -> Result<Key, Closed> {
         match self.judge(pair) {
-            Outcome::Refused { until } => Err(until),
+            Outcome::Refused { never: true, .. } => Err(Closed::ToThisClass),
+            Outcome::Refused { until: Some(until), .. } => Err(Closed::Until(until)),
+            Outcome::Refused { .. } => Err(Closed::ForNow),
             Outcome::Scored(scored, devices) if self.choice.may_choose(&scored) => {
                 Ok(self.choice.node_key(&pair.view(&devices), &scored, rank))
             }
-            Outcome::Scored(..) => Err(None),
+            Outcome::Scored(..) => Err(Closed::ForNow),
         }
     }
 

@@ -1,5 +1,6 @@
 //! Why a pair of job and node is refused: a closed vocabulary that explain, wake-ups and metrics all read.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use landfall_model::{Mib, MilliCpu, MilliGpu, Millis, Name, Time};
@@ -70,6 +71,13 @@ pub enum Quantity {
     Names(Vec<Name>),
     /// A fixed word.
     Word(&'static str),
+    /// Devices that would do, and the most memory free on any one.
+    Free {
+        /// How many would do.
+        devices: u64,
+        /// The most memory free on one.
+        most_vram_mib: Mib,
+    },
     /// Devices with at least so much memory and compute each.
     Devices {
         /// How many.
@@ -95,6 +103,10 @@ impl fmt::Display for Quantity {
             Self::Names(x) if x.is_empty() => f.write_str("none"),
             Self::Names(x) => f.write_str(&x.iter().map(Name::as_str).collect::<Vec<_>>().join(", ")),
             Self::Word(x) => f.write_str(x),
+            Self::Free { devices, most_vram_mib } if most_vram_mib.get() < u64::MAX => {
+                write!(f, "{devices} that would do, most free memory {most_vram_mib}")
+            }
+            Self::Free { devices, .. } => write!(f, "{devices} that would do"),
             Self::Devices { count, vram_mib, gpu_milli } => {
                 write!(f, "{count} GPU{}", if *count == 1 { "" } else { "s" })?;
                 if !vram_mib.is_zero() {
@@ -121,7 +133,7 @@ pub struct Refusal {
     /// What was found.
     pub found: Quantity,
     /// What would change it, for people.
-    pub remedy: String,
+    pub remedy: Cow<'static, str>,
     /// When to look again.
     pub wake: Wake,
     /// The instant from which the filter admits, if time alone will do.
@@ -134,7 +146,7 @@ impl Refusal {
     #[must_use]
     pub fn not_now(reason: &'static str, needed: Quantity, found: Quantity, wake: Wake) -> Self {
         let class = RefusalClass::NotNow;
-        Self { reason, class, needed, found, remedy: String::new(), wake, until_ms: None }
+        Self { reason, class, needed, found, remedy: Cow::Borrowed(""), wake, until_ms: None }
     }
 
     /// A refusal that holds as long as job and node stay what they are.
@@ -145,7 +157,7 @@ impl Refusal {
 
     /// Says what would change it.
     #[must_use]
-    pub fn remedy(mut self, remedy: impl Into<String>) -> Self {
+    pub fn remedy(mut self, remedy: impl Into<Cow<'static, str>>) -> Self {
         self.remedy = remedy.into();
         self
     }
@@ -159,12 +171,19 @@ impl Refusal {
 }
 
 /// Too little of an amount: never if the node does not have it at all, else until something on it ends.
-pub(crate) fn short(reason: &'static str, what: &str, needed: Quantity, found: Quantity, never: bool) -> Refusal {
+pub(crate) fn short(
+    view: &View<'_>,
+    reason: &'static str,
+    what: &str,
+    needed: Quantity,
+    found: Quantity,
+    never: bool,
+) -> Refusal {
     if never {
-        let remedy = format!("use a node with at least {needed} {what}, or ask for less");
+        let remedy = view.say(|| format!("use a node with at least {needed} {what}, or ask for less"));
         return Refusal::never(reason, needed, found, Wake::Nothing).remedy(remedy);
     }
-    let remedy = format!("wait until {what} is given back, or ask for at most {found}");
+    let remedy = view.say(|| format!("wait until {what} is given back, or ask for at most {found}"));
     Refusal::not_now(reason, needed, found, Wake::PlacementEnded).remedy(remedy)
 }
 
@@ -179,28 +198,25 @@ pub(crate) fn devices_short(
     let count = u64::from(spec.gpu_count);
     let accepted = || view.node.gpus.iter().filter(|gpu| model_allowed(spec, gpu));
     let needed = Quantity::Devices { count, vram_mib: spec.vram_mib, gpu_milli: spec.gpu_milli };
-    let devices = |count: usize| match accepted().map(|gpu| memory.free(gpu)).max() {
-        Some(most) if most.get() < u64::MAX => {
-            Quantity::Names(Name::new(&format!("{count} that would do; most free memory {most}")).into_iter().collect())
-        }
-        _ => Quantity::Count(count as u64),
+    let there = accepted().count() as u64;
+    if there < count {
+        let remedy = view.say(|| match spec.gpu_models.as_slice() {
+            [] => format!("use a node with at least {count} GPUs"),
+            models => {
+                let models: Vec<&str> = models.iter().map(Name::as_str).collect();
+                format!("use a node with at least {count} GPUs of model {}", models.join(" or "))
+            }
+        });
+        return Refusal::never(missing, needed, Quantity::Count(there), Wake::Nothing).remedy(remedy);
+    }
+    let found = Quantity::Free {
+        devices: if view.explains { qualifying(spec, view.node, memory).len() as u64 } else { 0 },
+        most_vram_mib: accepted().map(|gpu| memory.free(gpu)).max().unwrap_or(Mib::ZERO),
     };
-    if (accepted().count() as u64) < count {
-        let remedy = if spec.gpu_models.is_empty() {
-            format!("use a node with at least {count} GPUs")
-        } else {
-            let models: Vec<&str> = spec.gpu_models.iter().map(Name::as_str).collect();
-            format!("use a node with at least {count} GPUs of model {}", models.join(" or "))
-        };
-        let found = Quantity::Count(accepted().count() as u64);
-        return Refusal::never(missing, needed, found, Wake::Nothing).remedy(remedy);
+    if (accepted().filter(|gpu| memory.total(gpu) >= spec.vram_mib).count() as u64) < count {
+        let remedy = view.say(|| format!("use larger GPUs, or ask for less than {} of each", spec.vram_mib));
+        return Refusal::never(full, needed, found, Wake::Nothing).remedy(remedy);
     }
-    let fitting = qualifying(spec, view.node, memory).len();
-    let ever = accepted().filter(|gpu| memory.total(gpu) >= spec.vram_mib).count() as u64;
-    if ever < count {
-        return Refusal::never(full, needed, devices(fitting), Wake::Nothing)
-            .remedy(format!("use larger GPUs, or ask for less than {} of each", spec.vram_mib));
-    }
-    Refusal::not_now(full, needed, devices(fitting), Wake::PlacementEnded)
+    Refusal::not_now(full, needed, found, Wake::PlacementEnded)
         .remedy("wait until a job on these GPUs ends, or ask for less")
 }

@@ -1,5 +1,6 @@
 //! What filters and terms may look at: one pass over a situation, and one pair inside it.
 
+use std::borrow::Cow;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -244,9 +245,18 @@ pub struct View<'a> {
     pub devices: &'a Devices,
     /// Whether nodes are ranked for the job (and not jobs for the node).
     pub ranks_nodes: bool,
+    /// Whether somebody will read the reasons; if not, texts need not be made.
+    pub explains: bool,
 }
 
 impl View<'_> {
+    /// A text for people, made only if somebody will read it.
+    #[must_use]
+    pub fn say(&self, text: impl FnOnce() -> String) -> Cow<'static, str> {
+        if self.explains { Cow::Owned(text()) } else { Cow::Borrowed("") }
+    }
+
+
     /// The clock.
     #[must_use]
     pub fn now(&self) -> Time {

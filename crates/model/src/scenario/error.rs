@@ -150,12 +150,13 @@ fn json_error(path: &str, error: &serde_json::Error) -> ScenarioError {
 /// Reads the names out of serde's "unknown field" and "unknown variant" messages to build a hint.
 fn from_message(path: &str, message: &str) -> ScenarioError {
     let error = ScenarioError::at(path, message.trim_end());
-    if !message.starts_with("unknown ") {
-        return error;
-    }
+    let what = match message {
+        _ if message.starts_with("unknown field") => "field",
+        _ if message.starts_with("unknown variant") => "value",
+        _ => return error,
+    };
     let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     let [wrong, known @ ..] = quoted.as_slice() else { return error };
-    let what = if message.starts_with("unknown field") { "field" } else { "value" };
     let short = ScenarioError::at(path, format!("unknown {what} `{wrong}`"));
     if known.is_empty() {
         return short;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use landfall_model::gpu_table::GpuModel;
 use landfall_model::{
     Block, BlockId, BlockStatus, Bytes, Capabilities, Checkpoint, FeatureNeed, Gpu, Input, Job, JobId, JobKind, JobReport,
-    JobSpec, Metrics, Mib, MilliCpu, MilliGpu, Millis, MixClass, Money, Name, Node, NodeId, Peer, Placement, Prediction,
+    JobSpec, Metrics, Mib, MilliCpu, MilliGpu, Millis, MixClass, Money, Name, Node, NodeId, Offload, Peer, Placement, Prediction,
     Provider, Scope, Tenant, TenantId, Thermal, Tier, Time, Warmth, WorkloadId, World,
 };
 
@@ -211,6 +211,7 @@ fn spec(rng: &mut Rng, i: usize) -> JobSpec {
             spec.gpu_milli = MilliGpu::new(rng.pick(&[100, 250, 300, 500, 700]));
         }
     }
+    spec.offload = if rng.one_in(2) { Offload::Allow } else { Offload::Never };
     spec.region = rng.one_in(2).then(|| name(rng.pick(&REGIONS)));
     spec.expected_duration_ms = Millis::secs(rng.pick(&[60, 600, 3600, 7200, 36_000]));
     spec.walltime_ms = spec.expected_duration_ms;

@@ -19,6 +19,10 @@ impl Bits {
         self.total
     }
 
+    pub(super) fn has(&self, position: usize) -> bool {
+        self.words[position / 64] & (1 << (position % 64)) != 0
+    }
+
     pub(super) fn set(&mut self, position: usize, value: bool) {
         let (word, mask) = (position / 64, 1u64 << (position % 64));
         if (self.words[word] & mask != 0) == value {

@@ -9,7 +9,7 @@ use super::bits::Bits;
 use crate::choice::Key;
 use crate::evaluate::Pair;
 use crate::policy::Policy;
-use crate::rank::Best;
+use crate::rank::{Best, Closed};
 use crate::score::draw;
 use crate::view::Pass;
 
@@ -25,6 +25,8 @@ const LOG_SLACK: usize = 4096;
 pub struct NodeIndex {
     /// Per node, the number of its last change.
     changed_at: Vec<u64>,
+    /// Per node, the number of the last change of the node itself, not only of what runs there.
+    remade_at: Vec<u64>,
     /// Positions of changed nodes; the first entry is change number `log_start`.
     log: Vec<u32>,
     log_start: u64,
@@ -43,6 +45,8 @@ struct Class {
     seen: u64,
     used: u64,
     best: Ready,
+    /// Nodes that can never run jobs of this class as they are, whatever else runs there.
+    closed: Bits,
     /// Nodes to look at again when an instant passes, with the change they were judged at.
     opens: BinaryHeap<std::cmp::Reverse<(Time, u32, u64)>>,
 }
@@ -68,7 +72,7 @@ impl NodeIndex {
     /// An index over so many nodes.
     #[must_use]
     pub fn new(nodes: usize) -> Self {
-        Self { changed_at: vec![0; nodes], log_start: 1, ..Self::default() }
+        Self { changed_at: vec![0; nodes], remade_at: vec![0; nodes], log_start: 1, ..Self::default() }
     }
 
     /// Whether the policy's choices can be kept ready; otherwise every question is answered by the plain scorer.
@@ -85,9 +89,22 @@ impl NodeIndex {
         steady && filters_know_only_the_class && only_worsens && picks && policy.choice.candidate_limit.is_none()
     }
 
-    /// Says that a node changed: what is on it, what it reported, its lease, anything.
+    /// Says that a node changed: what it is, what it reported, its lease, anything.
     pub fn node_changed(&mut self, slot: usize) {
-        self.changed_at[slot] = self.log_start + self.log.len() as u64;
+        self.remember(slot, true);
+    }
+
+    /// Says that jobs were placed on a node or ended there, and nothing else changed.
+    pub fn load_changed(&mut self, slot: usize) {
+        self.remember(slot, false);
+    }
+
+    fn remember(&mut self, slot: usize, itself: bool) {
+        let number = self.log_start + self.log.len() as u64;
+        self.changed_at[slot] = number;
+        if itself {
+            self.remade_at[slot] = number;
+        }
         self.log.push(slot as u32);
         let limit = self.changed_at.len() + LOG_SLACK;
         if self.log.len() > 2 * limit {
@@ -155,8 +172,9 @@ impl NodeIndex {
         } else {
             for number in class.seen..end {
                 let slot = self.log[(number - self.log_start) as usize];
-                // Only the last change of a node counts.
-                if self.changed_at[slot as usize] == number {
+                // Only the last change of a node counts, and a node that can never do is not asked again for its load.
+                let closed = class.closed.has(slot as usize) && self.remade_at[slot as usize] < class.seen;
+                if self.changed_at[slot as usize] == number && !closed {
                     class.judge(ask, slot, number);
                 }
             }
@@ -184,7 +202,7 @@ impl<'a> Ask<'a> {
         Pair { pass: self.pass, job: self.job, node: &self.pass.nodes()[slot], ranks_nodes: true }
     }
 
-    fn key(&self, slot: u32) -> Result<Key, Option<Time>> {
+    fn key(&self, slot: u32) -> Result<Key, Closed> {
         self.policy.node_key(self.pair(slot as usize), self.tie_ranks[slot as usize])
     }
 }
@@ -196,7 +214,8 @@ impl Class {
         } else {
             Ready::Heap(BinaryHeap::new())
         };
-        Self { spec: ask.job.spec.clone(), seen: 0, used: 0, best, opens: BinaryHeap::new() }
+        let closed = Bits::new(nodes);
+        Self { spec: ask.job.spec.clone(), seen: 0, used: 0, best, closed, opens: BinaryHeap::new() }
     }
 
     /// Judges every node.
@@ -206,10 +225,12 @@ impl Class {
             Ready::Heap(heap) => {
                 let mut entries = Vec::with_capacity(changed_at.len());
                 for (slot, &change) in (0u32..).zip(changed_at) {
-                    match ask.key(slot) {
+                    let key = ask.key(slot);
+                    self.closed.set(slot as usize, key == Err(Closed::ToThisClass));
+                    match key {
                         Ok(key) => entries.push(std::cmp::Reverse(Entry { key, slot, change: change as u32 })),
-                        Err(Some(opens)) => self.opens.push(std::cmp::Reverse((opens, slot, change))),
-                        Err(None) => {}
+                        Err(Closed::Until(opens)) => self.opens.push(std::cmp::Reverse((opens, slot, change))),
+                        Err(_) => {}
                     }
                 }
                 *heap = entries.into();
@@ -225,11 +246,15 @@ impl Class {
     /// Judges one node as of its last change.
     fn judge(&mut self, ask: &Ask<'_>, slot: u32, change: u64) {
         match &mut self.best {
-            Ready::Heap(heap) => match ask.key(slot) {
-                Ok(key) => heap.push(std::cmp::Reverse(Entry { key, slot, change: change as u32 })),
-                Err(Some(opens)) => self.opens.push(std::cmp::Reverse((opens, slot, change))),
-                Err(None) => {}
-            },
+            Ready::Heap(heap) => {
+                let key = ask.key(slot);
+                self.closed.set(slot as usize, key == Err(Closed::ToThisClass));
+                match key {
+                    Ok(key) => heap.push(std::cmp::Reverse(Entry { key, slot, change: change as u32 })),
+                    Err(Closed::Until(opens)) => self.opens.push(std::cmp::Reverse((opens, slot, change))),
+                    Err(_) => {}
+                }
+            }
             Ready::Set(bits) => bits.set(slot as usize, ask.policy.may_take(ask.pair(slot as usize))),
         }
     }
@@ -294,9 +319,9 @@ fn settle(
                 debug_assert!(key > entry.key, "a key may only get worse as time passes");
                 top.0.key = key;
             }
-            Err(reopens) => {
+            Err(closed) => {
                 std::collections::binary_heap::PeekMut::pop(top);
-                if let Some(at) = reopens {
+                if let Closed::Until(at) = closed {
                     opens.push(std::cmp::Reverse((at, entry.slot, change)));
                 }
             }

@@ -52,6 +52,13 @@ pub(crate) fn mode(spec: &JobSpec, node: &Node, memory: MemoryView) -> Option<Mo
     }
 }
 
+/// Whether the model could be offloaded if nothing else ran on the node.
+pub(crate) fn offloads_when_idle(spec: &JobSpec, node: &Node) -> bool {
+    let need = spec.vram_mib * u64::from(spec.gpu_count);
+    let device = node.gpus.iter().map(Gpu::vram_total).max().unwrap_or(Mib::ZERO);
+    spec.runs_with("llmcpp") && spec.offload == Offload::Allow && need <= device + node.ram_total
+}
+
 /// The device that an offloaded model would use: most free memory, then lowest index.
 pub(crate) fn offload_device(node: &Node) -> Option<u16> {
     let open = (0u16..).zip(&node.gpus).filter(|(_, gpu)| !gpu.is_closed());

@@ -224,3 +224,14 @@ fn f45_availability_of_a_workload() {
     assert_eq!(levels, [2, 0, 1, 1]);
     assert_eq!(got.filtered.into_iter().collect::<Vec<_>>(), [("offline", 1)]);
 }
+
+#[test]
+fn an_offloadable_model_waits_for_ram_instead_of_never() {
+    let scenario = format!(
+        "[[nodes]]\nid='n'\nram_mib='32GiB'\nram_committed_mib='30GiB'\n{}",
+        llm("8GiB", "offload = 'allow'")
+    );
+    let ranking = rank("fit", &scenario, "j");
+    let refusal = &of(&ranking, "n").refusals[0].refusal;
+    assert_eq!((refusal.reason, refusal.class), ("gpu_missing", RefusalClass::NotNow));
+}

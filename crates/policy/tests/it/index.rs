@@ -40,19 +40,20 @@ fn nodes_for_jobs(policy: &Policy, seed: u64, nodes: usize) {
             let devices = &best.verdict.gpus;
             let placement = Placement::of(job.id.clone(), &job.spec, devices);
             if fleet.nodes[best.slot].place(placement).is_ok() {
-                index.node_changed(best.slot);
+                index.load_changed(best.slot);
                 running.push((best.slot, job.id));
             }
         }
         if rng.one_in(3) && !running.is_empty() {
             let (slot, id) = running.swap_remove(rng.below(running.len()));
             fleet.nodes[slot].remove(&id);
-            index.node_changed(slot);
+            index.load_changed(slot);
         }
         if rng.one_in(5) {
             let slot = rng.below(nodes);
             fleet.nodes[slot].heartbeat_at = Some(fleet.now);
             fleet.nodes[slot].karma += 1;
+            fleet.nodes[slot].runtimes.insert(crate::fleet::name(rng.pick(&["container", "llmcpp", "wasm"])));
             index.node_changed(slot);
         }
         if rng.one_in(20) {

@@ -8,5 +8,6 @@ mod fleet;
 mod index;
 mod offers;
 mod packing;
+mod policy_files;
 mod pull_rules;
 mod support;

@@ -42,7 +42,7 @@ impl Filter for PackExpiry {
         }
         Some(
             Refusal::never("expiry", Quantity::Ms(needed), Quantity::Ms(left), Wake::LeaseExtended)
-                .remedy(format!("extend the lease by {}", needed.saturating_sub(left))),
+                .remedy(view.say(|| format!("extend the lease by {}", needed.saturating_sub(left)))),
         )
     }
 }

@@ -31,7 +31,7 @@ impl Filter for PackTier {
         }
         Some(
             Refusal::never("tier", Quantity::Word(word(wanted)), Quantity::Word(word(found)), Wake::NodeAdded)
-                .remedy(format!("submit the job as {}, or add {} capacity", word(found), word(wanted))),
+                .remedy(view.say(|| format!("submit the job as {}, or add {} capacity", word(found), word(wanted)))),
         )
     }
 }

@@ -27,7 +27,7 @@ impl Filter for Cooldown {
         let until = view.node.cooldown_until.filter(|&until| view.now() < until)?;
         Some(
             Refusal::not_now("cooling_down", Quantity::AtMs(until), Quantity::AtMs(view.now()), Wake::Timer)
-                .remedy(format!("wait {}", until.since(view.now())))
+                .remedy(view.say(|| format!("wait {}", until.since(view.now()))))
                 .until(until),
         )
     }

@@ -2,7 +2,7 @@
 
 use crate::filter::{Filter, FilterInfo};
 use crate::params::{ParamError, Params};
-use crate::refusal::{Refusal, devices_short};
+use crate::refusal::{Refusal, RefusalClass, Wake, devices_short};
 use crate::view::View;
 use crate::devices::MemoryView;
 use crate::rules::fit;
@@ -31,6 +31,11 @@ impl Filter for GpuFilter {
         if fit::mode(view.spec, view.node, self.memory).is_some() {
             return None;
         }
-        Some(devices_short(view, self.memory, "gpu_missing", "vram_short"))
+        let refusal = devices_short(view, self.memory, "gpu_missing", "vram_short");
+        if refusal.class == RefusalClass::Never && fit::offloads_when_idle(view.spec, view.node) {
+            let remedy = "wait until RAM or GPU memory is given back: the model may be offloaded";
+            return Some(Refusal { class: RefusalClass::NotNow, wake: Wake::PlacementEnded, ..refusal }.remedy(remedy));
+        }
+        Some(refusal)
     }
 }

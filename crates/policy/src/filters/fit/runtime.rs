@@ -27,10 +27,10 @@ impl Filter for RuntimeFilter {
         if view.node.runtimes.contains(&view.spec.runtime) {
             return None;
         }
-        let found = Quantity::Names(view.node.runtimes.iter().cloned().collect());
+        let found = if view.explains { view.node.runtimes.iter().cloned().collect() } else { Vec::new() };
         Some(
-            Refusal::never("runtime_missing", Quantity::Name(view.spec.runtime.clone()), found, Wake::RegistrationChange)
-                .remedy(format!("install the runtime `{}` on the node", view.spec.runtime)),
+            Refusal::never("runtime_missing", Quantity::Name(view.spec.runtime.clone()), Quantity::Names(found), Wake::RegistrationChange)
+                .remedy(view.say(|| format!("install the runtime `{}` on the node", view.spec.runtime))),
         )
     }
 }

@@ -34,7 +34,7 @@ impl Filter for PeerBudget {
         }
         Some(
             Refusal::not_now("over_budget", Quantity::Count(limit), Quantity::Count(cost), Wake::PlacementEnded)
-                .remedy(format!("raise max_cost to {cost}, or wait until the peer's queue is shorter")),
+                .remedy(view.say(|| format!("raise max_cost to {cost}, or wait until the peer's queue is shorter"))),
         )
     }
 }
