@@ -193,6 +193,18 @@ pub fn lookup(name: &str) -> Option<Match> {
     Some(Match { row: &best.row, gb_s: best.row.gb_s * share, memory_slices })
 }
 
+/// Rows whose keys look like a name that the table does not know, nearest first.
+#[must_use]
+pub fn near(name: &str, count: usize) -> Vec<&'static Row> {
+    /// How much of a name may differ before a suggestion is noise.
+    const LIKENESS_MIN: f64 = 0.6;
+    let name = tokens_of(name).join(" ");
+    let likeness = |row: &Row| strsim::normalized_damerau_levenshtein(&name, &row.key);
+    let mut rows: Vec<_> = rows().map(|row| (likeness(row), row)).filter(|(near, _)| *near >= LIKENESS_MIN).collect();
+    rows.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.key.cmp(&b.1.key)));
+    rows.into_iter().map(|(_, row)| row).take(count).collect()
+}
+
 /// The hardware tier of a device, by name if a list names it, otherwise by bandwidth.
 #[must_use]
 pub fn tier(name: &str, gb_s: f64) -> HardwareTier {
@@ -390,6 +402,14 @@ mod tests {
         assert_eq!(gb_s("NVIDIA A100-SXM4-40GB MIG 1g.5gb"), Some(194.375));
         assert_eq!(gb_s("NVIDIA A100-SXM4-40GB MIG 3g.20gb"), Some(1555.0 / 2.0));
         assert_eq!(gb_s("NVIDIA A100-SXM4-40GB MIG 7g.40gb"), Some(1555.0));
+    }
+
+    #[test]
+    fn slips_have_near_keys_and_noise_has_none() {
+        let keys = |name| near(name, 3).into_iter().map(|row| row.key.as_str()).collect::<Vec<_>>();
+        assert_eq!(keys("NVIDIA GeForce RTX 3091").first(), Some(&"rtx 3090"));
+        assert!(keys("🚀").is_empty());
+        assert!(keys("").is_empty());
     }
 
     #[test]

@@ -90,10 +90,22 @@ impl Choice {
 
     /// Whether a scored candidate may be chosen.
     pub(crate) fn may_choose(&self, scored: &Scored) -> bool {
+        self.barred(scored).is_none()
+    }
+
+    /// Why a scored candidate may not be chosen.
+    pub(crate) fn barred(&self, scored: &Scored) -> Option<&'static str> {
         let above_floor = self.dispatch_floor == f64::NEG_INFINITY || q(scored.total) >= q(self.dispatch_floor);
         let above_min = self.min_score == f64::NEG_INFINITY || q(scored.total) > q(self.min_score);
-        let wide_enough = scored.level != Some(Level::TooTight) || self.fallback_too_tight;
-        !scored.vetoed && above_floor && above_min && wide_enough
+        if scored.vetoed {
+            Some("vetoed")
+        } else if !above_floor || !above_min {
+            Some("below_floor")
+        } else if scored.level == Some(Level::TooTight) && !self.fallback_too_tight {
+            Some("too_tight")
+        } else {
+            None
+        }
     }
 
     /// The key of a node among the nodes ranked for a job. `rank` is the node's place among equals.

@@ -97,6 +97,7 @@ impl Policy {
             terms: Vec::new(),
             multipliers: Vec::new(),
             vetoes: Vec::new(),
+            barred: None,
             level: None,
             mode: crate::view::Mode::None,
             gpus: Vec::new(),
@@ -107,6 +108,7 @@ impl Policy {
         if let Outcome::Scored(scored, devices) = &outcome {
             verdict.total = Some(scored.total);
             verdict.level = scored.level;
+            verdict.barred = self.choice.barred(scored);
             verdict.mode = devices.mode;
             verdict.gpus = devices.indices(pair.node);
             let view = pair.view(devices);

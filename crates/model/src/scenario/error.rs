@@ -150,7 +150,7 @@ fn json_error(path: &str, error: &serde_json::Error) -> ScenarioError {
 /// Reads the names out of serde's "unknown field" and "unknown variant" messages to build a hint.
 fn from_message(path: &str, message: &str) -> ScenarioError {
     let error = ScenarioError::at(path, message.trim_end());
-    if !message.starts_with("unknown ") {
+    if !message.starts_with("unknown field") && !message.starts_with("unknown variant") {
         return error;
     }
     let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();

@@ -143,7 +143,13 @@ impl Bandwidths {
         if let Some(known) = gpu.model.as_ref().and_then(|model| model.known) {
             return (known.gb_s, BandwidthSource::Table);
         }
-        match gpu.vram.filter(|vram| !vram.is_zero()) {
+        self.of_unknown(gpu.vram)
+    }
+
+    /// Bandwidth of a device of an unknown model, by its memory.
+    #[must_use]
+    pub fn of_unknown(&self, vram: Option<Mib>) -> (f64, BandwidthSource) {
+        match vram.filter(|vram| !vram.is_zero()) {
             Some(vram) => (vram.as_f64() / 1024.0 * self.per_gib, BandwidthSource::Memory),
             None => (self.unknown, BandwidthSource::Unknown),
         }
