@@ -62,7 +62,12 @@ pub(crate) fn parse_with_unit(
     }
     let number: f64 = digits.parse().map_err(|_| AmountError::NotANumber(text.to_owned()))?;
     let Some(&(_, factor)) = units.iter().find(|(name, _)| *name == unit) else {
-        let known = units.iter().map(|(name, _)| *name).filter(|name| !name.is_empty()).collect::<Vec<_>>().join(", ");
+        let known = units
+            .iter()
+            .map(|(name, _)| *name)
+            .filter(|name| !name.is_empty())
+            .collect::<Vec<_>>()
+            .join(", ");
         return Err(AmountError::UnknownUnit { unit: unit.to_owned(), known });
     };
     let value = number * factor;
@@ -281,7 +286,9 @@ mod tests {
 
     #[test]
     fn strings_with_units_become_base_units() {
-        for (text, want) in [("8GiB", 8192), ("512 MiB", 512), ("1.5GiB", 1536), ("2TiB", 2_097_152), ("77", 77)] {
+        for (text, want) in
+            [("8GiB", 8192), ("512 MiB", 512), ("1.5GiB", 1536), ("2TiB", 2_097_152), ("77", 77)]
+        {
             assert_eq!(text.parse::<Mib>().unwrap().get(), want, "{text}");
         }
         assert_eq!("4 cores".parse::<MilliCpu>().unwrap().get(), 4000);

@@ -123,12 +123,8 @@ impl Provider {
     /// The providers known when a scenario names none.
     #[must_use]
     pub fn defaults() -> Vec<Provider> {
-        let shape = Shape {
-            gpus: 8,
-            vram_mib: Mib::gib(80),
-            cpu_milli: MilliCpu::cores(64),
-            ram_mib: Mib::gib(512),
-        };
+        let shape =
+            Shape { gpus: 8, vram_mib: Mib::gib(80), cpu_milli: MilliCpu::cores(64), ram_mib: Mib::gib(512) };
         [("prime", ProviderClass::Exact), ("sfcompute", ProviderClass::Bulk)]
             .into_iter()
             .filter_map(|(name, class)| {

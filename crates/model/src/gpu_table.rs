@@ -100,23 +100,60 @@ const TIER_KEYS: &[(HardwareTier, &[&str])] = &[
     (
         HardwareTier::HighEnd,
         &[
-            "a40", "a6000", "a5000", "rtx 5080", "rtx 5070 ti", "rtx 4080", "rtx 4080 super", "rtx 4070 ti super",
-            "rtx 3090", "rtx 3090 ti", "rtx 3080 ti", "rx 7900 xt", "rx 7900 xtx", "apple m4 max",
+            "a40",
+            "a6000",
+            "a5000",
+            "rtx 5080",
+            "rtx 5070 ti",
+            "rtx 4080",
+            "rtx 4080 super",
+            "rtx 4070 ti super",
+            "rtx 3090",
+            "rtx 3090 ti",
+            "rtx 3080 ti",
+            "rx 7900 xt",
+            "rx 7900 xtx",
+            "apple m4 max",
         ],
     ),
     (
         HardwareTier::MidRange,
         &[
-            "l4", "t4", "a4000", "rtx 5070", "rtx 4070", "rtx 4070 super", "rtx 4070 ti", "rtx 3080", "rtx 3070",
-            "rtx 3070 ti", "rtx 2080 ti", "rtx 2080 super", "rx 7800 xt", "rx 7700 xt", "rx 6900 xt", "rx 6800 xt",
-            "apple m4 pro", "apple m3 max", "apple m2 max",
+            "l4",
+            "t4",
+            "a4000",
+            "rtx 5070",
+            "rtx 4070",
+            "rtx 4070 super",
+            "rtx 4070 ti",
+            "rtx 3080",
+            "rtx 3070",
+            "rtx 3070 ti",
+            "rtx 2080 ti",
+            "rtx 2080 super",
+            "rx 7800 xt",
+            "rx 7700 xt",
+            "rx 6900 xt",
+            "rx 6800 xt",
+            "apple m4 pro",
+            "apple m3 max",
+            "apple m2 max",
         ],
     ),
     (
         HardwareTier::Entry,
         &[
-            "rtx 4060", "rtx 4060 ti", "rtx 3060", "rtx 3060 ti", "rtx 2070 super", "rtx 2060 super", "gtx 1080 ti",
-            "gtx 1080", "gtx 1070", "apple m3 pro", "apple m2 pro",
+            "rtx 4060",
+            "rtx 4060 ti",
+            "rtx 3060",
+            "rtx 3060 ti",
+            "rtx 2070 super",
+            "rtx 2060 super",
+            "gtx 1080 ti",
+            "gtx 1080",
+            "gtx 1070",
+            "apple m3 pro",
+            "apple m2 pro",
         ],
     ),
 ];
@@ -186,11 +223,25 @@ pub fn lookup(name: &str) -> Option<Match> {
         Some(at) => Some(take_slice(&mut tokens, at)?),
     };
     let marks = Marks::of(&tokens);
-    let best = TABLE.iter().filter(|key| key.marks == marks && occurs_in_order(&key.tokens, &tokens)).min_by_key(|key| {
-        (std::cmp::Reverse((key.tokens.len(), key.row.key.chars().count())), key.row.key.as_str())
-    })?;
+    let best =
+        TABLE.iter().filter(|key| key.marks == marks && occurs_in_order(&key.tokens, &tokens)).min_by_key(
+            |key| (std::cmp::Reverse((key.tokens.len(), key.row.key.chars().count())), key.row.key.as_str()),
+        )?;
     let share = memory_slices.map_or(1.0, |slices| f64::from(slices) / MEMORY_SLICES);
     Some(Match { row: &best.row, gb_s: best.row.gb_s * share, memory_slices })
+}
+
+/// Rows whose keys look like a name that the table does not know, nearest first.
+#[must_use]
+pub fn near(name: &str, count: usize) -> Vec<&'static Row> {
+    /// How much of a name may differ before a suggestion is noise.
+    const LIKENESS_MIN: f64 = 0.6;
+    let name = tokens_of(name).join(" ");
+    let likeness = |row: &Row| strsim::normalized_damerau_levenshtein(&name, &row.key);
+    let mut rows: Vec<_> =
+        rows().map(|row| (likeness(row), row)).filter(|(near, _)| *near >= LIKENESS_MIN).collect();
+    rows.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.key.cmp(&b.1.key)));
+    rows.into_iter().map(|(_, row)| row).take(count).collect()
 }
 
 /// The hardware tier of a device, by name if a list names it, otherwise by bandwidth.
@@ -325,8 +376,11 @@ mod tests {
 
     #[test]
     fn the_table_is_sound() {
-        let data_lines =
-            include_str!("../data/gpus.tsv").lines().skip(1).filter(|l| !l.is_empty() && !l.starts_with('#')).count();
+        let data_lines = include_str!("../data/gpus.tsv")
+            .lines()
+            .skip(1)
+            .filter(|l| !l.is_empty() && !l.starts_with('#'))
+            .count();
         assert_eq!(rows().count(), data_lines, "every row parses");
         assert!(rows().count() >= 120, "{}", rows().count());
         let mut keys: Vec<_> = rows().map(|row| &row.key).collect();
@@ -337,7 +391,11 @@ mod tests {
             assert!(rows().any(|row| row.category == category), "{category:?}");
         }
         for row in rows() {
-            assert_eq!(lookup(&row.key).map(|found| &found.row.key), Some(&row.key), "every key finds itself");
+            assert_eq!(
+                lookup(&row.key).map(|found| &found.row.key),
+                Some(&row.key),
+                "every key finds itself"
+            );
             assert!((20.0..=20_000.0).contains(&row.gb_s), "{}", row.key);
             assert!(!row.source.is_empty(), "{}", row.key);
         }
@@ -390,6 +448,14 @@ mod tests {
         assert_eq!(gb_s("NVIDIA A100-SXM4-40GB MIG 1g.5gb"), Some(194.375));
         assert_eq!(gb_s("NVIDIA A100-SXM4-40GB MIG 3g.20gb"), Some(1555.0 / 2.0));
         assert_eq!(gb_s("NVIDIA A100-SXM4-40GB MIG 7g.40gb"), Some(1555.0));
+    }
+
+    #[test]
+    fn slips_have_near_keys_and_noise_has_none() {
+        let keys = |name| near(name, 3).into_iter().map(|row| row.key.as_str()).collect::<Vec<_>>();
+        assert_eq!(keys("NVIDIA GeForce RTX 3091").first(), Some(&"rtx 3090"));
+        assert!(keys("🚀").is_empty());
+        assert!(keys("").is_empty());
     }
 
     #[test]

@@ -84,14 +84,21 @@ impl Prediction {
             return Self::default();
         }
         let mean = |values: &mut dyn Iterator<Item = u64>| {
-            let (sum, count) = values.fold((0u128, 0u128), |(sum, count), value| (sum + u128::from(value), count + 1));
+            let (sum, count) =
+                values.fold((0u128, 0u128), |(sum, count), value| (sum + u128::from(value), count + 1));
             sum.checked_div(count).unwrap_or(0) as u64
         };
         Self {
             predicted_peak_ram_mib: peak(rows.iter().filter_map(|row| row.peak_ram_mib).collect()),
-            avg_cpu_time_ms: Millis::new(mean(&mut rows.iter().filter_map(|row| row.cpu_time_ms).map(Millis::get))),
-            build_time_ms: Millis::new(mean(&mut rows.iter().filter_map(|row| row.build_time_ms).map(Millis::get))),
-            avg_disk_bytes: Bytes::new(mean(&mut rows.iter().map(|row| row.disk_bytes.get()).filter(|&b| b > 0))),
+            avg_cpu_time_ms: Millis::new(mean(
+                &mut rows.iter().filter_map(|row| row.cpu_time_ms).map(Millis::get),
+            )),
+            build_time_ms: Millis::new(mean(
+                &mut rows.iter().filter_map(|row| row.build_time_ms).map(Millis::get),
+            )),
+            avg_disk_bytes: Bytes::new(mean(
+                &mut rows.iter().map(|row| row.disk_bytes.get()).filter(|&b| b > 0),
+            )),
             oom_rate: rows.iter().filter(|row| row.oom).count() as f64 / rows.len() as f64,
             samples: rows.len() as u64,
         }
@@ -151,9 +158,13 @@ mod tests {
 
     #[test]
     fn p36_rows_with_gaps() {
-        let rows = [row(Some(100), Some(1000), false), row(Some(300), Some(3000), true), row(None, None, false)];
+        let rows =
+            [row(Some(100), Some(1000), false), row(Some(300), Some(3000), true), row(None, None, false)];
         let got = Prediction::from_rows(rows.iter(), None);
-        assert_eq!((got.samples, got.predicted_peak_ram_mib.get(), got.avg_cpu_time_ms.get()), (3, 300, 2000));
+        assert_eq!(
+            (got.samples, got.predicted_peak_ram_mib.get(), got.avg_cpu_time_ms.get()),
+            (3, 300, 2000)
+        );
         assert!((got.oom_rate - 1.0 / 3.0).abs() < 1e-9);
         assert_eq!(Prediction::from_rows([].iter(), None), Prediction::default());
     }

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Bytes, Digest, JobId, Mib, MilliCpu, MilliGpu, Millis, Name, NodeId, PoolId, TenantId, Tier, Time, WorkloadId,
+    Bytes, Digest, JobId, Mib, MilliCpu, MilliGpu, Millis, Name, NodeId, PoolId, TenantId, Tier, Time,
+    WorkloadId,
 };
 
 /// What a pull worker is asked to do.
@@ -427,18 +428,21 @@ impl JobSpec {
             && (self.vram_mib.is_zero() || self.gpu_count == 0)
             && self.ram_mib.is_zero()
         {
-            let message = format!("a job of runtime `{}` must give model_mib, vram_mib or ram_mib", self.runtime);
+            let message =
+                format!("a job of runtime `{}` must give model_mib, vram_mib or ram_mib", self.runtime);
             return err("model_mib", "model_unknown", message);
         }
         let vram = self.vram_mib * u64::from(self.gpu_count);
         if let Some(model) = self.model_mib.filter(|&model| {
             self.runs_with("llmcpp") && self.is_gpu_job() && model > vram && self.offload == Offload::Never
         }) {
-            let message = format!("the model ({model}) exceeds the GPU memory asked ({vram}); set offload = \"allow\"");
+            let message =
+                format!("the model ({model}) exceeds the GPU memory asked ({vram}); set offload = \"allow\"");
             return err("model_mib", "model_exceeds_vram", message);
         }
         if self.nodes.min == 0 || self.nodes.max < self.nodes.min {
-            let message = format!("nodes must be 1 <= min <= max, not {} and {}", self.nodes.min, self.nodes.max);
+            let message =
+                format!("nodes must be 1 <= min <= max, not {} and {}", self.nodes.min, self.nodes.max);
             return err("nodes", "out_of_range", message);
         }
         if self.class > 10 {
@@ -458,7 +462,11 @@ impl JobSpec {
             return err("walltime_ms", "out_of_range", "walltime_ms must be above 0".into());
         }
         if self.expected_duration_ms.is_zero() {
-            return err("expected_duration_ms", "out_of_range", "expected_duration_ms must be above 0".into());
+            return err(
+                "expected_duration_ms",
+                "out_of_range",
+                "expected_duration_ms must be above 0".into(),
+            );
         }
         Ok(())
     }
@@ -540,7 +548,10 @@ mod tests {
             Some(("gpu_milli", "bad_share"))
         );
         assert_eq!(refusal(|spec| spec.sensitive = true), Some(("class", "sensitive_class")));
-        assert_eq!(refusal(|spec| spec.nodes = NodeCount { min: 3, max: 2 }), Some(("nodes", "out_of_range")));
+        assert_eq!(
+            refusal(|spec| spec.nodes = NodeCount { min: 3, max: 2 }),
+            Some(("nodes", "out_of_range"))
+        );
     }
 
     #[test]

@@ -35,11 +35,12 @@ pub use history::{HistoryRow, Prediction};
 pub use id::{BlockId, Digest, IdError, JobId, Name, NodeId, PoolId, TenantId, WorkloadId};
 pub use instance::{Instance, Window};
 pub use job::{
-    Checkpoint, FeatureNeed, Hints, Input, Job, JobError, JobKind, JobSpec, Lifecycle, LocalityBias, NodeCount, Offload,
-    Scope, Warmth,
+    Checkpoint, FeatureNeed, Hints, Input, Job, JobError, JobKind, JobSpec, Lifecycle, LocalityBias,
+    NodeCount, Offload, Scope, Warmth,
 };
 pub use node::{
-    Approval, Capabilities, Correction, DeviceHealth, Metrics, Node, NodeState, Peer, Platform, PlacementError, Thermal,
+    Approval, Capabilities, Correction, DeviceHealth, Metrics, Node, NodeState, Peer, PlacementError,
+    Platform, Thermal,
 };
 pub use placement::{DeviceShare, GpuClass, Placement};
 pub use situation::{JobReport, MixClass, PolicySetting, Pool, Situation, SituationError, World};

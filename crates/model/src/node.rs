@@ -6,8 +6,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Block, Gpu, JobId, Links, MemoryDomain, Mib, MilliCpu, MilliGpu, Name, NodeId, Placement, PoolId, Scope, TenantId,
-    Tier, Time, WorkloadId,
+    Block, Gpu, JobId, Links, MemoryDomain, Mib, MilliCpu, MilliGpu, Name, NodeId, Placement, PoolId, Scope,
+    TenantId, Tier, Time, WorkloadId,
 };
 
 /// What kind of machine a node is.
@@ -489,7 +489,10 @@ mod tests {
         node.place(placement("a", 0, 1000, 10)).unwrap();
         let before = node.clone();
         assert_eq!(node.place(placement("b", 0, 100, 10)), Err(PlacementError::DeviceHeld(0)));
-        assert_eq!(node.place(placement("a", 1, 100, 10)), Err(PlacementError::Twice(JobId::new("a").unwrap())));
+        assert_eq!(
+            node.place(placement("a", 1, 100, 10)),
+            Err(PlacementError::Twice(JobId::new("a").unwrap()))
+        );
         assert_eq!(node.place(placement("c", 1, 1000, 81)), Err(PlacementError::Short("GPU memory")));
         assert_eq!(node.place(placement("d", 7, 1000, 1)), Err(PlacementError::NoDevice(7)));
         assert_eq!(node, before, "a refused placement changes nothing");

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Block, BlockId, HistoryRow, Instance, Job, JobId, JobSpec, MilliCpu, MilliGpu, Name, Node, NodeId, PoolId, Prediction,
-    Provider, Tenant, TenantId, Time, WorkloadId,
+    Block, BlockId, HistoryRow, Instance, Job, JobId, JobSpec, MilliCpu, MilliGpu, Name, Node, NodeId,
+    PoolId, Prediction, Provider, Tenant, TenantId, Time, WorkloadId,
 };
 
 /// What one node would have to fetch for one job, as that node reports it.

@@ -60,8 +60,12 @@ mod tests {
     #[test]
     fn the_larger_used_fraction_counts() {
         // Case B38: 10 h on 2 nodes of 4 GPUs, budget 1000 GPU-h and 100 node-h.
-        let budget =
-            Budget { gpu_hours: Some(1000.0), gpu_hours_used: 80.0, node_hours: Some(100.0), node_hours_used: 20.0 };
+        let budget = Budget {
+            gpu_hours: Some(1000.0),
+            gpu_hours_used: 80.0,
+            node_hours: Some(100.0),
+            node_hours_used: 20.0,
+        };
         assert_eq!(budget.used_fraction(), Some(0.2));
         assert_eq!(Budget::default().used_fraction(), None);
         assert!(Budget { gpu_hours: Some(0.0), ..Budget::default() }.used_fraction() > Some(1.2));

@@ -99,7 +99,9 @@ mod tests {
 
     #[test]
     fn spans_read_with_units() {
-        for (text, want) in [("90s", 90_000), ("15min", 900_000), ("24 h", 86_400_000), ("250ms", 250), ("5", 5)] {
+        for (text, want) in
+            [("90s", 90_000), ("15min", 900_000), ("24 h", 86_400_000), ("250ms", 250), ("5", 5)]
+        {
             assert_eq!(text.parse::<Millis>().unwrap().get(), want, "{text}");
         }
     }

@@ -131,27 +131,75 @@ fn an_empty_file_is_an_empty_situation() {
 #[test]
 fn mistakes_are_answered_with_field_line_and_hint() {
     let cases: &[(&str, &str, usize, &str, &str)] = &[
-        ("[[nodes]]\nid = 'a'\ncpu_mili = 5\n", "nodes[0].cpu_mili", 3, "unknown field `cpu_mili`", "did you mean `cpu_milli`?"),
+        (
+            "[[nodes]]\nid = 'a'\ncpu_mili = 5\n",
+            "nodes[0].cpu_mili",
+            3,
+            "unknown field `cpu_mili`",
+            "did you mean `cpu_milli`?",
+        ),
         ("nodez = []\n", "nodez", 1, "unknown field `nodez`", "did you mean `nodes`?"),
         ("[[nodes]]\nid = 'a'\nram_mib = -5\n", "nodes[0].ram_mib", 3, "negative", ""),
         ("[[nodes]]\nid = 'a'\nram_mib = '5 GB'\n", "nodes[0].ram_mib", 3, "unknown unit `GB`: use MiB", ""),
         ("[[nodes]]\nid = 'a'\nram_mib = 99999999999999999\n", "nodes[0].ram_mib", 3, "too large", ""),
         ("[[nodes]]\nid = 'a'\nram_mib = 1.5\n", "nodes[0].ram_mib", 3, "not a whole number", ""),
-        ("[[nodes]]\nid = 'a'\nplatform = 'desktp'\n", "nodes[0].platform", 3, "unknown value `desktp`", "did you mean `desktop`?"),
-        ("[[nodes]]\nid = 'a'\n[nodes.peer]\ntrust = nan\n", "nodes[0].peer.trust", 4, "out of range: 0 to 1", ""),
-        ("[[nodes]]\nid = 'a'\ngpus = [{ bandwidth_gb_s = inf }]\n", "nodes[0].gpus[0].bandwidth_gb_s", 3, "out of range", ""),
-        ("[[nodes]]\nid = 'a'\n[[nodes]]\nid = 'a'\n", "nodes", 1, "two nodes are called `a`", "each id may be used once"),
+        (
+            "[[nodes]]\nid = 'a'\nplatform = 'desktp'\n",
+            "nodes[0].platform",
+            3,
+            "unknown value `desktp`",
+            "did you mean `desktop`?",
+        ),
+        (
+            "[[nodes]]\nid = 'a'\n[nodes.peer]\ntrust = nan\n",
+            "nodes[0].peer.trust",
+            4,
+            "out of range: 0 to 1",
+            "",
+        ),
+        (
+            "[[nodes]]\nid = 'a'\ngpus = [{ bandwidth_gb_s = inf }]\n",
+            "nodes[0].gpus[0].bandwidth_gb_s",
+            3,
+            "out of range",
+            "",
+        ),
+        (
+            "[[nodes]]\nid = 'a'\n[[nodes]]\nid = 'a'\n",
+            "nodes",
+            1,
+            "two nodes are called `a`",
+            "each id may be used once",
+        ),
         ("[[nodes]]\nid = ''\n", "nodes[0].id", 2, "must not be empty", ""),
         ("[[nodes]]\nid = 'a'\nblock = 'nope'\n", "nodes[0].block", 3, "there is no block `nope`", ""),
-        ("[[nodes]]\nid = 'a'\ncpu_milli = 1\ncpu_committed_milli = 2\n", "nodes[0].cpu_committed_milli", 4, "more is committed", ""),
-        ("[[nodes]]\nid = 'a'\nplacements = [{ job = 'x', cpu_milli = 1 }]\n", "nodes[0].placements[0]", 3, "not enough CPU left", ""),
+        (
+            "[[nodes]]\nid = 'a'\ncpu_milli = 1\ncpu_committed_milli = 2\n",
+            "nodes[0].cpu_committed_milli",
+            4,
+            "more is committed",
+            "",
+        ),
+        (
+            "[[nodes]]\nid = 'a'\nplacements = [{ job = 'x', cpu_milli = 1 }]\n",
+            "nodes[0].placements[0]",
+            3,
+            "not enough CPU left",
+            "",
+        ),
         ("[[jobs]]\nid = 'j'\nruntime = 'llmcpp'\n", "jobs[0].model_mib", 1, "must give model_mib", ""),
         ("[[jobs]]\nid = 'j'\ngpu_count = 2\ngpu_milli = 500\n", "jobs[0].gpu_milli", 4, "a shared GPU", ""),
         ("[[jobs]]\nid = 'j'\nsensitive = true\nclass = 3\n", "jobs[0].class", 4, "class 10", ""),
         ("[[nodes]]\nid = 'a'\ncount = 9999999999\n", "nodes[0].count", 3, "at most", "split the scenario"),
         ("[[mix]]\nshare = 0.0\n", "mix", 1, "sum to 0", ""),
         ("[[reports]]\nnode = 'a'\njob = 'j'\n", "reports[0].node", 2, "there is no node `a`", ""),
-        ("[[blocks]]\nid = 'k'\nend_at_ms = 5\nends_in_ms = 5\n", "blocks[0].ends_in_ms", 4, "contradict", "give one of the two"),
+        (
+            "[[blocks]]\nid = 'k'\nend_at_ms = 5\nends_in_ms = 5\n",
+            "blocks[0].ends_in_ms",
+            4,
+            "contradict",
+            "give one of the two",
+        ),
         ("[[nodes]\nid = 'a'\n", "", 1, "", ""),
     ];
     for (text, field, line, message, hint) in cases {
@@ -192,17 +240,20 @@ fn a_hundred_thousand_copies_are_one_row() {
 /// Changes a file here and there, as an editor with a slip or a broken disk would.
 fn damaged() -> impl Strategy<Value = String> {
     let cut = (any::<prop::sample::Index>(), 0usize..40);
-    let put = (any::<prop::sample::Index>(), prop_oneof![
-        Just("nan".to_owned()),
-        Just("-1".to_owned()),
-        Just("18446744073709551616".to_owned()),
-        Just("1e400".to_owned()),
-        Just("[[[".to_owned()),
-        Just("\u{0}\u{7f}".to_owned()),
-        Just("🚀".to_owned()),
-        Just("= {".to_owned()),
-        "[ -~]{0,12}",
-    ]);
+    let put = (
+        any::<prop::sample::Index>(),
+        prop_oneof![
+            Just("nan".to_owned()),
+            Just("-1".to_owned()),
+            Just("18446744073709551616".to_owned()),
+            Just("1e400".to_owned()),
+            Just("[[[".to_owned()),
+            Just("\u{0}\u{7f}".to_owned()),
+            Just("🚀".to_owned()),
+            Just("= {".to_owned()),
+            "[ -~]{0,12}",
+        ],
+    );
     (prop::collection::vec(cut, 0..3), prop::collection::vec(put, 0..4)).prop_map(|(cuts, puts)| {
         let mut chars: Vec<char> = rich().chars().collect();
         for (at, length) in cuts {

@@ -62,7 +62,10 @@ fn main() {
     let size = args.iter().position(|arg| arg == "--size").and_then(|at| args.get(at + 1)?.parse().ok());
     let sized = |counts: &[usize]| size.map_or_else(|| counts.to_vec(), |size| vec![size]);
     let chosen = |name: &&&str| only.is_none_or(|only| only == **name);
-    println!("seed {SEED}, {CLASSES} classes of jobs; times per decision, median of {} batches", plan.batches);
+    println!(
+        "seed {SEED}, {CLASSES} classes of jobs; times per decision, median of {} batches",
+        plan.batches
+    );
 
     println!("\nnodes for a job (push), steady state");
     println!(

@@ -85,7 +85,8 @@ mod tests {
     #[test]
     fn every_built_in_compiles_without_warning_under_its_own_name() {
         for (name, _) in ALL {
-            let policy = policy(name).expect("it is listed").unwrap_or_else(|error| panic!("{name}: {error}"));
+            let policy =
+                policy(name).expect("it is listed").unwrap_or_else(|error| panic!("{name}: {error}"));
             assert_eq!(policy.name(), *name);
             assert_eq!(policy.warnings(), [""; 0], "{name}");
         }

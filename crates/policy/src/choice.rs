@@ -43,8 +43,11 @@ const DISPATCH_FLOOR: ParamInfo =
     ParamInfo::number("dispatch_floor", f64::NEG_INFINITY, "points", "The lowest total that may be chosen.");
 const MIN_SCORE: ParamInfo =
     ParamInfo::number("min_score", f64::NEG_INFINITY, "", "Totals must be above this, not equal to it.");
-const TRUNCATE: ParamInfo =
-    ParamInfo::switch("truncate", false, "Whether the fraction of a total is cut off, as published packing programs do.");
+const TRUNCATE: ParamInfo = ParamInfo::switch(
+    "truncate",
+    false,
+    "Whether the fraction of a total is cut off, as published packing programs do.",
+);
 const CAP: ParamInfo = ParamInfo::number("cap", f64::INFINITY, "", "The largest total.");
 const SEED: ParamInfo = ParamInfo::whole("seed", 0, "", "What random draws start from.");
 
@@ -69,7 +72,11 @@ pub(crate) struct Choice {
 }
 
 impl Choice {
-    pub(crate) fn build(params: &Params<'_>, node_ties: Vec<Tie>, job_ties: Vec<Tie>) -> Result<Self, ParamError> {
+    pub(crate) fn build(
+        params: &Params<'_>,
+        node_ties: Vec<Tie>,
+        job_ties: Vec<Tie>,
+    ) -> Result<Self, ParamError> {
         Ok(Self {
             region_mode: match params.word(&REGION_MODE)?.as_str() {
                 "tiered" => RegionMode::Tiered,
@@ -90,10 +97,23 @@ impl Choice {
 
     /// Whether a scored candidate may be chosen.
     pub(crate) fn may_choose(&self, scored: &Scored) -> bool {
-        let above_floor = self.dispatch_floor == f64::NEG_INFINITY || q(scored.total) >= q(self.dispatch_floor);
+        self.barred(scored).is_none()
+    }
+
+    /// Why a scored candidate may not be chosen.
+    pub(crate) fn barred(&self, scored: &Scored) -> Option<&'static str> {
+        let above_floor =
+            self.dispatch_floor == f64::NEG_INFINITY || q(scored.total) >= q(self.dispatch_floor);
         let above_min = self.min_score == f64::NEG_INFINITY || q(scored.total) > q(self.min_score);
-        let wide_enough = scored.level != Some(Level::TooTight) || self.fallback_too_tight;
-        !scored.vetoed && above_floor && above_min && wide_enough
+        if scored.vetoed {
+            Some("vetoed")
+        } else if !above_floor || !above_min {
+            Some("below_floor")
+        } else if scored.level == Some(Level::TooTight) && !self.fallback_too_tight {
+            Some("too_tight")
+        } else {
+            None
+        }
     }
 
     /// The key of a node among the nodes ranked for a job. `rank` is the node's place among equals.

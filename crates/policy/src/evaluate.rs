@@ -99,6 +99,7 @@ impl Policy {
             terms: Vec::new(),
             multipliers: Vec::new(),
             vetoes: Vec::new(),
+            barred: None,
             level: None,
             mode: crate::view::Mode::None,
             gpus: Vec::new(),
@@ -109,6 +110,7 @@ impl Policy {
         if let Outcome::Scored(scored, devices) = &outcome {
             verdict.total = Some(scored.total);
             verdict.level = scored.level;
+            verdict.barred = self.choice.barred(scored);
             verdict.mode = devices.mode;
             verdict.gpus = devices.indices(pair.node);
             let view = pair.view(devices);
@@ -204,7 +206,8 @@ impl Policy {
         if self.choice.truncate {
             total = total.trunc();
         }
-        let level = self.level_terms.map(|(fit, speed)| crate::rules::fit::level(raws[fit], raws[speed], view));
+        let level =
+            self.level_terms.map(|(fit, speed)| crate::rules::fit::level(raws[fit], raws[speed], view));
         Scored { total, vetoed, level }
     }
 }

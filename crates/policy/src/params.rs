@@ -65,7 +65,12 @@ pub struct ParamInfo {
 impl ParamInfo {
     /// Any finite number.
     #[must_use]
-    pub const fn number(name: &'static str, default: f64, unit: &'static str, description: &'static str) -> Self {
+    pub const fn number(
+        name: &'static str,
+        default: f64,
+        unit: &'static str,
+        description: &'static str,
+    ) -> Self {
         let kind = ParamKind::Number { min: -1e15, max: 1e15 };
         Self { name, default: Default::Number(default), kind, unit, description }
     }
@@ -85,7 +90,12 @@ impl ParamInfo {
 
     /// A whole number from 0 up.
     #[must_use]
-    pub const fn whole(name: &'static str, default: i64, unit: &'static str, description: &'static str) -> Self {
+    pub const fn whole(
+        name: &'static str,
+        default: i64,
+        unit: &'static str,
+        description: &'static str,
+    ) -> Self {
         let kind = ParamKind::Whole { min: 0, max: 1 << 53 };
         Self { name, default: Default::Whole(default), kind, unit, description }
     }

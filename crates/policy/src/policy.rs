@@ -46,7 +46,9 @@ pub(crate) struct Bound {
 impl Bound {
     /// Whether it can change a total or veto; a weight of 0 leaves only the veto.
     fn counts(&self) -> bool {
-        self.weight != 0.0 || self.by_runtime.iter().any(|(_, weight)| *weight != 0.0) || self.info.class != Class::Soft
+        self.weight != 0.0
+            || self.by_runtime.iter().any(|(_, weight)| *weight != 0.0)
+            || self.info.class != Class::Soft
     }
 
     /// The largest weight it has for any runtime.
@@ -109,7 +111,12 @@ impl Policy {
             None => None,
             Some(Levels::Fit) => match (position(&infos, "fit"), position(&infos, "speed")) {
                 (Some(fit), Some(speed)) => Some((fit, speed)),
-                _ => return Err(PolicyError::at("levels", "levels = \"fit\" needs the terms `fit` and `speed`")),
+                _ => {
+                    return Err(PolicyError::at(
+                        "levels",
+                        "levels = \"fit\" needs the terms `fit` and `speed`",
+                    ));
+                }
             },
         };
         let counted = terms.iter().filter(|bound| bound.counts()).chain(&multipliers);
@@ -168,7 +175,8 @@ impl Policy {
     pub(crate) fn rescore_rounds(&self) -> u32 {
         const DEFAULT: i64 = 4;
         let own = self.spec.terms.iter().map(|term| &term.params);
-        let given = own.chain([&self.spec.params]).filter_map(|params| params.get("rescore_rounds")?.as_integer());
+        let given =
+            own.chain([&self.spec.params]).filter_map(|params| params.get("rescore_rounds")?.as_integer());
         u32::try_from(given.max().unwrap_or(DEFAULT)).unwrap_or(u32::MAX)
     }
 
@@ -183,11 +191,15 @@ impl Policy {
     /// Weights that sum oddly are a warning, never silently rescaled; what makes no sense is an error.
     fn check_weights(&mut self) -> Result<(), PolicyError> {
         let sum: f64 = self.terms.iter().map(|bound| bound.weight).sum();
-        let all = |family| !self.terms.is_empty() && self.terms.iter().all(|bound| bound.info.family == family);
+        let all =
+            |family| !self.terms.is_empty() && self.terms.iter().all(|bound| bound.info.family == family);
         let (is_profile, is_offer) = (all(Family::Batch), all(Family::Offer));
         if self.spec.normalize {
             if sum.is_nan() || sum <= 0.0 {
-                return Err(PolicyError::at("normalize", format!("weights that sum to {sum} cannot be normalised")));
+                return Err(PolicyError::at(
+                    "normalize",
+                    format!("weights that sum to {sum} cannot be normalised"),
+                ));
             }
             if self.terms.iter().any(|bound| !bound.by_runtime.is_empty()) {
                 return Err(PolicyError::at("normalize", "weights by runtime cannot be normalised")
@@ -202,8 +214,11 @@ impl Policy {
                 ));
             }
         } else if is_offer {
-            let reachable: f64 =
-                self.terms.iter().map(|bound| (bound.weight * bound.info.range.1.unwrap_or(1.0)).max(0.0)).sum();
+            let reachable: f64 = self
+                .terms
+                .iter()
+                .map(|bound| (bound.weight * bound.info.range.1.unwrap_or(1.0)).max(0.0))
+                .sum();
             if reachable > self.choice.cap + 1e-9 {
                 self.warnings.push(format!(
                     "the terms of policy `{}` can reach {reachable}; totals above the cap of {} are equal",
@@ -235,7 +250,8 @@ impl Policy {
                 let soft = self.terms.iter().filter(|bound| bound.info.class == Class::Soft);
                 let sum: f64 = soft.map(|bound| bound.weight_for(runtime)).sum();
                 if sum.is_nan() || sum <= 0.0 {
-                    let message = format!("the weights for runtime `{runtime}` must have a positive sum, not {sum}");
+                    let message =
+                        format!("the weights for runtime `{runtime}` must have a positive sum, not {sum}");
                     return Err(PolicyError::at("terms", message));
                 }
             }
@@ -244,7 +260,12 @@ impl Policy {
     }
 }
 
-fn unknown<'a>(field: String, what: &str, name: &str, known: impl Iterator<Item = &'a str> + Clone) -> PolicyError {
+fn unknown<'a>(
+    field: String,
+    what: &str,
+    name: &str,
+    known: impl Iterator<Item = &'a str> + Clone,
+) -> PolicyError {
     let error = PolicyError::at(field, format!("there is no {what} `{name}`"));
     match closest(name, known) {
         Some(near) => error.hint(format!("did you mean `{near}`?")),
@@ -263,7 +284,10 @@ fn filters(
             unknown(format!("{field}.name"), "filter", &used.name, catalogue::filters().map(|info| info.name))
         })?;
         if filters.iter().any(|(other, _): &(&FilterInfo, _)| other.name == info.name) {
-            return Err(PolicyError::at(format!("{field}.name"), format!("filter `{}` is there twice", info.name)));
+            return Err(PolicyError::at(
+                format!("{field}.name"),
+                format!("filter `{}` is there twice", info.name),
+            ));
         }
         check_own(&field, &used.params, info.params)?;
         known.extend(info.params);
@@ -303,7 +327,10 @@ fn terms(
             unknown(format!("{field}.name"), "term", &used.name, catalogue::terms().map(|info| info.name))
         })?;
         if uses[..i].iter().any(|other| other.name == used.name) {
-            return Err(PolicyError::at(format!("{field}.name"), format!("term `{}` is there twice", info.name)));
+            return Err(PolicyError::at(
+                format!("{field}.name"),
+                format!("term `{}` is there twice", info.name),
+            ));
         }
         if list == "terms" && info.class == Class::Multiplier {
             let message = format!("`{}` multiplies the total; list it under [[multipliers]]", info.name);
@@ -318,7 +345,8 @@ fn terms(
             finite(*weight, || format!("{field}.weight_by_runtime.{runtime}"))?;
         }
         if used.enabled {
-            let by_runtime = used.weight_by_runtime.iter().map(|(name, weight)| (name.clone(), *weight)).collect();
+            let by_runtime =
+                used.weight_by_runtime.iter().map(|(name, weight)| (name.clone(), *weight)).collect();
             terms.push(Bound { info, term, weight, by_runtime });
         }
     }
@@ -359,7 +387,11 @@ fn finite(value: f64, field: impl FnOnce() -> String) -> Result<f64, PolicyError
     Err(PolicyError::at(field(), format!("a weight must be a finite number within ±{WEIGHT_MAX:e}")))
 }
 
-fn check_own(field: &str, own: &BTreeMap<String, toml::Value>, infos: &[ParamInfo]) -> Result<(), PolicyError> {
+fn check_own(
+    field: &str,
+    own: &BTreeMap<String, toml::Value>,
+    infos: &[ParamInfo],
+) -> Result<(), PolicyError> {
     for (name, value) in own {
         let info = infos.iter().find(|info| info.name == name).ok_or_else(|| {
             unknown(format!("{field}.params.{name}"), "parameter", name, infos.iter().map(|info| info.name))
@@ -369,7 +401,11 @@ fn check_own(field: &str, own: &BTreeMap<String, toml::Value>, infos: &[ParamInf
     Ok(())
 }
 
-fn check_shared(spec: &PolicySpec, known: &[&ParamInfo], weight_params: &[String]) -> Result<(), PolicyError> {
+fn check_shared(
+    spec: &PolicySpec,
+    known: &[&ParamInfo],
+    weight_params: &[String],
+) -> Result<(), PolicyError> {
     for (name, value) in &spec.params {
         if weight_params.contains(name) {
             continue;

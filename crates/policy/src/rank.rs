@@ -242,12 +242,7 @@ impl Policy {
     }
 
     /// The candidate that a uniform pick draws, counted in id order.
-    fn drawn<'j>(
-        &self,
-        subject: &str,
-        judged: &'j [Judged],
-        direction: Direction,
-    ) -> Option<&'j Judged> {
+    fn drawn<'j>(&self, subject: &str, judged: &'j [Judged], direction: Direction) -> Option<&'j Judged> {
         let mut admitted: Vec<&Judged> = judged.iter().filter(|j| j.may_choose).collect();
         admitted.sort_by(|a, b| a.verdict.candidate.cmp(&b.verdict.candidate));
         let hash = match direction {
@@ -266,7 +261,10 @@ fn why_none(judged: &[Judged], policy: &Policy) -> Option<Decision> {
     let (reason, detail) = if scored.iter().all(|j| !j.wide_enough) {
         ("all_too_tight", "every admitted candidate is too tight, and fallback_too_tight is off".to_owned())
     } else if scored.iter().all(|j| !j.verdict.vetoes.is_empty()) {
-        ("vetoed", format!("every admitted candidate is vetoed, the best by {}", best.verdict.vetoes.join(", ")))
+        (
+            "vetoed",
+            format!("every admitted candidate is vetoed, the best by {}", best.verdict.vetoes.join(", ")),
+        )
     } else {
         let total = best.verdict.total.unwrap_or_default();
         let choice = &policy.choice;
@@ -292,7 +290,9 @@ fn margin(winner: &Judged, other: &Judged) -> Margin {
         .filter(|(difference, _)| q(*difference) > 0)
         .max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(a.1)));
     let decided_by = match (winner.key, other.key) {
-        (Some(a), Some(b)) if winner.wide_enough != other.wide_enough || a.group / 4 != b.group / 4 => Some("level"),
+        (Some(a), Some(b)) if winner.wide_enough != other.wide_enough || a.group / 4 != b.group / 4 => {
+            Some("level")
+        }
         (Some(a), Some(b)) if a.group != b.group => Some("region tier"),
         (Some(a), Some(b)) if a.primary == b.primary && a.ties != b.ties => Some("tie-break"),
         (Some(a), Some(b)) if a.primary == b.primary => Some("order"),
@@ -304,7 +304,8 @@ fn margin(winner: &Judged, other: &Judged) -> Margin {
 fn reasons(judged: &[Judged]) -> Vec<ReasonCount> {
     let mut counts: BTreeMap<&'static str, (u64, u64)> = BTreeMap::new();
     for judged in judged {
-        let mut reasons: Vec<_> = judged.verdict.refusals.iter().map(|refused| refused.refusal.reason).collect();
+        let mut reasons: Vec<_> =
+            judged.verdict.refusals.iter().map(|refused| refused.refusal.reason).collect();
         reasons.sort_unstable();
         reasons.dedup();
         for reason in &reasons {

@@ -171,7 +171,8 @@ impl PolicySpec {
         }
         for (name, enabled) in &setting.enabled {
             let term = self.terms.iter_mut().find(|term| term.name == *name);
-            term.ok_or_else(|| format!("policy `{}` has no term `{name}` to switch", self.name))?.enabled = *enabled;
+            term.ok_or_else(|| format!("policy `{}` has no term `{name}` to switch", self.name))?.enabled =
+                *enabled;
         }
         self.params.extend(setting.params.iter().map(|(name, value)| (name.clone(), value.clone())));
         Ok(())

@@ -104,6 +104,9 @@ pub struct Verdict {
     /// Names of the terms that vetoed it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub vetoes: Vec<&'static str>,
+    /// Why it may not be chosen though every filter admits it: `vetoed`, `below_floor` or `too_tight`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub barred: Option<&'static str>,
     /// The level, where the policy has levels.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub level: Option<Level>,

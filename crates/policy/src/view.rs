@@ -256,7 +256,6 @@ impl View<'_> {
         if self.explains { Cow::Owned(text()) } else { Cow::Borrowed("") }
     }
 
-
     /// The clock.
     #[must_use]
     pub fn now(&self) -> Time {
@@ -282,7 +281,9 @@ impl View<'_> {
         let last = neighbours.len() as u32 + 1;
         match &self.node.region {
             Some(region) if region == wanted => 0,
-            Some(region) => neighbours.iter().position(|other| other == region).map_or(last, |at| at as u32 + 1),
+            Some(region) => {
+                neighbours.iter().position(|other| other == region).map_or(last, |at| at as u32 + 1)
+            }
             None => last,
         }
     }

@@ -44,7 +44,9 @@ pub(crate) fn check(root: &Path) -> Result<(), String> {
 /// Whether a licence expression can be met: some alternative of `OR` consists of allowed licences only.
 fn acceptable(expression: &str) -> bool {
     let plain = expression.replace(['(', ')'], " ").replace('/', " OR ");
-    plain.split(" OR ").any(|alternative| alternative.split(" AND ").all(|licence| ALLOWED.contains(&licence.trim())))
+    plain
+        .split(" OR ")
+        .any(|alternative| alternative.split(" AND ").all(|licence| ALLOWED.contains(&licence.trim())))
 }
 
 #[cfg(test)]

@@ -56,7 +56,8 @@ fn terms() -> String {
     page.push_str("\n## Filters\n");
     for info in catalogue::filters() {
         let reasons: Vec<String> = info.reasons.iter().map(|reason| format!("`{reason}`")).collect();
-        let _ = write!(page, "\n### `{}`\n\n{} Reasons: {}.\n", info.name, info.description, reasons.join(", "));
+        let _ =
+            write!(page, "\n### `{}`\n\n{} Reasons: {}.\n", info.name, info.description, reasons.join(", "));
         parameters(&mut page, info.params);
     }
     page.push_str("\n## Choice\n\nParameters that every policy may set under `[params]`.\n");
@@ -85,7 +86,9 @@ fn parameters(page: &mut String, params: &[ParamInfo]) {
             ParamKind::Number { min, max } => format!("{min} to {max}"),
             ParamKind::Whole { min, .. } => format!("whole, from {min} up"),
             ParamKind::Switch => "true, false".to_owned(),
-            ParamKind::Word(words) => words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", "),
+            ParamKind::Word(words) => {
+                words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
+            }
             ParamKind::Limit => "a whole number, or `all`".to_owned(),
             ParamKind::Text => "a name".to_owned(),
         };
@@ -100,12 +103,17 @@ fn policies() -> Result<String, String> {
          a policy of your own.\n",
     );
     for (name, _) in builtin::ALL {
-        let policy = builtin::policy(name).ok_or("a listed policy exists")?.map_err(|error| format!("{name}: {error}"))?;
+        let policy = builtin::policy(name)
+            .ok_or("a listed policy exists")?
+            .map_err(|error| format!("{name}: {error}"))?;
         let _ = write!(page, "\n## `{name}`\n\n{}\n", policy.spec().description);
-        let filters: Vec<String> = policy.spec().filters.iter().map(|used| format!("`{}`", used.name)).collect();
+        let filters: Vec<String> =
+            policy.spec().filters.iter().map(|used| format!("`{}`", used.name)).collect();
         let _ = write!(page, "\nFilters: {}.\n", filters.join(", "));
-        let terms: Vec<String> =
-            policy.term_weights().map(|(info, weight)| format!("`{}` × {}", info.name, (weight * 1e6).round() / 1e6)).collect();
+        let terms: Vec<String> = policy
+            .term_weights()
+            .map(|(info, weight)| format!("`{}` × {}", info.name, (weight * 1e6).round() / 1e6))
+            .collect();
         if terms.is_empty() {
             page.push_str("\nNo terms: the order of nodes or the draw decides.\n");
         } else {

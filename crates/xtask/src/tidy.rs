@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 /// Longest source file.
 const LINES_MAX: usize = 900;
 /// Words that must not stay behind; written so that this file does not contain them.
-const LEFT_OVERS: [&str; 4] = [concat!("todo", "!("), concat!("unimplemented", "!("), concat!("dbg", "!("), concat!("#[", "ignore")];
+const LEFT_OVERS: [&str; 4] =
+    [concat!("todo", "!("), concat!("unimplemented", "!("), concat!("dbg", "!("), concat!("#[", "ignore")];
 
 pub(crate) fn check(root: &Path) -> Result<(), String> {
     let mut wrong = Vec::new();

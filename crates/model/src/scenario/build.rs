@@ -8,9 +8,9 @@ use super::error::ScenarioError;
 use super::rows::{BlockRow, File, GpuRow, JobRow, NodeRow, PeerRow, SpecFields, TenantRow};
 use crate::gpu_table::GpuModel;
 use crate::{
-    Block, BlockId, Budget, Capabilities, DeviceHealth, DeviceShare, Gpu, GpuClass, Hints, Job, JobId, JobReport, JobSpec,
-    Links, Metrics, MilliGpu, MixClass, Name, Node, NodeId, Peer, Placement, Platform, Pool, Provider, Situation,
-    SituationError, Tenant, Time, WorkloadId, World,
+    Block, BlockId, Budget, Capabilities, DeviceHealth, DeviceShare, Gpu, GpuClass, Hints, Job, JobId,
+    JobReport, JobSpec, Links, Metrics, MilliGpu, MixClass, Name, Node, NodeId, Peer, Placement, Platform,
+    Pool, Provider, Situation, SituationError, Tenant, Time, WorkloadId, World,
 };
 
 type Result<T> = std::result::Result<T, ScenarioError>;
@@ -22,7 +22,8 @@ const GPUS_MAX: usize = 64;
 
 pub(super) fn situation(file: File) -> Result<Situation> {
     let now = file.now_ms;
-    let mut world = World { providers: file.providers.unwrap_or_else(Provider::defaults), ..World::default() };
+    let mut world =
+        World { providers: file.providers.unwrap_or_else(Provider::defaults), ..World::default() };
     world.providers.sort_by(|a, b| a.name.cmp(&b.name));
     for (i, row) in file.pools.into_iter().enumerate() {
         let pool = Pool { id: row.id.clone(), policy: row.policy, baseline: row.baseline };
@@ -128,7 +129,10 @@ fn once<K: Ord + std::fmt::Display + Clone, V>(
     let name = key.clone();
     match map.insert(key, value) {
         None => Ok(()),
-        Some(_) => Err(ScenarioError::at(path(), format!("`{name}` is there already")).hint("each id may be used once")),
+        Some(_) => {
+            Err(ScenarioError::at(path(), format!("`{name}` is there already"))
+                .hint("each id may be used once"))
+        }
     }
 }
 
@@ -140,7 +144,8 @@ fn finite(value: f64, path: impl FnOnce() -> String) -> Result<f64> {
     if value.is_finite() {
         return Ok(value);
     }
-    Err(ScenarioError::at(path(), format!("{value} is not a finite number")).hint("write a number, or leave the field out"))
+    Err(ScenarioError::at(path(), format!("{value} is not a finite number"))
+        .hint("write a number, or leave the field out"))
 }
 
 fn in_range(value: f64, min: f64, max: f64, path: impl FnOnce() -> String) -> Result<f64> {
@@ -154,8 +159,11 @@ fn in_range(value: f64, min: f64, max: f64, path: impl FnOnce() -> String) -> Re
 fn copies(count: Option<usize>, so_far: usize, path: &str) -> Result<Option<usize>> {
     let total = so_far.saturating_add(count.unwrap_or(1));
     if total > ROWS_MAX {
-        return Err(ScenarioError::at(format!("{path}.count"), format!("that makes {total} rows, {ROWS_MAX} at most"))
-            .hint("split the scenario"));
+        return Err(ScenarioError::at(
+            format!("{path}.count"),
+            format!("that makes {total} rows, {ROWS_MAX} at most"),
+        )
+        .hint("split the scenario"));
     }
     if count == Some(0) {
         return Err(ScenarioError::at(format!("{path}.count"), "count must be 1 or more"));
@@ -172,7 +180,8 @@ fn copy_id<T>(
     make: impl Fn(&str) -> std::result::Result<T, crate::IdError>,
 ) -> Result<T> {
     let width = (count - 1).max(1).ilog10() as usize + 1;
-    make(&format!("{id}-{copy:0width$}")).map_err(|error| ScenarioError::at(format!("{path}.id"), error.to_string()))
+    make(&format!("{id}-{copy:0width$}"))
+        .map_err(|error| ScenarioError::at(format!("{path}.id"), error.to_string()))
 }
 
 fn tenant(row: &TenantRow, path: &str) -> Result<Tenant> {
@@ -200,8 +209,11 @@ fn tenant(row: &TenantRow, path: &str) -> Result<Tenant> {
 
 fn block(row: BlockRow, now: Time, path: &str) -> Result<Block> {
     if row.end_at_ms.is_some() && row.ends_in_ms.is_some() {
-        return Err(ScenarioError::at(format!("{path}.ends_in_ms"), "end_at_ms and ends_in_ms contradict each other")
-            .hint("give one of the two"));
+        return Err(ScenarioError::at(
+            format!("{path}.ends_in_ms"),
+            "end_at_ms and ends_in_ms contradict each other",
+        )
+        .hint("give one of the two"));
     }
     let end_at = row.end_at_ms.or(row.ends_in_ms.map(|span| now + span));
     if let (Some(start), Some(end)) = (row.start_at_ms, end_at)
@@ -266,7 +278,8 @@ fn node(
     path: &str,
 ) -> Result<Node> {
     let mut node = Node::new(row.id, row.cpu_milli, row.ram_mib);
-    let short = |field: &str| ScenarioError::at(format!("{path}.{field}"), "more is committed than the node has");
+    let short =
+        |field: &str| ScenarioError::at(format!("{path}.{field}"), "more is committed than the node has");
     if row.cpu_committed_milli > row.cpu_milli {
         return Err(short("cpu_committed_milli"));
     }
@@ -295,7 +308,8 @@ fn node(
     };
     node.gpus = gpus(row.gpus, models, path)?;
     if let Some(gb_s) = row.gpu_bandwidth_gb_s {
-        node.gpu_bandwidth_gb_s = Some(in_range(gb_s, 0.0, BANDWIDTH_MAX, || format!("{path}.gpu_bandwidth_gb_s"))?);
+        node.gpu_bandwidth_gb_s =
+            Some(in_range(gb_s, 0.0, BANDWIDTH_MAX, || format!("{path}.gpu_bandwidth_gb_s"))?);
     }
     (node.wasm_limit, node.active_reported, node.karma) =
         (row.wasm_memory_limit_mb, row.active_jobs, i64::from(row.karma));
@@ -390,14 +404,20 @@ fn gpus(rows: Vec<GpuRow>, models: &mut Models, path: &str) -> Result<Vec<Gpu>> 
             return Err(ScenarioError::at(format!("{path}.count"), "a row with an index is one device"));
         }
         if count == 0 || gpus.len() + usize::from(count) > GPUS_MAX {
-            return Err(ScenarioError::at(format!("{path}.count"), format!("a node has 1 to {GPUS_MAX} devices")));
+            return Err(ScenarioError::at(
+                format!("{path}.count"),
+                format!("a node has 1 to {GPUS_MAX} devices"),
+            ));
         }
         if let Some(gb_s) = row.bandwidth_gb_s {
             in_range(gb_s, 0.0, BANDWIDTH_MAX, || format!("{path}.bandwidth_gb_s"))?;
         }
         let mut gpu = Gpu::new(0, row.model.map(|name| models.get(name)), row.vram_mib);
         if row.vram_committed_mib > gpu.vram_total() {
-            return Err(ScenarioError::at(format!("{path}.vram_committed_mib"), "more is committed than the device has"));
+            return Err(ScenarioError::at(
+                format!("{path}.vram_committed_mib"),
+                "more is committed than the device has",
+            ));
         }
         (gpu.vram_committed, gpu.vram_reported) = (row.vram_committed_mib, row.vram_used_mib);
         (gpu.bandwidth_gb_s, gpu.link_group, gpu.slices) = (row.bandwidth_gb_s, row.link_group, row.slices);
@@ -406,7 +426,10 @@ fn gpus(rows: Vec<GpuRow>, models: &mut Models, path: &str) -> Result<Vec<Gpu>> 
             let next = gpus.iter().map(|gpu| gpu.index + 1).max().unwrap_or(0);
             let index = row.index.unwrap_or(next);
             if gpus.iter().any(|gpu| gpu.index == index) {
-                return Err(ScenarioError::at(format!("{path}.index"), format!("there are two devices {index}")));
+                return Err(ScenarioError::at(
+                    format!("{path}.index"),
+                    format!("there are two devices {index}"),
+                ));
             }
             gpus.push(Gpu { index, ..gpu.clone() });
         }
@@ -535,7 +558,10 @@ fn spec(row: SpecFields, path: &str) -> Result<JobSpec> {
 fn hints(hints: &Hints, path: &str) -> Result<()> {
     let peers = hints.prefer_peers.len() + hints.prefer_regions.len() + hints.avoid_peers.len();
     if peers + hints.colocate_with.len() > 16 || hints.data.len() > 256 {
-        return Err(ScenarioError::at(format!("{path}.hints"), "at most 16 hints and 256 digests are accepted"));
+        return Err(ScenarioError::at(
+            format!("{path}.hints"),
+            "at most 16 hints and 256 digests are accepted",
+        ));
     }
     Ok(())
 }

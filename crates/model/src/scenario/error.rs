@@ -105,7 +105,8 @@ pub fn closest<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>) -> Opt
         return None;
     }
     let score = |name: &str| strsim::damerau_levenshtein(&wrong.to_lowercase(), &name.to_lowercase());
-    let (name, distance) = known.into_iter().map(|name| (name, score(name))).min_by_key(|&(name, d)| (d, name))?;
+    let (name, distance) =
+        known.into_iter().map(|name| (name, score(name))).min_by_key(|&(name, d)| (d, name))?;
     let contained = wrong.len() >= 3 && (name.contains(wrong) || wrong.contains(name));
     (distance <= 1 + wrong.chars().count() / 4 || contained).then_some(name)
 }
@@ -114,7 +115,8 @@ pub fn closest<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>) -> Opt
 pub fn decode<T: DeserializeOwned>(text: &str, format: Format) -> Result<T, ScenarioError> {
     match format {
         Format::Toml => {
-            let deserializer = toml::Deserializer::parse(text).map_err(|error| toml_error(text, "", &error))?;
+            let deserializer =
+                toml::Deserializer::parse(text).map_err(|error| toml_error(text, "", &error))?;
             serde_path_to_error::deserialize(deserializer)
                 .map_err(|error| toml_error(text, &path_text(error.path()), error.inner()))
         }

@@ -112,7 +112,9 @@ impl Scanner<'_> {
                 }
                 b',' | b':' => self.at += 1,
                 _ => {
-                    while !matches!(self.peek(), 0 | b',' | b']' | b'}' | b':') && !self.peek().is_ascii_whitespace() {
+                    while !matches!(self.peek(), 0 | b',' | b']' | b'}' | b':')
+                        && !self.peek().is_ascii_whitespace()
+                    {
                         self.at += 1;
                     }
                 }

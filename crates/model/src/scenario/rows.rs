@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use crate::{
-    Approval, BlockStatus, Bytes, Checkpoint, Correction, Digest, FeatureNeed, Hints, HistoryRow, Input, Instance, JobKind,
-    Lifecycle, LocalityBias, MemoryDomain, Mib, MilliCpu, MilliGpu, Millis, MixClass, Money, Name, NodeCount, NodeId,
-    NodeState, Offload, Platform, PolicySetting, PoolId, Prediction, Provider, Scope, Slices, TenantId, Thermal, Tier, Time,
-    WorkloadId,
+    Approval, BlockStatus, Bytes, Checkpoint, Correction, Digest, FeatureNeed, Hints, HistoryRow, Input,
+    Instance, JobKind, Lifecycle, LocalityBias, MemoryDomain, Mib, MilliCpu, MilliGpu, Millis, MixClass,
+    Money, Name, NodeCount, NodeId, NodeState, Offload, Platform, PolicySetting, PoolId, Prediction,
+    Provider, Scope, Slices, TenantId, Thermal, Tier, Time, WorkloadId,
 };
 use crate::{BlockId, JobId};
 

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use landfall_model::gpu_table::GpuModel;
 use landfall_model::{
-    Block, BlockId, BlockStatus, Bytes, Capabilities, Checkpoint, FeatureNeed, Gpu, Input, Job, JobId, JobKind, JobReport,
-    JobSpec, Metrics, Mib, MilliCpu, MilliGpu, Millis, MixClass, Money, Name, Node, NodeId, Offload, Peer, Placement, Prediction,
-    Provider, Scope, Tenant, TenantId, Thermal, Tier, Time, Warmth, WorkloadId, World,
+    Block, BlockId, BlockStatus, Bytes, Capabilities, Checkpoint, FeatureNeed, Gpu, Input, Job, JobId,
+    JobKind, JobReport, JobSpec, Metrics, Mib, MilliCpu, MilliGpu, Millis, MixClass, Money, Name, Node,
+    NodeId, Offload, Peer, Placement, Prediction, Provider, Scope, Tenant, TenantId, Thermal, Tier, Time,
+    Warmth, WorkloadId, World,
 };
 
 /// A small generator with a printable seed (SplitMix64).
@@ -78,7 +79,8 @@ impl Fleet {
         let mut rng = Rng(seed);
         let now = Time::from_secs(10_000_000);
         let models: Vec<Arc<GpuModel>> = SHAPES.iter().map(|shape| model(shape.2)).collect();
-        let blocks: Vec<Arc<Block>> = (0..nodes.div_ceil(8)).map(|i| Arc::new(block(&mut rng, i, now))).collect();
+        let blocks: Vec<Arc<Block>> =
+            (0..nodes.div_ceil(8)).map(|i| Arc::new(block(&mut rng, i, now))).collect();
         let specs: Vec<Arc<JobSpec>> = (0..classes).map(|i| Arc::new(spec(&mut rng, i))).collect();
         let mut fleet = Self {
             now,
@@ -143,8 +145,11 @@ fn block(rng: &mut Rng, i: usize, now: Time) -> Block {
 fn node(rng: &mut Rng, i: usize, now: Time, models: &[Arc<GpuModel>], blocks: &[Arc<Block>]) -> Node {
     let shape = rng.below(SHAPES.len());
     let (cores, ram, _, gpus, vram) = SHAPES[shape];
-    let mut node =
-        Node::new(NodeId::new(&format!("node-{i:07}")).expect("a valid id"), MilliCpu::cores(cores), Mib::gib(ram));
+    let mut node = Node::new(
+        NodeId::new(&format!("node-{i:07}")).expect("a valid id"),
+        MilliCpu::cores(cores),
+        Mib::gib(ram),
+    );
     node.gpus = (0..gpus)
         .map(|index| {
             let mut gpu = Gpu::new(index, Some(models[shape].clone()), Some(Mib::gib(vram)));
@@ -177,7 +182,11 @@ fn node(rng: &mut Rng, i: usize, now: Time, models: &[Arc<GpuModel>], blocks: &[
         network_mbit_s: rng.one_in(2).then(|| rng.below(1000) as f64),
     });
     node.capabilities = (!rng.one_in(10)).then(|| Capabilities {
-        architectures: ["x86_64", "aarch64"].iter().filter(|_| !rng.one_in(3)).map(|arch| name(arch)).collect(),
+        architectures: ["x86_64", "aarch64"]
+            .iter()
+            .filter(|_| !rng.one_in(3))
+            .map(|arch| name(arch))
+            .collect(),
         fetch: rng.one_in(2),
         eval: !rng.one_in(3),
     });
@@ -220,7 +229,8 @@ fn spec(rng: &mut Rng, i: usize) -> JobSpec {
     spec.class = rng.below(10) as u8;
     spec.kind = if rng.one_in(4) { JobKind::Eval } else { JobKind::Build };
     spec.architecture = name(rng.pick(&["x86_64", "aarch64", "builtin"]));
-    spec.features = if rng.one_in(4) { vec![FeatureNeed { name: name("kvm"), count: 1 }] } else { Vec::new() };
+    spec.features =
+        if rng.one_in(4) { vec![FeatureNeed { name: name("kvm"), count: 1 }] } else { Vec::new() };
     spec.fetch_task = rng.one_in(2);
     spec.evaluate_task = rng.one_in(2);
     spec.prefer_local = rng.one_in(3);

@@ -13,9 +13,14 @@ const EXACT_MAX: usize = 16;
 
 pub(super) fn choose(fitting: &[u16], count: usize, node: &Node) -> Positions {
     if let Some(links) = node.links.as_ref().filter(|links| !links.is_empty()) {
-        let indices: Vec<u16> = fitting.iter().map(|&position| node.gpus[usize::from(position)].index).collect();
+        let indices: Vec<u16> =
+            fitting.iter().map(|&position| node.gpus[usize::from(position)].index).collect();
         let chosen = link_bandwidth::choose(&indices, count, links);
-        return fitting.iter().copied().filter(|&p| chosen.contains(&node.gpus[usize::from(p)].index)).collect();
+        return fitting
+            .iter()
+            .copied()
+            .filter(|&p| chosen.contains(&node.gpus[usize::from(p)].index))
+            .collect();
     }
     if fitting.len() > EXACT_MAX || count == 0 || count > fitting.len() {
         return first_fit::choose(fitting, count);

@@ -123,7 +123,9 @@ impl DeviceRule {
                     DeviceChoice::FirstFit => first_fit::choose(&fitting, count),
                     DeviceChoice::BestWindow => best_window::choose(&fitting, count, node),
                     DeviceChoice::Gradient if !spec.shares_a_gpu() => first_fit::choose(&fitting, count),
-                    DeviceChoice::BestScored | DeviceChoice::Gradient => best_scored::choose(&fitting, policy, pair),
+                    DeviceChoice::BestScored | DeviceChoice::Gradient => {
+                        best_scored::choose(&fitting, policy, pair)
+                    }
                     DeviceChoice::Tightest => tightest::choose(&fitting, spec, node),
                     DeviceChoice::LinkAware => link_aware::choose(&fitting, count, node),
                     DeviceChoice::Uniform => uniform::choose(&fitting, policy, pair),
@@ -146,12 +148,17 @@ pub(crate) fn qualifies(spec: &JobSpec, gpu: &Gpu, memory: MemoryView) -> bool {
 
 /// Whether the job accepts a device's model.
 pub(crate) fn model_allowed(spec: &JobSpec, gpu: &Gpu) -> bool {
-    spec.gpu_models.is_empty() || gpu.model.as_ref().is_some_and(|model| spec.gpu_models.contains(&model.name))
+    spec.gpu_models.is_empty()
+        || gpu.model.as_ref().is_some_and(|model| spec.gpu_models.contains(&model.name))
 }
 
 /// Positions of the devices that would do, ascending.
 pub(crate) fn qualifying(spec: &JobSpec, node: &Node, memory: MemoryView) -> Positions {
-    (0u16..).zip(&node.gpus).filter(|(_, gpu)| qualifies(spec, gpu, memory)).map(|(position, _)| position).collect()
+    (0u16..)
+        .zip(&node.gpus)
+        .filter(|(_, gpu)| qualifies(spec, gpu, memory))
+        .map(|(position, _)| position)
+        .collect()
 }
 
 /// Indices skipped between neighbours of an ascending choice.

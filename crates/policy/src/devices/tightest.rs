@@ -8,5 +8,10 @@ pub(super) fn choose(fitting: &[u16], spec: &JobSpec, node: &Node) -> Positions 
     if !spec.shares_a_gpu() {
         return first_fit::choose(fitting, spec.gpu_count as usize);
     }
-    fitting.iter().copied().min_by_key(|&position| node.gpus[usize::from(position)].milli_free()).into_iter().collect()
+    fitting
+        .iter()
+        .copied()
+        .min_by_key(|&position| node.gpus[usize::from(position)].milli_free())
+        .into_iter()
+        .collect()
 }

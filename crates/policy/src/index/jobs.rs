@@ -89,10 +89,9 @@ impl JobIndex {
     pub fn covers(policy: &Policy) -> bool {
         let reads = policy.reads();
         let one_wait = !(reads.ready_wait && reads.queue_wait);
-        let rises = policy
-            .terms
-            .iter()
-            .all(|bound| !(bound.info.reads.ready_wait || bound.info.reads.queue_wait) || bound.weight_min() >= 0.0);
+        let rises = policy.terms.iter().all(|bound| {
+            !(bound.info.reads.ready_wait || bound.info.reads.queue_wait) || bound.weight_min() >= 0.0
+        });
         let no_draws = !reads.identity && !policy.devices.draws();
         one_wait && rises && no_draws
     }
@@ -249,10 +248,11 @@ impl JobIndex {
 
     /// Looks at every job, for policies that the groups do not cover.
     fn first_of_all(&self, ask: &Ask<'_>) -> Option<u32> {
-        let keyed = self.by_key.values().flat_map(|&group| self.groups[group].queue.iter()).filter_map(|waiting| {
-            let key = ask.key(self.job(waiting.slot))?;
-            Some(((key.group, key.primary, waiting.tie, &waiting.id), waiting.slot))
-        });
+        let keyed =
+            self.by_key.values().flat_map(|&group| self.groups[group].queue.iter()).filter_map(|waiting| {
+                let key = ask.key(self.job(waiting.slot))?;
+                Some(((key.group, key.primary, waiting.tie, &waiting.id), waiting.slot))
+            });
         keyed.min().map(|(_, slot)| slot)
     }
 }

@@ -82,11 +82,16 @@ impl NodeIndex {
         let steady = !(reads.ready_wait || reads.queue_wait || reads.report || reads.identity || reads.fleet);
         let filters_know_only_the_class = policy.filters.iter().all(|(info, _)| !info.job_identity);
         // A clock term may only rise, so its part of the total may only fall if it is weighed negatively.
-        let only_worsens = policy.terms.iter().all(|bound| !bound.info.reads.clock || bound.weight_max() <= 0.0)
-            && policy.multipliers.iter().all(|bound| !bound.info.reads.clock);
+        let only_worsens =
+            policy.terms.iter().all(|bound| !bound.info.reads.clock || bound.weight_max() <= 0.0)
+                && policy.multipliers.iter().all(|bound| !bound.info.reads.clock);
         let has_clock = reads.clock || policy.filters.iter().any(|(info, _)| info.clock);
         let picks = if policy.picks_uniformly() { !has_clock } else { !policy.devices.draws() };
-        steady && filters_know_only_the_class && only_worsens && picks && policy.choice.candidate_limit.is_none()
+        steady
+            && filters_know_only_the_class
+            && only_worsens
+            && picks
+            && policy.choice.candidate_limit.is_none()
     }
 
     /// Says that a node changed: what it is, what it reported, its lease, anything.
@@ -228,8 +233,12 @@ impl Class {
                     let key = ask.key(slot);
                     self.closed.set(slot as usize, key == Err(Closed::ToThisClass));
                     match key {
-                        Ok(key) => entries.push(std::cmp::Reverse(Entry { key, slot, change: change as u32 })),
-                        Err(Closed::Until(opens)) => self.opens.push(std::cmp::Reverse((opens, slot, change))),
+                        Ok(key) => {
+                            entries.push(std::cmp::Reverse(Entry { key, slot, change: change as u32 }))
+                        }
+                        Err(Closed::Until(opens)) => {
+                            self.opens.push(std::cmp::Reverse((opens, slot, change)))
+                        }
                         Err(_) => {}
                     }
                 }

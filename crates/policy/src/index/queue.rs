@@ -103,7 +103,9 @@ impl WaitQueue {
         let after = self.chunks.partition_point(|chunk| chunk.entries[0].order() <= waiting.order());
         let Some(at_chunk) = after.checked_sub(1) else { return false };
         let chunk = &mut self.chunks[at_chunk];
-        let Ok(at) = chunk.entries.binary_search_by(|entry| entry.order().cmp(&waiting.order())) else { return false };
+        let Ok(at) = chunk.entries.binary_search_by(|entry| entry.order().cmp(&waiting.order())) else {
+            return false;
+        };
         chunk.entries.remove(at);
         self.len -= 1;
         if chunk.entries.is_empty() {
@@ -158,7 +160,10 @@ mod tests {
             }
             let until = (next() % 50) as i64;
             if step % 50 == 0 {
-                let want = plain.iter().filter(|w| w.since <= until).min_by(|a, b| a.tie_order().cmp(&b.tie_order()));
+                let want = plain
+                    .iter()
+                    .filter(|w| w.since <= until)
+                    .min_by(|a, b| a.tie_order().cmp(&b.tie_order()));
                 assert_eq!(queue.first_of_prefix(|w| w.since <= until), want);
                 assert_eq!(queue.head(), plain.iter().min_by(|a, b| a.order().cmp(&b.order())));
                 assert_eq!(queue.is_empty(), plain.is_empty());

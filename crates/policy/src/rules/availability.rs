@@ -49,7 +49,11 @@ impl Availability {
             _ => None,
         });
         Self {
-            ready: levels.iter().filter(|(level, _)| **level != Level::TooTight).map(|(_, count)| count).sum(),
+            ready: levels
+                .iter()
+                .filter(|(level, _)| **level != Level::TooTight)
+                .map(|(_, count)| count)
+                .sum(),
             best_level: best.and_then(|verdict| verdict.level),
             best_score: best.and_then(|verdict| verdict.total),
             estimated_throughput: estimate.filter(|_| is_llm),

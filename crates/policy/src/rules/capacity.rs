@@ -21,7 +21,10 @@ pub(crate) fn decide(policy: &Policy, pass: &Pass<'_>, job: &Job) -> Decision {
     let spec = &job.spec;
     let provider = recommend(spec, &pass.world.providers);
     let (reason, detail) = match nearest_miss(spec, pass) {
-        None => ("no_capacity_now", "a node of this shape exists or can be leased, but none is free now".to_owned()),
+        None => (
+            "no_capacity_now",
+            "a node of this shape exists or can be leased, but none is free now".to_owned(),
+        ),
         Some(miss) => ("unsatisfiable", miss),
     };
     match spec.tier {
@@ -77,7 +80,10 @@ fn nearest_miss(spec: &JobSpec, pass: &Pass<'_>) -> Option<String> {
     let gpus = largest(&|shape| shape.gpus);
     if gpus < u64::from(spec.gpu_count) {
         let size = if spec.vram_mib.is_zero() { String::new() } else { format!(" of {}", spec.vram_mib) };
-        return Some(format!("largest node has {gpus} GPUs{size}; {} asked; submit as a gang", spec.gpu_count));
+        return Some(format!(
+            "largest node has {gpus} GPUs{size}; {} asked; submit as a gang",
+            spec.gpu_count
+        ));
     }
     let cpu = MilliCpu::new(largest(&|shape| shape.cpu.get()));
     if cpu < spec.cpu_milli {

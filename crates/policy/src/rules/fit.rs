@@ -150,7 +150,13 @@ impl Bandwidths {
         if let Some(known) = gpu.model.as_ref().and_then(|model| model.known) {
             return (known.gb_s, BandwidthSource::Table);
         }
-        match gpu.vram.filter(|vram| !vram.is_zero()) {
+        self.of_unknown(gpu.vram)
+    }
+
+    /// Bandwidth of a device of an unknown model, by its memory.
+    #[must_use]
+    pub fn of_unknown(&self, vram: Option<Mib>) -> (f64, BandwidthSource) {
+        match vram.filter(|vram| !vram.is_zero()) {
             Some(vram) => (vram.as_f64() / 1024.0 * self.per_gib, BandwidthSource::Memory),
             None => (self.unknown, BandwidthSource::Unknown),
         }
@@ -221,7 +227,9 @@ fn over(amount: f64, total: f64) -> f64 {
 /// The fullest of the chosen devices with the job on it.
 fn device_utilisation(view: &View<'_>) -> f64 {
     let asked = view.spec.vram_mib.as_f64();
-    view.gpus().map(|gpu| over(gpu.vram_in_use().as_f64() + asked, gpu.vram_total().as_f64())).fold(0.0, f64::max)
+    view.gpus()
+        .map(|gpu| over(gpu.vram_in_use().as_f64() + asked, gpu.vram_total().as_f64()))
+        .fold(0.0, f64::max)
 }
 
 fn llm_utilisation(view: &View<'_>, model_share: f64) -> f64 {

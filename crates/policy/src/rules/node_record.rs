@@ -168,6 +168,9 @@ mod tests {
     fn f42_karma_falls_with_faults_down_to_a_bound() {
         assert_eq!(Karma::default().faulted().karma, -1);
         assert_eq!(Karma::default().faulted().proven_wrong().karma, -6);
-        assert_eq!(Karma { karma: -99, pending_minutes: 7 }.proven_wrong(), Karma { karma: -100, pending_minutes: 7 });
+        assert_eq!(
+            Karma { karma: -99, pending_minutes: 7 }.proven_wrong(),
+            Karma { karma: -100, pending_minutes: 7 }
+        );
     }
 }

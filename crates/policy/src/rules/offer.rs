@@ -4,8 +4,10 @@ use landfall_model::{Node, Peer};
 
 use crate::params::{ParamError, ParamInfo, Params};
 
-const BASE_PRICE: ParamInfo = ParamInfo::whole("base_price", 10, "credits/1000 fuel", "Price of an idle peer.");
-const SURGE_ABOVE: ParamInfo = ParamInfo::whole("surge_above", 5, "jobs", "A longer queue raises the price by half.");
+const BASE_PRICE: ParamInfo =
+    ParamInfo::whole("base_price", 10, "credits/1000 fuel", "Price of an idle peer.");
+const SURGE_ABOVE: ParamInfo =
+    ParamInfo::whole("surge_above", 5, "jobs", "A longer queue raises the price by half.");
 
 /// Parameters of every offer.
 pub(crate) const PARAMS: [ParamInfo; 2] = [BASE_PRICE, SURGE_ABOVE];
@@ -22,13 +24,20 @@ pub(crate) struct Terms {
 
 impl Terms {
     pub(crate) fn build(params: &Params<'_>) -> Result<Self, ParamError> {
-        Ok(Self { base_price: params.whole(&BASE_PRICE)? as u64, surge_above: params.whole(&SURGE_ABOVE)? as u64 })
+        Ok(Self {
+            base_price: params.whole(&BASE_PRICE)? as u64,
+            surge_above: params.whole(&SURGE_ABOVE)? as u64,
+        })
     }
 
     /// Price in credits per 1000 fuel: what the peer says, or the usual one with half more under surge.
     pub(crate) fn cost(&self, node: &Node) -> u64 {
         let Some(peer) = &node.peer else { return self.base_price };
-        peer.cost.unwrap_or(if peer.queued > self.surge_above { self.base_price * 3 / 2 } else { self.base_price })
+        peer.cost.unwrap_or(if peer.queued > self.surge_above {
+            self.base_price * 3 / 2
+        } else {
+            self.base_price
+        })
     }
 
     /// Delay until a new job would start.
@@ -47,14 +56,16 @@ fn free(total: u64, committed: u64, measured: u64, own: u64) -> u64 {
 /// Free CPU in milli-cores.
 #[must_use]
 pub fn cpu_free(node: &Node) -> u64 {
-    let (measured, own) = node.peer.as_deref().map_or((0, 0), |p: &Peer| (p.cpu_measured.get(), p.cpu_own.get()));
+    let (measured, own) =
+        node.peer.as_deref().map_or((0, 0), |p: &Peer| (p.cpu_measured.get(), p.cpu_own.get()));
     free(node.cpu_total.get(), node.cpu_committed.get(), measured, own)
 }
 
 /// Free RAM in MiB.
 #[must_use]
 pub fn ram_free(node: &Node) -> u64 {
-    let (measured, own) = node.peer.as_deref().map_or((0, 0), |p: &Peer| (p.ram_measured.get(), p.ram_own.get()));
+    let (measured, own) =
+        node.peer.as_deref().map_or((0, 0), |p: &Peer| (p.ram_measured.get(), p.ram_own.get()));
     free(node.ram_total.get(), node.ram_committed.get(), measured, own)
 }
 

@@ -16,7 +16,9 @@ const DAY: &str = "ends_in_ms='24h'";
 const PRIME: &str = "ends_in_ms='24h'\nprovider='prime'";
 
 fn job(count: u32, gib: u64) -> String {
-    format!("[[jobs]]\nid='j'\ngpu_count={count}\nvram_mib='{gib}GiB'\ncpu_milli='8 cores'\nram_mib='64GiB'\nexpected_duration_ms='3600s'\n")
+    format!(
+        "[[jobs]]\nid='j'\ngpu_count={count}\nvram_mib='{gib}GiB'\ncpu_milli='8 cores'\nram_mib='64GiB'\nexpected_duration_ms='3600s'\n"
+    )
 }
 
 /// Eight GPUs with the given GiB in use, no holder.
@@ -74,7 +76,11 @@ fn b4_to_b8_decisions_without_a_node() {
     let flex = node("n", "ends_in_ms='24h'\ntier='FLEX'", "", "");
     match decide(&(flex + &job(2, 40))) {
         Decision::RequestMoreCapacity { tier, provider, reason, .. } => {
-            assert_eq!((tier, provider.unwrap().as_str(), reason), ("FAST", "prime", "no_capacity_now"), "B4");
+            assert_eq!(
+                (tier, provider.unwrap().as_str(), reason),
+                ("FAST", "prime", "no_capacity_now"),
+                "B4"
+            );
         }
         other => panic!("B4: {other:?}"),
     }
@@ -96,7 +102,10 @@ fn b4_to_b8_decisions_without_a_node() {
     assert!(matches!(ranking.decision, Decision::RequestMoreCapacity { reason: "unsatisfiable", .. }), "B7");
     let ranking = rank("bin-pack", &(node("n", "ends_in_ms='300s'", "", "") + &job(2, 40)), "j");
     assert_eq!(reasons(of(&ranking, "n")), ["expiry"], "B8");
-    assert!(matches!(ranking.decision, Decision::RequestMoreCapacity { reason: "no_capacity_now", .. }), "B8");
+    assert!(
+        matches!(ranking.decision, Decision::RequestMoreCapacity { reason: "no_capacity_now", .. }),
+        "B8"
+    );
 }
 
 #[test]

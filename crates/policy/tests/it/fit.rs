@@ -29,24 +29,186 @@ struct Case {
 fn f3_to_f25_single_pairs() {
     use Level::{Good, Marginal, Perfect};
     let cases = [
-        Case { name: "F3", job: "runtime='llmcpp'\nvram_mib='8GiB'", node: "ram_mib='64GiB'\ngpus=[{model='RTX 4070',vram_mib='12GiB'}]", tok_s: Some(49.5), u: 0.666667, parts: [100.0, 100.0, 100.0], composite: 100.0, level: Perfect },
-        Case { name: "F4", job: "runtime='llmcpp'\nvram_mib='8GiB'", node: "ram_mib='64GiB'\ngpus=[{model='RTX 3090',vram_mib='24GiB'}]", tok_s: Some(91.948214), u: 0.333333, parts: [100.0, 86.666667, 100.0], composite: 95.333333, level: Perfect },
-        Case { name: "F5", job: "runtime='llmcpp'\nvram_mib='8GiB'", node: "ram_mib='64GiB'\ngpus=[{model='RTX 4060',vram_mib='8GiB'}]", tok_s: Some(26.714286), u: 1.0, parts: [66.785714, 20.0, 100.0], composite: 55.392857, level: Marginal },
-        Case { name: "F6", job: "runtime='llmcpp'\nvram_mib='40GiB'", node: "ram_mib='64GiB'\ngpus=[{model='A40',vram_mib='48GiB'}]", tok_s: Some(13.671429), u: 0.833333, parts: [34.178571, 90.0, 100.0], composite: 63.589286, level: Good },
-        Case { name: "F8", job: "runtime='llmcpp'\nvram_mib='8GiB'\noffload='allow'", node: "ram_mib='32GiB'", tok_s: Some(5.892857), u: 0.25, parts: [14.732143, 80.0, 100.0], composite: 50.366071, level: Marginal },
-        Case { name: "F9", job: "runtime='llmcpp'\nvram_mib='24GiB'\noffload='allow'", node: "ram_mib='32GiB'\ngpus=[{model='RTX 3060',vram_mib='12GiB'}]", tok_s: Some(5.892857), u: 0.545455, parts: [14.732143, 100.0, 100.0], composite: 57.366071, level: Marginal },
-        Case { name: "F11", job: "runtime='llmcpp'\nvram_mib='8GiB'", node: "ram_mib='64GiB'\ngpus=[{model='RTX 3090',vram_mib='24GiB',vram_used_mib='6GiB'}]", tok_s: Some(91.948214), u: 0.583333, parts: [100.0, 100.0, 100.0], composite: 100.0, level: Perfect },
-        Case { name: "F14", job: "runtime='llmcpp'\nmodel_mib=14336\nvram_mib='20GiB'", node: "ram_mib='64GiB'\ngpus=[{model='RTX 4090',vram_mib='24GiB'}]", tok_s: Some(39.6), u: 0.833333, parts: [99.0, 90.0, 100.0], composite: 96.0, level: Perfect },
-        Case { name: "F15", job: "cpu_milli='4 cores'\nram_mib='8GiB'", node: "cpu_milli='16 cores'\nram_mib='32GiB'", tok_s: None, u: 0.25, parts: [100.0, 93.333333, 100.0], composite: 97.333333, level: Perfect },
-        Case { name: "F16", job: "cpu_milli='4 cores'\nram_mib='8GiB'", node: "cpu_milli='8 cores'\nram_mib='16GiB'\nactive_jobs=1", tok_s: None, u: 0.5, parts: [50.0, 100.0, 25.0], composite: 62.5, level: Good },
-        Case { name: "F17", job: "ram_mib='2GiB'", node: "cpu_milli='8 cores'\nram_mib='16GiB'", tok_s: None, u: 0.125, parts: [100.0, 76.666667, 100.0], composite: 90.666667, level: Good },
-        Case { name: "F18", job: "cpu_milli='4 cores'\nram_mib='8GiB'\nvram_mib='12GiB'", node: "cpu_milli='8 cores'\nram_mib='32GiB'\ngpus=[{vram_mib='24GiB'}]", tok_s: None, u: 0.416667, parts: [50.0, 100.0, 50.0], composite: 70.0, level: Good },
-        Case { name: "F19", job: "runtime='wasm'\nram_mib=512", node: "cpu_milli='4 cores'\nram_mib=8192\nwasm_memory_limit_mb=6144\nactive_jobs=2", tok_s: None, u: 0.083333, parts: [50.0, 71.111111, 90.0], composite: 72.444444, level: Good },
-        Case { name: "F21", job: "runtime='coreml'\nmodel_mib=1024", node: "platform='ios'\nram_mib=6144\nmemory_used_mb=2048\nneural_engine=true\nmetal_gpu=true\nthermal='nominal'", tok_s: None, u: 0.25, parts: [85.0, 80.0, 100.0], composite: 85.25, level: Perfect },
-        Case { name: "F22", job: "runtime='coreml'\nmodel_mib=1024", node: "platform='ios'\nram_mib=6144\nmemory_used_mb=2048\nneural_engine=true\nmetal_gpu=true\nthermal='serious'\nbattery_pct=15\ncharging=false", tok_s: None, u: 0.25, parts: [85.0, 80.0, 100.0], composite: 60.25, level: Perfect },
-        Case { name: "F23", job: "runtime='onnx'\nmodel_mib=2048", node: "platform='android'\nram_mib=8192\nactive_jobs=1", tok_s: None, u: 0.25, parts: [30.0, 80.0, 20.0], composite: 48.5, level: Good },
-        Case { name: "F25", job: "runtime='diffusers'\nvram_mib='10GiB'", node: "ram_mib='64GiB'\ngpus=[{model='RTX 3060',vram_mib='12GiB'}]", tok_s: None, u: 0.833333, parts: [36.0, 90.0, 100.0], composite: 76.8, level: Good },
-        Case { name: "F39", job: "runtime='llmcpp'\nvram_mib='8GiB'", node: "ram_mib='64GiB'\ngpus=[{model='RTX 4060',vram_mib='8GiB'}]\ncorrections={llmcpp={factor=0.8,samples=5}}", tok_s: Some(21.371429), u: 1.0, parts: [53.428571, 20.0, 100.0], composite: 48.714286, level: Marginal },
+        Case {
+            name: "F3",
+            job: "runtime='llmcpp'\nvram_mib='8GiB'",
+            node: "ram_mib='64GiB'\ngpus=[{model='RTX 4070',vram_mib='12GiB'}]",
+            tok_s: Some(49.5),
+            u: 0.666667,
+            parts: [100.0, 100.0, 100.0],
+            composite: 100.0,
+            level: Perfect,
+        },
+        Case {
+            name: "F4",
+            job: "runtime='llmcpp'\nvram_mib='8GiB'",
+            node: "ram_mib='64GiB'\ngpus=[{model='RTX 3090',vram_mib='24GiB'}]",
+            tok_s: Some(91.948214),
+            u: 0.333333,
+            parts: [100.0, 86.666667, 100.0],
+            composite: 95.333333,
+            level: Perfect,
+        },
+        Case {
+            name: "F5",
+            job: "runtime='llmcpp'\nvram_mib='8GiB'",
+            node: "ram_mib='64GiB'\ngpus=[{model='RTX 4060',vram_mib='8GiB'}]",
+            tok_s: Some(26.714286),
+            u: 1.0,
+            parts: [66.785714, 20.0, 100.0],
+            composite: 55.392857,
+            level: Marginal,
+        },
+        Case {
+            name: "F6",
+            job: "runtime='llmcpp'\nvram_mib='40GiB'",
+            node: "ram_mib='64GiB'\ngpus=[{model='A40',vram_mib='48GiB'}]",
+            tok_s: Some(13.671429),
+            u: 0.833333,
+            parts: [34.178571, 90.0, 100.0],
+            composite: 63.589286,
+            level: Good,
+        },
+        Case {
+            name: "F8",
+            job: "runtime='llmcpp'\nvram_mib='8GiB'\noffload='allow'",
+            node: "ram_mib='32GiB'",
+            tok_s: Some(5.892857),
+            u: 0.25,
+            parts: [14.732143, 80.0, 100.0],
+            composite: 50.366071,
+            level: Marginal,
+        },
+        Case {
+            name: "F9",
+            job: "runtime='llmcpp'\nvram_mib='24GiB'\noffload='allow'",
+            node: "ram_mib='32GiB'\ngpus=[{model='RTX 3060',vram_mib='12GiB'}]",
+            tok_s: Some(5.892857),
+            u: 0.545455,
+            parts: [14.732143, 100.0, 100.0],
+            composite: 57.366071,
+            level: Marginal,
+        },
+        Case {
+            name: "F11",
+            job: "runtime='llmcpp'\nvram_mib='8GiB'",
+            node: "ram_mib='64GiB'\ngpus=[{model='RTX 3090',vram_mib='24GiB',vram_used_mib='6GiB'}]",
+            tok_s: Some(91.948214),
+            u: 0.583333,
+            parts: [100.0, 100.0, 100.0],
+            composite: 100.0,
+            level: Perfect,
+        },
+        Case {
+            name: "F14",
+            job: "runtime='llmcpp'\nmodel_mib=14336\nvram_mib='20GiB'",
+            node: "ram_mib='64GiB'\ngpus=[{model='RTX 4090',vram_mib='24GiB'}]",
+            tok_s: Some(39.6),
+            u: 0.833333,
+            parts: [99.0, 90.0, 100.0],
+            composite: 96.0,
+            level: Perfect,
+        },
+        Case {
+            name: "F15",
+            job: "cpu_milli='4 cores'\nram_mib='8GiB'",
+            node: "cpu_milli='16 cores'\nram_mib='32GiB'",
+            tok_s: None,
+            u: 0.25,
+            parts: [100.0, 93.333333, 100.0],
+            composite: 97.333333,
+            level: Perfect,
+        },
+        Case {
+            name: "F16",
+            job: "cpu_milli='4 cores'\nram_mib='8GiB'",
+            node: "cpu_milli='8 cores'\nram_mib='16GiB'\nactive_jobs=1",
+            tok_s: None,
+            u: 0.5,
+            parts: [50.0, 100.0, 25.0],
+            composite: 62.5,
+            level: Good,
+        },
+        Case {
+            name: "F17",
+            job: "ram_mib='2GiB'",
+            node: "cpu_milli='8 cores'\nram_mib='16GiB'",
+            tok_s: None,
+            u: 0.125,
+            parts: [100.0, 76.666667, 100.0],
+            composite: 90.666667,
+            level: Good,
+        },
+        Case {
+            name: "F18",
+            job: "cpu_milli='4 cores'\nram_mib='8GiB'\nvram_mib='12GiB'",
+            node: "cpu_milli='8 cores'\nram_mib='32GiB'\ngpus=[{vram_mib='24GiB'}]",
+            tok_s: None,
+            u: 0.416667,
+            parts: [50.0, 100.0, 50.0],
+            composite: 70.0,
+            level: Good,
+        },
+        Case {
+            name: "F19",
+            job: "runtime='wasm'\nram_mib=512",
+            node: "cpu_milli='4 cores'\nram_mib=8192\nwasm_memory_limit_mb=6144\nactive_jobs=2",
+            tok_s: None,
+            u: 0.083333,
+            parts: [50.0, 71.111111, 90.0],
+            composite: 72.444444,
+            level: Good,
+        },
+        Case {
+            name: "F21",
+            job: "runtime='coreml'\nmodel_mib=1024",
+            node: "platform='ios'\nram_mib=6144\nmemory_used_mb=2048\nneural_engine=true\nmetal_gpu=true\nthermal='nominal'",
+            tok_s: None,
+            u: 0.25,
+            parts: [85.0, 80.0, 100.0],
+            composite: 85.25,
+            level: Perfect,
+        },
+        Case {
+            name: "F22",
+            job: "runtime='coreml'\nmodel_mib=1024",
+            node: "platform='ios'\nram_mib=6144\nmemory_used_mb=2048\nneural_engine=true\nmetal_gpu=true\nthermal='serious'\nbattery_pct=15\ncharging=false",
+            tok_s: None,
+            u: 0.25,
+            parts: [85.0, 80.0, 100.0],
+            composite: 60.25,
+            level: Perfect,
+        },
+        Case {
+            name: "F23",
+            job: "runtime='onnx'\nmodel_mib=2048",
+            node: "platform='android'\nram_mib=8192\nactive_jobs=1",
+            tok_s: None,
+            u: 0.25,
+            parts: [30.0, 80.0, 20.0],
+            composite: 48.5,
+            level: Good,
+        },
+        Case {
+            name: "F25",
+            job: "runtime='diffusers'\nvram_mib='10GiB'",
+            node: "ram_mib='64GiB'\ngpus=[{model='RTX 3060',vram_mib='12GiB'}]",
+            tok_s: None,
+            u: 0.833333,
+            parts: [36.0, 90.0, 100.0],
+            composite: 76.8,
+            level: Good,
+        },
+        Case {
+            name: "F39",
+            job: "runtime='llmcpp'\nvram_mib='8GiB'",
+            node: "ram_mib='64GiB'\ngpus=[{model='RTX 4060',vram_mib='8GiB'}]\ncorrections={llmcpp={factor=0.8,samples=5}}",
+            tok_s: Some(21.371429),
+            u: 1.0,
+            parts: [53.428571, 20.0, 100.0],
+            composite: 48.714286,
+            level: Marginal,
+        },
     ];
     for case in cases {
         let scenario = format!("[[nodes]]\nid='n'\n{}\n[[jobs]]\nid='j'\n{}\n", case.node, case.job);
@@ -90,7 +252,9 @@ fn f10_too_small_a_device_never_does() {
 #[test]
 fn f12_f13_fallback_takes_the_better_servant() {
     let node = |id: &str, karma: i32| {
-        format!("[[nodes]]\nid='{id}'\nkarma={karma}\nram_mib='64GiB'\ngpus=[{{model='RTX 3090',vram_mib='24GiB',vram_used_mib='20GiB'}}]\n")
+        format!(
+            "[[nodes]]\nid='{id}'\nkarma={karma}\nram_mib='64GiB'\ngpus=[{{model='RTX 3090',vram_mib='24GiB',vram_used_mib='20GiB'}}]\n"
+        )
     };
     let scenario = format!("{}{}{}", node("n1", 3), node("n2", 7), llm("8GiB", ""));
     let ranking = rank("fit", &scenario, "j");
@@ -120,7 +284,8 @@ fn f20_wasm_beyond_its_limit() {
 #[test]
 fn f34_the_edge_of_online() {
     let at = |age: u64| {
-        let scenario = format!("[[nodes]]\nid='n'\nheartbeat_age_ms={age}\ncpu_milli=1000\n[[jobs]]\nid='j'\n");
+        let scenario =
+            format!("[[nodes]]\nid='n'\nheartbeat_age_ms={age}\ncpu_milli=1000\n[[jobs]]\nid='j'\n");
         reasons(of(&rank("fit", &scenario, "j"), "n"))
     };
     assert_eq!(at(30_000), [""; 0]);
@@ -142,7 +307,9 @@ fn f36_regions_as_tiers_or_ties() {
 
 #[test]
 fn a_region_breaks_ties_in_tiebreak_mode_and_an_unknown_region_is_last() {
-    let node = |id: &str, region: &str| format!("[[nodes]]\nid='{id}'\ncpu_milli='16 cores'\nram_mib='32GiB'\n{region}\n");
+    let node = |id: &str, region: &str| {
+        format!("[[nodes]]\nid='{id}'\ncpu_milli='16 cores'\nram_mib='32GiB'\n{region}\n")
+    };
     let scenario = format!(
         "[regions.eu]\nadjacent = ['uk']\n{}{}{}[[jobs]]\nid='j'\nregion='eu'\ncpu_milli='4 cores'\n[policy.params]\nregion_mode='tiebreak'\n",
         node("a", ""),
@@ -220,7 +387,8 @@ fn f45_availability_of_a_workload() {
     assert_eq!((got.ready, got.best_level), (3, Some(Level::Perfect)));
     near(got.best_score.unwrap(), 100.0, "best score");
     near(got.estimated_throughput.unwrap(), 49.5, "throughput");
-    let levels = [Level::Perfect, Level::Good, Level::Marginal, Level::TooTight].map(|level| got.levels[&level]);
+    let levels =
+        [Level::Perfect, Level::Good, Level::Marginal, Level::TooTight].map(|level| got.levels[&level]);
     assert_eq!(levels, [2, 0, 1, 1]);
     assert_eq!(got.filtered.into_iter().collect::<Vec<_>>(), [("offline", 1)]);
 }

@@ -115,7 +115,17 @@ fn jobs_for_nodes(policy: &Policy, seed: u64, count: usize) {
 #[test]
 fn the_indexes_cover_the_policies_they_were_made_for() {
     for policy in policies() {
-        let push = ["fit", "bin-pack", "fgd", "first-fit", "best-fit", "dot-product", "gpu-packing", "gpu-clustering", "random"];
+        let push = [
+            "fit",
+            "bin-pack",
+            "fgd",
+            "first-fit",
+            "best-fit",
+            "dot-product",
+            "gpu-packing",
+            "gpu-clustering",
+            "random",
+        ];
         let offer = ["offer-standard", "offer-locality", "offer-scope"];
         if push.contains(&policy.name()) || offer.contains(&policy.name()) {
             assert!(NodeIndex::covers(&policy), "{}", policy.name());

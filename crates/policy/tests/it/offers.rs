@@ -32,7 +32,9 @@ fn n1_five_peers() {
 }
 
 fn one(policy: &str, node: &str, peer: &str, job: &str) -> f64 {
-    let scenario = format!("[[nodes]]\nid='n'\ncpu_milli=1000\nram_mib=1000\n{node}\n[nodes.peer]\n{peer}\n[[jobs]]\nid='j'\n{job}\n");
+    let scenario = format!(
+        "[[nodes]]\nid='n'\ncpu_milli=1000\nram_mib=1000\n{node}\n[nodes.peer]\n{peer}\n[[jobs]]\nid='j'\n{job}\n"
+    );
     of(&rank(policy, &scenario, "j"), "n").total.unwrap()
 }
 
@@ -59,7 +61,9 @@ fn n2_to_n5_presets() {
 fn n10_over_budget() {
     let peer = "trust=1.0\nqueued=6";
     let scenario = |job: &str| {
-        format!("[[nodes]]\nid='n'\ncpu_milli=1000\nram_mib=1000\n[nodes.peer]\n{peer}\n[[jobs]]\nid='j'\n{job}\n")
+        format!(
+            "[[nodes]]\nid='n'\ncpu_milli=1000\nram_mib=1000\n[nodes.peer]\n{peer}\n[[jobs]]\nid='j'\n{job}\n"
+        )
     };
     let against = |job: &str| reasons(of(&rank("offer-standard", &scenario(job), "j"), "n"));
     assert_eq!(against("max_cost=12"), ["over_budget"]);
@@ -92,13 +96,19 @@ fn n14_ties() {
     assert_eq!(two("trust=0.8\ncost=15", "trust=0.8\ncost=10"), "b");
     assert_eq!(two("trust=0.8\nstart_delay_ms=20000", "trust=0.8\nstart_delay_ms=10000"), "b");
     assert_eq!(two("trust=0.8", "trust=0.8"), "a");
-    assert_eq!(two("trust=0.8", "trust=0.8000000009"), "a", "closer than half a billionth of the total is equal");
+    assert_eq!(
+        two("trust=0.8", "trust=0.8000000009"),
+        "a",
+        "closer than half a billionth of the total is equal"
+    );
 }
 
 #[test]
 fn n22_n26_n29_gates() {
     let against = |peer: &str, job: &str| {
-        let scenario = format!("[[nodes]]\nid='n'\ncpu_milli=1000\nram_mib=1000\n[nodes.peer]\n{peer}\n[[jobs]]\nid='j'\n{job}\n");
+        let scenario = format!(
+            "[[nodes]]\nid='n'\ncpu_milli=1000\nram_mib=1000\n[nodes.peer]\n{peer}\n[[jobs]]\nid='j'\n{job}\n"
+        );
         reasons(of(&rank("offer-standard", &scenario, "j"), "n"))
     };
     assert_eq!(against("trust=1.0\nprobe_age_ms=90000", ""), [""; 0]);

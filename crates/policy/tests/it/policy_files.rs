@@ -36,19 +36,75 @@ fn a_policy_of_ones_own_reads() {
 fn mistakes_are_answered_with_field_line_and_hint() {
     let cases: &[(&str, &str, &str, usize, &str, &str)] = &[
         ("\"speed\"", "\"sped\"", "terms[0].name", 12, "there is no term `sped`", "did you mean `speed`?"),
-        ("\"online\"", "\"onlin\"", "filters[0].name", 9, "there is no filter `onlin`", "did you mean `online`?"),
-        ("online_within_ms = 60000", "online_withn_ms = 60000", "params.online_withn_ms", 6, "there is no parameter", "did you mean `online_within_ms`?"),
-        ("online_within_ms = 60000", "online_within_ms = 'x'", "params.online_within_ms", 6, "must be a whole number", ""),
+        (
+            "\"online\"",
+            "\"onlin\"",
+            "filters[0].name",
+            9,
+            "there is no filter `onlin`",
+            "did you mean `online`?",
+        ),
+        (
+            "online_within_ms = 60000",
+            "online_withn_ms = 60000",
+            "params.online_withn_ms",
+            6,
+            "there is no parameter",
+            "did you mean `online_within_ms`?",
+        ),
+        (
+            "online_within_ms = 60000",
+            "online_within_ms = 'x'",
+            "params.online_within_ms",
+            6,
+            "must be a whole number",
+            "",
+        ),
         ("weight = 2.0", "weight = nan", "terms[0].weight", 13, "finite", ""),
         ("weight = 2.0", "weight = inf", "terms[0].weight", 13, "finite", ""),
         ("weight = 2.0", "weight = -2.0", "terms[0].weight", 13, "must be 0 or more here", ""),
-        ("weight = 2.0", "weight = \"w\"", "terms[0].weight", 13, "there is no parameter `w`", "add `w = 1.0`"),
-        ("llm_efficiency = 0.6", "llm_efficiency = -1.0", "terms[0].params.llm_efficiency", 14, "must be from 0", ""),
-        ("llm_efficiency", "llm_eficiency", "terms[0].params.llm_eficiency", 14, "there is no parameter", "did you mean `llm_efficiency`?"),
+        (
+            "weight = 2.0",
+            "weight = \"w\"",
+            "terms[0].weight",
+            13,
+            "there is no parameter `w`",
+            "add `w = 1.0`",
+        ),
+        (
+            "llm_efficiency = 0.6",
+            "llm_efficiency = -1.0",
+            "terms[0].params.llm_efficiency",
+            14,
+            "must be from 0",
+            "",
+        ),
+        (
+            "llm_efficiency",
+            "llm_eficiency",
+            "terms[0].params.llm_eficiency",
+            14,
+            "there is no parameter",
+            "did you mean `llm_efficiency`?",
+        ),
         ("\"fit\"", "\"speed\"", "terms[1].name", 17, "`speed` is there twice", ""),
         ("\"fit\"", "\"budget\"", "terms[1].name", 17, "multiplies the total", ""),
-        ("combine = \"mean\"", "combine = \"men\"", "combine", 3, "unknown value `men`", "did you mean `mean`?"),
-        ("description", "descripton", "descripton", 2, "unknown field `descripton`", "did you mean `description`?"),
+        (
+            "combine = \"mean\"",
+            "combine = \"men\"",
+            "combine",
+            3,
+            "unknown value `men`",
+            "did you mean `mean`?",
+        ),
+        (
+            "description",
+            "descripton",
+            "descripton",
+            2,
+            "unknown field `descripton`",
+            "did you mean `description`?",
+        ),
         ("name = \"mine\"", "name = \"\"", "name", 1, "1 to 100 printable", ""),
         ("combine = \"mean\"", "levels = \"fit\"\nnormalize = true\nx = 1", "x", 5, "unknown field", ""),
     ];
@@ -68,7 +124,8 @@ fn every_built_in_written_out_and_read_back_ranks_identically() {
     let mut rng = Rng(7);
     let jobs = (0..10).map(|number| fleet.job(&mut rng, number)).collect();
     let situation =
-        landfall_model::Situation::new(fleet.now, fleet.nodes.clone(), jobs, &[], fleet.world.clone()).unwrap();
+        landfall_model::Situation::new(fleet.now, fleet.nodes.clone(), jobs, &[], fleet.world.clone())
+            .unwrap();
     for (name, text) in builtin::ALL {
         let original = builtin::policy(name).unwrap().unwrap();
         let written = toml::to_string(original.spec()).unwrap();
@@ -90,7 +147,8 @@ fn totals_are_finite_and_terms_stay_in_their_range_for_every_built_in() {
         let mut rng = Rng(seed);
         let jobs = (0..12).map(|number| fleet.job(&mut rng, number)).collect();
         let situation =
-            landfall_model::Situation::new(fleet.now, fleet.nodes.clone(), jobs, &[], fleet.world.clone()).unwrap();
+            landfall_model::Situation::new(fleet.now, fleet.nodes.clone(), jobs, &[], fleet.world.clone())
+                .unwrap();
         for (name, _) in builtin::ALL {
             let policy = builtin::policy(name).unwrap().unwrap();
             for job in situation.jobs() {

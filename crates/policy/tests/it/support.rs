@@ -31,7 +31,10 @@ pub(crate) fn of<'r>(ranking: &'r Ranking, candidate: &str) -> &'r Verdict {
 
 /// The raw value of a term.
 pub(crate) fn raw(verdict: &Verdict, term: &str) -> f64 {
-    verdict.term(term).unwrap_or_else(|| panic!("no term {term} for {}: {:?}", verdict.candidate, verdict.refusals)).raw
+    verdict
+        .term(term)
+        .unwrap_or_else(|| panic!("no term {term} for {}: {:?}", verdict.candidate, verdict.refusals))
+        .raw
 }
 
 /// A number among the facts.

@@ -29,8 +29,13 @@ impl Filter for PackBlock {
         if block.usable_at(view.now()) {
             return None;
         }
-        let refusal = Refusal::not_now("block_inactive", Quantity::Word("active"), Quantity::Word("not active"), Wake::NodeAdded)
-            .remedy("wait until the provider delivers the block");
+        let refusal = Refusal::not_now(
+            "block_inactive",
+            Quantity::Word("active"),
+            Quantity::Word("not active"),
+            Wake::NodeAdded,
+        )
+        .remedy("wait until the provider delivers the block");
         match block.start_at.filter(|_| block.status == BlockStatus::Active) {
             Some(start) => Some(refusal.until(start)),
             None => Some(refusal),

@@ -3,8 +3,8 @@
 use crate::filter::{Filter, FilterInfo};
 use crate::params::{ParamError, ParamInfo, Params};
 use crate::refusal::{Quantity, Refusal, Wake};
-use crate::view::View;
 use crate::rules::capacity::SAFETY_MARGIN;
+use crate::view::View;
 use landfall_model::Millis;
 
 const SAFETY_MARGIN_MS: ParamInfo = ParamInfo::whole(

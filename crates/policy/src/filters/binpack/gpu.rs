@@ -1,10 +1,10 @@
 //! Filter `pack-gpu`: enough devices would do.
 
+use crate::devices::{MemoryView, qualifying};
 use crate::filter::{Filter, FilterInfo};
 use crate::params::{ParamError, Params};
 use crate::refusal::{Refusal, devices_short};
 use crate::view::View;
-use crate::devices::{MemoryView, qualifying};
 
 /// What the catalogue says.
 pub(crate) const INFO: FilterInfo = FilterInfo {

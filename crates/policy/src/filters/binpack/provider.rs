@@ -3,8 +3,8 @@
 use crate::filter::{Filter, FilterInfo};
 use crate::params::{ParamError, Params};
 use crate::refusal::{Quantity, Refusal, Wake};
-use crate::view::View;
 use crate::rules::capacity::DEFAULT_PROVIDER;
+use crate::view::View;
 
 /// What the catalogue says.
 pub(crate) const INFO: FilterInfo = FilterInfo {
@@ -30,7 +30,11 @@ impl Filter for PackProvider {
         if wanted.as_str() == found {
             return None;
         }
-        let found = view.node.block.as_ref().map_or(Quantity::Word(DEFAULT_PROVIDER), |b| Quantity::Name(b.provider.clone()));
+        let found = view
+            .node
+            .block
+            .as_ref()
+            .map_or(Quantity::Word(DEFAULT_PROVIDER), |b| Quantity::Name(b.provider.clone()));
         Some(
             Refusal::never("provider", Quantity::Name(wanted.clone()), found, Wake::NodeAdded)
                 .remedy("submit the job without a provider, or lease from the one it names"),

@@ -30,8 +30,15 @@ impl Filter for PackTier {
             return None;
         }
         Some(
-            Refusal::never("tier", Quantity::Word(word(wanted)), Quantity::Word(word(found)), Wake::NodeAdded)
-                .remedy(view.say(|| format!("submit the job as {}, or add {} capacity", word(found), word(wanted)))),
+            Refusal::never(
+                "tier",
+                Quantity::Word(word(wanted)),
+                Quantity::Word(word(found)),
+                Wake::NodeAdded,
+            )
+            .remedy(
+                view.say(|| format!("submit the job as {}, or add {} capacity", word(found), word(wanted))),
+            ),
         )
     }
 }

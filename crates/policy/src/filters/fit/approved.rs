@@ -31,8 +31,13 @@ impl Filter for Approved {
             Approval::Suspended => "suspended",
         };
         Some(
-            Refusal::not_now("not_approved", Quantity::Word("approved"), Quantity::Word(found), Wake::ApprovalChange)
-                .remedy("an operator must approve the node"),
+            Refusal::not_now(
+                "not_approved",
+                Quantity::Word("approved"),
+                Quantity::Word(found),
+                Wake::ApprovalChange,
+            )
+            .remedy("an operator must approve the node"),
         )
     }
 }

@@ -1,11 +1,11 @@
 //! Filter `gpu`: enough devices would do, or the model may leave them.
 
+use crate::devices::MemoryView;
 use crate::filter::{Filter, FilterInfo};
 use crate::params::{ParamError, Params};
 use crate::refusal::{Refusal, RefusalClass, Wake, devices_short};
-use crate::view::View;
-use crate::devices::MemoryView;
 use crate::rules::fit;
+use crate::view::View;
 
 /// What the catalogue says.
 pub(crate) const INFO: FilterInfo = FilterInfo {
@@ -34,7 +34,9 @@ impl Filter for GpuFilter {
         let refusal = devices_short(view, self.memory, "gpu_missing", "vram_short");
         if refusal.class == RefusalClass::Never && fit::offloads_when_idle(view.spec, view.node) {
             let remedy = "wait until RAM or GPU memory is given back: the model may be offloaded";
-            return Some(Refusal { class: RefusalClass::NotNow, wake: Wake::PlacementEnded, ..refusal }.remedy(remedy));
+            return Some(
+                Refusal { class: RefusalClass::NotNow, wake: Wake::PlacementEnded, ..refusal }.remedy(remedy),
+            );
         }
         Some(refusal)
     }

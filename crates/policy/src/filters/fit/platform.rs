@@ -32,7 +32,9 @@ impl Filter for PlatformFilter {
         Some(
             Refusal::never(
                 "platform_mismatch",
-                Quantity::Names(platforms.iter().filter_map(|platform| Name::new(word(*platform)).ok()).collect()),
+                Quantity::Names(
+                    platforms.iter().filter_map(|platform| Name::new(word(*platform)).ok()).collect(),
+                ),
                 Quantity::Word(word(view.node.platform)),
                 Wake::Nothing,
             )

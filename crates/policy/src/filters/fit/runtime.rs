@@ -29,8 +29,13 @@ impl Filter for RuntimeFilter {
         }
         let found = if view.explains { view.node.runtimes.iter().cloned().collect() } else { Vec::new() };
         Some(
-            Refusal::never("runtime_missing", Quantity::Name(view.spec.runtime.clone()), Quantity::Names(found), Wake::RegistrationChange)
-                .remedy(view.say(|| format!("install the runtime `{}` on the node", view.spec.runtime))),
+            Refusal::never(
+                "runtime_missing",
+                Quantity::Name(view.spec.runtime.clone()),
+                Quantity::Names(found),
+                Wake::RegistrationChange,
+            )
+            .remedy(view.say(|| format!("install the runtime `{}` on the node", view.spec.runtime))),
         )
     }
 }

@@ -28,8 +28,13 @@ impl Filter for PeerAvoided {
             return None;
         }
         Some(
-            Refusal::never("avoided", Quantity::Word("any other peer"), Quantity::Word("this one"), Wake::JobChanged)
-                .remedy("take the peer out of the job's avoid_peers"),
+            Refusal::never(
+                "avoided",
+                Quantity::Word("any other peer"),
+                Quantity::Word("this one"),
+                Wake::JobChanged,
+            )
+            .remedy("take the peer out of the job's avoid_peers"),
         )
     }
 }

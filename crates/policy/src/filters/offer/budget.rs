@@ -3,8 +3,8 @@
 use crate::filter::{Filter, FilterInfo};
 use crate::params::{ParamError, Params};
 use crate::refusal::{Quantity, Refusal, Wake};
-use crate::view::View;
 use crate::rules::offer::Terms;
+use crate::view::View;
 
 /// What the catalogue says.
 pub(crate) const INFO: FilterInfo = FilterInfo {
@@ -33,8 +33,15 @@ impl Filter for PeerBudget {
             return None;
         }
         Some(
-            Refusal::not_now("over_budget", Quantity::Count(limit), Quantity::Count(cost), Wake::PlacementEnded)
-                .remedy(view.say(|| format!("raise max_cost to {cost}, or wait until the peer's queue is shorter"))),
+            Refusal::not_now(
+                "over_budget",
+                Quantity::Count(limit),
+                Quantity::Count(cost),
+                Wake::PlacementEnded,
+            )
+            .remedy(
+                view.say(|| format!("raise max_cost to {cost}, or wait until the peer's queue is shorter")),
+            ),
         )
     }
 }

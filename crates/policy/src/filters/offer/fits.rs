@@ -1,11 +1,11 @@
 //! Filter `peer-fits`: the peer has room for the job.
 
+use crate::devices::{MemoryView, qualifying};
 use crate::filter::{Filter, FilterInfo};
 use crate::params::{ParamError, Params};
 use crate::refusal::{Quantity, Refusal, Wake, devices_short};
-use crate::view::View;
-use crate::devices::{MemoryView, qualifying};
 use crate::rules::offer;
+use crate::view::View;
 use landfall_model::{Mib, MilliCpu};
 
 /// What the catalogue says.
@@ -39,14 +39,17 @@ impl Filter for PeerFits {
         if spec.ram_mib > ram {
             return refuse(Quantity::Mib(spec.ram_mib), Quantity::Mib(ram));
         }
-        if let Some(free) = node.peer.as_ref().and_then(|peer| peer.storage_free).filter(|&free| spec.storage_mib > free) {
+        if let Some(free) =
+            node.peer.as_ref().and_then(|peer| peer.storage_free).filter(|&free| spec.storage_mib > free)
+        {
             return refuse(Quantity::Mib(spec.storage_mib), Quantity::Mib(free));
         }
         let network = node.peer.as_ref().and_then(|peer| peer.network_mbit_s);
         if let Some(mbit_s) = network.filter(|&mbit_s| spec.network_mbit_s > mbit_s) {
             return refuse(Quantity::Count(spec.network_mbit_s.into()), Quantity::Count(mbit_s.into()));
         }
-        let fitting = if self.capable(view) { qualifying(spec, node, MemoryView::Committed).len() } else { 0 };
+        let fitting =
+            if self.capable(view) { qualifying(spec, node, MemoryView::Committed).len() } else { 0 };
         if fitting < spec.gpu_count as usize {
             return Some(devices_short(view, MemoryView::Committed, "does_not_fit", "does_not_fit"));
         }

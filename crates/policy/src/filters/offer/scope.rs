@@ -31,8 +31,13 @@ impl Filter for PeerScope {
             return None;
         }
         Some(
-            Refusal::never("scope", Quantity::Word(word(view.spec.max_scope)), Quantity::Word(word(scope)), Wake::JobChanged)
-                .remedy("widen the job's max_scope or allowed_scopes"),
+            Refusal::never(
+                "scope",
+                Quantity::Word(word(view.spec.max_scope)),
+                Quantity::Word(word(scope)),
+                Wake::JobChanged,
+            )
+            .remedy("widen the job's max_scope or allowed_scopes"),
         )
     }
 }

@@ -5,8 +5,13 @@ use crate::params::{ParamError, ParamInfo, Params};
 use crate::refusal::{Quantity, Refusal, Wake};
 use crate::view::View;
 
-const TRUST_EXECUTE: ParamInfo =
-    ParamInfo::at_least("trust_execute", 0.3, 0.0, "", "Least trust of the arbiter in a peer that runs work.");
+const TRUST_EXECUTE: ParamInfo = ParamInfo::at_least(
+    "trust_execute",
+    0.3,
+    0.0,
+    "",
+    "Least trust of the arbiter in a peer that runs work.",
+);
 
 /// What the catalogue says.
 pub(crate) const INFO: FilterInfo = FilterInfo {
@@ -34,8 +39,13 @@ impl Filter for PeerTrust {
             return None;
         }
         Some(
-            Refusal::never("trust", Quantity::Number(self.least), Quantity::Number(trust), Wake::RegistrationChange)
-                .remedy("raise the peer's entry in the arbiter's trust table"),
+            Refusal::never(
+                "trust",
+                Quantity::Number(self.least),
+                Quantity::Number(trust),
+                Wake::RegistrationChange,
+            )
+            .remedy("raise the peer's entry in the arbiter's trust table"),
         )
     }
 }

@@ -20,7 +20,15 @@ pub(super) fn check(info: &FilterInfo, params: &str, job: &str, node: &str) -> O
     let filter = (info.build)(&Params { own: &own, shared: &BTreeMap::new() }).unwrap();
     let (pass, devices) = (Pass::new(&situation), Devices::default());
     let (job, node) = (&situation.jobs()[0], &situation.nodes()[0]);
-    let view = View { pass: &pass, job, spec: &job.spec, node, devices: &devices, ranks_nodes: false, explains: true };
+    let view = View {
+        pass: &pass,
+        job,
+        spec: &job.spec,
+        node,
+        devices: &devices,
+        ranks_nodes: false,
+        explains: true,
+    };
     let refusal = filter.check(&view);
     if let Some(refusal) = &refusal {
         assert!(info.reasons.contains(&refusal.reason), "{} is no declared reason", refusal.reason);

@@ -13,8 +13,10 @@ const LARGE: ParamInfo = ParamInfo::whole(
     "GPUs",
     "Jobs with at least so many GPUs suit providers of whole nodes.",
 );
-const BULK: ParamInfo = ParamInfo::number("affinity_bulk", 0.2, "", "Value of a large job on a bulk provider.");
-const EXACT: ParamInfo = ParamInfo::number("affinity_exact", 0.1, "", "Value of a small job on an exact provider.");
+const BULK: ParamInfo =
+    ParamInfo::number("affinity_bulk", 0.2, "", "Value of a large job on a bulk provider.");
+const EXACT: ParamInfo =
+    ParamInfo::number("affinity_exact", 0.1, "", "Value of a small job on an exact provider.");
 
 /// What the catalogue says.
 pub(crate) const INFO: TermInfo = TermInfo {

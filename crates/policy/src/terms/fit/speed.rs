@@ -7,8 +7,13 @@ use crate::term::{Class, Family, Reads, Term, TermInfo};
 use crate::verdict::{Fact, Facts};
 use crate::view::{Mode, View};
 
-const EFFICIENCY: ParamInfo =
-    ParamInfo::at_least("llm_efficiency", 0.55, 0.0, "", "Share of the bandwidth that token generation reaches.");
+const EFFICIENCY: ParamInfo = ParamInfo::at_least(
+    "llm_efficiency",
+    0.55,
+    0.0,
+    "",
+    "Share of the bandwidth that token generation reaches.",
+);
 const TARGET: ParamInfo =
     ParamInfo::at_least("llm_target_tok_s", 40.0, 1e-9, "tok/s", "Tokens per second that earn all points.");
 pub(super) const MODEL_SHARE: ParamInfo = ParamInfo::at_least(
@@ -18,12 +23,19 @@ pub(super) const MODEL_SHARE: ParamInfo = ParamInfo::at_least(
     "",
     "Size of a model whose size is not declared, as a share of the memory asked.",
 );
-const FACTOR_GPU: ParamInfo = ParamInfo::at_least("mode_factor_gpu", 1.0, 0.0, "", "Speed of a model on the GPU.");
+const FACTOR_GPU: ParamInfo =
+    ParamInfo::at_least("mode_factor_gpu", 1.0, 0.0, "", "Speed of a model on the GPU.");
 const FACTOR_OFFLOAD: ParamInfo =
     ParamInfo::at_least("mode_factor_offload", 0.5, 0.0, "", "Speed of a model that is partly in RAM.");
-const FACTOR_CPU: ParamInfo = ParamInfo::at_least("mode_factor_cpu", 0.3, 0.0, "", "Speed of a model without GPU.");
-const DIFFUSERS_TARGET: ParamInfo =
-    ParamInfo::at_least("diffusers_target_gb_s", 1000.0, 1e-9, "GB/s", "Bandwidth that earns diffusers all points.");
+const FACTOR_CPU: ParamInfo =
+    ParamInfo::at_least("mode_factor_cpu", 0.3, 0.0, "", "Speed of a model without GPU.");
+const DIFFUSERS_TARGET: ParamInfo = ParamInfo::at_least(
+    "diffusers_target_gb_s",
+    1000.0,
+    1e-9,
+    "GB/s",
+    "Bandwidth that earns diffusers all points.",
+);
 const PER_RATIO: ParamInfo = ParamInfo::at_least(
     "container_speed_per_ratio",
     25.0,
@@ -110,7 +122,8 @@ impl Speed {
         match Runtime::of(view.spec) {
             Runtime::Llmcpp => self.tok_s(view),
             Runtime::Container => {
-                let asked = if view.spec.cpu_milli.is_zero() { 1.0 } else { view.spec.cpu_milli.as_f64() / 1000.0 };
+                let asked =
+                    if view.spec.cpu_milli.is_zero() { 1.0 } else { view.spec.cpu_milli.as_f64() / 1000.0 };
                 self.per_ratio * cores / asked
             }
             Runtime::Wasm => self.per_core * cores,

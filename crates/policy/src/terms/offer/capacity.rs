@@ -1,9 +1,9 @@
 //! `offer-capacity`: the scarcest free share of CPU, RAM and GPUs.
 
 use crate::params::{ParamError, Params};
+use crate::rules::offer::capacity_ratio;
 use crate::term::{Class, Family, Reads, Term, TermInfo};
 use crate::view::View;
-use crate::rules::offer::capacity_ratio;
 
 /// What the catalogue says.
 pub(crate) const INFO: TermInfo = TermInfo {

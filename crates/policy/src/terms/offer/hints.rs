@@ -31,7 +31,12 @@ struct OfferHints {
 }
 
 fn build(params: &Params<'_>) -> Result<Box<dyn Term>, ParamError> {
-    Ok(Box::new(OfferHints { region: params.number(&REGION)?, peer: params.number(&PEER)?, colocate: params.number(&COLOCATE)?, cap: params.number(&CAP)? }))
+    Ok(Box::new(OfferHints {
+        region: params.number(&REGION)?,
+        peer: params.number(&PEER)?,
+        colocate: params.number(&COLOCATE)?,
+        cap: params.number(&CAP)?,
+    }))
 }
 
 impl Term for OfferHints {
@@ -39,7 +44,8 @@ impl Term for OfferHints {
         let hints = &view.spec.hints;
         let in_region = view.node.region.as_ref().is_some_and(|region| hints.prefer_regions.contains(region));
         let preferred = hints.prefer_peers.contains(&view.node.id);
-        let beside = view.node.placements.iter().any(|placement| hints.colocate_with.contains(&placement.job));
+        let beside =
+            view.node.placements.iter().any(|placement| hints.colocate_with.contains(&placement.job));
         let bonus = |applies: bool, points: f64| if applies { points } else { 0.0 };
         let sum = bonus(in_region, self.region) + bonus(preferred, self.peer) + bonus(beside, self.colocate);
         sum.min(self.cap)

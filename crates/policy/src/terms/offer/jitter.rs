@@ -1,9 +1,9 @@
 //! `offer-jitter`: a seeded draw that spreads equal offers.
 
 use crate::params::{ParamError, ParamInfo, Params};
+use crate::score::{hash64, unit};
 use crate::term::{Class, Family, Reads, Term, TermInfo};
 use crate::view::View;
-use crate::score::{hash64, unit};
 use landfall_model::Job;
 use sha2::{Digest as _, Sha256};
 
@@ -53,7 +53,8 @@ mod tests {
     #[test]
     fn n12_published_draws() {
         let job = [0x11; 32];
-        for (round, hash, want) in [(1, 0x02ca_8094_01dc_5702, 0.010_902_439), (2, 0x39ef_e493_81d0_1006, 0.226_316_725)]
+        for (round, hash, want) in
+            [(1, 0x02ca_8094_01dc_5702, 0.010_902_439), (2, 0x39ef_e493_81d0_1006, 0.226_316_725)]
         {
             assert_eq!(jitter_hash(42, &job, "peer-a", round), hash);
             assert!((unit(hash) - want).abs() < 1e-9);

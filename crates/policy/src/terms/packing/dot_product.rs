@@ -27,9 +27,10 @@ fn build(params: &Params<'_>) -> Result<Box<dyn Term>, ParamError> {
 impl Term for DotProduct {
     fn score(&self, view: &View<'_>) -> f64 {
         let Left { cpu_reference, gpu_reference } = self.0;
-        let cpu = view.node.cpu_free().as_f64() * view.spec.cpu_milli.as_f64() / (cpu_reference * cpu_reference);
-        let gpu =
-            view.node.gpu_milli_free() as f64 * view.spec.gpu_milli_total() as f64 / (gpu_reference * gpu_reference);
+        let cpu =
+            view.node.cpu_free().as_f64() * view.spec.cpu_milli.as_f64() / (cpu_reference * cpu_reference);
+        let gpu = view.node.gpu_milli_free() as f64 * view.spec.gpu_milli_total() as f64
+            / (gpu_reference * gpu_reference);
         100.0 * (1.0 - 0.5 * (cpu + gpu))
     }
 }

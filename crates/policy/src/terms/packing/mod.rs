@@ -26,6 +26,9 @@ struct Left {
 
 impl Left {
     fn build(params: &Params<'_>) -> Result<Self, ParamError> {
-        Ok(Self { cpu_reference: params.number(&CPU_REFERENCE)?, gpu_reference: params.number(&GPU_REFERENCE)? })
+        Ok(Self {
+            cpu_reference: params.number(&CPU_REFERENCE)?,
+            gpu_reference: params.number(&GPU_REFERENCE)?,
+        })
     }
 }

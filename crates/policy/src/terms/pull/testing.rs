@@ -147,7 +147,15 @@ impl Case {
     fn seen<T>(&self, situation: &Situation, look: impl FnOnce(&View<'_>) -> T) -> T {
         let (pass, devices) = (Pass::new(situation), Devices::default());
         let (job, node) = (&situation.jobs()[0], &situation.nodes()[0]);
-        look(&View { pass: &pass, job, spec: &job.spec, node, devices: &devices, ranks_nodes: false, explains: true })
+        look(&View {
+            pass: &pass,
+            job,
+            spec: &job.spec,
+            node,
+            devices: &devices,
+            ranks_nodes: false,
+            explains: true,
+        })
     }
 }
 

@@ -1,0 +1,191 @@
+//! `landfall explain`: why this candidate, why not that one, what would help.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use landfall_model::{Name, Time};
+use landfall_policy::verdict::{Decision, Direction, Margin, Ranking, ReasonCount, Verdict};
+use serde::Serialize;
+
+use super::question::{Asked, Scenario, Subject};
+use crate::answer::{Answer, Page, to_json};
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::findings::{Comparison, Group, Suggestion, compare, groups, suggestion};
+use crate::render;
+use crate::selection::{self, Origin};
+
+/// Arguments of `explain`.
+#[derive(Debug, clap::Args)]
+#[command(group(clap::ArgGroup::new("subject").required(true).multiple(true).args(["job", "node"])))]
+#[command(after_help = "\
+With --job alone: why the chosen node won. With --job and --node: why that node, or why not, and what would help. \
+With --node alone: why the node would take the job it would take; add --job and --pull to ask about one job.
+
+Examples:
+  landfall explain --scenario lab.toml --job train-7
+  landfall explain --scenario lab.toml --job train-7 --node gpu-2
+  landfall explain --scenario ci.toml --node builder-3 --job docs --pull")]
+pub(crate) struct Args {
+    /// The situation: a scenario file in TOML or JSON; `-` reads standard input.
+    #[arg(long, value_name = "FILE")]
+    scenario: PathBuf,
+    /// The job.
+    #[arg(long, value_name = "ID")]
+    job: Option<String>,
+    /// The node.
+    #[arg(long, value_name = "ID")]
+    node: Option<String>,
+    /// With --job and --node: compare jobs for the node, not nodes for the job.
+    #[arg(long, requires = "node")]
+    pull: bool,
+    #[command(flatten)]
+    policy: selection::PolicyArgs,
+}
+
+/// What became of the candidate that is explained.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Outcome {
+    /// It was chosen.
+    Chosen,
+    /// It was admitted, but another was chosen or none.
+    NotChosen,
+    /// Filters refuse it.
+    Refused,
+    /// A limit kept it from being scored.
+    LeftOut,
+    /// There is none to explain: nothing can be chosen.
+    Nothing,
+}
+
+/// The answer of `explain`.
+pub(crate) struct Explained {
+    /// The whole ranking.
+    pub(crate) asked: Asked,
+    /// The candidate that was asked about, if one was.
+    pub(crate) focus: Option<Name>,
+    /// What became of it, or of the question.
+    pub(crate) outcome: Outcome,
+    /// The winner and the runner-up, or the focus and the winner.
+    pub(crate) comparison: Option<Comparison>,
+    /// Refused candidates by reasons.
+    pub(crate) groups: Vec<Group>,
+    /// The smallest change that helps most, when nothing is admitted.
+    pub(crate) suggestion: Option<Suggestion>,
+}
+
+/// Answers `explain`.
+pub(crate) fn run(args: &Args) -> Result<Explained, CliError> {
+    let scenario = Scenario::read(&args.scenario, &args.policy)?;
+    let (subject, focus) = match (&args.job, &args.node) {
+        (Some(job), Some(node)) if args.pull => (Subject::Node(node), Some(job)),
+        (Some(job), node) => (Subject::Job(job), node.as_ref()),
+        (None, Some(node)) => (Subject::Node(node), None),
+        (None, None) => {
+            let (message, hint) = ("nothing to explain".into(), "give --job, --node or both".into());
+            return Err(CliError::Usage { message, hint });
+        }
+    };
+    if let Some(focus) = focus {
+        scenario.check_candidate(subject, focus)?;
+    }
+    let asked = scenario.rank(subject, &args.policy)?;
+    Ok(Explained::new(asked, focus.and_then(|focus| Name::new(focus).ok())))
+}
+
+impl Explained {
+    fn new(asked: Asked, focus: Option<Name>) -> Self {
+        let ranking = &asked.ranking;
+        let verdict = find(ranking, focus.as_ref().or(ranking.winner.as_ref()));
+        let outcome = match verdict {
+            None if focus.is_some() => Outcome::LeftOut,
+            None => Outcome::Nothing,
+            Some(verdict) if !verdict.is_admitted() => Outcome::Refused,
+            Some(verdict) if Some(&verdict.candidate) == ranking.winner.as_ref() => Outcome::Chosen,
+            Some(_) => Outcome::NotChosen,
+        };
+        let other = match outcome {
+            Outcome::Chosen => find(ranking, ranking.margin.as_ref().map(|margin| &margin.runner_up)),
+            Outcome::NotChosen => find(ranking, ranking.winner.as_ref()),
+            Outcome::Refused | Outcome::LeftOut | Outcome::Nothing => None,
+        };
+        let comparison = verdict.zip(other).map(|(verdict, other)| compare(verdict, other));
+        let groups = groups(ranking);
+        let none_admitted = !ranking.candidates.iter().any(Verdict::is_admitted);
+        let suggestion = if none_admitted { suggestion(ranking, &groups) } else { None };
+        Self { focus, outcome, comparison, groups, suggestion, asked }
+    }
+
+    /// The verdict that is explained.
+    pub(crate) fn verdict(&self) -> Option<&Verdict> {
+        let ranking = &self.asked.ranking;
+        find(ranking, self.focus.as_ref().or(ranking.winner.as_ref()))
+    }
+}
+
+fn find<'r>(ranking: &'r Ranking, candidate: Option<&Name>) -> Option<&'r Verdict> {
+    let candidate = candidate?;
+    ranking.candidates.iter().find(|verdict| verdict.candidate == *candidate)
+}
+
+#[derive(Serialize)]
+struct Json<'a> {
+    schema: &'static str,
+    policy: &'a str,
+    policy_from: Origin,
+    direction: Direction,
+    subject: &'a Name,
+    now_ms: Time,
+    decision: &'a Decision,
+    winner: Option<&'a Name>,
+    margin: Option<&'a Margin>,
+    fallback: bool,
+    focus: Option<&'a Name>,
+    outcome: Outcome,
+    verdict: Option<&'a Verdict>,
+    comparison: Option<&'a Comparison>,
+    reasons: &'a [ReasonCount],
+    refused: &'a [Group],
+    suggestion: Option<&'a Suggestion>,
+    warnings: &'a [String],
+}
+
+impl Answer for Explained {
+    fn exit(&self) -> Exit {
+        if self.asked.ranking.winner.is_some() { Exit::Done } else { Exit::Nothing }
+    }
+
+    fn warnings(&self) -> &[String] {
+        &self.asked.warnings
+    }
+
+    fn text(&self, page: Page) -> String {
+        render::explain::page(self, page)
+    }
+
+    fn json(&self, out: &mut dyn Write) -> serde_json::Result<()> {
+        let ranking = &self.asked.ranking;
+        let json = Json {
+            schema: "landfall.explain/1",
+            policy: &ranking.policy,
+            policy_from: self.asked.origin,
+            direction: ranking.direction,
+            subject: &ranking.subject,
+            now_ms: ranking.now_ms,
+            decision: &ranking.decision,
+            winner: ranking.winner.as_ref(),
+            margin: ranking.margin.as_ref(),
+            fallback: ranking.fallback,
+            focus: self.focus.as_ref(),
+            outcome: self.outcome,
+            verdict: self.verdict(),
+            comparison: self.comparison.as_ref(),
+            reasons: &ranking.reasons,
+            refused: &self.groups,
+            suggestion: self.suggestion.as_ref(),
+            warnings: &self.asked.warnings,
+        };
+        to_json(out, &json)
+    }
+}

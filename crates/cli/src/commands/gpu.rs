@@ -1,0 +1,146 @@
+//! `landfall gpu`: what a GPU's name tells.
+
+use std::io::Write;
+
+use landfall_model::Mib;
+use landfall_model::gpu_table::{self, HardwareTier, Row};
+use landfall_policy::rules::fit::Bandwidths;
+use serde::Serialize;
+
+use crate::answer::{Answer, Page, to_json};
+use crate::exit::Exit;
+use crate::render;
+
+/// Keys suggested for a name that the table does not know.
+const SUGGESTIONS: usize = 3;
+
+/// Arguments of `gpu`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  landfall gpu \"NVIDIA GeForce RTX 3090\" --vram 24GiB
+  landfall gpu \"NVIDIA A100-SXM4-40GB MIG 3g.20gb\"
+  landfall gpu --list --json")]
+pub(crate) struct Args {
+    /// The name as the driver reports it.
+    #[arg(value_name = "NAME", required_unless_present = "list", num_args = 1..)]
+    name: Vec<String>,
+    /// Memory of the device, such as 24GiB; a bare number is MiB.
+    #[arg(long, value_name = "SIZE", value_parser = vram)]
+    vram: Option<Mib>,
+    /// List every model that the table knows.
+    #[arg(long, conflicts_with_all = ["name", "vram"])]
+    list: bool,
+}
+
+fn vram(text: &str) -> Result<Mib, String> {
+    text.parse::<Mib>().map_err(|error| error.to_string())
+}
+
+/// Answers `gpu`.
+pub(crate) fn run(args: &Args) -> Box<dyn Answer> {
+    if args.list { Box::new(Listed(rows())) } else { Box::new(looked_up(&args.name.join(" "), args.vram)) }
+}
+
+/// What is known about one device.
+#[derive(Serialize)]
+pub(crate) struct LookedUp {
+    schema: &'static str,
+    /// The name that was asked.
+    pub(crate) name: String,
+    /// Whether the table knows it.
+    pub(crate) known: bool,
+    /// The key that matched.
+    pub(crate) key: Option<&'static str>,
+    /// Memory slices of eight, if the name is a slice.
+    pub(crate) memory_slices: Option<u8>,
+    /// Memory bandwidth in GB/s.
+    pub(crate) bandwidth_gb_s: f64,
+    /// Where the bandwidth comes from.
+    pub(crate) bandwidth_from: String,
+    /// What the device costs and earns.
+    pub(crate) tier: HardwareTier,
+    /// Its price multiplier.
+    pub(crate) price_multiplier: f64,
+    /// The memory that was given.
+    pub(crate) vram_mib: Option<Mib>,
+    /// Estimated tokens per second of a 7B model at 4 bits.
+    pub(crate) estimated_llm_tok_s: f64,
+    /// Keys that look like the name, if it is unknown.
+    pub(crate) near: Vec<&'static str>,
+}
+
+fn looked_up(name: &str, vram: Option<Mib>) -> LookedUp {
+    let found = gpu_table::lookup(name);
+    let (gb_s, source) = match found {
+        Some(found) => (found.gb_s, found.row.source.clone()),
+        None => unknown(vram),
+    };
+    let tier = gpu_table::tier(name, gb_s);
+    let near = if found.is_some() { Vec::new() } else { gpu_table::near(name, SUGGESTIONS) };
+    LookedUp {
+        schema: "landfall.gpu/1",
+        name: name.to_owned(),
+        known: found.is_some(),
+        key: found.map(|found| found.row.key.as_str()),
+        memory_slices: found.and_then(|found| found.memory_slices),
+        bandwidth_gb_s: gb_s,
+        bandwidth_from: source,
+        tier,
+        price_multiplier: tier.multiplier(),
+        vram_mib: vram,
+        estimated_llm_tok_s: gpu_table::estimated_llm_tok_s(gb_s, vram),
+        near: near.into_iter().map(|row| row.key.as_str()).collect(),
+    }
+}
+
+/// Bandwidth of a device that the table does not know, by the same rule that scores it.
+fn unknown(vram: Option<Mib>) -> (f64, String) {
+    let (gb_s, source) = Bandwidths::default().of_unknown(vram);
+    let rule = match vram.filter(|vram| !vram.is_zero()) {
+        Some(vram) => format!("{} GB/s per GiB", gb_s / (vram.as_f64() / 1024.0)),
+        None => "memory not given either".to_owned(),
+    };
+    (gb_s, format!("{}: {rule}", source.word()))
+}
+
+impl Answer for LookedUp {
+    fn exit(&self) -> Exit {
+        if self.known { Exit::Done } else { Exit::Nothing }
+    }
+
+    fn text(&self, page: Page) -> String {
+        render::gpu::page(self, page)
+    }
+
+    fn json(&self, out: &mut dyn Write) -> serde_json::Result<()> {
+        to_json(out, self)
+    }
+}
+
+/// One row of the list.
+#[derive(Serialize)]
+pub(crate) struct Listing {
+    /// The row of the table.
+    #[serde(flatten)]
+    pub(crate) row: &'static Row,
+    /// Its tier.
+    pub(crate) tier: HardwareTier,
+}
+
+fn rows() -> Vec<Listing> {
+    gpu_table::rows().map(|row| Listing { tier: gpu_table::tier(&row.key, row.gb_s), row }).collect()
+}
+
+/// The answer of `gpu --list`.
+struct Listed(Vec<Listing>);
+
+impl Answer for Listed {
+    fn text(&self, _page: Page) -> String {
+        render::gpu::list(&self.0)
+    }
+
+    fn json(&self, out: &mut dyn Write) -> serde_json::Result<()> {
+        to_json(out, &serde_json::json!({ "schema": "landfall.gpus/1", "gpus": self.0 }))
+    }
+}

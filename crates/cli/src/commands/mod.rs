@@ -1,0 +1,9 @@
+//! One file per command: arguments, the question, the answer as data.
+
+pub(crate) mod exit_codes;
+pub(crate) mod explain;
+pub(crate) mod gpu;
+pub(crate) mod policy;
+mod question;
+pub(crate) mod rank;
+pub(crate) mod scenario;

@@ -1,0 +1,95 @@
+//! What `rank` and `explain` ask: a ranking for one job or one node of a scenario.
+
+use std::path::Path;
+
+use landfall_model::{JobId, NodeId, Situation};
+use landfall_policy::verdict::{Direction, Ranking};
+
+use crate::error::CliError;
+use crate::input::Input;
+use crate::selection::{self, Origin, select};
+
+/// A ranking and how it came about.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    /// The answer of the policy.
+    pub(crate) ranking: Ranking,
+    /// Who named the policy.
+    pub(crate) origin: Origin,
+    /// What looked odd.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Who candidates are ranked for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Subject<'a> {
+    /// Nodes for this job.
+    Job(&'a str),
+    /// Jobs for this node.
+    Node(&'a str),
+}
+
+/// A scenario that was read.
+pub(crate) struct Scenario {
+    input: Input,
+    situation: Situation,
+}
+
+impl Scenario {
+    /// Reads a scenario file.
+    pub(crate) fn read(path: &Path, policy: &selection::PolicyArgs) -> Result<Self, CliError> {
+        selection::check_stdin(policy, path)?;
+        let input = Input::read(path)?;
+        let situation = input.situation()?;
+        Ok(Self { input, situation })
+    }
+
+    /// Ranks the candidates for a subject.
+    pub(crate) fn rank(
+        &self,
+        subject: Subject<'_>,
+        policy: &selection::PolicyArgs,
+    ) -> Result<Asked, CliError> {
+        let situation = &self.situation;
+        let (selected, ranking) = match subject {
+            Subject::Job(id) => {
+                let job = situation.job(id).ok_or_else(|| self.no_job(id))?;
+                let pool = job.spec.pool.as_ref();
+                let selected = select(policy, &self.input, situation, Direction::NodesForJob, pool)?;
+                let ranking = selected.policy.rank_nodes(situation, job);
+                (selected, ranking)
+            }
+            Subject::Node(id) => {
+                let node = situation.node(id).ok_or_else(|| self.no_node(id))?;
+                let pool = node.pool.as_ref();
+                let selected = select(policy, &self.input, situation, Direction::JobsForNode, pool)?;
+                let ranking = selected.policy.rank_jobs(situation, node);
+                (selected, ranking)
+            }
+        };
+        Ok(Asked { ranking, origin: selected.origin, warnings: selected.warnings })
+    }
+
+    /// Checks that a candidate exists.
+    pub(crate) fn check_candidate(&self, subject: Subject<'_>, candidate: &str) -> Result<(), CliError> {
+        match subject {
+            Subject::Job(_) if self.situation.node(candidate).is_none() => Err(self.no_node(candidate)),
+            Subject::Node(_) if self.situation.job(candidate).is_none() => Err(self.no_job(candidate)),
+            _ => Ok(()),
+        }
+    }
+
+    fn no_job(&self, id: &str) -> CliError {
+        let jobs = self.situation.jobs().iter().map(|job| &job.id).map(JobId::as_str);
+        self.missing("job", id, jobs)
+    }
+
+    fn no_node(&self, id: &str) -> CliError {
+        let nodes = self.situation.nodes().iter().map(|node| &node.id).map(NodeId::as_str);
+        self.missing("node", id, nodes)
+    }
+
+    fn missing<'a>(&'a self, what: &'static str, id: &str, known: impl Iterator<Item = &'a str>) -> CliError {
+        CliError::no_such(what, id, known).in_file(&self.input.file)
+    }
+}

@@ -1,0 +1,129 @@
+//! `landfall scenario check`: whether a scenario file is valid, and what is in it.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use landfall_model::{Situation, Time};
+use landfall_policy::builtin;
+use serde::Serialize;
+
+use crate::answer::{Answer, Page, to_json};
+use crate::error::CliError;
+use crate::input::Input;
+use crate::render;
+
+/// Commands about scenario files.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// Check a scenario file and count what is in it.
+    Check(CheckArgs),
+}
+
+/// Arguments of `scenario check`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct CheckArgs {
+    /// The file, in TOML or JSON; `-` reads standard input.
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+}
+
+/// The answer of `scenario check`.
+#[derive(Serialize)]
+pub(crate) struct Checked {
+    schema: &'static str,
+    /// The file as given.
+    pub(crate) file: String,
+    /// The clock.
+    pub(crate) now_ms: Time,
+    /// The policy it names.
+    pub(crate) policy: Option<String>,
+    /// How many there are of each thing.
+    pub(crate) counts: Counts,
+    /// What looked odd.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// How many there are of each thing.
+#[derive(Serialize)]
+pub(crate) struct Counts {
+    pub(crate) nodes: usize,
+    pub(crate) gpus: usize,
+    pub(crate) placements: usize,
+    pub(crate) jobs: usize,
+    pub(crate) workloads: usize,
+    pub(crate) pools: usize,
+    pub(crate) tenants: usize,
+    pub(crate) blocks: usize,
+    pub(crate) providers: usize,
+    pub(crate) regions: usize,
+    pub(crate) history: usize,
+    pub(crate) reports: usize,
+    pub(crate) mix: usize,
+}
+
+/// Answers `scenario check`.
+pub(crate) fn check(args: &CheckArgs) -> Result<Checked, CliError> {
+    let input = Input::read(&args.file)?;
+    let situation = input.situation()?;
+    Ok(Checked {
+        schema: "landfall.scenario/1",
+        file: input.file,
+        now_ms: situation.now,
+        policy: situation.world.policy.name.as_ref().map(ToString::to_string),
+        counts: counts(&situation),
+        warnings: warnings(&situation),
+    })
+}
+
+fn counts(situation: &Situation) -> Counts {
+    let world = &situation.world;
+    Counts {
+        nodes: situation.nodes().len(),
+        gpus: situation.nodes().iter().map(|node| node.gpus.len()).sum(),
+        placements: situation.nodes().iter().map(|node| node.placements.len()).sum(),
+        jobs: situation.jobs().len(),
+        workloads: world.workloads.len(),
+        pools: world.pools.len(),
+        tenants: world.tenants.len(),
+        blocks: world.blocks.len(),
+        providers: world.providers.len(),
+        regions: world.regions.len(),
+        history: world.history.len(),
+        reports: world.reports.values().map(|nodes| nodes.len()).sum(),
+        mix: world.mix.len(),
+    }
+}
+
+/// A policy that is not built in may still come from a file, so its name is no error.
+fn warnings(situation: &Situation) -> Vec<String> {
+    let world = &situation.world;
+    let of_scenario = world.policy.name.iter().map(|name| (name, "[policy] names".to_owned()));
+    let of_pools = world
+        .pools
+        .values()
+        .filter_map(|pool| pool.policy.as_ref().map(|name| (name, format!("pool `{}` names", pool.id))));
+    let unknown = of_scenario.chain(of_pools).filter(|(name, _)| builtin::text(name.as_str()).is_none());
+    let mut warnings: Vec<String> =
+        unknown.map(|(name, who)| format!("{who} policy `{name}`, which is not built in")).collect();
+    if situation.nodes().is_empty() {
+        warnings.push("there are no nodes".into());
+    }
+    if situation.jobs().is_empty() {
+        warnings.push("there are no jobs".into());
+    }
+    warnings
+}
+
+impl Answer for Checked {
+    fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    fn text(&self, _page: Page) -> String {
+        render::scenario::page(self)
+    }
+
+    fn json(&self, out: &mut dyn Write) -> serde_json::Result<()> {
+        to_json(out, self)
+    }
+}

@@ -1,0 +1,184 @@
+//! Expected failures: what was wrong, where, and what to do. Each has a stable code and an exit code.
+
+use std::io;
+
+use landfall_model::scenario::{Position, ScenarioError, closest};
+use serde::Serialize;
+
+use crate::exit::Exit;
+use crate::render::style::{BAD, DIM};
+use crate::render::text::clean;
+
+/// Why a command gives no answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CliError {
+    /// The arguments do not go together.
+    #[error("{message}")]
+    Usage {
+        /// What is wrong.
+        message: String,
+        /// What to do.
+        hint: String,
+    },
+    /// A file cannot be read.
+    #[error("cannot read {file}: {source}")]
+    Read {
+        /// The file as given.
+        file: String,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A file is larger than the program takes.
+    #[error("{file} is larger than {} GiB", crate::input::FILE_BYTES_MAX >> 30)]
+    TooLarge {
+        /// The file as given.
+        file: String,
+    },
+    /// A file says something that makes no sense.
+    #[error("{error}")]
+    Invalid {
+        /// The file as given.
+        file: String,
+        /// What is wrong, and where.
+        error: ScenarioError,
+    },
+    /// A name stands for nothing.
+    #[error("there is no {what} `{name}`")]
+    NoSuch {
+        /// What was looked for.
+        what: &'static str,
+        /// The name.
+        name: String,
+        /// The file it should be in, if it should be in one.
+        file: Option<String>,
+        /// What to do.
+        hint: Option<String>,
+    },
+    /// The answer cannot be written.
+    #[error("cannot write the answer: {0}")]
+    Output(#[source] io::Error),
+}
+
+/// An error as programs read it.
+#[derive(Serialize)]
+struct Report<'a> {
+    code: &'static str,
+    message: String,
+    field: Option<&'a str>,
+    file: Option<&'a str>,
+    line: Option<usize>,
+    column: Option<usize>,
+    hint: Option<&'a str>,
+}
+
+impl CliError {
+    /// An error about a name, with a suggestion if a known name is near.
+    pub(crate) fn no_such<'a>(
+        what: &'static str,
+        name: &str,
+        known: impl IntoIterator<Item = &'a str>,
+    ) -> Self {
+        let hint = closest(name, known).map(|near| format!("did you mean `{near}`?"));
+        Self::NoSuch { what, name: name.to_owned(), file: None, hint }
+    }
+
+    /// Says in which file the name should be.
+    pub(crate) fn in_file(mut self, path: &str) -> Self {
+        if let Self::NoSuch { file, .. } = &mut self {
+            *file = Some(path.to_owned());
+        }
+        self
+    }
+
+    /// Adds a hint unless there is one.
+    pub(crate) fn or_hint(mut self, text: &str) -> Self {
+        if let Self::NoSuch { hint, .. } = &mut self {
+            hint.get_or_insert_with(|| text.to_owned());
+        }
+        self
+    }
+
+    /// How the program ends.
+    pub(crate) fn exit(&self) -> Exit {
+        match self {
+            Self::Usage { .. } => Exit::Usage,
+            Self::Read { .. } | Self::TooLarge { .. } | Self::Invalid { .. } => Exit::BadInput,
+            Self::NoSuch { .. } => Exit::NoSuch,
+            Self::Output(_) => Exit::Output,
+        }
+    }
+
+    fn code(&self) -> &'static str {
+        match self {
+            Self::Usage { .. } => "usage",
+            Self::Read { .. } => "unreadable_file",
+            Self::TooLarge { .. } => "file_too_large",
+            Self::Invalid { .. } => "invalid_file",
+            Self::NoSuch { .. } => "not_found",
+            Self::Output(_) => "output",
+        }
+    }
+
+    fn file(&self) -> Option<&str> {
+        match self {
+            Self::Read { file, .. } | Self::TooLarge { file } | Self::Invalid { file, .. } => Some(file),
+            Self::NoSuch { file, .. } => file.as_deref(),
+            Self::Usage { .. } | Self::Output(_) => None,
+        }
+    }
+
+    fn position(&self) -> Option<Position> {
+        match self {
+            Self::Invalid { error, .. } => error.position,
+            _ => None,
+        }
+    }
+
+    fn hint(&self) -> Option<&str> {
+        match self {
+            Self::Usage { hint, .. } => Some(hint),
+            Self::Read { .. } => Some("check the path and its permissions; `-` reads standard input"),
+            Self::TooLarge { .. } => Some("give rows that repeat once, with `count`"),
+            Self::Invalid { error, .. } => error.hint.as_deref(),
+            Self::NoSuch { hint, .. } => hint.as_deref(),
+            Self::Output(_) => None,
+        }
+    }
+
+    /// The error for people: what, where, what to do.
+    pub(crate) fn text(&self) -> String {
+        let mut text = format!("{BAD}error{BAD:#}: {}\n", clean(&self.to_string()));
+        if let Some(file) = self.file() {
+            let place = match self.position() {
+                Some(Position { line, column }) => format!("{}:{line}:{column}", clean(file)),
+                None => clean(file),
+            };
+            text += &format!("  {DIM}-->{DIM:#} {place}\n");
+        }
+        if let Some(hint) = self.hint() {
+            text += &format!("  hint: {}\n", clean(hint));
+        }
+        text
+    }
+
+    /// The error for programs.
+    pub(crate) fn json(&self) -> serde_json::Value {
+        let (field, message) = match self {
+            Self::Invalid { error, .. } if !error.field.is_empty() => {
+                (Some(error.field.as_str()), error.message.clone())
+            }
+            _ => (None, self.to_string()),
+        };
+        let position = self.position();
+        let report = Report {
+            code: self.code(),
+            message,
+            field,
+            file: self.file(),
+            line: position.map(|at| at.line),
+            column: position.map(|at| at.column),
+            hint: self.hint(),
+        };
+        serde_json::json!({ "error": report })
+    }
+}

@@ -1,0 +1,14 @@
+//! Turns answers into text. Renderers decide nothing: they show what the answer says.
+
+pub(crate) mod style;
+pub(crate) mod table;
+pub(crate) mod text;
+
+pub(crate) mod catalogue;
+pub(crate) mod explain;
+pub(crate) mod gpu;
+pub(crate) mod policy;
+pub(crate) mod rank;
+pub(crate) mod reasons;
+pub(crate) mod scenario;
+mod words;

@@ -1,0 +1,72 @@
+//! Policies as pages.
+
+use super::style::{DIM, GOOD};
+use super::table::{Column, Table};
+use super::text::{clean, count, number, wrap};
+use super::{catalogue, table::with_gap, text::width};
+use crate::answer::Page;
+use crate::commands::policy::{Checked, Listing};
+
+/// The page of `policy list`.
+pub(crate) fn list(policies: &[Listing], page: Page) -> String {
+    let mut table = Table::new(vec![
+        Column::left("policy"),
+        Column::right("filters"),
+        Column::right("terms"),
+        Column::left("what it is for"),
+    ]);
+    let name_width = policies.iter().map(|policy| width(&policy.name)).max().unwrap_or(0);
+    let taken = with_gap(name_width) + with_gap("filters".len()) + with_gap("terms".len());
+    for policy in policies {
+        let lines = wrap(&clean(&policy.description), page.text_width().saturating_sub(taken).max(20));
+        for (at, line) in lines.iter().enumerate() {
+            let only_first = |text: String| if at == 0 { text } else { String::new() };
+            table.row(vec![
+                only_first(policy.name.clone()).into(),
+                only_first(policy.filters.len().to_string()).into(),
+                only_first(policy.terms.len().to_string()).into(),
+                line.into(),
+            ]);
+        }
+    }
+    table.render()
+}
+
+/// The page of `policy check`.
+pub(crate) fn checked(checked: &Checked, page: Page) -> String {
+    let mut text = format!(
+        "{GOOD}valid{GOOD:#}: policy {} with {} and {}\n",
+        clean(&checked.name),
+        count(checked.filters.len(), "filter"),
+        count(checked.terms.len(), "term"),
+    );
+    for line in wrap(&clean(&checked.description), page.text_width() - 2) {
+        text += &format!("  {DIM}{line}{DIM:#}\n");
+    }
+    if !checked.filters.is_empty() {
+        text += &format!("\n  filters: {}\n", clean(&checked.filters.join(", ")));
+    }
+    if !checked.terms.is_empty() {
+        let mut table = Table::new(vec![
+            Column::left("term"),
+            Column::right("weight"),
+            Column::left("class"),
+            Column::left("range"),
+        ])
+        .indent(2);
+        for term in &checked.terms {
+            table.row(vec![
+                term.name.into(),
+                number(term.weight).into(),
+                catalogue::class(term.class).into(),
+                catalogue::range(term.range, term.unit).into(),
+            ]);
+        }
+        text.push('\n');
+        text += &table.render();
+    }
+    if !checked.disabled.is_empty() {
+        text += &format!("\n  turned off: {}\n", clean(&checked.disabled.join(", ")));
+    }
+    text
+}

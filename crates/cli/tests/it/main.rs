@@ -1,0 +1,8 @@
+//! Runs the real binary. One file per behaviour; [`tool`] has the helpers.
+
+mod errors;
+mod gpu;
+mod output;
+mod policies;
+mod ranking;
+mod tool;

@@ -1,0 +1,110 @@
+//! `landfall policy` and which policy answers.
+
+use crate::tool::{Dir, SCENARIO};
+
+/// The names of the built-in policies.
+fn built_in() -> Vec<String> {
+    let json = Dir::new().run(&["policy", "list", "--json"]).json();
+    assert_eq!(json["schema"], "landfall.policies/1");
+    let policies = json["policies"].as_array().unwrap();
+    policies.iter().map(|policy| policy["name"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn every_built_in_policy_is_a_valid_policy_file() {
+    let dir = Dir::new();
+    for name in built_in() {
+        let shown = dir.run(&["policy", "show", &name]);
+        assert_eq!(shown.code, 0, "{name}");
+        let checked = dir.run_with_stdin(&["policy", "check", "-", "--json"], &shown.stdout);
+        assert_eq!(checked.code, 0, "{name}: {checked:?}");
+        assert_eq!(checked.json()["name"], name.as_str());
+        assert_eq!(dir.run(&["policy", "show", &name, "--json"]).json()["name"], name.as_str());
+    }
+}
+
+#[test]
+fn a_check_sums_up_terms_and_weights() {
+    let dir = Dir::with_files();
+    let ran = dir.run(&["policy", "check", "p.toml"]);
+    assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
+    for part in ["valid: policy mine with 0 filters and 1 term", "MissingPathsRule", "2", "0 to 200 points"] {
+        assert!(ran.stdout.contains(part), "{}", ran.stdout);
+    }
+    let json = dir.run(&["policy", "check", "p.toml", "--json"]).json();
+    assert_eq!(json["terms"][0]["weight"], 2.0);
+}
+
+#[test]
+fn a_policy_may_be_json() {
+    let text = r#"{"name": "mine", "description": "d", "terms": [{"name": "MissingPathsRule"}]}"#;
+    let dir = Dir::new().file("p.json", text).file("bad.json", text.replace("Paths", "Pahts"));
+    assert_eq!(dir.run(&["policy", "check", "p.json"]).code, 0);
+    dir.run(&["policy", "check", "bad.json"])
+        .fails(3, &["--> bad.json:1:", "did you mean `MissingPathsRule`?"]);
+}
+
+#[test]
+fn a_policy_without_terms_is_odd_but_valid() {
+    let dir = Dir::new().file("p.toml", "name = \"x\"\ndescription = \"y\"\n");
+    let ran = dir.run(&["policy", "check", "p.toml"]);
+    assert_eq!(ran.code, 0);
+    assert!(ran.stderr.contains("warning: the policy has no terms"), "{}", ran.stderr);
+}
+
+#[test]
+fn the_catalogue_describes_every_part() {
+    let json = Dir::new().run(&["policy", "terms", "--json"]).json();
+    let terms = json["terms"].as_array().unwrap();
+    assert!(terms.iter().any(|term| term["name"] == "MissingPathsRule"));
+    for term in terms {
+        assert!(term["description"].is_string() && term["range"].is_array() && term["class"].is_string());
+    }
+    let one = Dir::new().run(&["policy", "terms", "MissingPathsRule"]);
+    for part in ["a term of the family pull", "soft", "0 to 200 points", "window_factor"] {
+        assert!(one.stdout.contains(part), "{}", one.stdout);
+    }
+    let json = Dir::new().run(&["policy", "terms", "MissingPathsRule", "--json"]).json();
+    assert_eq!(json["term"]["name"], "MissingPathsRule");
+}
+
+#[test]
+fn the_scenario_changes_whichever_policy_is_used() {
+    let scenario = format!("{SCENARIO}[policy.weights]\nMissingPathsRule = 0.5\n");
+    let dir = Dir::with_files().file("o.toml", scenario);
+    let rank = |file| {
+        dir.run(&["rank", "--scenario", file, "--policy-file", "p.toml", "--job", "build", "--json"]).json()
+    };
+    assert_eq!(rank("s.toml")["candidates"][0]["terms"][0]["weight"], 2.0);
+    assert_eq!(rank("o.toml")["candidates"][0]["terms"][0]["weight"], 0.5);
+    assert_eq!(rank("o.toml")["policy_from"], "file");
+}
+
+#[test]
+fn an_unknown_policy_stops_a_job_but_not_a_node_that_asks_for_work() {
+    let named = format!("{SCENARIO}[policy]\nname = \"no-such\"\n");
+    let pooled = SCENARIO.replace("id = \"near\"", "id = \"near\"\npool = \"p\"");
+    let pooled = format!("{pooled}[[pools]]\nid = \"p\"\npolicy = \"no-such\"\n");
+    let dir = Dir::new().file("named.toml", named).file("pooled.toml", pooled);
+    dir.run(&["rank", "--scenario", "named.toml", "--job", "build"])
+        .fails(4, &["there is no policy `no-such`", "--> named.toml"]);
+    if built_in().iter().any(|name| name == "resource-aware") {
+        for file in ["named.toml", "pooled.toml"] {
+            let ran = dir.run(&["rank", "--scenario", file, "--node", "near"]);
+            assert_eq!(ran.stderr, "warning: there is no policy `no-such`; using `resource-aware`\n");
+            assert!(
+                ran.stdout.contains("policy resource-aware (instead of an unknown one)"),
+                "{}",
+                ran.stdout
+            );
+        }
+    }
+}
+
+#[test]
+fn a_scenario_that_names_an_unknown_policy_is_odd_but_valid() {
+    let text = "[policy]\nname = \"mine\"\n[[nodes]]\nid = \"a\"\n[[jobs]]\nid = \"j\"\n";
+    let ran = Dir::new().file("s.toml", text).run(&["scenario", "check", "s.toml"]);
+    assert_eq!(ran.code, 0);
+    assert!(ran.stderr.contains("policy `mine`, which is not built in"), "{}", ran.stderr);
+}
