@@ -20,6 +20,8 @@ pub struct Slices {
 }
 
 /// One device of a node.
+///
+/// Scoring a fleet reads little else than these, so what few devices have is kept out of line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gpu {
     /// Its index on the node; devices are kept in index order.
@@ -35,13 +37,13 @@ pub struct Gpu {
     /// Memory bandwidth as the node reports it, in GB/s.
     pub bandwidth_gb_s: Option<f64>,
     /// Devices with the same group share a fast link.
-    pub link_group: Option<u32>,
+    pub link_group: Option<u16>,
     /// Present if the device is partitioned.
-    pub slices: Option<Slices>,
+    pub slices: Option<Box<Slices>>,
     /// The job with exclusive use.
     pub holder: Option<JobId>,
     /// A job for which the device is being kept.
-    pub hold: Option<JobId>,
+    pub hold: Option<Box<JobId>>,
     /// Compute committed to shared jobs.
     pub milli_committed: MilliGpu,
 }

@@ -404,7 +404,7 @@ impl Node {
                 return Err(PlacementError::DeviceHeld(share.index));
             }
             let gpu = self.gpu(share.index).ok_or(PlacementError::NoDevice(share.index))?;
-            if gpu.holder.is_some() || gpu.hold.as_ref().is_some_and(|job| *job != placement.job) {
+            if gpu.holder.is_some() || gpu.hold.as_ref().is_some_and(|job| **job != placement.job) {
                 return Err(PlacementError::DeviceHeld(share.index));
             }
             if share.milli > MilliGpu::WHOLE.saturating_sub(gpu.milli_committed) {

@@ -420,8 +420,10 @@ fn gpus(rows: Vec<GpuRow>, models: &mut Models, path: &str) -> Result<Vec<Gpu>> 
             ));
         }
         (gpu.vram_committed, gpu.vram_reported) = (row.vram_committed_mib, row.vram_used_mib);
-        (gpu.bandwidth_gb_s, gpu.link_group, gpu.slices) = (row.bandwidth_gb_s, row.link_group, row.slices);
-        (gpu.holder, gpu.hold, gpu.milli_committed) = (row.holder, row.hold, row.milli_committed);
+        (gpu.bandwidth_gb_s, gpu.link_group, gpu.slices) =
+            (row.bandwidth_gb_s, row.link_group, row.slices.map(Box::new));
+        (gpu.holder, gpu.hold, gpu.milli_committed) =
+            (row.holder, row.hold.map(Box::new), row.milli_committed);
         for _ in 0..count {
             let next = gpus.iter().map(|gpu| gpu.index + 1).max().unwrap_or(0);
             let index = row.index.unwrap_or(next);

@@ -1,5 +1,7 @@
 //! Seeded fleets and queues for benchmarks and properties: small in tests, large in benchmarks.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use landfall_model::gpu_table::GpuModel;
@@ -59,8 +61,14 @@ const SHAPES: [(u64, u64, &str, u16, u64); 14] = [
 const REGIONS: [&str; 4] = ["eu", "uk", "us", "ap"];
 const RUNTIMES: [&str; 5] = ["container", "llmcpp", "wasm", "onnx", "diffusers"];
 
+/// A name; equal names share their text, as names from one file do.
 pub(crate) fn name(text: &str) -> Name {
-    Name::new(text).expect("a valid name")
+    thread_local! {
+        static NAMES: RefCell<BTreeMap<String, Name>> = RefCell::default();
+    }
+    NAMES.with_borrow_mut(|names| {
+        names.entry(text.to_owned()).or_insert_with(|| Name::new(text).expect("a valid name")).clone()
+    })
 }
 
 /// A fleet with its world and the classes of jobs that come to it.
@@ -153,7 +161,7 @@ fn node(rng: &mut Rng, i: usize, now: Time, models: &[Arc<GpuModel>], blocks: &[
     node.gpus = (0..gpus)
         .map(|index| {
             let mut gpu = Gpu::new(index, Some(models[shape].clone()), Some(Mib::gib(vram)));
-            gpu.link_group = Some(u32::from(index / 4));
+            gpu.link_group = Some(index / 4);
             if rng.one_in(12) {
                 gpu.vram_reported = Mib::gib(rng.below(vram as usize) as u64);
             }
@@ -297,23 +305,24 @@ fn world(rng: &mut Rng, specs: &[Arc<JobSpec>]) -> World {
 /// A queue of jobs with some minutes between the oldest and the newest, and reports from some nodes for some classes.
 pub(crate) fn queue(fleet: &mut Fleet, seed: u64, jobs: usize) -> Vec<Job> {
     let mut rng = Rng(seed);
-    let reporters: Vec<NodeId> = fleet.nodes.iter().take(4).map(|node| node.id.clone()).collect();
     (0..jobs)
         .map(|number| {
             let mut job = fleet.job(&mut rng, number);
             job.ready_at = fleet.now - Millis::new(rng.below(900_000) as u64);
             job.queued_at = job.ready_at;
             job.rescore_count = rng.pick(&[0, 4, 9]);
-            // Jobs with the same inputs miss the same on a node, so reports follow the class.
-            if job.spec.dependents % 2 == 0 {
-                let report = JobReport {
-                    missing_inputs: Some(job.spec.direct_inputs % 7),
-                    missing_bytes: Some(job.spec.direct_inputs << 24),
-                };
-                let reports = reporters.iter().map(|node| (node.clone(), report)).collect();
-                fleet.world.reports.insert(job.id.clone(), reports);
-            }
+            report(fleet, &job);
             job
         })
         .collect()
+}
+
+/// What the first nodes report for a job. Jobs with the same inputs miss the same on a node, so reports follow the class.
+pub(crate) fn report(fleet: &mut Fleet, job: &Job) {
+    if job.spec.dependents % 2 == 0 {
+        let missing = job.spec.direct_inputs;
+        let report = JobReport { missing_inputs: Some(missing % 7), missing_bytes: Some(missing << 24) };
+        let reports = fleet.nodes.iter().take(4).map(|node| (node.id.clone(), report)).collect();
+        fleet.world.reports.insert(job.id.clone(), reports);
+    }
 }

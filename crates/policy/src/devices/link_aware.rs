@@ -65,9 +65,8 @@ mod tests {
     #[test]
     fn b36_one_island_before_two() {
         let mut node = Node::new(NodeId::new("n").unwrap(), MilliCpu::ZERO, Mib::ZERO);
-        node.gpus = (0..8)
-            .map(|index| Gpu { link_group: Some(u32::from(index / 4)), ..Gpu::new(index, None, None) })
-            .collect();
+        node.gpus =
+            (0..8).map(|index| Gpu { link_group: Some(index / 4), ..Gpu::new(index, None, None) }).collect();
         let free: Vec<u16> = (2..8).collect();
         assert_eq!(choose(&free, 4, &node).as_slice(), [4, 5, 6, 7]);
         assert_eq!(first_fit::choose(&free, 4).as_slice(), [2, 3, 4, 5]);

@@ -112,29 +112,31 @@ impl DeviceRule {
     /// Chooses devices for an admitted pair.
     pub(crate) fn choose(&self, policy: &Policy, pair: Pair<'_>) -> Devices {
         let (spec, node) = (pair.job.spec.as_ref(), pair.node);
-        match fit::mode(spec, node, self.memory) {
-            Some(mode @ Mode::Offload) => {
-                Devices { mode, chosen: fit::offload_device(node).into_iter().collect() }
-            }
-            Some(mode @ Mode::Gpu) => {
-                let fitting = qualifying(spec, node, self.memory);
-                let count = spec.gpu_count as usize;
-                let mut chosen = match self.choice {
-                    DeviceChoice::FirstFit => first_fit::choose(&fitting, count),
-                    DeviceChoice::BestWindow => best_window::choose(&fitting, count, node),
-                    DeviceChoice::Gradient if !spec.shares_a_gpu() => first_fit::choose(&fitting, count),
-                    DeviceChoice::BestScored | DeviceChoice::Gradient => {
-                        best_scored::choose(&fitting, policy, pair)
-                    }
-                    DeviceChoice::Tightest => tightest::choose(&fitting, spec, node),
-                    DeviceChoice::LinkAware => link_aware::choose(&fitting, count, node),
-                    DeviceChoice::Uniform => uniform::choose(&fitting, policy, pair),
-                };
-                chosen.sort_unstable();
-                Devices { mode, chosen }
-            }
-            mode => Devices { mode: mode.unwrap_or_default(), chosen: Positions::new() },
+        if !spec.is_gpu_job() {
+            let mode = fit::mode(spec, node, self.memory).unwrap_or_default();
+            return Devices { mode, chosen: Positions::new() };
         }
+        let fitting = qualifying(spec, node, self.memory);
+        let count = spec.gpu_count as usize;
+        if fitting.len() < count {
+            return match fit::mode_beside(spec, node).unwrap_or_default() {
+                mode @ Mode::Offload => {
+                    Devices { mode, chosen: fit::offload_device(node).into_iter().collect() }
+                }
+                mode => Devices { mode, chosen: Positions::new() },
+            };
+        }
+        let mut chosen = match self.choice {
+            DeviceChoice::FirstFit => first_fit::choose(&fitting, count),
+            DeviceChoice::BestWindow => best_window::choose(&fitting, count, node),
+            DeviceChoice::Gradient if !spec.shares_a_gpu() => first_fit::choose(&fitting, count),
+            DeviceChoice::BestScored | DeviceChoice::Gradient => best_scored::choose(&fitting, policy, pair),
+            DeviceChoice::Tightest => tightest::choose(&fitting, spec, node),
+            DeviceChoice::LinkAware => link_aware::choose(&fitting, count, node),
+            DeviceChoice::Uniform => uniform::choose(&fitting, policy, pair),
+        };
+        chosen.sort_unstable();
+        Devices { mode: Mode::Gpu, chosen }
     }
 }
 
@@ -159,6 +161,12 @@ pub(crate) fn qualifying(spec: &JobSpec, node: &Node, memory: MemoryView) -> Pos
         .filter(|(_, gpu)| qualifies(spec, gpu, memory))
         .map(|(position, _)| position)
         .collect()
+}
+
+/// Whether as many devices would do as the job asks for.
+pub(crate) fn enough_qualify(spec: &JobSpec, node: &Node, memory: MemoryView) -> bool {
+    let count = spec.gpu_count as usize;
+    count == 0 || node.gpus.iter().filter(|gpu| qualifies(spec, gpu, memory)).nth(count - 1).is_some()
 }
 
 /// Indices skipped between neighbours of an ascending choice.

@@ -121,6 +121,11 @@ impl JobIndex {
         self.jobs[slot as usize].as_ref().map(|(job, _)| job)
     }
 
+    /// All waiting jobs, by id.
+    pub fn iter(&self) -> impl Iterator<Item = &Job> {
+        self.by_id.values().map(|&slot| self.job(slot))
+    }
+
     /// Adds a job; one with the same id is replaced. `world` holds what nodes reported for it.
     pub fn insert(&mut self, job: Job, world: &World) {
         self.remove(&job.id);

@@ -4,11 +4,11 @@
 //! that may be chosen, and the runner-up; for a node, the same over jobs. Exact, no sampling. Between two questions little
 //! changes: one placement, one end, some seconds.
 //!
-//! *Nodes for a job* ([`NodeIndex`]). Jobs of one class see every node alike, so per class a heap of node keys is kept. A
+//! *Nodes for a job* ([`NodeIndex`]). Jobs of one class see every node alike, so per class the keys of all nodes are kept in order. A
 //! change of a node only appends its position to a log; a class catches up with the log when it is next asked and scores
 //! just those nodes. As time passes a key may only get worse (leases run out, heartbeats age) except at instants that the
-//! refusing filter named; so the top of the heap is judged again at the present instant and sifted down if it got worse. A
-//! top that keeps its key is the exact best.
+//! refusing filter named; so the first of the order is judged again at the present instant and put back if it got worse. A
+//! first that keeps its key is the exact best.
 //!
 //! *Jobs for a node* ([`JobIndex`]). Jobs of one class, with the same reports and rounds, differ for a policy only in how
 //! long they have waited, and points never fall with waiting. So each group is ordered by waiting time, only its head is
@@ -22,6 +22,7 @@ mod bits;
 mod jobs;
 mod nodes;
 mod queue;
+mod runs;
 
 pub use jobs::{BestJob, JobIndex};
 pub use nodes::NodeIndex;

@@ -1,11 +1,13 @@
 //! The best node for a job, kept ready per class of jobs.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 
 use landfall_model::{Job, JobSpec, Time};
 
 use super::bits::Bits;
+use super::runs::Runs;
 use crate::choice::Key;
 use crate::evaluate::Pair;
 use crate::policy::Policy;
@@ -48,14 +50,16 @@ struct Class {
     /// Nodes that can never run jobs of this class as they are, whatever else runs there.
     closed: Bits,
     /// Nodes to look at again when an instant passes, with the change they were judged at.
-    opens: BinaryHeap<std::cmp::Reverse<(Time, u32, u64)>>,
+    opens: Opens,
 }
+
+type Opens = BinaryHeap<Reverse<(Time, u32, u64)>>;
 
 /// Candidates in the form the policy picks from.
 #[derive(Debug)]
 enum Ready {
-    /// Smallest key first. Entries of changed nodes are left behind and dropped when they surface.
-    Heap(BinaryHeap<std::cmp::Reverse<Entry>>),
+    /// By key. Entries of changed nodes are left behind and dropped when they surface.
+    Keys(Runs<Entry>),
     /// For uniform picks.
     Set(Bits),
 }
@@ -85,8 +89,7 @@ impl NodeIndex {
         let only_worsens =
             policy.terms.iter().all(|bound| !bound.info.reads.clock || bound.weight_max() <= 0.0)
                 && policy.multipliers.iter().all(|bound| !bound.info.reads.clock);
-        let has_clock = reads.clock || policy.filters.iter().any(|(info, _)| info.clock);
-        let picks = if policy.picks_uniformly() { !has_clock } else { !policy.devices.draws() };
+        let picks = if policy.picks_uniformly() { !has_clock(policy) } else { !policy.devices.draws() };
         steady
             && filters_know_only_the_class
             && only_worsens
@@ -129,7 +132,8 @@ impl NodeIndex {
         if !Self::covers(policy) {
             return policy.best_node(pass, tie_ranks, job);
         }
-        let ask = Ask { policy, pass, tie_ranks, job };
+        let has_clock = has_clock(policy);
+        let ask = Ask { policy, pass, tie_ranks, job, has_clock };
         let class = self.class(&ask);
         self.catch_up(&ask, class);
         let class = &mut self.classes[class];
@@ -183,10 +187,15 @@ impl NodeIndex {
                     class.judge(ask, slot, number);
                 }
             }
-            class.drop_stale(&self.changed_at);
+            class.tidy(&self.changed_at);
         }
         class.seen = end;
     }
+}
+
+/// Whether time alone may change what the policy says of a pair.
+fn has_clock(policy: &Policy) -> bool {
+    policy.reads().clock || policy.filters.iter().any(|(info, _)| info.clock)
 }
 
 /// Tells specs apart without comparing them; an address is only ever compared.
@@ -200,6 +209,8 @@ struct Ask<'a> {
     pass: &'a Pass<'a>,
     tie_ranks: &'a [u32],
     job: &'a Job,
+    /// Whether keys may get worse as time passes.
+    has_clock: bool,
 }
 
 impl<'a> Ask<'a> {
@@ -210,6 +221,22 @@ impl<'a> Ask<'a> {
     fn key(&self, slot: u32) -> Result<Key, Closed> {
         self.policy.node_key(self.pair(slot as usize), self.tie_ranks[slot as usize])
     }
+
+    /// Brings an entry up to the present instant.
+    fn renew(&self, entry: Entry, changed_at: &[u64]) -> Renewed {
+        let change = changed_at[entry.slot as usize];
+        if change as u32 != entry.change {
+            return Renewed::Stale;
+        }
+        if !self.has_clock {
+            return Renewed::Same;
+        }
+        match self.key(entry.slot) {
+            Ok(key) if key == entry.key => Renewed::Same,
+            Ok(key) => Renewed::Worse(Entry { key, ..entry }),
+            Err(closed) => Renewed::Closed(closed, change),
+        }
+    }
 }
 
 impl Class {
@@ -217,7 +244,7 @@ impl Class {
         let best = if ask.policy.picks_uniformly() {
             Ready::Set(Bits::new(nodes))
         } else {
-            Ready::Heap(BinaryHeap::new())
+            Ready::Keys(Runs::new())
         };
         let closed = Bits::new(nodes);
         Self { spec: ask.job.spec.clone(), seen: 0, used: 0, best, closed, opens: BinaryHeap::new() }
@@ -227,22 +254,18 @@ impl Class {
     fn rebuild(&mut self, ask: &Ask<'_>, changed_at: &[u64]) {
         self.opens.clear();
         match &mut self.best {
-            Ready::Heap(heap) => {
+            Ready::Keys(runs) => {
                 let mut entries = Vec::with_capacity(changed_at.len());
                 for (slot, &change) in (0u32..).zip(changed_at) {
                     let key = ask.key(slot);
                     self.closed.set(slot as usize, key == Err(Closed::ToThisClass));
                     match key {
-                        Ok(key) => {
-                            entries.push(std::cmp::Reverse(Entry { key, slot, change: change as u32 }))
-                        }
-                        Err(Closed::Until(opens)) => {
-                            self.opens.push(std::cmp::Reverse((opens, slot, change)))
-                        }
+                        Ok(key) => entries.push(Entry { key, slot, change: change as u32 }),
+                        Err(Closed::Until(opens)) => self.opens.push(Reverse((opens, slot, change))),
                         Err(_) => {}
                     }
                 }
-                *heap = entries.into();
+                runs.reset(entries);
             }
             Ready::Set(bits) => {
                 for slot in 0..changed_at.len() {
@@ -255,12 +278,12 @@ impl Class {
     /// Judges one node as of its last change.
     fn judge(&mut self, ask: &Ask<'_>, slot: u32, change: u64) {
         match &mut self.best {
-            Ready::Heap(heap) => {
+            Ready::Keys(runs) => {
                 let key = ask.key(slot);
                 self.closed.set(slot as usize, key == Err(Closed::ToThisClass));
                 match key {
-                    Ok(key) => heap.push(std::cmp::Reverse(Entry { key, slot, change: change as u32 })),
-                    Err(Closed::Until(opens)) => self.opens.push(std::cmp::Reverse((opens, slot, change))),
+                    Ok(key) => runs.push(Entry { key, slot, change: change as u32 }),
+                    Err(Closed::Until(opens)) => self.opens.push(Reverse((opens, slot, change))),
                     Err(_) => {}
                 }
             }
@@ -270,7 +293,7 @@ impl Class {
 
     /// Judges nodes again whose instant has come.
     fn take_opened(&mut self, ask: &Ask<'_>, changed_at: &[u64]) {
-        while let Some(&std::cmp::Reverse((opens, slot, change))) = self.opens.peek() {
+        while let Some(&Reverse((opens, slot, change))) = self.opens.peek() {
             if opens > ask.pass.now {
                 return;
             }
@@ -281,59 +304,60 @@ impl Class {
         }
     }
 
-    /// Drops left-behind entries once they outnumber the nodes.
-    fn drop_stale(&mut self, changed_at: &[u64]) {
-        if let Ready::Heap(heap) = &mut self.best
-            && heap.len() > 2 * changed_at.len() + 64
-        {
-            heap.retain(|std::cmp::Reverse(entry)| changed_at[entry.slot as usize] as u32 == entry.change);
+    /// Drops left-behind entries now and then.
+    fn tidy(&mut self, changed_at: &[u64]) {
+        if let Ready::Keys(runs) = &mut self.best {
+            runs.tidy(|entry| changed_at[entry.slot as usize] as u32 == entry.change);
         }
     }
 
     /// The chosen node and the next best.
     fn pick(&mut self, ask: &Ask<'_>, changed_at: &[u64]) -> Option<(usize, Option<usize>)> {
-        let heap = match &mut self.best {
+        let runs = match &mut self.best {
             Ready::Set(bits) => {
                 let slot = bits.nth(draw(ask.policy.draw_for(ask.job), bits.len()))?;
                 return Some((slot, None));
             }
-            Ready::Heap(heap) => heap,
+            Ready::Keys(runs) => runs,
         };
-        let first = settle(heap, &mut self.opens, ask, changed_at)?;
-        heap.pop();
-        let second = settle(heap, &mut self.opens, ask, changed_at);
-        heap.push(std::cmp::Reverse(first));
+        let first = settle(runs, &mut self.opens, ask, changed_at)?;
+        runs.take_first();
+        let second = settle(runs, &mut self.opens, ask, changed_at);
+        runs.push(first);
         Some((first.slot as usize, second.map(|entry| entry.slot as usize)))
     }
 }
 
-/// Makes the top of the heap exact at the present instant and returns it.
-fn settle(
-    heap: &mut BinaryHeap<std::cmp::Reverse<Entry>>,
-    opens: &mut BinaryHeap<std::cmp::Reverse<(Time, u32, u64)>>,
-    ask: &Ask<'_>,
-    changed_at: &[u64],
-) -> Option<Entry> {
+/// What became of an entry.
+enum Renewed {
+    /// Its key is exact now.
+    Same,
+    /// Time has made its key worse.
+    Worse(Entry),
+    /// Time has closed the node, which last changed at the given number.
+    Closed(Closed, u64),
+    /// The node changed; another entry stands for it, if any.
+    Stale,
+}
+
+/// Makes the first entry exact at the present instant and returns it.
+fn settle(runs: &mut Runs<Entry>, opens: &mut Opens, ask: &Ask<'_>, changed_at: &[u64]) -> Option<Entry> {
     loop {
-        let mut top = heap.peek_mut()?;
-        let entry = top.0;
-        let change = changed_at[entry.slot as usize];
-        if change as u32 != entry.change {
-            std::collections::binary_heap::PeekMut::pop(top);
-            continue;
-        }
-        match ask.key(entry.slot) {
-            Ok(key) if key == entry.key => return Some(entry),
-            Ok(key) => {
-                debug_assert!(key > entry.key, "a key may only get worse as time passes");
-                top.0.key = key;
+        let entry = runs.first()?;
+        match ask.renew(entry, changed_at) {
+            Renewed::Same => return Some(entry),
+            Renewed::Worse(worse) => {
+                debug_assert!(worse.key > entry.key, "a key may only get worse as time passes");
+                runs.take_first();
+                runs.push(worse);
             }
-            Err(closed) => {
-                std::collections::binary_heap::PeekMut::pop(top);
+            Renewed::Closed(closed, change) => {
+                runs.take_first();
                 if let Closed::Until(at) = closed {
-                    opens.push(std::cmp::Reverse((at, entry.slot, change)));
+                    opens.push(Reverse((at, entry.slot, change)));
                 }
             }
+            Renewed::Stale => runs.take_first(),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use landfall_model::{Gpu, JobSpec, Mib, Node, Offload};
 
-use crate::devices::{MemoryView, qualifying};
+use crate::devices::{MemoryView, enough_qualify};
 use crate::params::{ParamError, ParamInfo, Params};
 use crate::verdict::Level;
 use crate::view::{Mode, View};
@@ -36,9 +36,11 @@ pub(crate) fn mode(spec: &JobSpec, node: &Node, memory: MemoryView) -> Option<Mo
     if !spec.is_gpu_job() {
         return Some(if spec.runs_with("llmcpp") { Mode::Cpu } else { Mode::None });
     }
-    if qualifying(spec, node, memory).len() >= spec.gpu_count as usize {
-        return Some(Mode::Gpu);
-    }
+    if enough_qualify(spec, node, memory) { Some(Mode::Gpu) } else { mode_beside(spec, node) }
+}
+
+/// How a GPU job would use a node on which too few devices would do; `None` if it cannot.
+pub(crate) fn mode_beside(spec: &JobSpec, node: &Node) -> Option<Mode> {
     if !spec.runs_with("llmcpp") || spec.offload == Offload::Never {
         return None;
     }

@@ -1,6 +1,6 @@
 //! Filter `pack-gpu`: enough devices would do.
 
-use crate::devices::{MemoryView, qualifying};
+use crate::devices::{MemoryView, enough_qualify};
 use crate::filter::{Filter, FilterInfo};
 use crate::params::{ParamError, Params};
 use crate::refusal::{Refusal, devices_short};
@@ -27,7 +27,7 @@ fn build(params: &Params<'_>) -> Result<Box<dyn Filter>, ParamError> {
 
 impl Filter for PackGpu {
     fn check(&self, view: &View<'_>) -> Option<Refusal> {
-        if qualifying(view.spec, view.node, self.memory).len() >= view.spec.gpu_count as usize {
+        if enough_qualify(view.spec, view.node, self.memory) {
             return None;
         }
         Some(devices_short(view, self.memory, "gpu", "gpu"))

@@ -1,6 +1,6 @@
 //! Filter `peer-fits`: the peer has room for the job.
 
-use crate::devices::{MemoryView, qualifying};
+use crate::devices::{MemoryView, enough_qualify};
 use crate::filter::{Filter, FilterInfo};
 use crate::params::{ParamError, Params};
 use crate::refusal::{Quantity, Refusal, Wake, devices_short};
@@ -48,9 +48,8 @@ impl Filter for PeerFits {
         if let Some(mbit_s) = network.filter(|&mbit_s| spec.network_mbit_s > mbit_s) {
             return refuse(Quantity::Count(spec.network_mbit_s.into()), Quantity::Count(mbit_s.into()));
         }
-        let fitting =
-            if self.capable(view) { qualifying(spec, node, MemoryView::Committed).len() } else { 0 };
-        if fitting < spec.gpu_count as usize {
+        let capable = spec.gpu_count == 0 || self.capable(view);
+        if !capable || !enough_qualify(spec, node, MemoryView::Committed) {
             return Some(devices_short(view, MemoryView::Committed, "does_not_fit", "does_not_fit"));
         }
         None
