@@ -467,6 +467,7 @@ mod tests {
             devices: vec![DeviceShare { index: device, vram: Mib::gib(vram), milli: MilliGpu::new(milli) }],
             class: GpuClass::Shared,
             exclusive_node: false,
+            expected_duration: crate::Millis::secs(3600),
             walltime: None,
         }
     }

@@ -53,6 +53,8 @@ pub struct Placement {
     pub class: GpuClass,
     /// Whether the job has the node to itself.
     pub exclusive_node: bool,
+    /// How long the job was expected to run.
+    pub expected_duration: Millis,
     /// How long the job may run; `None` means until it is stopped.
     pub walltime: Option<Millis>,
 }
@@ -71,6 +73,7 @@ impl Placement {
                 .collect(),
             class: GpuClass::of(spec),
             exclusive_node: false,
+            expected_duration: spec.expected_duration_ms,
             walltime: (spec.lifecycle == Lifecycle::Bounded).then_some(spec.walltime_ms),
         }
     }

@@ -201,6 +201,7 @@ pub(crate) fn devices_short(
     let there = accepted().count() as u64;
     if there < count {
         let remedy = view.say(|| match spec.gpu_models.as_slice() {
+            [] if count == 1 => "use a node with a GPU".to_owned(),
             [] => format!("use a node with at least {count} GPUs"),
             models => {
                 let models: Vec<&str> = models.iter().map(Name::as_str).collect();

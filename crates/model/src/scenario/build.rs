@@ -376,6 +376,7 @@ fn node(
             devices: row.gpus.iter().map(|&index| DeviceShare { index, vram: row.vram_mib, milli }).collect(),
             class,
             exclusive_node: row.exclusive,
+            expected_duration: row.expected_duration_ms.unwrap_or(JobSpec::empty().expected_duration_ms),
             walltime: row.walltime_ms,
         };
         node.place(placement)

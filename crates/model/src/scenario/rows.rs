@@ -146,6 +146,7 @@ pub(super) struct PlacementRow {
     pub(super) gpu_milli: Option<MilliGpu>,
     #[serde(default)]
     pub(super) exclusive: bool,
+    pub(super) expected_duration_ms: Option<Millis>,
     pub(super) walltime_ms: Option<Millis>,
 }
 
