@@ -1,6 +1,7 @@
 //! Terms of the packing policies, one file each.
 
 mod block_expiry;
+mod duration_mix;
 mod fragmentation_gradient;
 mod gpu_fragmentation;
 mod gpu_utilisation;
@@ -15,4 +16,5 @@ pub(crate) const ALL: &[&TermInfo] = &[
     &block_expiry::INFO,
     &provider_affinity::INFO,
     &fragmentation_gradient::INFO,
+    &duration_mix::INFO,
 ];
