@@ -35,6 +35,9 @@ impl PolicyError {
     }
 }
 
+/// A filter with what the catalogue says about it.
+pub(crate) type BoundFilter = (&'static FilterInfo, Box<dyn Filter>);
+
 /// A term with its weight.
 pub(crate) struct Bound {
     pub(crate) info: &'static TermInfo,
@@ -70,7 +73,7 @@ impl Bound {
 /// A policy ready to use.
 pub struct Policy {
     spec: PolicySpec,
-    pub(crate) filters: Vec<(&'static FilterInfo, Box<dyn Filter>)>,
+    pub(crate) filters: Vec<BoundFilter>,
     pub(crate) terms: Vec<Bound>,
     pub(crate) multipliers: Vec<Bound>,
     pub(crate) devices: DeviceRule,
@@ -273,10 +276,7 @@ fn unknown<'a>(
     }
 }
 
-fn filters(
-    spec: &PolicySpec,
-    known: &mut Vec<&'static ParamInfo>,
-) -> Result<Vec<(&'static FilterInfo, Box<dyn Filter>)>, PolicyError> {
+fn filters(spec: &PolicySpec, known: &mut Vec<&'static ParamInfo>) -> Result<Vec<BoundFilter>, PolicyError> {
     let mut filters = Vec::with_capacity(spec.filters.len());
     for (i, used) in spec.filters.iter().enumerate() {
         let field = format!("filters[{i}]");

@@ -107,7 +107,8 @@ impl Policy {
         keys: impl Iterator<Item = (Key, usize)>,
         pair: impl Fn(usize) -> Pair<'a>,
     ) -> Option<Best> {
-        let (mut best, mut second): (Option<(Key, usize)>, Option<(Key, usize)>) = (None, None);
+        let mut best: Option<(Key, usize)> = None;
+        let mut second: Option<(Key, usize)> = None;
         for candidate in keys {
             if best.is_none_or(|best| candidate < best) {
                 second = best.replace(candidate);

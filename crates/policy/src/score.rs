@@ -40,7 +40,7 @@ pub(crate) fn unit(hash: u64) -> f64 {
 /// A draw from `0..count`.
 #[must_use]
 pub(crate) fn draw(hash: u64, count: usize) -> usize {
-    (u128::from(hash) * count as u128 >> 64) as usize
+    ((u128::from(hash) * count as u128) >> 64) as usize
 }
 
 #[cfg(test)]

@@ -221,7 +221,7 @@ fn spec(rng: &mut Rng, i: usize) -> JobSpec {
     spec.runtime = name(RUNTIMES[i % RUNTIMES.len()]);
     spec.cpu_milli = MilliCpu::new(rng.pick(&[0, 500, 1000, 2000, 4000, 8000, 16_000]));
     spec.ram_mib = Mib::new(rng.pick(&[512, 2048, 4096, 8192, 16_384, 65_536]));
-    if i % 3 != 0 {
+    if !i.is_multiple_of(3) {
         spec.gpu_count = rng.pick(&[1, 1, 1, 2, 4, 8]);
         spec.vram_mib = Mib::gib(rng.pick(&[4, 8, 10, 16, 20, 40]));
         if spec.gpu_count == 1 && rng.one_in(2) {
@@ -319,7 +319,7 @@ pub(crate) fn queue(fleet: &mut Fleet, seed: u64, jobs: usize) -> Vec<Job> {
 
 /// What the first nodes report for a job. Jobs with the same inputs miss the same on a node, so reports follow the class.
 pub(crate) fn report(fleet: &mut Fleet, job: &Job) {
-    if job.spec.dependents % 2 == 0 {
+    if job.spec.dependents.is_multiple_of(2) {
         let missing = job.spec.direct_inputs;
         let report = JobReport { missing_inputs: Some(missing % 7), missing_bytes: Some(missing << 24) };
         let reports = fleet.nodes.iter().take(4).map(|node| (node.id.clone(), report)).collect();

@@ -123,9 +123,7 @@ fn every_built_in_written_out_and_read_back_ranks_identically() {
     let fleet = Fleet::new(7, 12, 6);
     let mut rng = Rng(7);
     let jobs = (0..10).map(|number| fleet.job(&mut rng, number)).collect();
-    let situation =
-        landfall_model::Situation::new(fleet.now, fleet.nodes.clone(), jobs, &[], fleet.world.clone())
-            .unwrap();
+    let situation = landfall_model::Situation::new(fleet.now, fleet.nodes, jobs, &[], fleet.world).unwrap();
     for (name, text) in builtin::ALL {
         let original = builtin::policy(name).unwrap().unwrap();
         let written = toml::to_string(original.spec()).unwrap();
@@ -147,8 +145,7 @@ fn totals_are_finite_and_terms_stay_in_their_range_for_every_built_in() {
         let mut rng = Rng(seed);
         let jobs = (0..12).map(|number| fleet.job(&mut rng, number)).collect();
         let situation =
-            landfall_model::Situation::new(fleet.now, fleet.nodes.clone(), jobs, &[], fleet.world.clone())
-                .unwrap();
+            landfall_model::Situation::new(fleet.now, fleet.nodes, jobs, &[], fleet.world).unwrap();
         for (name, _) in builtin::ALL {
             let policy = builtin::policy(name).unwrap().unwrap();
             for job in situation.jobs() {
