@@ -185,6 +185,9 @@ macro_rules! amounts {
                         self.visit_u64(value)
                     }
                     fn visit_f64<E: de::Error>(self, value: f64) -> Result<$name, E> {
+                        if value.fract() == 0.0 && (0.0..=$name::MAX as f64).contains(&value) {
+                            return Ok($name(value as u64));
+                        }
                         Err(E::custom(if value < 0.0 {
                             AmountError::Negative(value.to_string())
                         } else {

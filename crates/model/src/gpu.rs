@@ -42,8 +42,8 @@ pub struct Gpu {
     pub slices: Option<Box<Slices>>,
     /// The job with exclusive use.
     pub holder: Option<JobId>,
-    /// A job for which the device is being kept.
-    pub hold: Option<Box<JobId>>,
+    /// A job for which the device is being kept; set through its node.
+    pub(crate) hold: Option<Box<JobId>>,
     /// Compute committed to shared jobs.
     pub milli_committed: MilliGpu,
 }
@@ -83,6 +83,12 @@ impl Gpu {
     #[must_use]
     pub fn vram_free(&self) -> Mib {
         self.vram_total().saturating_sub(self.vram_committed)
+    }
+
+    /// The job for which the device is being kept.
+    #[must_use]
+    pub fn hold(&self) -> Option<&JobId> {
+        self.hold.as_deref()
     }
 
     /// Whether some job has the device to itself, or is about to.

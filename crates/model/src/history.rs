@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Bytes, Mib, Millis, WorkloadId};
+use crate::{Bytes, Mib, Millis, Time, WorkloadId};
 
 /// One finished run, newest first in a history.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -28,6 +28,9 @@ pub struct HistoryRow {
     /// Whether it was killed for memory.
     #[serde(default)]
     pub oom: bool,
+    /// When it ended, if known; evals look back one day.
+    #[serde(default)]
+    pub finished_at_ms: Option<Time>,
 }
 
 /// What history predicts for a job; all zero means nothing is known.
@@ -144,6 +147,7 @@ mod tests {
             build_time_ms: None,
             disk_bytes: Bytes::ZERO,
             oom,
+            finished_at_ms: None,
         }
     }
 

@@ -135,14 +135,21 @@ impl Default for NodeCount {
 #[serde(untagged)]
 enum NodeCountForm {
     Exactly(u32),
-    Range { min: u32, max: u32 },
+    Range(NodeRange),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NodeRange {
+    min: u32,
+    max: u32,
 }
 
 impl From<NodeCountForm> for NodeCount {
     fn from(form: NodeCountForm) -> Self {
         match form {
             NodeCountForm::Exactly(n) => Self { min: n, max: n },
-            NodeCountForm::Range { min, max } => Self { min, max },
+            NodeCountForm::Range(NodeRange { min, max }) => Self { min, max },
         }
     }
 }
@@ -161,14 +168,21 @@ pub struct FeatureNeed {
 #[serde(untagged)]
 enum FeatureForm {
     Plain(Name),
-    Counted { name: Name, count: u32 },
+    Counted(CountedFeature),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CountedFeature {
+    name: Name,
+    count: u32,
 }
 
 impl From<FeatureForm> for FeatureNeed {
     fn from(form: FeatureForm) -> Self {
         match form {
             FeatureForm::Plain(name) => Self { name, count: 1 },
-            FeatureForm::Counted { name, count } => Self { name, count },
+            FeatureForm::Counted(CountedFeature { name, count }) => Self { name, count },
         }
     }
 }
@@ -384,7 +398,7 @@ impl JobSpec {
     /// The model size in MiB: declared, or `share` of the memory asked.
     #[must_use]
     pub fn model_mib_f64(&self, share: f64) -> f64 {
-        if let Some(model) = self.model_mib {
+        if let Some(model) = self.model_mib.filter(|model| !model.is_zero()) {
             return model.as_f64();
         }
         let vram = share * self.vram_mib.as_f64() * f64::from(self.gpu_count);
@@ -415,9 +429,9 @@ impl JobSpec {
         if self.gpu_milli.is_zero() {
             return err("gpu_milli", "bad_share", "gpu_milli must be 1 to 1000".into());
         }
-        if self.gpu_milli < MilliGpu::WHOLE && self.gpu_count > 1 {
+        if self.gpu_milli < MilliGpu::WHOLE && self.gpu_count != 1 {
             let message = format!(
-                "a shared GPU (gpu_milli {}) goes with gpu_count 1, not {}; ask for whole devices",
+                "a shared GPU (gpu_milli {}) goes with gpu_count 1, not {}",
                 self.gpu_milli.get(),
                 self.gpu_count
             );
@@ -450,6 +464,13 @@ impl JobSpec {
         }
         if self.sensitive && self.class != 10 {
             return err("class", "sensitive_class", "a sensitive job has class 10; leave class out".into());
+        }
+        if self.sensitive && !self.exclusive {
+            return err(
+                "exclusive",
+                "sensitive_shared",
+                "a sensitive job takes whole nodes; leave exclusive out".into(),
+            );
         }
         if self.checkpoint_minutes.is_some() && self.checkpoint == Checkpoint::None {
             let message = "checkpoint_minutes needs checkpoint = \"auto\" or \"manual\"".into();

@@ -261,6 +261,8 @@ pub struct Node {
     pub features: BTreeMap<Name, u32>,
     /// Tenants it serves; empty means all.
     pub tenants: BTreeSet<TenantId>,
+    /// Builds it runs at a time as a pull worker.
+    pub max_concurrent: u32,
 
     /// Switch, rack or dragonfly group.
     pub group: Option<Name>,
@@ -277,6 +279,8 @@ pub struct Node {
 
     /// Facts of negotiated placement.
     pub peer: Option<Box<Peer>>,
+    /// How many devices are being kept for a job.
+    pub(crate) held_devices: u16,
 }
 
 /// Why a placement does not fit a node.
@@ -330,6 +334,7 @@ impl Node {
             capabilities: None,
             features: BTreeMap::new(),
             tenants: BTreeSet::new(),
+            max_concurrent: 1,
             group: None,
             fingerprint: None,
             drifted: false,
@@ -337,6 +342,7 @@ impl Node {
             memory_domains: Vec::new(),
             unified_memory: false,
             peer: None,
+            held_devices: 0,
         }
     }
 
@@ -386,6 +392,40 @@ impl Node {
     #[must_use]
     pub fn gpu(&self, index: u16) -> Option<&Gpu> {
         self.gpus.iter().find(|gpu| gpu.index == index)
+    }
+
+    /// Keeps a device for a job, or for nobody.
+    pub fn hold_device(&mut self, index: u16, job: Option<JobId>) -> Result<(), PlacementError> {
+        let gpu =
+            self.gpus.iter_mut().find(|gpu| gpu.index == index).ok_or(PlacementError::NoDevice(index))?;
+        gpu.hold = job.map(Box::new);
+        self.held_devices = self.gpus.iter().filter(|gpu| gpu.hold.is_some()).count() as u16;
+        Ok(())
+    }
+
+    /// Whether a device is being kept for this job.
+    #[must_use]
+    pub fn holds_for(&self, job: &JobId) -> bool {
+        self.has_holds() && self.gpus.iter().any(|gpu| gpu.hold() == Some(job))
+    }
+
+    /// Whether a device is being kept for any job.
+    #[must_use]
+    pub fn has_holds(&self) -> bool {
+        self.held_devices > 0
+    }
+
+    /// The node as a job sees it: what is kept for that job is open to it.
+    #[must_use]
+    pub fn without_holds_of(&self, job: &JobId) -> Self {
+        let mut node = self.clone();
+        for gpu in &mut node.gpus {
+            if gpu.hold() == Some(job) {
+                gpu.hold = None;
+                node.held_devices -= 1;
+            }
+        }
+        node
     }
 
     /// Puts a job on the node, all of it or nothing.

@@ -200,6 +200,38 @@ fn mistakes_are_answered_with_field_line_and_hint() {
             "contradict",
             "give one of the two",
         ),
+        (
+            "[[nodes]]\nid = 'a'\ngpus = [{ index = 65535 }, {}]\n",
+            "nodes[0].gpus[0].index",
+            3,
+            "at most 1023",
+            "",
+        ),
+        ("[[jobs]]\nid = 'j'\ngpu_milli = 500\n", "jobs[0].gpu_milli", 3, "goes with gpu_count 1, not 0", ""),
+        (
+            "[[jobs]]\nid = 'j'\nsensitive = true\nexclusive = false\n",
+            "jobs[0].exclusive",
+            4,
+            "takes whole nodes",
+            "",
+        ),
+        (
+            "[[jobs]]\nid = 'j'\nprovider = 'prim'\n",
+            "jobs[0].provider",
+            3,
+            "there is no provider",
+            "did you mean `prime`?",
+        ),
+        (
+            "[[jobs]]\nid = 'j'\ngpu_count = 9\nprovider = 'prime'\n",
+            "jobs[0].provider",
+            4,
+            "at most 8 GPUs",
+            "gang",
+        ),
+        ("node_order = ['a', 'a']\n[[nodes]]\nid = 'a'\n", "node_order[1]", 1, "is there already", ""),
+        ("[[jobs]]\nid = 'j'\nnodes = { min = 1, max = 2, mid = 3 }\n", "jobs[0].nodes", 3, "", ""),
+        ("[instance]\noom_rate.h1 = 2.0\n", "instance.oom_rate", 2, "0 to 1", ""),
         ("[[nodes]\nid = 'a'\n", "", 1, "", ""),
     ];
     for (text, field, line, message, hint) in cases {

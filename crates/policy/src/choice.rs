@@ -134,7 +134,7 @@ impl Choice {
             match tie {
                 Tie::Region => slots.push(u64::from(view.region_rank()), 16),
                 Tie::Warm => slots.push(u64::from(!view.is_warm()), 1),
-                Tie::Karma => slots.push(descending(view.node.karma) >> 16, 47),
+                Tie::Karma => slots.push(karma_word(view.node.karma), 32),
                 Tie::Cost => slots.push(self.offer.cost(view.node), 64),
                 Tie::StartDelay => slots.push(self.offer.start_delay_ms(view.node), 64),
                 Tie::QueueTime => {}
@@ -192,6 +192,12 @@ impl TieSlots<'_> {
         *word |= value.min(u64::MAX >> (64 - bits)) << shift;
         self.next += bits;
     }
+}
+
+/// Karma as a word in which more is smaller; beyond 32 bits it is as good as it gets.
+fn karma_word(karma: i64) -> u64 {
+    let karma = karma.clamp(i64::from(i32::MIN), i64::from(i32::MAX));
+    (i64::from(i32::MAX) - karma) as u64
 }
 
 /// Maps integers so that a larger one gives a smaller word.

@@ -3,12 +3,12 @@
 //! The same code runs with a recorder that keeps everything (verdicts) and with one that keeps nothing (indexes), so
 //! what decides is what explains.
 
-use landfall_model::{Job, Name, Node, Time};
+use landfall_model::{Job, Name, Node, PoolId, Time};
 use smallvec::SmallVec;
 
 use crate::choice::Scored;
 use crate::policy::{Bound, Policy};
-use crate::refusal::{Refusal, RefusalClass};
+use crate::refusal::{Quantity, Refusal, RefusalClass, Wake};
 use crate::score::clamp100;
 use crate::term::Class;
 use crate::verdict::{Fact, Facts, Level, Refused, TermScore, Verdict};
@@ -130,9 +130,25 @@ impl Policy {
     }
 
     fn evaluate<R: Record>(&self, pair: Pair<'_>, record: &mut R) -> Outcome {
+        if pair.node.holds_for(&pair.job.id) {
+            let open = pair.node.without_holds_of(&pair.job.id);
+            return self.evaluate_open(Pair { node: &open, ..pair }, record);
+        }
+        self.evaluate_open(pair, record)
+    }
+
+    /// Judges a pair on whose node nothing is kept for the job.
+    fn evaluate_open<R: Record>(&self, pair: Pair<'_>, record: &mut R) -> Outcome {
         let no_devices = Devices::default();
         let view = View { explains: R::KEEPS, ..pair.view(&no_devices) };
         let mut refused: Option<Refusal> = None;
+        // Pools share nothing by themselves, whatever the policy.
+        if let Some(refusal) = other_pool(&view) {
+            if R::KEEPS {
+                record.refused("pool", refusal.clone());
+            }
+            refused = Some(refusal);
+        }
         for (info, filter) in &self.filters {
             let Some(refusal) = filter.check(&view) else { continue };
             if R::KEEPS {
@@ -210,6 +226,17 @@ impl Policy {
             self.level_terms.map(|(fit, speed)| crate::rules::fit::level(raws[fit], raws[speed], view));
         Scored { total, vetoed, level }
     }
+}
+
+/// Refuses a node of another pool than the job's, if both name one.
+fn other_pool(view: &View<'_>) -> Option<Refusal> {
+    let (Some(wanted), Some(found)) = (&view.spec.pool, &view.node.pool) else { return None };
+    if wanted == found {
+        return None;
+    }
+    let name = |pool: &PoolId| Quantity::Names(Name::new(pool.as_str()).into_iter().collect());
+    let refusal = Refusal::never("pool", name(wanted), name(found), Wake::JobChanged);
+    Some(refusal.remedy("submit the job to the pool of this node"))
 }
 
 fn multiplier_score(bound: &Bound, raw: f64) -> TermScore {

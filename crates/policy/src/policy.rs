@@ -9,6 +9,7 @@ use crate::choice::{CHOICE_PARAMS, Choice, position};
 use crate::devices::{self, DeviceRule};
 use crate::filter::{Filter, FilterInfo};
 use crate::params::{ParamError, ParamInfo, Params, check};
+use crate::rules::capacity::Request;
 use crate::spec::{Combine, Levels, Otherwise, Pick, PolicySpec, TermUse, Weight};
 use crate::term::{Class, Family, Reads, Term, TermInfo};
 
@@ -78,6 +79,7 @@ pub struct Policy {
     pub(crate) multipliers: Vec<Bound>,
     pub(crate) devices: DeviceRule,
     pub(crate) choice: Choice,
+    pub(crate) request: Request,
     pub(crate) level_terms: Option<(usize, usize)>,
     reads: Reads,
     warnings: Vec<String>,
@@ -109,6 +111,7 @@ impl Policy {
         let devices = DeviceRule::build(&params).map_err(at_params)?;
         let choice =
             Choice::build(&params, spec.node_ties.clone(), spec.job_ties.clone()).map_err(at_params)?;
+        let request = Request::build(&params).map_err(at_params)?;
         let infos: Vec<&TermInfo> = terms.iter().map(|bound| bound.info).collect();
         let level_terms = match spec.levels {
             None => None,
@@ -130,6 +133,7 @@ impl Policy {
             multipliers,
             devices,
             choice,
+            request,
             level_terms,
             reads,
             warnings: Vec::new(),

@@ -269,12 +269,11 @@ fn why_none(judged: &[Judged], policy: &Policy) -> Option<Decision> {
     } else {
         let total = best.verdict.total.unwrap_or_default();
         let choice = &policy.choice;
-        let detail = if choice.dispatch_floor == f64::NEG_INFINITY {
-            format!("the best total {total:.3} is not above min_score {}", choice.min_score)
+        if choice.dispatch_floor == f64::NEG_INFINITY {
+            ("min_score", format!("the best total {total:.3} is not above min_score {}", choice.min_score))
         } else {
-            format!("the best total {total:.3} is below the floor {}", choice.dispatch_floor)
-        };
-        ("below_floor", detail)
+            ("below_floor", format!("the best total {total:.3} is below the floor {}", choice.dispatch_floor))
+        }
     };
     Some(Decision::Wait { reason, detail })
 }

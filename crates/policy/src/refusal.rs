@@ -132,6 +132,9 @@ pub struct Refusal {
     pub needed: Quantity,
     /// What was found.
     pub found: Quantity,
+    /// What the node has in all, where that says more than what was found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total: Option<Quantity>,
     /// What would change it, for people.
     pub remedy: Cow<'static, str>,
     /// When to look again.
@@ -146,13 +149,20 @@ impl Refusal {
     #[must_use]
     pub fn not_now(reason: &'static str, needed: Quantity, found: Quantity, wake: Wake) -> Self {
         let class = RefusalClass::NotNow;
-        Self { reason, class, needed, found, remedy: Cow::Borrowed(""), wake, until_ms: None }
+        Self { reason, class, needed, found, total: None, remedy: Cow::Borrowed(""), wake, until_ms: None }
     }
 
     /// A refusal that holds as long as job and node stay what they are.
     #[must_use]
     pub fn never(reason: &'static str, needed: Quantity, found: Quantity, wake: Wake) -> Self {
         Self { class: RefusalClass::Never, ..Self::not_now(reason, needed, found, wake) }
+    }
+
+    /// Says what the node has in all.
+    #[must_use]
+    pub fn of_total(mut self, total: Quantity) -> Self {
+        self.total = Some(total);
+        self
     }
 
     /// Says what would change it.
@@ -199,6 +209,7 @@ pub(crate) fn devices_short(
     let accepted = || view.node.gpus.iter().filter(|gpu| model_allowed(spec, gpu));
     let needed = Quantity::Devices { count, vram_mib: spec.vram_mib, gpu_milli: spec.gpu_milli };
     let there = accepted().count() as u64;
+    let total = Quantity::Count(view.node.gpus.len() as u64);
     if there < count {
         let remedy = view.say(|| match spec.gpu_models.as_slice() {
             [] if count == 1 => "use a node with a GPU".to_owned(),
@@ -208,7 +219,8 @@ pub(crate) fn devices_short(
                 format!("use a node with at least {count} GPUs of model {}", models.join(" or "))
             }
         });
-        return Refusal::never(missing, needed, Quantity::Count(there), Wake::Nothing).remedy(remedy);
+        let refusal = Refusal::never(missing, needed, Quantity::Count(there), Wake::Nothing);
+        return refusal.of_total(total).remedy(remedy);
     }
     let found = Quantity::Free {
         devices: if view.explains { qualifying(spec, view.node, memory).len() as u64 } else { 0 },
@@ -216,8 +228,9 @@ pub(crate) fn devices_short(
     };
     if (accepted().filter(|gpu| memory.total(gpu) >= spec.vram_mib).count() as u64) < count {
         let remedy = view.say(|| format!("use larger GPUs, or ask for less than {} of each", spec.vram_mib));
-        return Refusal::never(full, needed, found, Wake::Nothing).remedy(remedy);
+        return Refusal::never(full, needed, found, Wake::Nothing).of_total(total).remedy(remedy);
     }
     Refusal::not_now(full, needed, found, Wake::PlacementEnded)
+        .of_total(total)
         .remedy("wait until a job on these GPUs ends, or ask for less")
 }

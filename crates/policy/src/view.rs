@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use landfall_model::{
-    Bytes, Gpu, Job, JobReport, JobSpec, Node, Prediction, Situation, Tenant, Time, WorkloadId, World,
+    Bytes, Gpu, Job, JobKind, JobReport, JobSpec, Mib, Millis, Node, Placement, Prediction, Situation,
+    Tenant, Time, WorkloadId, World,
 };
 use serde::Serialize;
 use smallvec::SmallVec;
@@ -50,6 +51,32 @@ impl Devices {
     }
 }
 
+impl Devices {
+    /// What the ledger would commit for a job on these devices.
+    ///
+    /// An offloaded model takes the device's free memory up to its need and the rest as RAM; without device all is RAM.
+    #[must_use]
+    pub fn placement(&self, job: &Job, node: &Node) -> Placement {
+        let spec = &job.spec;
+        let mut placement = Placement::of(job.id.clone(), spec, &self.indices(node));
+        let need = spec.vram_mib * u64::from(spec.gpu_count);
+        match self.mode {
+            Mode::Gpu | Mode::None => {}
+            Mode::Cpu => placement.ram += need,
+            Mode::Offload => {
+                let mut on_devices = Mib::ZERO;
+                for (share, gpu) in placement.devices.iter_mut().zip(self.gpus(node)) {
+                    share.vram = gpu.vram_free().min(need);
+                    share.milli = gpu.milli_free().min(spec.gpu_milli);
+                    on_devices += share.vram;
+                }
+                placement.ram += need.saturating_sub(on_devices);
+            }
+        }
+        placement
+    }
+}
+
 /// How often the lazy providers were asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct LazyCounts {
@@ -71,7 +98,7 @@ pub struct Pass<'a> {
     pub world: &'a World,
     nodes: &'a [Node],
     queue: Queue<'a>,
-    history: RefCell<BTreeMap<(WorkloadId, Option<u32>), Prediction>>,
+    history: RefCell<BTreeMap<(WorkloadId, JobKind, Option<u32>), Prediction>>,
     inputs: PerClass<Option<Bytes>>,
     spec_views: PerClass<SpecView>,
     backlog: OnceCell<Backlog>,
@@ -143,13 +170,20 @@ impl<'a> Pass<'a> {
             return *given;
         }
         let input = self.inputs_total_bytes(spec);
-        let key = (workload.clone(), input.map(Prediction::bucket));
+        let key = (workload.clone(), spec.kind, input.map(Prediction::bucket));
         if let Some(known) = self.history.borrow().get(&key) {
             return *known;
         }
         self.count(|counts| counts.history += 1);
         let rows = self.world.history.iter().filter(|row| row.workload == *workload);
-        let found = Prediction::from_rows(rows, input);
+        let found = match spec.kind {
+            JobKind::Build => Prediction::from_rows(rows, input),
+            JobKind::Eval => {
+                let since = self.now - Millis::secs(86_400);
+                let lately = rows.filter(|row| row.finished_at_ms.is_none_or(|at| at >= since));
+                Prediction::from_eval_peaks(lately.filter_map(|row| row.peak_ram_mib).collect())
+            }
+        };
         self.history.borrow_mut().insert(key, found);
         found
     }

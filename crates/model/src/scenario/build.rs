@@ -6,17 +6,20 @@ use std::sync::Arc;
 use super::ROWS_MAX;
 use super::error::ScenarioError;
 use super::rows::{BlockRow, File, GpuRow, JobRow, NodeRow, PeerRow, SpecFields, TenantRow};
+use crate::ProviderClass;
 use crate::gpu_table::GpuModel;
 use crate::{
     Block, BlockId, Budget, Capabilities, DeviceHealth, DeviceShare, Gpu, GpuClass, Hints, Job, JobId,
-    JobReport, JobSpec, Links, Metrics, MilliGpu, MixClass, Name, Node, NodeId, Peer, Placement, Platform,
-    Pool, Provider, Situation, SituationError, Tenant, Time, WorkloadId, World,
+    JobReport, JobSpec, Links, Metrics, Mib, MilliCpu, MilliGpu, MixClass, Name, Node, NodeId, Peer,
+    Placement, Platform, Pool, Provider, Situation, SituationError, Tenant, Time, WorkloadId, World,
 };
 
 type Result<T> = std::result::Result<T, ScenarioError>;
 
 /// Highest bandwidth a device may claim, in GB/s.
 const BANDWIDTH_MAX: f64 = 20_000.0;
+/// Highest device index.
+const GPU_INDEX_MAX: usize = 1023;
 /// Most devices of one node.
 const GPUS_MAX: usize = 64;
 
@@ -24,6 +27,14 @@ pub(super) fn situation(file: File) -> Result<Situation> {
     let now = file.now_ms;
     let mut world =
         World { providers: file.providers.unwrap_or_else(Provider::defaults), ..World::default() };
+    for (i, provider) in world.providers.iter().enumerate() {
+        if world.providers[..i].iter().any(|other| other.name == provider.name) {
+            let message = format!("`{}` is there already", provider.name);
+            return Err(
+                ScenarioError::at(format!("providers[{i}].name"), message).hint("each name may be used once")
+            );
+        }
+    }
     world.providers.sort_by(|a, b| a.name.cmp(&b.name));
     for (i, row) in file.pools.into_iter().enumerate() {
         let pool = Pool { id: row.id.clone(), policy: row.policy, baseline: row.baseline };
@@ -33,8 +44,10 @@ pub(super) fn situation(file: File) -> Result<Situation> {
         let tenant = tenant(&row, &format!("tenants[{i}]"))?;
         once(&mut world.tenants, row.id, tenant, || format!("tenants[{i}].id"))?;
     }
+    let mut shapes: BTreeMap<BlockId, BlockShape> = BTreeMap::new();
     for (i, row) in file.blocks.into_iter().enumerate() {
         let id = row.id.clone();
+        shapes.insert(id.clone(), BlockShape::of(&row));
         let block = block(row, now, &format!("blocks[{i}]"))?;
         once(&mut world.blocks, id, Arc::new(block), || format!("blocks[{i}].id"))?;
     }
@@ -70,8 +83,11 @@ pub(super) fn situation(file: File) -> Result<Situation> {
 
     let mut models = Models::default();
     let mut nodes = Vec::with_capacity(file.nodes.len());
-    for (i, row) in file.nodes.into_iter().enumerate() {
+    for (i, mut row) in file.nodes.into_iter().enumerate() {
         let path = format!("nodes[{i}]");
+        if let Some(shape) = row.block.as_ref().and_then(|block| shapes.get(block)) {
+            shape.fill(&mut row);
+        }
         let (count, id) = (copies(row.count, nodes.len(), &path)?, row.id.clone());
         let first = node(row, now, &world.blocks, &mut models, &path)?;
         match count {
@@ -90,6 +106,7 @@ pub(super) fn situation(file: File) -> Result<Situation> {
         let path = format!("jobs[{i}]");
         let (count, id) = (copies(row.count, jobs.len(), &path)?, row.id.clone());
         let first = job(row, now, &templates, &mut specs, &path)?;
+        pinned_provider(&first.spec, &world.providers, &path)?;
         match count {
             None => jobs.push(first),
             Some(count) => {
@@ -100,15 +117,23 @@ pub(super) fn situation(file: File) -> Result<Situation> {
             }
         }
     }
+    let node_ids: BTreeSet<&NodeId> = nodes.iter().map(|node| &node.id).collect();
+    let job_ids: BTreeSet<&JobId> = jobs.iter().map(|job| &job.id).collect();
     for (i, row) in file.reports.into_iter().enumerate() {
         let path = format!("reports[{i}]");
-        known(nodes.iter().any(|n| n.id == row.node), &row.node, "node", || format!("{path}.node"))?;
-        known(jobs.iter().any(|j| j.id == row.job), &row.job, "job", || format!("{path}.job"))?;
+        known(node_ids.contains(&row.node), &row.node, "node", || format!("{path}.node"))?;
+        known(job_ids.contains(&row.job), &row.job, "job", || format!("{path}.job"))?;
         let report = JobReport {
             missing_inputs: row.missing_inputs,
             missing_bytes: row.missing_bytes.map(crate::Bytes::get),
         };
-        world.reports.entry(row.job).or_default().insert(row.node, report);
+        let of_job = world.reports.entry(row.job).or_default();
+        once(of_job, row.node, report, || format!("{path}.node"))?;
+    }
+    for (i, id) in file.node_order.iter().enumerate() {
+        if file.node_order[..i].contains(id) {
+            return Err(ScenarioError::at(format!("node_order[{i}]"), format!("`{id}` is there already")));
+        }
     }
     Situation::new(now, nodes, jobs, &file.node_order, world).map_err(|error| {
         let field = match &error {
@@ -205,6 +230,42 @@ fn tenant(row: &TenantRow, path: &str) -> Result<Tenant> {
             node_hours_used: in_range(row.node_hours_used, 0.0, 1e15, || format!("{path}.node_hours_used"))?,
         },
     })
+}
+
+/// What the nodes of a block have unless they say otherwise.
+struct BlockShape {
+    gpus: u16,
+    vram: Option<Mib>,
+    cpu: MilliCpu,
+    ram: Mib,
+    region: Option<Name>,
+}
+
+impl BlockShape {
+    fn of(row: &BlockRow) -> Self {
+        Self {
+            gpus: row.gpus_per_node,
+            vram: row.vram_mib_per_gpu,
+            cpu: row.cpu_milli_per_node,
+            ram: row.ram_mib_per_node,
+            region: row.region.clone(),
+        }
+    }
+
+    fn fill(&self, row: &mut NodeRow) {
+        if row.gpus.is_empty() && self.gpus > 0 {
+            row.gpus.push(GpuRow { count: Some(self.gpus), vram_mib: self.vram, ..GpuRow::default() });
+        }
+        if row.cpu_milli.is_zero() {
+            row.cpu_milli = self.cpu;
+        }
+        if row.ram_mib.is_zero() {
+            row.ram_mib = self.ram;
+        }
+        if row.region.is_none() {
+            row.region.clone_from(&self.region);
+        }
+    }
 }
 
 fn block(row: BlockRow, now: Time, path: &str) -> Result<Block> {
@@ -307,6 +368,11 @@ fn node(
         None => default_runtimes(node.platform),
     };
     node.gpus = gpus(row.gpus, models, path)?;
+    let holds: Vec<(u16, JobId)> =
+        node.gpus.iter().filter_map(|gpu| Some((gpu.index, gpu.hold()?.clone()))).collect();
+    for (index, job) in holds {
+        node.hold_device(index, Some(job)).map_err(|error| ScenarioError::at(path, error.to_string()))?;
+    }
     if let Some(gb_s) = row.gpu_bandwidth_gb_s {
         node.gpu_bandwidth_gb_s =
             Some(in_range(gb_s, 0.0, BANDWIDTH_MAX, || format!("{path}.gpu_bandwidth_gb_s"))?);
@@ -353,6 +419,7 @@ fn node(
     }
     node.features = row.features.into_iter().map(|feature| (feature.name, feature.count)).collect();
     node.tenants = row.tenants.into_iter().collect();
+    node.max_concurrent = row.max_concurrent.unwrap_or(1);
     (node.group, node.fingerprint, node.drifted) = (row.group, row.fingerprint, row.drifted);
     if !row.links.is_empty() {
         node.links = Some(Links::new(row.links.iter().map(|link| (link.from, link.to, link.gb_s))));
@@ -426,8 +493,11 @@ fn gpus(rows: Vec<GpuRow>, models: &mut Models, path: &str) -> Result<Vec<Gpu>> 
         (gpu.holder, gpu.hold, gpu.milli_committed) =
             (row.holder, row.hold.map(Box::new), row.milli_committed);
         for _ in 0..count {
-            let next = gpus.iter().map(|gpu| gpu.index + 1).max().unwrap_or(0);
-            let index = row.index.unwrap_or(next);
+            let index = row.index.unwrap_or_else(|| gpus.iter().map(|gpu| gpu.index + 1).max().unwrap_or(0));
+            if usize::from(index) > GPU_INDEX_MAX {
+                let message = format!("a device index is at most {GPU_INDEX_MAX}, not {index}");
+                return Err(ScenarioError::at(format!("{path}.index"), message));
+            }
             if gpus.iter().any(|gpu| gpu.index == index) {
                 return Err(ScenarioError::at(
                     format!("{path}.index"),
@@ -556,6 +626,25 @@ fn spec(row: SpecFields, path: &str) -> Result<JobSpec> {
     hints(&spec.hints, path)?;
     spec.validate().map_err(|error| ScenarioError::at(format!("{path}.{}", error.field), error.message))?;
     Ok(spec)
+}
+
+/// A pinned provider must exist and be able to deliver the GPUs asked for.
+fn pinned_provider(spec: &JobSpec, providers: &[Provider], path: &str) -> Result<()> {
+    let Some(name) = &spec.provider else { return Ok(()) };
+    let path = format!("{path}.provider");
+    let Some(provider) = providers.iter().find(|provider| provider.name == *name) else {
+        let known = providers.iter().map(|provider| provider.name.as_str());
+        return Err(ScenarioError::at(path, format!("there is no provider `{name}`"))
+            .did_you_mean(name.as_str(), known));
+    };
+    if provider.class == ProviderClass::Exact && spec.gpu_count > provider.shape.gpus {
+        let message =
+            format!("`{name}` delivers at most {} GPUs, {} asked", provider.shape.gpus, spec.gpu_count);
+        return Err(
+            ScenarioError::at(path, message).hint("leave the provider out, or submit the job as a gang")
+        );
+    }
+    Ok(())
 }
 
 fn hints(hints: &Hints, path: &str) -> Result<()> {

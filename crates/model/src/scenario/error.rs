@@ -108,7 +108,7 @@ pub fn closest<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>) -> Opt
     let (name, distance) =
         known.into_iter().map(|name| (name, score(name))).min_by_key(|&(name, d)| (d, name))?;
     let contained = wrong.len() >= 3 && (name.contains(wrong) || wrong.contains(name));
-    (distance <= 1 + wrong.chars().count() / 4 || contained).then_some(name)
+    (distance <= wrong.chars().count() / 3 || contained).then_some(name)
 }
 
 /// Decodes a file into rows; errors carry field, position and hint.

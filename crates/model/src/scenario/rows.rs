@@ -97,6 +97,14 @@ pub(super) struct BlockRow {
     pub(super) ends_in_ms: Option<Millis>,
     pub(super) drain_deadline_ms: Option<Time>,
     #[serde(default)]
+    pub(super) gpus_per_node: u16,
+    pub(super) vram_mib_per_gpu: Option<Mib>,
+    #[serde(default)]
+    pub(super) cpu_milli_per_node: MilliCpu,
+    #[serde(default)]
+    pub(super) ram_mib_per_node: Mib,
+    pub(super) region: Option<Name>,
+    #[serde(default)]
     pub(super) cost_per_hour: Money,
     #[serde(default)]
     pub(super) preemptible: bool,
@@ -111,7 +119,7 @@ pub(super) struct ReportRow {
     pub(super) missing_bytes: Option<Bytes>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GpuRow {
     pub(super) index: Option<u16>,
@@ -262,6 +270,7 @@ pub(super) struct NodeRow {
     pub(super) eval: Option<bool>,
     #[serde(default)]
     pub(super) tenants: Vec<TenantId>,
+    pub(super) max_concurrent: Option<u32>,
     pub(super) group: Option<Name>,
     pub(super) fingerprint: Option<Name>,
     #[serde(default)]

@@ -121,7 +121,7 @@ impl DeviceRule {
         if fitting.len() < count {
             return match fit::mode_beside(spec, node).unwrap_or_default() {
                 mode @ Mode::Offload => {
-                    Devices { mode, chosen: fit::offload_device(node).into_iter().collect() }
+                    Devices { mode, chosen: fit::offload_device(spec, node).into_iter().collect() }
                 }
                 mode => Devices { mode, chosen: Positions::new() },
             };
@@ -143,6 +143,8 @@ impl DeviceRule {
 /// Whether a device would do for a job.
 pub(crate) fn qualifies(spec: &JobSpec, gpu: &Gpu, memory: MemoryView) -> bool {
     !gpu.is_closed()
+        // The slices of a partitioned device are devices of their own.
+        && gpu.slices.is_none()
         && gpu.milli_free() >= spec.gpu_milli
         && memory.free(gpu) >= spec.vram_mib
         && model_allowed(spec, gpu)

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use landfall_model::{Job, JobId, JobReport, JobSpec, Name, Node, NodeId, Time, World};
+use landfall_model::{Gpu, Job, JobId, JobReport, JobSpec, Name, Node, NodeId, Time, World};
 
 use super::queue::{WaitQueue, Waiting};
 use crate::choice::Key;
@@ -220,7 +220,9 @@ impl JobIndex {
 
     /// The position of the best job.
     fn first(&self, ask: &Ask<'_>) -> Option<u32> {
-        if !self.covered {
+        // A job sees what is kept for it, unlike others of its group.
+        let keeps = || ask.node.gpus.iter().filter_map(Gpu::hold).any(|job| self.by_id.contains_key(job));
+        if !self.covered || (ask.node.has_holds() && keeps()) {
             return self.first_of_all(ask);
         }
         let heads = self.by_key.values().filter_map(|&group| {

@@ -1,7 +1,7 @@
 //! The best node for a job, kept ready per class of jobs.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::sync::Arc;
 
 use landfall_model::{Job, JobSpec, Time};
@@ -36,6 +36,9 @@ pub struct NodeIndex {
     /// Classes by the address of their spec.
     by_spec: BTreeMap<usize, usize>,
     asked: u64,
+    /// Nodes that keep a device for some job, as of change number `held_seen`.
+    held: BTreeSet<u32>,
+    held_seen: u64,
 }
 
 /// What is kept for one class of jobs.
@@ -129,7 +132,8 @@ impl NodeIndex {
 
     /// The best node for a job and the runner-up; the same as [`Policy::best_node`] finds.
     pub fn best(&mut self, policy: &Policy, pass: &Pass<'_>, tie_ranks: &[u32], job: &Job) -> Option<Best> {
-        if !Self::covers(policy) {
+        // A job sees what is kept for it, unlike others of its class.
+        if !Self::covers(policy) || self.is_kept_for(pass, job) {
             return policy.best_node(pass, tie_ranks, job);
         }
         let has_clock = has_clock(policy);
@@ -140,6 +144,27 @@ impl NodeIndex {
         class.take_opened(&ask, &self.changed_at);
         let (slot, runner_up) = class.pick(&ask, &self.changed_at)?;
         Some(Best { slot, verdict: policy.explain(ask.pair(slot)).1, runner_up })
+    }
+
+    /// Whether some node keeps a device for this very job.
+    fn is_kept_for(&mut self, pass: &Pass<'_>, job: &Job) -> bool {
+        let nodes = pass.nodes();
+        let end = self.log_start + self.log.len() as u64;
+        if self.held_seen < self.log_start {
+            self.held =
+                (0u32..).zip(nodes).filter(|(_, node)| node.has_holds()).map(|(slot, _)| slot).collect();
+        } else {
+            for number in self.held_seen..end {
+                let slot = self.log[(number - self.log_start) as usize];
+                if nodes[slot as usize].has_holds() {
+                    self.held.insert(slot);
+                } else {
+                    self.held.remove(&slot);
+                }
+            }
+        }
+        self.held_seen = end;
+        self.held.iter().any(|&slot| nodes[slot as usize].holds_for(&job.id))
     }
 
     /// The class of the job, made if it is new.

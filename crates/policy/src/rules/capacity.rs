@@ -2,25 +2,66 @@
 
 use landfall_model::{JobSpec, Mib, MilliCpu, Millis, Name, Node, Provider, ProviderClass, Tier};
 
+use crate::params::{ParamError, ParamInfo, ParamKind, Params};
 use crate::policy::Policy;
 use crate::verdict::Decision;
 use crate::view::Pass;
 use landfall_model::Job;
 
 /// Jobs with at least so many GPUs go to providers of whole nodes.
-pub(crate) const LARGE_JOB_GPUS: u32 = 8;
+const LARGE_JOB_GPUS: u32 = 8;
 /// The provider of a node without block.
-pub(crate) const DEFAULT_PROVIDER: &str = "sfcompute";
+const DEFAULT_PROVIDER: &str = "sfcompute";
 /// Time kept free between the end of a job and the end of a lease.
-pub(crate) const SAFETY_MARGIN: Millis = Millis::secs(300);
+const SAFETY_MARGIN: Millis = Millis::secs(300);
+
+/// Jobs with at least so many GPUs go to providers of whole nodes.
+pub(crate) const LARGE_JOB: ParamInfo = ParamInfo::whole(
+    "large_job_gpus",
+    LARGE_JOB_GPUS as i64,
+    "GPUs",
+    "Jobs with at least so many GPUs suit providers of whole nodes.",
+);
+/// Time kept free before the end of a lease.
+pub(crate) const SAFETY_MARGIN_MS: ParamInfo = ParamInfo::whole(
+    "safety_margin_ms",
+    SAFETY_MARGIN.get() as i64,
+    "ms",
+    "Time kept free between the expected end of a job and the end of the lease.",
+);
+/// The provider of a node without block.
+pub(crate) const DEFAULT_PROVIDER_PARAM: ParamInfo = ParamInfo {
+    name: "default_provider",
+    default: crate::params::Default::Word(DEFAULT_PROVIDER),
+    kind: ParamKind::Text,
+    unit: "",
+    description: "The provider of a node that belongs to no block.",
+};
+
+/// What a request for capacity goes by.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Request {
+    large_job_gpus: u32,
+    margin: Millis,
+}
+
+impl Request {
+    pub(crate) fn build(params: &Params<'_>) -> Result<Self, ParamError> {
+        Ok(Self {
+            large_job_gpus: u32::try_from(params.whole(&LARGE_JOB)?).unwrap_or(u32::MAX),
+            margin: Millis::new(params.whole(&SAFETY_MARGIN_MS)? as u64),
+        })
+    }
+}
 
 pub(crate) fn decide(policy: &Policy, pass: &Pass<'_>, job: &Job) -> Decision {
     if !policy.requests_capacity() {
         return Decision::Wait { reason: "no_node", detail: "no node is admitted".into() };
     }
     let spec = &job.spec;
-    let provider = recommend(spec, &pass.world.providers);
-    let (reason, detail) = match nearest_miss(spec, pass) {
+    let request = &policy.request;
+    let provider = recommend(spec, &pass.world.providers, request.large_job_gpus);
+    let (reason, detail) = match nearest_miss(spec, pass, request.margin) {
         None => (
             "no_capacity_now",
             "a node of this shape exists or can be leased, but none is free now".to_owned(),
@@ -35,11 +76,11 @@ pub(crate) fn decide(policy: &Policy, pass: &Pass<'_>, job: &Job) -> Decision {
 
 /// Whom to ask: for small jobs a provider of exact sizes, for large ones a provider of whole nodes, by lowest name.
 #[must_use]
-pub fn recommend(spec: &JobSpec, providers: &[Provider]) -> Option<Name> {
+pub fn recommend(spec: &JobSpec, providers: &[Provider], large_job_gpus: u32) -> Option<Name> {
     if spec.provider.is_some() {
         return spec.provider.clone();
     }
-    let wanted = if spec.gpu_count < LARGE_JOB_GPUS { ProviderClass::Exact } else { ProviderClass::Bulk };
+    let wanted = if spec.gpu_count < large_job_gpus { ProviderClass::Exact } else { ProviderClass::Bulk };
     let enabled = || providers.iter().filter(|provider| provider.enabled);
     enabled()
         .filter(|provider| provider.class == wanted)
@@ -57,7 +98,7 @@ struct Capacity {
 }
 
 /// If no known shape could ever hold the job, says what is missing at the nearest one.
-fn nearest_miss(spec: &JobSpec, pass: &Pass<'_>) -> Option<String> {
+fn nearest_miss(spec: &JobSpec, pass: &Pass<'_>, margin: Millis) -> Option<String> {
     let nodes = pass.nodes().iter().map(|node| of_node(spec, node, pass));
     let shapes = pass.world.providers.iter().filter(|provider| provider.enabled).map(|provider| Capacity {
         gpus: if provider.shape.vram_mib >= spec.vram_mib { u64::from(provider.shape.gpus) } else { 0 },
@@ -66,7 +107,7 @@ fn nearest_miss(spec: &JobSpec, pass: &Pass<'_>) -> Option<String> {
         lease: Some(provider.lease_max_ms),
     });
     let shapes: Vec<Capacity> = nodes.chain(shapes).collect();
-    let needed_lease = spec.expected_duration_ms + SAFETY_MARGIN;
+    let needed_lease = spec.expected_duration_ms + margin;
     let holds = |shape: &Capacity| {
         shape.gpus >= u64::from(spec.gpu_count)
             && shape.cpu >= spec.cpu_milli

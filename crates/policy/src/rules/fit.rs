@@ -2,7 +2,7 @@
 
 use landfall_model::{Gpu, JobSpec, Mib, Node, Offload};
 
-use crate::devices::{MemoryView, enough_qualify};
+use crate::devices::{MemoryView, enough_qualify, model_allowed};
 use crate::params::{ParamError, ParamInfo, Params};
 use crate::verdict::Level;
 use crate::view::{Mode, View};
@@ -45,7 +45,7 @@ pub(crate) fn mode_beside(spec: &JobSpec, node: &Node) -> Option<Mode> {
         return None;
     }
     let need = spec.vram_mib * u64::from(spec.gpu_count);
-    match offload_device(node) {
+    match offload_device(spec, node) {
         Some(position) => {
             let gpu = &node.gpus[usize::from(position)];
             (need <= gpu.vram_free() + node.ram_free()).then_some(Mode::Offload)
@@ -62,8 +62,8 @@ pub(crate) fn offloads_when_idle(spec: &JobSpec, node: &Node) -> bool {
 }
 
 /// The device that an offloaded model would use: most free memory, then lowest index.
-pub(crate) fn offload_device(node: &Node) -> Option<u16> {
-    let open = (0u16..).zip(&node.gpus).filter(|(_, gpu)| !gpu.is_closed());
+pub(crate) fn offload_device(spec: &JobSpec, node: &Node) -> Option<u16> {
+    let open = (0u16..).zip(&node.gpus).filter(|(_, gpu)| !gpu.is_closed() && model_allowed(spec, gpu));
     open.min_by_key(|(_, gpu)| (std::cmp::Reverse(gpu.vram_free()), gpu.index)).map(|(position, _)| position)
 }
 

@@ -216,3 +216,51 @@ fn an_empty_mix_makes_all_nodes_equal() {
     assert_eq!(ranking.winner.unwrap().as_str(), "a");
     assert!(ranking.candidates.iter().all(|verdict| verdict.total == Some(0.0)));
 }
+
+#[test]
+fn what_is_kept_for_a_job_is_open_to_it_and_to_nobody_else() {
+    let scenario =
+        |keeps: &str| node("n", DAY, &format!("{{vram_mib='80GiB',hold='{keeps}'}}"), "") + &job(1, 40);
+    assert_eq!(of(&rank("bin-pack", &scenario("j"), "j"), "n").gpus, [0]);
+    assert_eq!(reasons(of(&rank("bin-pack", &scenario("other"), "j"), "n")), ["gpu"]);
+    assert_eq!(reasons(of(&rank("balanced", &scenario("other"), "j"), "n")), ["held"]);
+    assert!(of(&rank("balanced", &scenario("j"), "j"), "n").is_admitted());
+}
+
+#[test]
+fn a_partitioned_device_is_no_whole_device() {
+    let scenario = node("n", DAY, "{vram_mib='80GiB',slices={taken=[[3,0]]}}", "") + &job(1, 40);
+    assert_eq!(reasons(of(&rank("bin-pack", &scenario, "j"), "n")), ["gpu"]);
+}
+
+#[test]
+fn nodes_take_what_they_do_not_say_from_their_block() {
+    let scenario = "[[blocks]]\nid='k'\ngpus_per_node=8\nvram_mib_per_gpu='80GiB'\ncpu_milli_per_node='64 cores'\nram_mib_per_node='512GiB'\n\
+        [[nodes]]\nid='n'\nblock='k'\n"
+        .to_owned()
+        + &job(2, 40);
+    expect("B10", &scenario, "n", &[0, 1], [0.125, 0.0, 0.0, 0.0], 0.125);
+}
+
+#[test]
+fn requests_follow_the_parameters_of_the_policy() {
+    let decide = |count: u32, params: &str| {
+        let scenario = format!("{}[policy.params]\n{params}\n", job(count, 40));
+        match rank("bin-pack", &scenario, "j").decision {
+            Decision::RequestMoreCapacity { provider, reason, .. } => (provider.unwrap().to_string(), reason),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(decide(5, ""), ("prime".into(), "no_capacity_now"));
+    assert_eq!(decide(5, "large_job_gpus = 4"), ("sfcompute".into(), "no_capacity_now"));
+    assert_eq!(decide(5, "safety_margin_ms = 3000000000"), ("prime".into(), "unsatisfiable"));
+}
+
+#[test]
+fn refusals_carry_needed_found_and_total() {
+    let ranking =
+        rank("bin-pack", &(node("n", DAY, "", "cpu_committed_milli='60 cores'") + &job(2, 40)), "j");
+    let refusal = &of(&ranking, "n").refusals[0].refusal;
+    let shown = [&refusal.needed, &refusal.found, refusal.total.as_ref().unwrap()].map(ToString::to_string);
+    assert_eq!(shown, ["8 cores", "4 cores", "64 cores"]);
+}

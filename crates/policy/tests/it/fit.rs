@@ -403,3 +403,61 @@ fn an_offloadable_model_waits_for_ram_instead_of_never() {
     let refusal = &of(&ranking, "n").refusals[0].refusal;
     assert_eq!((refusal.reason, refusal.class), ("gpu_missing", RefusalClass::NotNow));
 }
+
+#[test]
+fn equal_nodes_go_by_warmth_then_karma() {
+    let winner = |a: &str, b: &str| {
+        let node = |id: &str, more: &str| format!("[[nodes]]\nid='{id}'\ncpu_milli='8 cores'\n{more}\n");
+        let job = "[[workloads]]\nid='w'\n[[jobs]]\nid='j'\nworkload='w'\n";
+        rank("fit", &(node("n1", a) + &node("n2", b) + job), "j").winner.unwrap().to_string()
+    };
+    assert_eq!(winner("karma=3", "karma=7"), "n2");
+    assert_eq!(winner("karma=-50", "karma=0"), "n2");
+    assert_eq!(winner("karma=2147483647", "karma=-2147483648"), "n1");
+    assert_eq!(winner("karma=99", "karma=0\ncache=['w']"), "n2", "warmth comes before karma");
+    assert_eq!(winner("", ""), "n1");
+}
+
+#[test]
+fn a_model_of_size_zero_is_a_model_of_unknown_size() {
+    let scenario = format!("{F5}{}", llm("8GiB", "model_mib = 0"));
+    near(of(&rank("fit", &scenario, "j"), "f5").total.unwrap(), 55.392857, "as F5");
+}
+
+#[test]
+fn an_offloaded_model_is_committed_to_device_and_ram() {
+    let scenario = format!(
+        "[[nodes]]\nid='n'\nram_mib='32GiB'\ngpus=[{{model='RTX 3060',vram_mib='12GiB'}}]\n{}",
+        llm("24GiB", "offload = 'allow'")
+    );
+    let mut situation = crate::support::situation(&scenario);
+    let job = situation.job("j").unwrap().clone();
+    let node = &mut situation.nodes_mut()[0];
+    let devices = landfall_policy::view::Devices {
+        mode: landfall_policy::view::Mode::Offload,
+        chosen: std::iter::once(0).collect(),
+    };
+    let placement = devices.placement(&job, node);
+    node.place(placement).unwrap();
+    assert_eq!((node.gpus[0].vram_free().get(), node.ram_free().get()), (0, 20 * 1024));
+}
+
+#[test]
+fn models_that_the_job_does_not_accept_are_not_used_for_offloading() {
+    let scenario = format!(
+        "[[nodes]]\nid='n'\nram_mib='64GiB'\ngpus=[{{model='RTX 3060',vram_mib='12GiB'}}]\n{}",
+        llm("8GiB", "offload = 'allow'\ngpu_models = ['A100']")
+    );
+    let ranking = rank("fit", &scenario, "j");
+    assert_eq!(of(&ranking, "n").gpus, [0u16; 0]);
+}
+
+#[test]
+fn nodes_of_another_pool_are_no_candidates() {
+    let scenario = "[[nodes]]\nid='a'\npool='p1'\n[[nodes]]\nid='b'\npool='p2'\n[[nodes]]\nid='c'\n\
+        [[jobs]]\nid='j'\npool='p2'\n";
+    let ranking = rank("fit", scenario, "j");
+    assert_eq!(ranking.winner.as_ref().unwrap().as_str(), "b");
+    assert_eq!(reasons(of(&ranking, "a")), ["pool"]);
+    assert!(of(&ranking, "c").is_admitted());
+}

@@ -56,6 +56,14 @@ fn nodes_for_jobs(policy: &Policy, seed: u64, nodes: usize) {
             fleet.nodes[slot].runtimes.insert(crate::fleet::name(rng.pick(&["container", "llmcpp", "wasm"])));
             index.node_changed(slot);
         }
+        if rng.one_in(6) {
+            // A device is kept for a job that is still to come, or for nobody.
+            let slot = rng.below(nodes);
+            let kept_for = JobId::new(&format!("job-{}", step + rng.below(4))).unwrap();
+            if fleet.nodes[slot].hold_device(0, (!rng.one_in(3)).then_some(kept_for)).is_ok() {
+                index.node_changed(slot);
+            }
+        }
         if rng.one_in(20) {
             fleet.world.mix.rotate_left(1);
             fleet.world.mix.truncate(5);
@@ -82,6 +90,10 @@ fn jobs_for_nodes(policy: &Policy, seed: u64, count: usize) {
     let mut index = JobIndex::new(policy);
     for job in &jobs {
         index.insert(job.clone(), &fleet.world);
+    }
+    if seed % 3 == 0 {
+        // The second node keeps a device for a waiting job, if it has one.
+        let _ = fleet.nodes[1].hold_device(0, Some(jobs[rng.below(jobs.len())].id.clone()));
     }
     for step in 0..STEPS {
         let node = &fleet.nodes[rng.below(fleet.nodes.len())];

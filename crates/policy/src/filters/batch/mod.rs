@@ -10,6 +10,7 @@ mod gpu_count;
 mod gpu_memory;
 mod gpu_model;
 mod memory;
+mod ready;
 mod state;
 mod taken;
 mod unified_memory;
@@ -18,6 +19,7 @@ use crate::filter::FilterInfo;
 
 /// All of them, in the order in which policies list them.
 pub(crate) const ALL: &[&FilterInfo] = &[
+    &ready::INFO,
     &state::INFO,
     &taken::INFO,
     &gpu_model::INFO,

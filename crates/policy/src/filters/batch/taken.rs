@@ -15,7 +15,7 @@ use crate::view::View;
 pub(crate) const INFO: FilterInfo = FilterInfo {
     name: "batch-taken",
     description: "Refuses nodes on which other work holds what the job needs; an exclusive job needs an empty node.",
-    reasons: &["node_taken"],
+    reasons: &["node_taken", "held"],
     params: &[],
     clock: false,
     job_identity: false,
@@ -110,7 +110,9 @@ impl Filter for Taken {
         } else {
             "wait for work on it to end, or ask for less"
         };
-        Some(Refusal::not_now("node_taken", needed, found, Wake::PlacementEnded).remedy(remedy))
+        let only_holds = node.placements.is_empty() && node.has_holds();
+        let reason = if only_holds { "held" } else { "node_taken" };
+        Some(Refusal::not_now(reason, needed, found, Wake::PlacementEnded).remedy(remedy))
     }
 }
 

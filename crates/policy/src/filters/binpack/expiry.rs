@@ -1,18 +1,11 @@
 //! Filter `pack-expiry`: the lease outlasts the job.
 
 use crate::filter::{Filter, FilterInfo};
-use crate::params::{ParamError, ParamInfo, Params};
+use crate::params::{ParamError, Params};
 use crate::refusal::{Quantity, Refusal, Wake};
-use crate::rules::capacity::SAFETY_MARGIN;
+use crate::rules::capacity::SAFETY_MARGIN_MS;
 use crate::view::View;
 use landfall_model::Millis;
-
-const SAFETY_MARGIN_MS: ParamInfo = ParamInfo::whole(
-    "safety_margin_ms",
-    SAFETY_MARGIN.get() as i64,
-    "ms",
-    "Time kept free between the expected end of a job and the end of the lease.",
-);
 
 /// What the catalogue says.
 pub(crate) const INFO: FilterInfo = FilterInfo {

@@ -3,38 +3,38 @@
 use crate::filter::{Filter, FilterInfo};
 use crate::params::{ParamError, Params};
 use crate::refusal::{Quantity, Refusal, Wake};
-use crate::rules::capacity::DEFAULT_PROVIDER;
+use crate::rules::capacity::DEFAULT_PROVIDER_PARAM;
 use crate::view::View;
+use landfall_model::Name;
 
 /// What the catalogue says.
 pub(crate) const INFO: FilterInfo = FilterInfo {
     name: "pack-provider",
     description: "Admits nodes of the provider that the job pins, if it pins one.",
     reasons: &["provider"],
-    params: &[],
+    params: &[DEFAULT_PROVIDER_PARAM],
     clock: false,
     job_identity: false,
     build,
 };
 
-struct PackProvider;
+struct PackProvider {
+    default_provider: String,
+}
 
-fn build(_: &Params<'_>) -> Result<Box<dyn Filter>, ParamError> {
-    Ok(Box::new(PackProvider))
+fn build(params: &Params<'_>) -> Result<Box<dyn Filter>, ParamError> {
+    Ok(Box::new(PackProvider { default_provider: params.word(&DEFAULT_PROVIDER_PARAM)? }))
 }
 
 impl Filter for PackProvider {
     fn check(&self, view: &View<'_>) -> Option<Refusal> {
         let wanted = view.spec.provider.as_ref()?;
-        let found = view.node.block.as_ref().map_or(DEFAULT_PROVIDER, |block| block.provider.as_str());
+        let block = view.node.block.as_ref();
+        let found = block.map_or(self.default_provider.as_str(), |block| block.provider.as_str());
         if wanted.as_str() == found {
             return None;
         }
-        let found = view
-            .node
-            .block
-            .as_ref()
-            .map_or(Quantity::Word(DEFAULT_PROVIDER), |b| Quantity::Name(b.provider.clone()));
+        let found = Quantity::Names(Name::new(found).into_iter().collect());
         Some(
             Refusal::never("provider", Quantity::Name(wanted.clone()), found, Wake::NodeAdded)
                 .remedy("submit the job without a provider, or lease from the one it names"),

@@ -29,6 +29,9 @@ impl Filter for CpuFilter {
             return None;
         }
         let never = needed > view.node.cpu_total;
-        Some(short(view, "cpu_short", "CPU", Quantity::CpuMilli(needed), Quantity::CpuMilli(free), never))
+        Some(
+            short(view, "cpu_short", "CPU", Quantity::CpuMilli(needed), Quantity::CpuMilli(free), never)
+                .of_total(Quantity::CpuMilli(view.node.cpu_total)),
+        )
     }
 }

@@ -29,6 +29,9 @@ impl Filter for RamFilter {
             return None;
         }
         let never = needed > view.node.ram_total;
-        Some(short(view, "ram_short", "RAM", Quantity::Mib(needed), Quantity::Mib(free), never))
+        Some(
+            short(view, "ram_short", "RAM", Quantity::Mib(needed), Quantity::Mib(free), never)
+                .of_total(Quantity::Mib(view.node.ram_total)),
+        )
     }
 }

@@ -39,6 +39,14 @@ impl Filter for PeerFits {
         if spec.ram_mib > ram {
             return refuse(Quantity::Mib(spec.ram_mib), Quantity::Mib(ram));
         }
+        let unknown = || Quantity::Word("unknown");
+        let peer = node.peer.as_deref();
+        if !spec.storage_mib.is_zero() && peer.is_none_or(|peer| peer.storage_free.is_none()) {
+            return refuse(Quantity::Mib(spec.storage_mib), unknown());
+        }
+        if spec.network_mbit_s > 0 && peer.is_none_or(|peer| peer.network_mbit_s.is_none()) {
+            return refuse(Quantity::Count(spec.network_mbit_s.into()), unknown());
+        }
         if let Some(free) =
             node.peer.as_ref().and_then(|peer| peer.storage_free).filter(|&free| spec.storage_mib > free)
         {

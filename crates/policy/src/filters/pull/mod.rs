@@ -3,6 +3,7 @@
 mod active;
 mod architecture;
 mod capability;
+mod capacity;
 mod feature;
 mod kind;
 mod needs;
@@ -19,6 +20,7 @@ use crate::filter::FilterInfo;
 /// All of them, in the order in which policies list them.
 pub(crate) const ALL: &[&FilterInfo] = &[
     &active::INFO,
+    &capacity::INFO,
     &tenant::INFO,
     &kind::INFO,
     &architecture::INFO,

@@ -3,16 +3,10 @@
 use landfall_model::ProviderClass;
 
 use crate::params::{ParamError, ParamInfo, Params};
-use crate::rules::capacity::{DEFAULT_PROVIDER, LARGE_JOB_GPUS};
+use crate::rules::capacity::{DEFAULT_PROVIDER_PARAM, LARGE_JOB};
 use crate::term::{Class, Family, Reads, Term, TermInfo};
 use crate::view::View;
 
-const LARGE: ParamInfo = ParamInfo::whole(
-    "large_job_gpus",
-    LARGE_JOB_GPUS as i64,
-    "GPUs",
-    "Jobs with at least so many GPUs suit providers of whole nodes.",
-);
 const BULK: ParamInfo =
     ParamInfo::number("affinity_bulk", 0.2, "", "Value of a large job on a bulk provider.");
 const EXACT: ParamInfo =
@@ -26,7 +20,7 @@ pub(crate) const INFO: TermInfo = TermInfo {
     range: (0.0, Some(0.2)),
     unit: "",
     description: "Prefers bulk providers for large jobs and exact providers for small ones.",
-    params: &[LARGE, BULK, EXACT],
+    params: &[LARGE_JOB, BULK, EXACT, DEFAULT_PROVIDER_PARAM],
     reads: Reads::PAIR,
     build,
 };
@@ -35,19 +29,22 @@ struct ProviderAffinity {
     large: u32,
     bulk: f64,
     exact: f64,
+    default_provider: String,
 }
 
 fn build(params: &Params<'_>) -> Result<Box<dyn Term>, ParamError> {
     Ok(Box::new(ProviderAffinity {
-        large: u32::try_from(params.whole(&LARGE)?).unwrap_or(u32::MAX),
+        large: u32::try_from(params.whole(&LARGE_JOB)?).unwrap_or(u32::MAX),
         bulk: params.number(&BULK)?,
         exact: params.number(&EXACT)?,
+        default_provider: params.word(&DEFAULT_PROVIDER_PARAM)?,
     }))
 }
 
 impl Term for ProviderAffinity {
     fn score(&self, view: &View<'_>) -> f64 {
-        let name = view.node.block.as_ref().map_or(DEFAULT_PROVIDER, |block| block.provider.as_str());
+        let name =
+            view.node.block.as_ref().map_or(self.default_provider.as_str(), |block| block.provider.as_str());
         let provider = view.pass.world.providers.iter().find(|provider| provider.name.as_str() == name);
         match provider.map(|provider| provider.class) {
             Some(ProviderClass::Bulk) if view.spec.gpu_count >= self.large => self.bulk,
