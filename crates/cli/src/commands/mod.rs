@@ -4,6 +4,6 @@ pub(crate) mod exit_codes;
 pub(crate) mod explain;
 pub(crate) mod gpu;
 pub(crate) mod policy;
-mod question;
+pub(crate) mod question;
 pub(crate) mod rank;
 pub(crate) mod scenario;

@@ -16,6 +16,8 @@ pub(crate) struct Asked {
     pub(crate) ranking: Ranking,
     /// Who named the policy.
     pub(crate) origin: Origin,
+    /// Whether nearer regions come before points.
+    pub(crate) by_region: bool,
     /// What looked odd.
     pub(crate) warnings: Vec<String>,
 }
@@ -67,7 +69,9 @@ impl Scenario {
                 (selected, ranking)
             }
         };
-        Ok(Asked { ranking, origin: selected.origin, warnings: selected.warnings })
+        let region_mode = selected.policy.spec().params.get("region_mode");
+        let by_region = region_mode.and_then(|mode| mode.as_str()) == Some("tiered");
+        Ok(Asked { ranking, origin: selected.origin, by_region, warnings: selected.warnings })
     }
 
     /// Checks that a candidate exists.

@@ -115,7 +115,7 @@ impl Answer for Ranked {
 
     fn text(&self, page: Page) -> String {
         let rows = self.limit.map_or(ROWS, Limit::rows);
-        render::rank::page(&self.asked.ranking, self.asked.origin, &self.groups, rows, page)
+        render::rank::page(&self.asked, &self.groups, rows, page)
     }
 
     fn json(&self, out: &mut dyn Write) -> serde_json::Result<()> {

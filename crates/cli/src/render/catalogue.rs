@@ -176,5 +176,5 @@ fn kind(kind: &ParamKind, unit: &str) -> String {
         ParamKind::Limit => "a whole number, \"all\"".into(),
         ParamKind::Text => "a name".into(),
     };
-    format!("{text} {unit}").trim_end().to_owned()
+    if unit.is_empty() { text } else { format!("{text}, in {unit}") }
 }

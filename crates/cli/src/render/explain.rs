@@ -146,11 +146,13 @@ fn not_chosen(explained: &Explained, verdict: &Verdict, page: Page) -> String {
     let Some(comparison) = &explained.comparison else { return text };
     text += &side_by_side(comparison);
     let winner = admitted.iter().find(|other| other.candidate == comparison.against);
+    let nearer =
+        explained.asked.by_region && winner.is_some_and(|winner| winner.region_tier < verdict.region_tier);
     if let Some(winner) = winner {
         text += &beyond_points(verdict, winner);
     }
     text.push('\n');
-    text + &what_would_help(verdict, comparison, page)
+    text + &what_would_help(verdict, comparison, nearer, page)
 }
 
 /// Why an admitted candidate may not be chosen, if it may not.
@@ -177,11 +179,15 @@ fn beyond_points(verdict: &Verdict, winner: &Verdict) -> String {
     text
 }
 
-fn what_would_help(verdict: &Verdict, comparison: &Comparison, page: Page) -> String {
+/// What would have to change for the candidate to win; `nearer` tells that the winner's region comes first.
+fn what_would_help(verdict: &Verdict, comparison: &Comparison, nearer: bool, page: Page) -> String {
     let against = clean(comparison.against.as_str());
-    if comparison.would_close.is_empty() {
+    let vetoed = !verdict.vetoes.is_empty();
+    if comparison.would_close.is_empty() || nearer || vetoed {
         let why = if verdict.barred.is_some() {
             "lift what bars it; points come after that".to_owned()
+        } else if nearer {
+            format!("points would not: {against} is in a nearer region, and nearer regions come first")
         } else if comparison.difference >= 0.0 {
             format!(
                 "points would not: it has no fewer than {against}, so level, region, order or a draw decided"

@@ -2,7 +2,7 @@
 
 use super::style::{DIM, GOOD};
 use super::table::{Column, Table};
-use super::text::{clean, count, number, wrap};
+use super::text::{clean, count, labelled, number, wrap};
 use super::{catalogue, table::with_gap, text::width};
 use crate::answer::Page;
 use crate::commands::policy::{Checked, Listing};
@@ -44,7 +44,8 @@ pub(crate) fn checked(checked: &Checked, page: Page) -> String {
         text += &format!("  {DIM}{line}{DIM:#}\n");
     }
     if !checked.filters.is_empty() {
-        text += &format!("\n  filters: {}\n", clean(&checked.filters.join(", ")));
+        text.push('\n');
+        text += &labelled("  filters: ", &clean(&checked.filters.join(", ")), page.text_width());
     }
     if !checked.terms.is_empty() {
         let mut table = Table::new(vec![

@@ -7,16 +7,18 @@ use super::table::{Cell, Column, Table, with_gap};
 use super::text::{clean, count, cut, decimals, fixed, labelled, short, width};
 use super::{reasons, words};
 use crate::answer::Page;
+use crate::commands::question::Asked;
 use crate::findings::Group;
 use crate::selection::Origin;
 
 /// The page of `rank`.
-pub(crate) fn page(ranking: &Ranking, origin: Origin, groups: &[Group], rows: usize, page: Page) -> String {
-    let mut text = heading(ranking, origin);
+pub(crate) fn page(asked: &Asked, groups: &[Group], rows: usize, page: Page) -> String {
+    let ranking = &asked.ranking;
+    let mut text = heading(ranking, asked.origin);
     let admitted = ranking.candidates.iter().take_while(|verdict| verdict.is_admitted()).count();
     if admitted > 0 {
         text.push('\n');
-        text += &table(&ranking.candidates[..admitted.min(rows)], ranking, page);
+        text += &table(&ranking.candidates[..admitted.min(rows)], asked, page);
         if admitted > rows {
             text += &format!("{DIM}… and {} more (--limit all shows every one){DIM:#}\n", admitted - rows);
         }
@@ -106,7 +108,8 @@ impl TermColumn {
     }
 }
 
-fn table(verdicts: &[Verdict], ranking: &Ranking, page: Page) -> String {
+fn table(verdicts: &[Verdict], asked: &Asked, page: Page) -> String {
+    let ranking = &asked.ranking;
     /// Names take at most this part of the page.
     const NAME_SHARE: usize = 3;
     let name_width = page.width.map_or(usize::MAX, |width| (width / NAME_SHARE).max(12));
@@ -141,6 +144,12 @@ fn table(verdicts: &[Verdict], ranking: &Ranking, page: Page) -> String {
     if levels {
         columns.push(Column::left("level"));
         push(&mut rows, verdicts.iter().map(|verdict| verdict.level.map_or("", words::level).into()));
+    }
+    // Only where regions differ do they explain an order that totals alone do not.
+    if asked.by_region && verdicts.iter().any(|verdict| verdict.region_tier != verdicts[0].region_tier) {
+        columns.push(Column::right("region tier"));
+        let tier = |verdict: &Verdict| verdict.region_tier.map_or(String::new(), |tier| tier.to_string());
+        push(&mut rows, verdicts.iter().map(|verdict| tier(verdict).into()));
     }
     let mut tail: Vec<(Column, Vec<Cell>)> = Vec::new();
     if devices {

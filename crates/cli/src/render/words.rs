@@ -33,13 +33,13 @@ pub(super) fn level(level: Level) -> &'static str {
     }
 }
 
-/// The devices of a verdict, such as `gpu 0-3,7`; empty where none are used.
+/// The devices of a verdict, such as `gpu 0-3,7` or `gpu 0 + RAM`; empty where none are used.
 pub(super) fn devices(verdict: &Verdict) -> String {
     let indices = ranges(&verdict.gpus);
     match verdict.mode {
         Mode::None => indices,
         Mode::Gpu => format!("gpu {indices}"),
-        Mode::Offload => format!("offload {indices}"),
+        Mode::Offload => format!("gpu {indices} + RAM"),
         Mode::Cpu => "cpu".into(),
     }
 }

@@ -11,6 +11,54 @@ fn built_in() -> Vec<String> {
 }
 
 #[test]
+fn every_policy_is_built_in() {
+    let push = ["fit", "bin-pack", "fgd", "first-fit", "best-fit", "dot-product", "gpu-packing"];
+    let more = ["gpu-clustering", "random", "offer-standard", "offer-locality", "offer-scope"];
+    let pull = ["simple", "resource-aware"];
+    let batch = ["balanced", "hpc-batch", "ml-training", "service", "sensitive", "interactive"];
+    let lite = ["service-lite", "interactive-lite"];
+    let mut want = [&push[..], &more, &pull, &batch, &lite].concat();
+    let mut found = built_in();
+    want.sort_unstable();
+    found.sort_unstable();
+    assert_eq!(found, want);
+}
+
+/// Every family of policies finds something to rank here: leases, tenants, peers, reports, regions and history.
+const RICH: &str = include_str!("rich.toml");
+
+#[test]
+fn a_policy_that_was_shown_and_given_back_ranks_identically() {
+    let dir = Dir::new().file("rich.toml", RICH);
+    let situation: toml::Table = RICH.parse().unwrap();
+    let ids = |list: &str| -> Vec<String> {
+        let rows = situation[list].as_array().unwrap();
+        rows.iter().map(|row| row["id"].as_str().unwrap().to_owned()).collect()
+    };
+    for name in built_in() {
+        let file = format!("{name}.toml");
+        let dir = dir.also(&file, dir.run(&["policy", "show", &name]).stdout);
+        let mut admitted = 0;
+        for (flag, id) in
+            ids("jobs").iter().map(|id| ("--job", id)).chain(ids("nodes").iter().map(|id| ("--node", id)))
+        {
+            let ask = |how: [&str; 2]| {
+                dir.run(&["rank", "--json", "--scenario", "rich.toml", flag, id, how[0], how[1]])
+            };
+            let (built_in, given) = (ask(["--policy", &name]), ask(["--policy-file", &file]));
+            assert_eq!(built_in.code, given.code, "{name} {flag} {id}");
+            let mut want = built_in.json();
+            admitted +=
+                want["candidates"].as_array().unwrap().iter().filter(|c| !c["total"].is_null()).count();
+            assert_eq!(want["policy_from"], "argument");
+            want["policy_from"] = "file".into();
+            assert_eq!(given.json(), want, "{name} {flag} {id}");
+        }
+        assert!(admitted > 0, "{name} admits nothing, so the test shows nothing");
+    }
+}
+
+#[test]
 fn every_built_in_policy_is_a_valid_policy_file() {
     let dir = Dir::new();
     for name in built_in() {
@@ -88,16 +136,11 @@ fn an_unknown_policy_stops_a_job_but_not_a_node_that_asks_for_work() {
     let dir = Dir::new().file("named.toml", named).file("pooled.toml", pooled);
     dir.run(&["rank", "--scenario", "named.toml", "--job", "build"])
         .fails(4, &["there is no policy `no-such`", "--> named.toml"]);
-    if built_in().iter().any(|name| name == "resource-aware") {
-        for file in ["named.toml", "pooled.toml"] {
-            let ran = dir.run(&["rank", "--scenario", file, "--node", "near"]);
-            assert_eq!(ran.stderr, "warning: there is no policy `no-such`; using `resource-aware`\n");
-            assert!(
-                ran.stdout.contains("policy resource-aware (instead of an unknown one)"),
-                "{}",
-                ran.stdout
-            );
-        }
+    for file in ["named.toml", "pooled.toml"] {
+        let ran = dir.run(&["rank", "--scenario", file, "--node", "near"]);
+        assert_eq!(ran.stderr, "warning: there is no policy `no-such`; using `resource-aware`\n");
+        let heading = "policy resource-aware (instead of an unknown one)";
+        assert!(ran.stdout.contains(heading), "{}", ran.stdout);
     }
 }
 

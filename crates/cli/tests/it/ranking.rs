@@ -142,3 +142,33 @@ fn a_scenario_is_counted() {
     assert_eq!(json["counts"]["reports"], 2);
     assert!(dir.run(&["scenario", "check", "s.toml"]).stdout.starts_with("valid: s.toml"));
 }
+
+#[test]
+fn regions_are_shown_and_blamed_only_where_they_come_before_points() {
+    let scenario = r#"
+        [regions.north]
+        adjacent = ["south"]
+        [[nodes]]
+        id = "near"
+        region = "north"
+        cpu_milli = "4 cores"
+        [[nodes]]
+        id = "far"
+        region = "south"
+        cpu_milli = "1 core"
+        [[jobs]]
+        id = "j"
+        region = "north"
+        cpu_milli = "1 core"
+    "#;
+    let tiebreak = format!("{scenario}\n[policy.params]\nregion_mode = \"tiebreak\"\n");
+    let dir = Dir::new().file("tiered.toml", scenario).file("tiebreak.toml", tiebreak);
+    let blame = "near is in a nearer region";
+    for (file, counts) in [("tiered.toml", true), ("tiebreak.toml", false)] {
+        let ranked = dir.run(&["rank", "--scenario", file, "--job", "j"]);
+        assert_eq!(ranked.stdout.contains("region tier"), counts, "{}", ranked.stdout);
+        let explained = dir.run(&["explain", "--scenario", file, "--job", "j", "--node", "far"]);
+        assert!(explained.stdout.contains("not chosen: far"), "{}", explained.stdout);
+        assert_eq!(explained.stdout.contains(blame), counts, "{}", explained.stdout);
+    }
+}

@@ -65,6 +65,12 @@ impl Dir {
         self
     }
 
+    /// Adds a file to a directory that is in use.
+    pub(crate) fn also(&self, name: &str, text: impl AsRef<[u8]>) -> &Self {
+        std::fs::write(self.0.join(name), text).unwrap();
+        self
+    }
+
     /// Runs `landfall` with these arguments.
     pub(crate) fn run(&self, args: &[&str]) -> Ran {
         Ran::of(self.command(args).output().unwrap())
