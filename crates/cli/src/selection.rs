@@ -24,6 +24,18 @@ pub(crate) struct PolicyArgs {
     /// A policy file of your own.
     #[arg(long, value_name = "FILE")]
     pub(crate) policy_file: Option<PathBuf>,
+    /// Change a parameter of the policy, such as `device_choice=best-window`; may be given several times.
+    #[arg(long = "param", value_name = "NAME=VALUE", value_parser = parse_param)]
+    pub(crate) params: Vec<(String, toml::Value)>,
+}
+
+/// Reads `name=value`; a value that is no number, switch or list is a word.
+fn parse_param(text: &str) -> Result<(String, toml::Value), String> {
+    let (name, value) = text.split_once('=').ok_or("write it as NAME=VALUE")?;
+    let table = toml::from_str::<toml::Table>(&format!("value = {}", value.trim()));
+    let value = table.ok().and_then(|mut table| table.remove("value"));
+    let word = || toml::Value::String(text[name.len() + 1..].trim().to_owned());
+    Ok((name.trim().to_owned(), value.unwrap_or_else(word)))
 }
 
 /// Who named the policy.
@@ -115,7 +127,7 @@ pub(crate) fn select(
             }
         }
     };
-    let policy = adapted(source, scenario, situation)?;
+    let policy = adapted(source, scenario, situation, &args.params)?;
     warnings.extend_from_slice(policy.warnings());
     Ok(Selected { policy, origin, warnings })
 }
@@ -169,7 +181,12 @@ pub(crate) fn check_stdin(args: &PolicyArgs, scenario: &Path) -> Result<(), CliE
 }
 
 /// The policy with the scenario's changes; an error points at whichever file is at fault.
-fn adapted(source: Source, scenario: &Input, situation: &Situation) -> Result<Policy, CliError> {
+fn adapted(
+    source: Source,
+    scenario: &Input,
+    situation: &Situation,
+    params: &[(String, toml::Value)],
+) -> Result<Policy, CliError> {
     let Source { mut spec, text } = source;
     let setting = &situation.world.policy;
     if let Err(message) = spec.apply(setting) {
@@ -184,18 +201,29 @@ fn adapted(source: Source, scenario: &Input, situation: &Situation) -> Result<Po
         };
         return Err(scenario.invalid(error));
     }
+    spec.params.extend(params.iter().cloned());
     let terms: Vec<String> = spec.terms.iter().map(|term| term.name.clone()).collect();
     Policy::compile(spec).map_err(|error| {
         let index = error.field.strip_prefix("terms[").and_then(|rest| rest.strip_suffix("].weight"));
         let term = index.and_then(|index| index.parse::<usize>().ok()).and_then(|index| terms.get(index));
         let param = error.field.rsplit_once("params.").map(|(_, name)| name.to_owned());
         let field = match (term, param) {
+            (_, Some(name)) if params.iter().any(|(given, _)| *given == name) => {
+                let message = format!("--param {name}: {}", error.message);
+                let hint = format!("`landfall policy show {}` lists its parameters", shown_name(&text));
+                return CliError::Usage { message, hint: error.hint.unwrap_or(hint) };
+            }
             (Some(name), _) if setting.weights.contains_key(name) => format!("policy.weights.{name}"),
             (_, Some(name)) if setting.params.contains_key(&name) => format!("policy.params.{name}"),
             _ => return text.invalid(as_file_error(error)),
         };
         scenario.invalid(ScenarioError { field, ..as_file_error(error) })
     })
+}
+
+/// How people name the policy that a text came from.
+fn shown_name(text: &Input) -> &str {
+    text.file.strip_prefix("<built-in policy ").and_then(|rest| rest.strip_suffix('>')).unwrap_or("NAME")
 }
 
 fn as_file_error(error: PolicyError) -> ScenarioError {

@@ -30,10 +30,13 @@ impl Millis {
 
 impl fmt::Display for Millis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.get() {
-            ms if ms % 1000 != 0 => write!(f, "{:.3} s", ms as f64 / 1000.0),
-            ms if ms >= 86_400_000 && ms % 3_600_000 == 0 => write!(f, "{} h", ms / 3_600_000),
-            ms => write!(f, "{} s", ms / 1000),
+        let secs = self.get() / 1000;
+        match (secs / 86_400, secs / 3600, secs % 3600 / 60) {
+            _ if self.get() % 1000 != 0 => write!(f, "{:.3} s", self.get() as f64 / 1000.0),
+            (days, ..) if days >= 3 => write!(f, "{:.1} d", secs as f64 / 86_400.0),
+            (_, hours, 0) if hours >= 2 => write!(f, "{hours} h"),
+            (_, hours, minutes) if hours >= 2 => write!(f, "{hours} h {minutes} min"),
+            _ => write!(f, "{secs} s"),
         }
     }
 }
@@ -104,6 +107,13 @@ mod tests {
         {
             assert_eq!(text.parse::<Millis>().unwrap().get(), want, "{text}");
         }
+    }
+
+    #[test]
+    fn spans_are_shown_as_people_say_them() {
+        let shown = [1500, 60_000, 7_199_000, 7_200_000, 9_000_000, 86_400_000, 7_776_300_000];
+        let want = ["1.500 s", "60 s", "7199 s", "2 h", "2 h 30 min", "24 h", "90.0 d"];
+        assert_eq!(shown.map(|ms| Millis::new(ms).to_string()), want);
     }
 
     #[test]

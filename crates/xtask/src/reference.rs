@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use landfall_policy::params::{Default, ParamInfo, ParamKind};
+use landfall_policy::rules::offer;
 use landfall_policy::{CHOICE_PARAMS, builtin, catalogue, devices};
 
 const TERMS: &str = "docs/reference/terms.md";
@@ -62,6 +63,8 @@ fn terms() -> String {
     }
     page.push_str("\n## Choice\n\nParameters that every policy may set under `[params]`.\n");
     parameters(&mut page, &CHOICE_PARAMS);
+    page.push_str("\n## Offers\n\nParameters that policies over peers' offers may set under `[params]`.\n");
+    parameters(&mut page, &offer::PARAMS);
     page.push_str("\n## Devices\n\nParameters that every policy may set under `[params]`.\n");
     parameters(&mut page, &devices::PARAMS);
     page
@@ -92,7 +95,9 @@ fn parameters(page: &mut String, params: &[ParamInfo]) {
             ParamKind::Limit => "a whole number, or `all`".to_owned(),
             ParamKind::Text => "a name".to_owned(),
         };
-        let unit = if param.unit.is_empty() { String::new() } else { format!(" {}", param.unit) };
+        let is_number = default.parse::<f64>().is_ok();
+        let unit =
+            if is_number && !param.unit.is_empty() { format!(" {}", param.unit) } else { String::new() };
         let _ = writeln!(page, "| `{}` | {default}{unit} | {values} | {} |", param.name, param.description);
     }
 }

@@ -1,5 +1,6 @@
 //! What `rank` and `explain` ask: a ranking for one job or one node of a scenario.
 
+use std::io::IsTerminal;
 use std::path::Path;
 
 use landfall_model::{JobId, NodeId, Situation};
@@ -31,6 +32,17 @@ pub(crate) enum Subject<'a> {
     Node(&'a str),
 }
 
+/// Files above this size and rankings above this length take about a second or more.
+const LONG_TEXT: usize = 16 << 20;
+const MANY_ROWS: usize = 200_000;
+
+/// Tells somebody who watches a terminal what takes so long.
+fn progress(is_long: bool, what: impl FnOnce() -> String) {
+    if is_long && std::io::stderr().is_terminal() {
+        anstream::eprintln!("{}", what());
+    }
+}
+
 /// A scenario that was read.
 pub(crate) struct Scenario {
     input: Input,
@@ -42,7 +54,12 @@ impl Scenario {
     pub(crate) fn read(path: &Path, policy: &selection::PolicyArgs) -> Result<Self, CliError> {
         selection::check_stdin(policy, path)?;
         let input = Input::read(path)?;
+        progress(input.text.len() > LONG_TEXT, || {
+            format!("reading {} ({} MB) …", input.file, input.text.len() >> 20)
+        });
         let situation = input.situation()?;
+        let rows = situation.nodes().len().max(situation.jobs().len());
+        progress(rows > MANY_ROWS, || format!("ranking {rows} candidates …"));
         Ok(Self { input, situation })
     }
 

@@ -129,6 +129,34 @@ fn the_scenario_changes_whichever_policy_is_used() {
 }
 
 #[test]
+fn a_parameter_can_be_tried_without_a_file() {
+    let dir = Dir::with_files();
+    let rank = |param: &str| {
+        dir.run(&[
+            "rank",
+            "--scenario",
+            "s.toml",
+            "--job",
+            "build",
+            "--policy",
+            "fit",
+            "--json",
+            "--param",
+            param,
+        ])
+    };
+    let total = |param: &str| rank(param).json()["candidates"][0]["total"].clone();
+    assert_eq!(total("container_speed_per_ratio=25.0"), total("slot_points=25"));
+    assert_ne!(total("container_speed_per_ratio=1"), total("slot_points=25"));
+    assert_eq!(rank("region_mode=tiebreak").json()["policy"], "fit");
+    for (wrong, code) in
+        [("region_mode=sideways", 2), ("no_such=1", 2), ("slot_points=nan", 2), ("slot_points", 2)]
+    {
+        assert_eq!(rank(wrong).code, code, "{wrong}");
+    }
+}
+
+#[test]
 fn an_unknown_policy_stops_a_job_but_not_a_node_that_asks_for_work() {
     let named = format!("{SCENARIO}[policy]\nname = \"no-such\"\n");
     let pooled = SCENARIO.replace("id = \"near\"", "id = \"near\"\npool = \"p\"");

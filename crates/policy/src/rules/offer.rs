@@ -10,7 +10,7 @@ const SURGE_ABOVE: ParamInfo =
     ParamInfo::whole("surge_above", 5, "jobs", "A longer queue raises the price by half.");
 
 /// Parameters of every offer.
-pub(crate) const PARAMS: [ParamInfo; 2] = [BASE_PRICE, SURGE_ABOVE];
+pub const PARAMS: [ParamInfo; 2] = [BASE_PRICE, SURGE_ABOVE];
 
 /// Each queued job delays the start by this much.
 const DELAY_PER_QUEUED_MS: u64 = 10_000;

@@ -38,7 +38,12 @@ impl Filter for Online {
         let found = Quantity::Ms(age);
         Some(
             Refusal::not_now("offline", Quantity::Ms(self.within), found, Wake::Heartbeat)
-                .remedy("the node must send a heartbeat; check its agent and its network"),
+                .remedy(view.say(|| {
+                    format!(
+                        "the node was last heard {age} ago and must be heard every {}; check its agent and network",
+                        self.within
+                    )
+                })),
         )
     }
 }
