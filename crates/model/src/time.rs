@@ -32,7 +32,7 @@ impl fmt::Display for Millis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let secs = self.get() / 1000;
         match (secs / 86_400, secs / 3600, secs % 3600 / 60) {
-            _ if self.get() % 1000 != 0 => write!(f, "{:.3} s", self.get() as f64 / 1000.0),
+            _ if !self.get().is_multiple_of(1000) => write!(f, "{:.3} s", self.get() as f64 / 1000.0),
             (days, ..) if days >= 3 => write!(f, "{:.1} d", secs as f64 / 86_400.0),
             (_, hours, 0) if hours >= 2 => write!(f, "{hours} h"),
             (_, hours, minutes) if hours >= 2 => write!(f, "{hours} h {minutes} min"),

@@ -98,7 +98,7 @@ pub struct Pass<'a> {
     pub world: &'a World,
     nodes: &'a [Node],
     queue: Queue<'a>,
-    history: RefCell<BTreeMap<(WorkloadId, JobKind, Option<u32>), Prediction>>,
+    history: RefCell<BTreeMap<HistoryKey, Prediction>>,
     inputs: PerClass<Option<Bytes>>,
     spec_views: PerClass<SpecView>,
     backlog: OnceCell<Backlog>,
@@ -107,6 +107,9 @@ pub struct Pass<'a> {
     groups: OnceCell<u64>,
     counts: Cell<LazyCounts>,
 }
+
+/// What a prediction depends on: workload, kind of job, and size bucket of the inputs.
+type HistoryKey = (WorkloadId, JobKind, Option<u32>);
 
 /// The waiting jobs of a pass, or what they add up to.
 enum Queue<'a> {

@@ -91,7 +91,7 @@ fn jobs_for_nodes(policy: &Policy, seed: u64, count: usize) {
     for job in &jobs {
         index.insert(job.clone(), &fleet.world);
     }
-    if seed % 3 == 0 {
+    if seed.is_multiple_of(3) {
         // The second node keeps a device for a waiting job, if it has one.
         let _ = fleet.nodes[1].hold_device(0, Some(jobs[rng.below(jobs.len())].id.clone()));
     }
