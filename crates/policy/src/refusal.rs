@@ -180,21 +180,29 @@ impl Refusal {
     }
 }
 
+/// Refuses a node whose free CPU is less than the job asks for.
+pub(crate) fn cpu_short(view: &View<'_>, reason: &'static str) -> Option<Refusal> {
+    let (needed, free, total) = (view.spec.cpu_milli, view.node.cpu_free(), view.node.cpu_total);
+    (needed > free)
+        .then(|| short(view, reason, "CPU", [needed, free, total].map(Quantity::CpuMilli), needed > total))
+}
+
+/// Refuses a node whose free RAM is less than the job asks for.
+pub(crate) fn ram_short(view: &View<'_>, reason: &'static str) -> Option<Refusal> {
+    let (needed, free, total) = (view.spec.ram_mib, view.node.ram_free(), view.node.ram_total);
+    (needed > free)
+        .then(|| short(view, reason, "RAM", [needed, free, total].map(Quantity::Mib), needed > total))
+}
+
 /// Too little of an amount: never if the node does not have it at all, else until something on it ends.
-pub(crate) fn short(
-    view: &View<'_>,
-    reason: &'static str,
-    what: &str,
-    needed: Quantity,
-    found: Quantity,
-    never: bool,
-) -> Refusal {
+fn short(view: &View<'_>, reason: &'static str, what: &str, amounts: [Quantity; 3], never: bool) -> Refusal {
+    let [needed, free, total] = amounts;
     if never {
         let remedy = view.say(|| format!("use a node with at least {needed} {what}, or ask for less"));
-        return Refusal::never(reason, needed, found, Wake::Nothing).remedy(remedy);
+        return Refusal::never(reason, needed, free, Wake::RegistrationChange).of_total(total).remedy(remedy);
     }
-    let remedy = view.say(|| format!("wait until {what} is given back, or ask for at most {found}"));
-    Refusal::not_now(reason, needed, found, Wake::PlacementEnded).remedy(remedy)
+    let remedy = view.say(|| format!("wait until {what} is given back, or ask for at most {free}"));
+    Refusal::not_now(reason, needed, free, Wake::PlacementEnded).of_total(total).remedy(remedy)
 }
 
 /// Too few devices that would do: `missing` if the node has too few at all, otherwise `full`.
@@ -219,7 +227,7 @@ pub(crate) fn devices_short(
                 format!("use a node with at least {count} GPUs of model {}", models.join(" or "))
             }
         });
-        let refusal = Refusal::never(missing, needed, Quantity::Count(there), Wake::Nothing);
+        let refusal = Refusal::never(missing, needed, Quantity::Count(there), Wake::RegistrationChange);
         return refusal.of_total(total).remedy(remedy);
     }
     let found = Quantity::Free {
@@ -228,7 +236,7 @@ pub(crate) fn devices_short(
     };
     if (accepted().filter(|gpu| memory.total(gpu) >= spec.vram_mib).count() as u64) < count {
         let remedy = view.say(|| format!("use larger GPUs, or ask for less than {} of each", spec.vram_mib));
-        return Refusal::never(full, needed, found, Wake::Nothing).of_total(total).remedy(remedy);
+        return Refusal::never(full, needed, found, Wake::RegistrationChange).of_total(total).remedy(remedy);
     }
     Refusal::not_now(full, needed, found, Wake::PlacementEnded)
         .of_total(total)

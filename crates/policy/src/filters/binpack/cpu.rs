@@ -2,7 +2,7 @@
 
 use crate::filter::{Filter, FilterInfo};
 use crate::params::{ParamError, Params};
-use crate::refusal::{Quantity, Refusal, short};
+use crate::refusal::{Refusal, cpu_short};
 use crate::view::View;
 
 /// What the catalogue says.
@@ -24,14 +24,6 @@ fn build(_: &Params<'_>) -> Result<Box<dyn Filter>, ParamError> {
 
 impl Filter for CpuFilter {
     fn check(&self, view: &View<'_>) -> Option<Refusal> {
-        let (needed, free) = (view.spec.cpu_milli, view.node.cpu_free());
-        if needed <= free {
-            return None;
-        }
-        let never = needed > view.node.cpu_total;
-        Some(
-            short(view, "cpu", "CPU", Quantity::CpuMilli(needed), Quantity::CpuMilli(free), never)
-                .of_total(Quantity::CpuMilli(view.node.cpu_total)),
-        )
+        cpu_short(view, "cpu")
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::filter::{Filter, FilterInfo};
 use crate::params::{ParamError, Params};
-use crate::refusal::{Quantity, Refusal, short};
+use crate::refusal::{Refusal, ram_short};
 use crate::view::View;
 
 /// What the catalogue says.
@@ -24,14 +24,6 @@ fn build(_: &Params<'_>) -> Result<Box<dyn Filter>, ParamError> {
 
 impl Filter for RamFilter {
     fn check(&self, view: &View<'_>) -> Option<Refusal> {
-        let (needed, free) = (view.spec.ram_mib, view.node.ram_free());
-        if needed <= free {
-            return None;
-        }
-        let never = needed > view.node.ram_total;
-        Some(
-            short(view, "ram_short", "RAM", Quantity::Mib(needed), Quantity::Mib(free), never)
-                .of_total(Quantity::Mib(view.node.ram_total)),
-        )
+        ram_short(view, "ram_short")
     }
 }

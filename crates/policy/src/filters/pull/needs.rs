@@ -1,11 +1,9 @@
 //! Filter `pull-needs`: declared CPU, RAM and GPU needs fit what the ledger has not given away on the node.
 
-use landfall_model::{JobSpec, MilliGpu, Node};
-
-use crate::devices::{MemoryView, model_allowed, qualifying};
+use crate::devices::{MemoryView, enough_qualify};
 use crate::filter::{Filter, FilterInfo};
 use crate::params::{ParamError, Params};
-use crate::refusal::{Quantity, Refusal, RefusalClass, Wake};
+use crate::refusal::{Refusal, RefusalClass, cpu_short, devices_short, ram_short};
 use crate::view::View;
 
 /// What the catalogue says.
@@ -27,58 +25,19 @@ fn build(_: &Params<'_>) -> Result<Box<dyn Filter>, ParamError> {
 
 impl Filter for Needs {
     fn check(&self, view: &View<'_>) -> Option<Refusal> {
-        let (spec, node) = (view.spec, view.node);
-        let short = [cpu(spec, node), ram(spec, node), gpu(spec, node)];
+        let devices = !enough_qualify(view.spec, view.node, MemoryView::Committed);
+        let gpus = devices.then(|| devices_short(view, MemoryView::Committed, "needs", "needs"));
+        let short = [cpu_short(view, "needs"), ram_short(view, "needs"), gpus];
         // What will never fit is the one to tell: waiting for the others would be in vain.
         short.into_iter().flatten().min_by_key(|refusal| refusal.class != RefusalClass::Never)
     }
-}
-
-fn cpu(spec: &JobSpec, node: &Node) -> Option<Refusal> {
-    let (needed, free) = (spec.cpu_milli, node.cpu_free());
-    let never = needed > node.cpu_total;
-    (needed > free).then(|| refusal("CPU", Quantity::CpuMilli(needed), Quantity::CpuMilli(free), never))
-}
-
-fn ram(spec: &JobSpec, node: &Node) -> Option<Refusal> {
-    let (needed, free) = (spec.ram_mib, node.ram_free());
-    let never = needed > node.ram_total;
-    (needed > free).then(|| refusal("RAM", Quantity::Mib(needed), Quantity::Mib(free), never))
-}
-
-fn gpu(spec: &JobSpec, node: &Node) -> Option<Refusal> {
-    if !spec.is_gpu_job() {
-        return None;
-    }
-    let (needed, free) =
-        (u64::from(spec.gpu_count), qualifying(spec, node, MemoryView::Committed).len() as u64);
-    if needed <= free {
-        return None;
-    }
-    let large_enough =
-        node.gpus.iter().filter(|gpu| gpu.vram_total() >= spec.vram_mib && model_allowed(spec, gpu));
-    let never = (large_enough.count() as u64) < needed;
-    let of = |count| Quantity::Devices {
-        count,
-        vram_mib: spec.vram_mib,
-        gpu_milli: spec.gpu_milli.min(MilliGpu::WHOLE),
-    };
-    Some(refusal("GPUs", of(needed), of(free), never))
-}
-
-fn refusal(what: &str, needed: Quantity, found: Quantity, never: bool) -> Refusal {
-    if never {
-        let remedy = format!("lower the {what} asked for or add a larger node");
-        return Refusal::never("needs", needed, found, Wake::RegistrationChange).remedy(remedy);
-    }
-    let remedy = format!("wait until {what} of the node are given back");
-    Refusal::not_now("needs", needed, found, Wake::PlacementEnded).remedy(remedy)
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::testing::{admits, refusal};
     use super::*;
+    use crate::refusal::Wake;
 
     const NODE: &str = "cpu_milli = '8 cores'\ncpu_committed_milli = '6 cores'\nram_mib = '16GiB'\n\
                         ram_committed_mib = '8GiB'\n\
@@ -113,7 +72,7 @@ mod tests {
             "gpu_count = 2\nvram_mib = '40GiB'",
             RefusalClass::NotNow,
             "2 GPUs of 40 GiB",
-            "1 GPU of 40 GiB",
+            "1 that would do, most free memory 80 GiB",
         );
     }
 
@@ -121,8 +80,8 @@ mod tests {
     fn what_the_node_has_not_will_never_do() {
         refused("cpu_milli = '9 cores'", RefusalClass::Never, "9 cores", "2 cores");
         refused("ram_mib = '17GiB'", RefusalClass::Never, "17 GiB", "8 GiB");
-        refused("gpu_count = 3", RefusalClass::Never, "3 GPUs", "1 GPU");
-        refused("gpu_count = 1\ngpu_models = ['A100']", RefusalClass::Never, "1 GPU", "0 GPUs");
+        refused("gpu_count = 3", RefusalClass::Never, "3 GPUs", "2");
+        refused("gpu_count = 1\ngpu_models = ['A100']", RefusalClass::Never, "1 GPU", "0");
     }
 
     #[test]
