@@ -7,9 +7,6 @@ use serde::{Deserialize, Serialize};
 use crate::gpu_table::GpuModel;
 use crate::{JobId, Mib, MilliGpu};
 
-/// Compute of a device in thousandths, as committed by placements.
-pub type MilliShare = MilliGpu;
-
 /// A partitioned device (MIG): which memory slices are taken by which profile.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

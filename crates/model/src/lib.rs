@@ -30,7 +30,7 @@ pub mod scenario;
 
 pub use amount::{AmountError, Bytes, Mib, MilliCpu, MilliGpu, Money};
 pub use block::{Block, BlockStatus, Provider, ProviderClass, Shape, Tier};
-pub use gpu::{Gpu, MilliShare, Slices};
+pub use gpu::{Gpu, Slices};
 pub use history::{HistoryRow, Prediction};
 pub use id::{BlockId, Digest, IdError, JobId, Name, NodeId, PoolId, TenantId, WorkloadId};
 pub use instance::{Instance, Window};

@@ -164,7 +164,8 @@ fn table(verdicts: &[Verdict], asked: &Asked, page: Page) -> String {
     }
 
     let fixed_width = drawn_width(&columns, &rows, &tail);
-    let all = term_columns(verdicts);
+    let deciding = ranking.margin.as_ref().and_then(|margin| margin.deciding_term);
+    let all = term_columns(verdicts, deciding);
     let count_all = all.len();
     let shown = fitting(all, page.width.map(|width| width.saturating_sub(fixed_width)));
     let hidden = count_all - shown.len();
@@ -183,7 +184,7 @@ fn table(verdicts: &[Verdict], asked: &Asked, page: Page) -> String {
     if hidden > 0 {
         let shown = count_all - hidden;
         text += &format!(
-            "{DIM}{shown} of {count_all} terms shown, those that give most; a wider terminal or --json shows all{DIM:#}\n"
+            "{DIM}{shown} of {count_all} terms shown, those that matter most; a wider terminal or --json shows all{DIM:#}\n"
         );
     }
     text
@@ -217,14 +218,16 @@ fn drawn_width(columns: &[Column], rows: &[Vec<Cell>], tail: &[(Column, Vec<Cell
 }
 
 /// A column for each term and factor, in policy order.
-fn term_columns(verdicts: &[Verdict]) -> Vec<TermColumn> {
+fn term_columns(verdicts: &[Verdict], deciding: Option<&str>) -> Vec<TermColumn> {
     let Some(first) = verdicts.first() else { return Vec::new() };
     let values = |at: usize, of: fn(&Verdict) -> &Vec<TermScore>| -> Vec<f64> {
         verdicts.iter().map(|verdict| of(verdict).get(at).map_or(0.0, |term| term.contribution)).collect()
     };
     let terms = first.terms.iter().enumerate().map(|(at, term)| {
         let values = values(at, |verdict| &verdict.terms);
-        let weight = values.iter().fold(0.0_f64, |largest, value| largest.max(value.abs()));
+        let largest = values.iter().fold(0.0_f64, |largest, value| largest.max(value.abs()));
+        // The term that made the difference is named below the table, so it must be in it.
+        let weight = if deciding == Some(term.term) { f64::MAX } else { largest };
         TermColumn::new(term.term, &values, weight)
     });
     // A factor bears on every term, so it is never the one to leave out.
