@@ -223,10 +223,12 @@ pub fn lookup(name: &str) -> Option<Match> {
         Some(at) => Some(take_slice(&mut tokens, at)?),
     };
     let marks = Marks::of(&tokens);
-    let best =
-        TABLE.iter().filter(|key| key.marks == marks && occurs_in_order(&key.tokens, &tokens)).min_by_key(
-            |key| (std::cmp::Reverse((key.tokens.len(), key.row.key.chars().count())), key.row.key.as_str()),
-        )?;
+    let best = TABLE
+        .iter()
+        .filter(|key| key.marks.include(marks) && occurs_in_order(&key.tokens, &tokens))
+        .min_by_key(|key| {
+        (std::cmp::Reverse((key.tokens.len(), key.row.key.chars().count())), key.row.key.as_str())
+    })?;
     let share = memory_slices.map_or(1.0, |slices| f64::from(slices) / MEMORY_SLICES);
     Some(Match { row: &best.row, gb_s: best.row.gb_s * share, memory_slices })
 }
@@ -301,6 +303,11 @@ struct Marks {
 }
 
 impl Marks {
+    /// Whether all of the other's marks are among these.
+    fn include(self, other: Self) -> bool {
+        (self.laptop || !other.laptop) && (self.mobile || !other.mobile) && (self.max_q || !other.max_q)
+    }
+
     fn of(tokens: &[String]) -> Self {
         Self {
             laptop: tokens.iter().any(|token| token == "laptop"),
@@ -436,6 +443,7 @@ mod tests {
             assert_ne!(gb_s(name), Some(wrong), "{name}");
         }
         assert_eq!(lookup("A10G").map(|found| found.row.key.as_str()), Some("a10g"));
+        assert_eq!(lookup("gtx 1080 max PCIe q").map(|found| found.row.key.as_str()), Some("gtx 1080 max q"));
         let key = |name| lookup(name).map(|found| found.row.key.as_str());
         let parts = ["RTX 6000 Ada", "Quadro RTX 6000", "RTX PRO 6000", "RTX A6000"].map(key);
         for (position, part) in parts.iter().enumerate() {

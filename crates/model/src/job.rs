@@ -417,10 +417,14 @@ impl JobSpec {
         self.architecture.as_str() == "builtin"
     }
 
-    /// Total size of the inputs whose size is known; `None` if none is.
+    /// Total size of the inputs whose size is known; `None` if none is. Declaring no inputs is a known size of 0.
     #[must_use]
     pub fn inputs_total_bytes(&self) -> Option<Bytes> {
-        self.inputs.as_ref()?.iter().filter_map(|input| input.bytes).reduce(|a, b| a + b)
+        let inputs = self.inputs.as_ref()?;
+        if inputs.is_empty() {
+            return Some(Bytes::ZERO);
+        }
+        inputs.iter().filter_map(|input| input.bytes).reduce(|a, b| a + b)
     }
 
     /// Refuses what contradicts itself.

@@ -231,6 +231,13 @@ fn mistakes_are_answered_with_field_line_and_hint() {
         ),
         ("node_order = ['a', 'a']\n[[nodes]]\nid = 'a'\n", "node_order[1]", 1, "is there already", ""),
         ("[[jobs]]\nid = 'j'\nnodes = { min = 1, max = 2, mid = 3 }\n", "jobs[0].nodes", 3, "", ""),
+        (
+            "[[jobs]]\nid = 'j'\nkind = 'eval'\nready_at_ms = 5\n",
+            "jobs[0].ready_at_ms",
+            4,
+            "ready when it is queued",
+            "leave",
+        ),
         ("[instance]\noom_rate.h1 = 2.0\n", "instance.oom_rate", 2, "0 to 1", ""),
         ("[[nodes]\nid = 'a'\n", "", 1, "", ""),
     ];

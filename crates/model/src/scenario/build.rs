@@ -10,7 +10,7 @@ use crate::ProviderClass;
 use crate::gpu_table::GpuModel;
 use crate::{
     Block, BlockId, Budget, Capabilities, DeviceHealth, DeviceShare, Gpu, GpuClass, Hints, Job, JobId,
-    JobReport, JobSpec, Links, Metrics, Mib, MilliCpu, MilliGpu, MixClass, Name, Node, NodeId, Peer,
+    JobKind, JobReport, JobSpec, Links, Metrics, Mib, MilliCpu, MilliGpu, MixClass, Name, Node, NodeId, Peer,
     Placement, Platform, Pool, Provider, Situation, SituationError, Tenant, Time, WorkloadId, World,
 };
 
@@ -236,8 +236,8 @@ fn tenant(row: &TenantRow, path: &str) -> Result<Tenant> {
 struct BlockShape {
     gpus: u16,
     vram: Option<Mib>,
-    cpu: MilliCpu,
-    ram: Mib,
+    cpu: Option<MilliCpu>,
+    ram: Option<Mib>,
     region: Option<Name>,
 }
 
@@ -256,12 +256,11 @@ impl BlockShape {
         if row.gpus.is_empty() && self.gpus > 0 {
             row.gpus.push(GpuRow { count: Some(self.gpus), vram_mib: self.vram, ..GpuRow::default() });
         }
-        if row.cpu_milli.is_zero() {
-            row.cpu_milli = self.cpu;
+        for gpu in &mut row.gpus {
+            gpu.vram_mib = gpu.vram_mib.or(self.vram);
         }
-        if row.ram_mib.is_zero() {
-            row.ram_mib = self.ram;
-        }
+        row.cpu_milli = row.cpu_milli.or(self.cpu);
+        row.ram_mib = row.ram_mib.or(self.ram);
         if row.region.is_none() {
             row.region.clone_from(&self.region);
         }
@@ -280,7 +279,8 @@ fn block(row: BlockRow, now: Time, path: &str) -> Result<Block> {
     if let (Some(start), Some(end)) = (row.start_at_ms, end_at)
         && end < start
     {
-        return Err(ScenarioError::at(format!("{path}.end_at_ms"), "the block ends before it starts"));
+        let field = if row.end_at_ms.is_some() { "end_at_ms" } else { "ends_in_ms" };
+        return Err(ScenarioError::at(format!("{path}.{field}"), "the block ends before it starts"));
     }
     let default_provider = || Name::new("sfcompute").map_err(|e| ScenarioError::at(path, e.to_string()));
     Ok(Block {
@@ -338,13 +338,14 @@ fn node(
     models: &mut Models,
     path: &str,
 ) -> Result<Node> {
-    let mut node = Node::new(row.id, row.cpu_milli, row.ram_mib);
+    let (cpu, ram) = (row.cpu_milli.unwrap_or_default(), row.ram_mib.unwrap_or_default());
+    let mut node = Node::new(row.id, cpu, ram);
     let short =
         |field: &str| ScenarioError::at(format!("{path}.{field}"), "more is committed than the node has");
-    if row.cpu_committed_milli > row.cpu_milli {
+    if row.cpu_committed_milli > cpu {
         return Err(short("cpu_committed_milli"));
     }
-    if row.ram_committed_mib > row.ram_mib {
+    if row.ram_committed_mib > ram {
         return Err(short("ram_committed_mib"));
     }
     node.cpu_committed = row.cpu_committed_milli;
@@ -403,7 +404,7 @@ fn node(
         node.metrics = Some(Metrics {
             cpu_count: m.cpu_count,
             cpu_core_score: m.cpu_core_score,
-            ram_total_mib: if m.ram_total_mib.is_zero() { row.ram_mib } else { m.ram_total_mib },
+            ram_total_mib: m.ram_total_mib.unwrap_or(ram),
             ram_free_mib: m.ram_free_mib,
             cpu_usage_pct: number(m.cpu_usage_pct, 100.0, "cpu_usage_pct")?,
             disk_mb_s: number(m.disk_mb_s, 1e9, "disk_mb_s")?,
@@ -555,6 +556,10 @@ fn job(
     };
     let submitted = row.submitted_at_ms.unwrap_or(now);
     let queued = row.queued_at_ms.unwrap_or(submitted);
+    if spec.kind == JobKind::Eval && row.ready_at_ms.is_some_and(|ready| ready != queued) {
+        return Err(ScenarioError::at(format!("{path}.ready_at_ms"), "an eval is ready when it is queued")
+            .hint("leave ready_at_ms out"));
+    }
     Ok(Job {
         id: row.id,
         spec,

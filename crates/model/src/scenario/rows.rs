@@ -99,10 +99,8 @@ pub(super) struct BlockRow {
     #[serde(default)]
     pub(super) gpus_per_node: u16,
     pub(super) vram_mib_per_gpu: Option<Mib>,
-    #[serde(default)]
-    pub(super) cpu_milli_per_node: MilliCpu,
-    #[serde(default)]
-    pub(super) ram_mib_per_node: Mib,
+    pub(super) cpu_milli_per_node: Option<MilliCpu>,
+    pub(super) ram_mib_per_node: Option<Mib>,
     pub(super) region: Option<Name>,
     #[serde(default)]
     pub(super) cost_per_hour: Money,
@@ -173,8 +171,7 @@ pub(super) struct MetricsRow {
     pub(super) cpu_count: u32,
     #[serde(default)]
     pub(super) cpu_core_score: u32,
-    #[serde(default)]
-    pub(super) ram_total_mib: Mib,
+    pub(super) ram_total_mib: Option<Mib>,
     pub(super) ram_free_mib: Option<Mib>,
     pub(super) cpu_usage_pct: Option<f64>,
     pub(super) disk_mb_s: Option<f64>,
@@ -230,12 +227,10 @@ pub(super) struct NodeRow {
     #[serde(default)]
     pub(super) state: NodeState,
     pub(super) supported_runtimes: Option<Vec<Name>>,
-    #[serde(default)]
-    pub(super) cpu_milli: MilliCpu,
+    pub(super) cpu_milli: Option<MilliCpu>,
     #[serde(default)]
     pub(super) cpu_committed_milli: MilliCpu,
-    #[serde(default)]
-    pub(super) ram_mib: Mib,
+    pub(super) ram_mib: Option<Mib>,
     #[serde(default)]
     pub(super) ram_committed_mib: Mib,
     pub(super) memory_used_mb: Option<Mib>,

@@ -3,6 +3,7 @@
 mod best_scored;
 mod best_window;
 mod first_fit;
+mod gradient;
 mod link_aware;
 pub mod link_bandwidth;
 pub mod slices;
@@ -16,13 +17,14 @@ use crate::evaluate::Pair;
 use crate::params::{ParamError, ParamInfo, Params};
 use crate::policy::Policy;
 use crate::rules::fit;
+use crate::score::q;
 use crate::view::{Devices, Mode};
 
 const DEVICE_CHOICE: ParamInfo = ParamInfo::word(
     "device_choice",
     "first-fit",
     &["first-fit", "best-window", "best-scored", "gradient", "tightest", "link-aware", "uniform"],
-    "How devices are chosen on a node: lowest indices, closest together, best by score (for shared jobs only: gradient), least free share, fewest link groups, or drawn.",
+    "How devices are chosen on a node: lowest indices, closest together, best by score, best by fragmentation-gradient (shared jobs), least free share, fewest link groups, or drawn.",
 );
 const DEVICE_MEMORY: ParamInfo = ParamInfo::word(
     "device_memory",
@@ -129,8 +131,8 @@ impl DeviceRule {
         let mut chosen = match self.choice {
             DeviceChoice::FirstFit => first_fit::choose(&fitting, count),
             DeviceChoice::BestWindow => best_window::choose(&fitting, count, node),
-            DeviceChoice::Gradient if !spec.shares_a_gpu() => first_fit::choose(&fitting, count),
-            DeviceChoice::BestScored | DeviceChoice::Gradient => best_scored::choose(&fitting, policy, pair),
+            DeviceChoice::BestScored => best_scored::choose(&fitting, policy, pair),
+            DeviceChoice::Gradient => gradient::choose(&fitting, policy, pair),
             DeviceChoice::Tightest => tightest::choose(&fitting, spec, node),
             DeviceChoice::LinkAware => link_aware::choose(&fitting, count, node),
             DeviceChoice::Uniform => uniform::choose(&fitting, policy, pair),
@@ -169,6 +171,24 @@ pub(crate) fn qualifying(spec: &JobSpec, node: &Node, memory: MemoryView) -> Pos
 pub(crate) fn enough_qualify(spec: &JobSpec, node: &Node, memory: MemoryView) -> bool {
     let count = spec.gpu_count as usize;
     count == 0 || node.gpus.iter().filter(|gpu| qualifies(spec, gpu, memory)).nth(count - 1).is_some()
+}
+
+/// The best devices by what each would score alone, then by index.
+fn best_by(fitting: &[u16], count: usize, score: impl Fn(&Devices) -> f64) -> Positions {
+    if fitting.len() <= count {
+        return fitting.iter().take(count).copied().collect();
+    }
+    let mut alone = Devices { mode: Mode::Gpu, chosen: Positions::new() };
+    let mut scored: SmallVec<[(std::cmp::Reverse<i64>, u16); 8]> = fitting
+        .iter()
+        .map(|&position| {
+            alone.chosen.clear();
+            alone.chosen.push(position);
+            (std::cmp::Reverse(q(score(&alone))), position)
+        })
+        .collect();
+    scored.sort_unstable();
+    scored.iter().take(count).map(|&(_, position)| position).collect()
 }
 
 /// Indices skipped between neighbours of an ascending choice.

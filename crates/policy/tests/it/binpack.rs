@@ -264,3 +264,23 @@ fn refusals_carry_needed_found_and_total() {
     let shown = [&refusal.needed, &refusal.found, refusal.total.as_ref().unwrap()].map(ToString::to_string);
     assert_eq!(shown, ["8 cores", "4 cores", "64 cores"]);
 }
+
+#[test]
+fn the_gradient_chooses_devices_whatever_its_weight() {
+    let scenario = "[[mix]]\nshare=0.5\ngpu_count=1\ngpu_milli=500\n[[mix]]\nshare=0.3\ngpu_count=2\n\
+        [[nodes]]\nid='n'\ncpu_milli=64000\ngpus=[{},{milli_committed=1}]\n\
+        [[jobs]]\nid='j'\ngpu_count=1\ngpu_milli=501\n[policy.params]\ndevice_choice='gradient'\n";
+    for weight in ["0.0", "1.0", "-1.0"] {
+        let ranking = rank("bin-pack", &format!("{scenario}w_gradient={weight}\n"), "j");
+        assert_eq!(of(&ranking, "n").gpus, [1], "weight {weight}");
+    }
+}
+
+#[test]
+fn a_node_may_have_less_than_its_block() {
+    let scenario = "[[blocks]]\nid='k'\ncpu_milli_per_node=64000\nram_mib_per_node=1000\nvram_mib_per_gpu='80GiB'\n\
+        [[nodes]]\nid='n'\nblock='k'\ncpu_milli=0\ngpus=[{index=0}]\n\
+        [[jobs]]\nid='j'\ncpu_milli=8000\n[[jobs]]\nid='g'\nvram_mib='80GiB'\n";
+    assert_eq!(reasons(of(&rank("bin-pack", scenario, "j"), "n")), ["cpu"]);
+    assert_eq!(of(&rank("bin-pack", scenario, "g"), "n").gpus, [0]);
+}

@@ -30,7 +30,15 @@ fn build(params: &Params<'_>) -> Result<Box<dyn Filter>, ParamError> {
 
 impl Filter for PeerFresh {
     fn check(&self, view: &View<'_>) -> Option<Refusal> {
-        let age = view.node.peer.as_ref().map_or(0, |peer| peer.probe_age_ms);
+        let Some(peer) = view.node.peer.as_ref() else {
+            let (needed, found) =
+                (Quantity::Ms(Millis::new(self.stale_after)), Quantity::Word("never probed"));
+            return Some(
+                Refusal::not_now("stale_capacity", needed, found, Wake::Heartbeat)
+                    .remedy("the peer must say what it has: give it a [nodes.peer] table"),
+            );
+        };
+        let age = peer.probe_age_ms;
         if age <= self.stale_after {
             return None;
         }
