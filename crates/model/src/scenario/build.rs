@@ -555,10 +555,12 @@ fn job(
         }
     };
     let submitted = row.submitted_at_ms.unwrap_or(now);
-    let queued = row.queued_at_ms.unwrap_or(submitted);
-    if spec.kind == JobKind::Eval && row.ready_at_ms.is_some_and(|ready| ready != queued) {
+    // An eval is ready when it is queued, so either instant tells both.
+    let is_eval = spec.kind == JobKind::Eval;
+    let queued = row.queued_at_ms.or(row.ready_at_ms.filter(|_| is_eval)).unwrap_or(submitted);
+    if is_eval && row.ready_at_ms.is_some_and(|ready| ready != queued) {
         return Err(ScenarioError::at(format!("{path}.ready_at_ms"), "an eval is ready when it is queued")
-            .hint("leave ready_at_ms out"));
+            .hint("give one of queued_at_ms and ready_at_ms"));
     }
     Ok(Job {
         id: row.id,
