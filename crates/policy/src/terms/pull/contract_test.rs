@@ -96,6 +96,8 @@ fn job() -> impl Strategy<Value = Job> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { cases: 10_000, ..ProptestConfig::default() })]
+
     #[test]
     fn every_rule_stays_in_its_range(
         instance in instance(),
