@@ -1,6 +1,6 @@
 //! The plain scorer: judges every candidate and sorts. Obviously right, and the oracle for the indexes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use landfall_model::{Job, Name, Node, Situation, Time};
 
@@ -47,16 +47,16 @@ impl Policy {
     #[must_use]
     pub fn rank_nodes(&self, situation: &Situation, job: &Job) -> Ranking {
         let pass = Pass::new(situation);
-        let skipped = self.left_out(&pass, job, situation.nodes());
+        let skipped = self.left_out(&pass, job);
         let judged = situation
             .nodes()
             .iter()
             .zip(situation.tie_ranks())
-            .zip(&skipped)
-            .filter(|(_, skip)| !**skip)
-            .map(|((node, &rank), _)| self.judged(Pair { pass: &pass, job, node, ranks_nodes: true }, rank))
+            .enumerate()
+            .filter(|(slot, _)| !skipped.contains(slot))
+            .map(|(_, (node, &rank))| self.judged(Pair { pass: &pass, job, node, ranks_nodes: true }, rank))
             .collect();
-        let skipped = skipped.iter().filter(|skip| **skip).count() as u64;
+        let skipped = skipped.len() as u64;
         self.ranking(&pass, Direction::NodesForJob, job.id.as_str(), judged, skipped, || {
             capacity::decide(self, &pass, job)
         })
@@ -79,12 +79,9 @@ impl Policy {
     /// The best node for a job, by looking at every node: the oracle of [`crate::index::NodeIndex`].
     #[must_use]
     pub fn best_node(&self, pass: &Pass<'_>, tie_ranks: &[u32], job: &Job) -> Option<Best> {
-        let skipped = match self.choice.candidate_limit {
-            None => Vec::new(),
-            Some(_) => self.left_out(pass, job, pass.nodes()),
-        };
+        let skipped = self.left_out(pass, job);
         let pair = |slot: usize| Pair { pass, job, node: &pass.nodes()[slot], ranks_nodes: true };
-        let slots = (0..pass.nodes().len()).filter(|&slot| skipped.is_empty() || !skipped[slot]);
+        let slots = (0..pass.nodes().len()).filter(|slot| !skipped.contains(slot));
         if self.picks_uniformly() {
             let admitted: Vec<usize> = slots.filter(|&slot| self.may_take(pair(slot))).collect();
             let slot = *admitted.get(draw(self.draw_for(job), admitted.len()))?;
@@ -153,9 +150,10 @@ impl Policy {
         hash64(&[&self.choice.seed.to_be_bytes(), job.id.as_str().as_bytes()])
     }
 
-    /// Which nodes a candidate limit leaves out; empty without a limit.
-    fn left_out(&self, pass: &Pass<'_>, job: &Job, nodes: &[Node]) -> Vec<bool> {
-        let Some(limit) = self.choice.candidate_limit else { return vec![false; nodes.len()] };
+    /// The positions of the nodes that a candidate limit leaves out.
+    fn left_out(&self, pass: &Pass<'_>, job: &Job) -> BTreeSet<usize> {
+        let Some(limit) = self.choice.candidate_limit else { return BTreeSet::new() };
+        let nodes = pass.nodes();
         let no_devices = crate::view::Devices::default();
         let tiered = self.choice.region_mode == RegionMode::Tiered;
         let mut by_tier: BTreeMap<u8, Vec<usize>> = BTreeMap::new();
@@ -167,14 +165,14 @@ impl Policy {
                 by_tier.entry(tier).or_default().push(slot);
             }
         }
-        let mut skipped = vec![false; nodes.len()];
+        let mut skipped = BTreeSet::new();
         for slots in by_tier.values_mut() {
             slots.sort_by_key(|&slot| {
                 let node = &nodes[slot];
                 let view = Pair { pass, job, node, ranks_nodes: true }.view(&no_devices);
                 (!view.is_warm(), std::cmp::Reverse(node.karma), node.active(), &node.id)
             });
-            slots.iter().skip(limit).for_each(|&slot| skipped[slot] = true);
+            skipped.extend(slots.iter().skip(limit));
         }
         skipped
     }

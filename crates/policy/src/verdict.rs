@@ -30,8 +30,6 @@ pub enum Fact {
     Count(u64),
     /// A word.
     Word(&'static str),
-    /// A text.
-    Text(String),
     /// Yes or no.
     Flag(bool),
 }

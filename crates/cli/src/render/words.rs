@@ -110,7 +110,6 @@ pub(super) fn fact(fact: &Fact) -> String {
         Fact::Number(x) => short(*x),
         Fact::Count(x) => x.to_string(),
         Fact::Word(x) => (*x).to_owned(),
-        Fact::Text(x) => x.clone(),
         Fact::Flag(true) => "yes".into(),
         Fact::Flag(false) => "no".into(),
     }
