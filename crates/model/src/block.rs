@@ -31,7 +31,7 @@ pub enum BlockStatus {
 }
 
 /// Leased capacity that nodes belong to.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Block {
     /// Its id.
     pub id: BlockId,

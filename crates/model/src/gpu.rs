@@ -19,7 +19,7 @@ pub struct Slices {
 /// One device of a node.
 ///
 /// Scoring a fleet reads little else than these, so what few devices have is kept out of line.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Gpu {
     /// Its index on the node; devices are kept in index order.
     pub index: u16,

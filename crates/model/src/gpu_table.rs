@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{Mib, Name};
 
@@ -183,7 +183,8 @@ pub struct Match {
 }
 
 /// A device model: its name as reported, and what the table knows about it, looked up once.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Name", into = "Name")]
 pub struct GpuModel {
     /// The name as reported.
     pub name: Name,
@@ -195,8 +196,20 @@ impl GpuModel {
     /// Looks a model up.
     #[must_use]
     pub fn new(name: Name) -> Arc<Self> {
+        Arc::new(Self::from(name))
+    }
+}
+
+impl From<Name> for GpuModel {
+    fn from(name: Name) -> Self {
         let known = lookup(name.as_str());
-        Arc::new(Self { name, known })
+        Self { name, known }
+    }
+}
+
+impl From<GpuModel> for Name {
+    fn from(model: GpuModel) -> Self {
+        model.name
     }
 }
 

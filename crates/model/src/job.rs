@@ -8,8 +8,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Bytes, Digest, JobId, Mib, MilliCpu, MilliGpu, Millis, Name, NodeId, PoolId, TenantId, Tier, Time,
-    WorkloadId,
+    Bytes, Digest, JobId, Mib, MilliCpu, MilliGpu, Millis, Name, NodeId, PoolId, SetHint, TenantId, Tier,
+    Time, WorkloadId,
 };
 
 /// What a pull worker is asked to do.
@@ -99,6 +99,19 @@ pub enum Warmth {
     /// Anywhere else.
     #[default]
     Cold,
+}
+
+/// When a job that was stopped goes back to the queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Requeue {
+    /// Never; for sessions.
+    Never,
+    /// After the loss of a node, a preemption or a reclaim.
+    #[default]
+    OnLoss,
+    /// Also after an exit other than 0.
+    Always,
 }
 
 /// One input of a job.
@@ -204,7 +217,7 @@ pub struct Hints {
 }
 
 /// All that identical jobs have in common.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct JobSpec {
     /// The template it was made from.
     pub workload: Option<WorkloadId>,
@@ -293,6 +306,36 @@ pub struct JobSpec {
     pub flexible: bool,
     /// Needs unified memory.
     pub unified_memory: bool,
+    /// When it goes back to the queue.
+    pub requeue: Requeue,
+    /// How often it may go back to the queue; preemptions do not count.
+    pub max_requeue: u32,
+    /// Whether it may be stopped for more urgent work.
+    pub preemptible: bool,
+    /// Whether less urgent work may be stopped for it.
+    pub may_preempt: bool,
+    /// How its nodes should lie, if it says.
+    pub hint: Option<SetHint>,
+    /// Most groups its nodes may lie in.
+    pub max_span: Option<u32>,
+    /// Power drawn per node in watts, if known.
+    pub power_w: Option<u64>,
+    /// Storage traffic of the whole job in bytes per second.
+    pub io_bytes_s: Bytes,
+    /// Starts in its first cycle or not at all.
+    pub immediate: bool,
+    /// How long it should wait at most; measured, not promised.
+    pub qos_wait_ms: Option<Millis>,
+    /// May shrink to its fewest nodes.
+    pub resizable: bool,
+    /// Accepted though no node known today could hold it.
+    pub wait_for_capacity: bool,
+    /// Runs on degraded nodes too.
+    pub allow_degraded: bool,
+    /// Locks of its tenant that it holds while it is placed.
+    pub mutex: Vec<Name>,
+    /// Its result may exist elsewhere, so it is fetched before it is built.
+    pub fetchable: bool,
 
     /// Wishes of a negotiated job.
     pub hints: Hints,
@@ -369,6 +412,21 @@ impl JobSpec {
             locality_bias: LocalityBias::Even,
             flexible: false,
             unified_memory: false,
+            requeue: Requeue::OnLoss,
+            max_requeue: 3,
+            preemptible: true,
+            may_preempt: true,
+            hint: None,
+            max_span: None,
+            power_w: None,
+            io_bytes_s: Bytes::ZERO,
+            immediate: false,
+            qos_wait_ms: None,
+            resizable: false,
+            wait_for_capacity: false,
+            allow_degraded: false,
+            mutex: Vec::new(),
+            fetchable: false,
             hints: Hints::default(),
             max_cost: None,
             max_scope: Scope::Commons,
@@ -483,6 +541,19 @@ impl JobSpec {
         if self.checkpoint_minutes.is_some_and(|minutes| minutes > 1440) {
             return err("checkpoint_minutes", "out_of_range", "checkpoint_minutes must be 0 to 1440".into());
         }
+        if self.sensitive && self.preemptible {
+            let message = "a sensitive job is never stopped for others; leave preemptible out".into();
+            return err("preemptible", "sensitive_preemptible", message);
+        }
+        if self.max_requeue > 100 {
+            return err("max_requeue", "out_of_range", "max_requeue must be 0 to 100".into());
+        }
+        if self.max_span == Some(0) {
+            return err("max_span", "out_of_range", "max_span must be 1 or more".into());
+        }
+        if self.mutex.len() > 8 || self.mutex.iter().any(|name| name.as_str().len() > 64) {
+            return err("mutex", "out_of_range", "at most 8 mutex names of at most 64 bytes".into());
+        }
         if self.lifecycle == Lifecycle::Bounded && self.walltime_ms.is_zero() {
             return err("walltime_ms", "out_of_range", "walltime_ms must be above 0".into());
         }
@@ -498,7 +569,7 @@ impl JobSpec {
 }
 
 /// One piece of work.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
     /// Its id.
     pub id: JobId,
@@ -519,7 +590,7 @@ pub struct Job {
     /// Round of its negotiation.
     pub round: u32,
     /// What identifies it between peers.
-    pub digest: Option<Digest>,
+    pub digest: Option<Box<Digest>>,
 }
 
 impl Job {

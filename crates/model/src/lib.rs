@@ -20,6 +20,7 @@ mod instance;
 mod job;
 mod node;
 mod placement;
+mod pool;
 mod tenant;
 mod topology;
 
@@ -36,14 +37,18 @@ pub use id::{BlockId, Digest, IdError, JobId, Name, NodeId, PoolId, TenantId, Wo
 pub use instance::{Instance, Window};
 pub use job::{
     Checkpoint, FeatureNeed, Hints, Input, Job, JobError, JobKind, JobSpec, Lifecycle, LocalityBias,
-    NodeCount, Offload, Scope, Warmth,
+    NodeCount, Offload, Requeue, Scope, Warmth,
 };
 pub use node::{
-    Approval, Capabilities, Correction, DeviceHealth, Metrics, Node, NodeState, Peer, PlacementError,
-    Platform, Thermal,
+    Approval, Capabilities, Correction, DeviceHealth, Metrics, Node, NodePower, NodeState, Peer,
+    PlacementError, Platform, Thermal,
 };
 pub use placement::{DeviceShare, GpuClass, Placement};
-pub use situation::{JobReport, MixClass, PolicySetting, Pool, Situation, SituationError, World};
-pub use tenant::{Budget, Tenant};
+pub use pool::{
+    Backfill, BackfillOrder, BatchSettings, Discipline, Dispatch, LoanSettings, Pool, PoolError, PreemptRule,
+    PullSettings, PushSettings, QueueOrder, QuotaOnSubmit, Rescore, Reservations, SetHint, Usage,
+};
+pub use situation::{JobReport, MixClass, PolicySetting, Situation, SituationError, World};
+pub use tenant::{Budget, Quota, Tenant};
 pub use time::{Millis, Time};
 pub use topology::{Links, MemoryDomain};

@@ -74,7 +74,7 @@ pub enum NodeState {
 }
 
 /// Battery, heat and accelerators, mostly of phones.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct DeviceHealth {
     /// How warm it is, if reported.
     pub thermal: Option<Thermal>,
@@ -91,7 +91,7 @@ pub struct DeviceHealth {
 }
 
 /// What a node says about its speed and load. Absent is never read as 0.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Metrics {
     /// Number of CPUs.
     pub cpu_count: u32,
@@ -110,7 +110,7 @@ pub struct Metrics {
 }
 
 /// What a pull worker can do, if it ever said.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Capabilities {
     /// CPU architectures.
     pub architectures: BTreeSet<Name>,
@@ -121,7 +121,7 @@ pub struct Capabilities {
 }
 
 /// What a peer offers in a negotiation, and what the arbiter knows about it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Peer {
     /// The arbiter's trust in it, 0 to 1; unknown is 0.
     pub trust: f64,
@@ -197,13 +197,25 @@ impl Default for Correction {
     }
 }
 
+/// What a node draws from the mains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodePower {
+    /// Watts when idle.
+    pub idle_w: u64,
+    /// Watts when busy.
+    pub busy_w: u64,
+}
+
 /// A machine that runs work.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Node {
     /// Its id.
     pub id: NodeId,
     /// The pool it belongs to.
     pub pool: Option<PoolId>,
+    /// The pool it is on loan to, if any.
+    pub lent_to: Option<PoolId>,
     /// The lease it is part of.
     pub block: Option<Arc<Block>>,
     /// Where it stands.
@@ -276,6 +288,10 @@ pub struct Node {
     pub memory_domains: Vec<MemoryDomain>,
     /// Has unified memory.
     pub unified_memory: bool,
+    /// What it draws from the mains, if known.
+    pub power: Option<NodePower>,
+    /// When it is next taken out for maintenance.
+    pub maintenance_at: Option<Time>,
 
     /// Facts of negotiated placement.
     pub peer: Option<Box<Peer>>,
@@ -307,6 +323,7 @@ impl Node {
         Self {
             id,
             pool: None,
+            lent_to: None,
             block: None,
             region: None,
             platform: Platform::Desktop,
@@ -341,6 +358,8 @@ impl Node {
             links: None,
             memory_domains: Vec::new(),
             unified_memory: false,
+            power: None,
+            maintenance_at: None,
             peer: None,
             held_devices: 0,
         }

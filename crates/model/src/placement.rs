@@ -39,7 +39,7 @@ pub struct DeviceShare {
 }
 
 /// What a job holds on one node.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placement {
     /// The job.
     pub job: JobId,

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Block, BlockId, HistoryRow, Instance, Job, JobId, JobSpec, MilliCpu, MilliGpu, Name, Node, NodeId,
+    Block, BlockId, HistoryRow, Instance, Job, JobId, JobSpec, MilliCpu, MilliGpu, Name, Node, NodeId, Pool,
     PoolId, Prediction, Provider, Tenant, TenantId, Time, WorkloadId,
 };
 
 /// What one node would have to fetch for one job, as that node reports it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct JobReport {
     /// Inputs it does not hold, if reported.
     pub missing_inputs: Option<u64>,
@@ -41,17 +41,6 @@ pub struct MixClass {
 
 fn whole() -> MilliGpu {
     MilliGpu::WHOLE
-}
-
-/// Nodes with one scheduler.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Pool {
-    /// Its id.
-    pub id: PoolId,
-    /// The policy it uses, if named.
-    pub policy: Option<Name>,
-    /// The fingerprint its nodes should have.
-    pub baseline: Option<Name>,
 }
 
 /// Which policy to use, and what to change in it.

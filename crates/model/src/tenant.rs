@@ -1,9 +1,11 @@
 //! Who owns jobs, shares, quotas and budgets.
 
+use serde::{Deserialize, Serialize};
+
 use crate::TenantId;
 
 /// What a tenant may use over the budget window, and what it has used.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Budget {
     /// GPU-hours granted, if limited.
     pub gpu_hours: Option<f64>,
@@ -28,8 +30,27 @@ impl Budget {
     }
 }
 
+/// What a tenant may hold at once, whatever its share.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Quota {
+    /// Node units at once.
+    pub max_nodes: f64,
+    /// GPUs at once, if limited.
+    pub max_gpus: Option<u64>,
+    /// Jobs that have not ended, if limited.
+    pub max_jobs: Option<u64>,
+    /// GPU-hours over the budget window, if limited.
+    pub gpu_hours_cap: Option<f64>,
+}
+
+impl Default for Quota {
+    fn default() -> Self {
+        Self { max_nodes: 100.0, max_gpus: None, max_jobs: None, gpu_hours_cap: None }
+    }
+}
+
 /// Who owns jobs.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Tenant {
     /// Its id.
     pub id: TenantId,
@@ -43,13 +64,23 @@ pub struct Tenant {
     pub work_share: Option<f64>,
     /// Budgets.
     pub budget: Budget,
+    /// Hard limits.
+    pub quota: Quota,
 }
 
 impl Tenant {
     /// A tenant without share, usage or budget.
     #[must_use]
     pub fn new(id: TenantId) -> Self {
-        Self { id, share: 0.0, usage: 0.0, burst: 1.0, work_share: None, budget: Budget::default() }
+        Self {
+            id,
+            share: 0.0,
+            usage: 0.0,
+            burst: 1.0,
+            work_share: None,
+            budget: Budget::default(),
+            quota: Quota::default(),
+        }
     }
 }
 

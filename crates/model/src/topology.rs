@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// Bandwidth between pairs of devices of one node, in GB/s.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Links {
     pairs: std::collections::BTreeMap<(u16, u16), u32>,
 }

@@ -11,7 +11,7 @@ use crate::gpu_table::GpuModel;
 use crate::{
     Block, BlockId, Budget, Capabilities, DeviceHealth, DeviceShare, Gpu, GpuClass, Hints, Job, JobId,
     JobKind, JobReport, JobSpec, Links, Metrics, Mib, MilliCpu, MilliGpu, MixClass, Name, Node, NodeId, Peer,
-    Placement, Platform, Pool, Provider, Situation, SituationError, Tenant, Time, WorkloadId, World,
+    Placement, Platform, Provider, Quota, Situation, SituationError, Tenant, Time, WorkloadId, World,
 };
 
 type Result<T> = std::result::Result<T, ScenarioError>;
@@ -37,8 +37,9 @@ pub(super) fn situation(file: File) -> Result<Situation> {
     }
     world.providers.sort_by(|a, b| a.name.cmp(&b.name));
     for (i, row) in file.pools.into_iter().enumerate() {
-        let pool = Pool { id: row.id.clone(), policy: row.policy, baseline: row.baseline };
-        once(&mut world.pools, row.id, pool, || format!("pools[{i}].id"))?;
+        row.validate()
+            .map_err(|error| ScenarioError::at(format!("pools[{i}].{}", error.field), error.message))?;
+        once(&mut world.pools, row.id.clone(), row, || format!("pools[{i}].id"))?;
     }
     for (i, row) in file.tenants.into_iter().enumerate() {
         let tenant = tenant(&row, &format!("tenants[{i}]"))?;
@@ -228,6 +229,12 @@ fn tenant(row: &TenantRow, path: &str) -> Result<Tenant> {
             gpu_hours_used: in_range(row.gpu_hours_used, 0.0, 1e15, || format!("{path}.gpu_hours_used"))?,
             node_hours: hours(row.node_hours, "node_hours")?,
             node_hours_used: in_range(row.node_hours_used, 0.0, 1e15, || format!("{path}.node_hours_used"))?,
+        },
+        quota: Quota {
+            max_nodes: hours(row.max_nodes, "max_nodes")?.unwrap_or(Quota::default().max_nodes),
+            max_gpus: row.max_gpus,
+            max_jobs: row.max_jobs,
+            gpu_hours_cap: hours(row.gpu_hours_cap, "gpu_hours_cap")?,
         },
     })
 }
@@ -427,6 +434,8 @@ fn node(
     }
     node.memory_domains = row.memory_domains;
     node.unified_memory = row.unified_memory;
+    node.power = row.power;
+    node.maintenance_at = row.maintenance_at_ms;
     if let Some(row) = row.peer {
         node.peer = Some(Box::new(peer(row, &format!("{path}.peer"))?));
     }
@@ -572,7 +581,7 @@ fn job(
         retry_at: row.retry_at_ms,
         rescore_count: row.rescore_count,
         round: row.round.unwrap_or(1),
-        digest: row.digest,
+        digest: row.digest.map(Box::new),
     })
 }
 
@@ -624,6 +633,21 @@ fn spec(row: SpecFields, path: &str) -> Result<JobSpec> {
         locality_bias: row.locality_bias.unwrap_or_default(),
         flexible: row.flexible.unwrap_or(false),
         unified_memory: row.unified_memory.unwrap_or(false),
+        requeue: row.requeue.unwrap_or_default(),
+        max_requeue: row.max_requeue.unwrap_or(base.max_requeue),
+        preemptible: row.preemptible.unwrap_or(!sensitive),
+        may_preempt: sensitive || row.may_preempt.unwrap_or(true),
+        hint: row.hint,
+        max_span: row.max_span,
+        power_w: row.power_w,
+        io_bytes_s: row.io_bytes_s.unwrap_or_default(),
+        immediate: row.immediate.unwrap_or(sensitive),
+        qos_wait_ms: row.qos_wait_ms,
+        resizable: row.resizable.unwrap_or(false),
+        wait_for_capacity: row.wait_for_capacity.unwrap_or(false),
+        allow_degraded: row.allow_degraded.unwrap_or(false),
+        mutex: row.mutex.unwrap_or_default(),
+        fetchable: row.fetchable.unwrap_or(false),
         hints: row.hints.unwrap_or_default(),
         max_cost: row.max_cost,
         max_scope: row.max_scope.unwrap_or_default(),

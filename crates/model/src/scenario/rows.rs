@@ -7,8 +7,8 @@ use serde::Deserialize;
 use crate::{
     Approval, BlockStatus, Bytes, Checkpoint, Correction, Digest, FeatureNeed, Hints, HistoryRow, Input,
     Instance, JobKind, Lifecycle, LocalityBias, MemoryDomain, Mib, MilliCpu, MilliGpu, Millis, MixClass,
-    Money, Name, NodeCount, NodeId, NodeState, Offload, Platform, PolicySetting, PoolId, Prediction,
-    Provider, Scope, Slices, TenantId, Thermal, Tier, Time, WorkloadId,
+    Money, Name, NodeCount, NodeId, NodePower, NodeState, Offload, Platform, PolicySetting, Pool, PoolId,
+    Prediction, Provider, Requeue, Scope, SetHint, Slices, TenantId, Thermal, Tier, Time, WorkloadId,
 };
 use crate::{BlockId, JobId};
 
@@ -22,7 +22,7 @@ pub(super) struct File {
     pub(super) nodes: Vec<NodeRow>,
     pub(super) jobs: Vec<JobRow>,
     pub(super) workloads: Vec<WorkloadRow>,
-    pub(super) pools: Vec<PoolRow>,
+    pub(super) pools: Vec<Pool>,
     pub(super) tenants: Vec<TenantRow>,
     pub(super) blocks: Vec<BlockRow>,
     pub(super) providers: Option<Vec<Provider>>,
@@ -53,14 +53,6 @@ pub(super) struct RegionRow {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct PoolRow {
-    pub(super) id: PoolId,
-    pub(super) policy: Option<Name>,
-    pub(super) baseline: Option<Name>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(super) struct TenantRow {
     pub(super) id: TenantId,
     #[serde(default)]
@@ -76,6 +68,10 @@ pub(super) struct TenantRow {
     pub(super) node_hours: Option<f64>,
     #[serde(default)]
     pub(super) node_hours_used: f64,
+    pub(super) max_nodes: Option<f64>,
+    pub(super) max_gpus: Option<u64>,
+    pub(super) max_jobs: Option<u64>,
+    pub(super) gpu_hours_cap: Option<f64>,
 }
 
 fn one() -> f64 {
@@ -276,6 +272,8 @@ pub(super) struct NodeRow {
     pub(super) memory_domains: Vec<MemoryDomain>,
     #[serde(default)]
     pub(super) unified_memory: bool,
+    pub(super) power: Option<NodePower>,
+    pub(super) maintenance_at_ms: Option<Time>,
     pub(super) peer: Option<PeerRow>,
 }
 
@@ -374,6 +372,21 @@ spec_rows! {
     locality_bias: LocalityBias,
     flexible: bool,
     unified_memory: bool,
+    requeue: Requeue,
+    max_requeue: u32,
+    preemptible: bool,
+    may_preempt: bool,
+    hint: SetHint,
+    max_span: u32,
+    power_w: u64,
+    io_bytes_s: Bytes,
+    immediate: bool,
+    qos_wait_ms: Millis,
+    resizable: bool,
+    wait_for_capacity: bool,
+    allow_degraded: bool,
+    mutex: Vec<Name>,
+    fetchable: bool,
     hints: Hints,
     max_cost: u64,
     max_scope: Scope,

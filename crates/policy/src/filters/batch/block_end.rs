@@ -31,20 +31,31 @@ fn ends_at(spec: &JobSpec, now: Time) -> Option<Time> {
 
 /// Whether the lease lasts. A job may end at the very instant at which the block does.
 pub(super) fn admits(spec: &JobSpec, node: &Node, now: Time) -> bool {
-    let Some(block) = &node.block else { return true };
-    let lasts = match (ends_at(spec, now), block.ends_at()) {
-        (_, None) => true,
-        (None, Some(_)) => false,
-        (Some(job), Some(block)) => job <= block,
-    };
-    block.usable_at(now) && lasts
+    let usable = node.block.as_ref().is_none_or(|block| block.usable_at(now));
+    usable
+        && stays(spec, node.maintenance_at, now)
+        && stays(spec, node.block.as_ref().and_then(|b| b.ends_at()), now)
+}
+
+/// Whether a node that goes at `end` stays as long as the job.
+fn stays(spec: &JobSpec, end: Option<Time>, now: Time) -> bool {
+    end.is_none_or(|end| ends_at(spec, now).is_some_and(|job| job <= end))
 }
 
 impl Filter for BlockEnd {
     fn check(&self, view: &View<'_>) -> Option<Refusal> {
         let (spec, now) = (view.spec, view.now());
-        let block = view.node.block.as_ref().filter(|_| !admits(spec, view.node, now))?;
+        if admits(spec, view.node, now) {
+            return None;
+        }
         let needed = ends_at(spec, now).map_or(Quantity::Word("no end"), Quantity::AtMs);
+        if let Some(at) = view.node.maintenance_at.filter(|&at| !stays(spec, Some(at), now)) {
+            let remedy = view
+                .say(|| format!("ask for a walltime of at most {}, or move the maintenance", at.since(now)));
+            let refusal = Refusal::not_now("block_end", needed, Quantity::AtMs(at), Wake::RegistrationChange);
+            return Some(refusal.remedy(remedy));
+        }
+        let block = view.node.block.as_ref()?;
         if block.status != BlockStatus::Active {
             let (found, remedy, wake) = match block.status {
                 BlockStatus::Pending => {

@@ -38,7 +38,7 @@ impl Term for OfferJitter {
 
 /// The job's digest; a job without one is identified by the hash of its id.
 fn digest_of(job: &Job) -> [u8; 32] {
-    job.digest.map_or_else(|| Sha256::digest(job.id.as_str().as_bytes()).into(), |digest| digest.0)
+    job.digest.as_ref().map_or_else(|| Sha256::digest(job.id.as_str().as_bytes()).into(), |digest| digest.0)
 }
 
 fn jitter_hash(seed: u64, job: &[u8; 32], node: &str, round: u32) -> u64 {

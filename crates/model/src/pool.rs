@@ -1,0 +1,464 @@
+//! Pools: nodes with one scheduler, and how that scheduler is set.
+//!
+//! Every pool has one way to dispatch; the settings of the other ways are kept but not read.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Bytes, Millis, Name, PoolId};
+
+/// Who asks, and what is ranked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Dispatch {
+    /// A job arrives; nodes are ranked for it.
+    #[default]
+    Push,
+    /// A worker asks for work; jobs are ranked for it.
+    Pull,
+    /// A cycle starts; the queue is ranked, then sets of nodes, with reservations and backfill.
+    Batch,
+    /// A job is announced to peers; their offers are ranked.
+    Negotiate,
+}
+
+/// Whether a job that does not fit lets later ones pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Discipline {
+    /// It does.
+    #[default]
+    BestEffort,
+    /// Nothing of its tier passes it, unless no node could ever hold it.
+    Strict,
+}
+
+/// How a push pool works.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PushSettings {
+    /// Every waiting job is looked at again this often, whatever happened.
+    pub retry_interval_ms: Millis,
+    /// How often a job is decided anew in one cycle when the ledger refuses.
+    pub propose_attempts: u32,
+    /// Whether a job that does not fit lets later ones pass.
+    pub queue_discipline: Discipline,
+    /// Most jobs looked at per cycle; `None` means all.
+    pub cycle_limit: Option<u32>,
+    /// How long a hold lives unless its maker says otherwise.
+    pub hold_ms: Millis,
+}
+
+impl Default for PushSettings {
+    fn default() -> Self {
+        Self {
+            retry_interval_ms: Millis::secs(5),
+            propose_attempts: 3,
+            queue_discipline: Discipline::BestEffort,
+            cycle_limit: None,
+            hold_ms: Millis::secs(300),
+        }
+    }
+}
+
+/// How a pull pool works.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PullSettings {
+    /// A round of rescoring passes this often.
+    pub tick_ms: Millis,
+    /// How often a request is decided anew when the ledger refuses.
+    pub propose_attempts: u32,
+    /// Attempts of a job before it fails.
+    pub max_attempts: u32,
+    /// Wait before the second attempt; doubled with each further one.
+    pub retry_base_ms: Millis,
+    /// A worker is lost when it was silent for longer; 0 means never.
+    pub liveness_timeout_ms: Millis,
+    /// Decisions kept for people to look at.
+    pub ring_decisions: u32,
+    /// Candidates kept of each decision.
+    pub ring_candidates: u32,
+    /// Misses of a fetchable job before it is built.
+    pub fetch_misses: u32,
+    /// The ready set is rebuilt from the dependencies every so many ticks.
+    pub reconcile_ticks: u32,
+    /// How often trailing means are made anew.
+    pub instance_metrics_interval_ms: Millis,
+    /// Whether requests are answered with nothing.
+    pub paused: bool,
+}
+
+impl Default for PullSettings {
+    fn default() -> Self {
+        Self {
+            tick_ms: Millis::secs(5),
+            propose_attempts: 3,
+            max_attempts: 3,
+            retry_base_ms: Millis::secs(30),
+            liveness_timeout_ms: Millis::secs(120),
+            ring_decisions: 200,
+            ring_candidates: 64,
+            fetch_misses: 2,
+            reconcile_ticks: 6,
+            instance_metrics_interval_ms: Millis::secs(30),
+            paused: false,
+        }
+    }
+}
+
+/// How the queue of a batch pool is ordered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum QueueOrder {
+    /// By score.
+    #[default]
+    Score,
+    /// By queue time.
+    Fifo,
+}
+
+/// Which jobs may overtake which.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Backfill {
+    /// No later job delays one of the first blocked ones.
+    #[default]
+    Easy,
+    /// No later job delays any earlier one.
+    Conservative,
+    /// No overtaking.
+    Strict,
+    /// No guarantee.
+    Greedy,
+}
+
+/// In which order the walk goes on behind the first blocked job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BackfillOrder {
+    /// As the queue stands.
+    #[default]
+    Queue,
+    /// Shortest first.
+    Shortest,
+}
+
+/// Whether a reservation lasts from one cycle to the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reservations {
+    /// It stands until its job starts, and moves to earlier times only.
+    #[default]
+    Standing,
+    /// All are dropped when a walk begins and made anew.
+    Rebuild,
+}
+
+/// How the nodes of a set should lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SetHint {
+    /// In few groups.
+    #[default]
+    Tight,
+    /// In many groups.
+    Spread,
+    /// Anywhere.
+    Any,
+}
+
+/// When fair shares are looked at anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rescore {
+    /// Once per cycle.
+    #[default]
+    Cycle,
+    /// After every start.
+    Start,
+}
+
+/// Whose work may be stopped for whom.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PreemptRule {
+    /// Any class below the preemptor's.
+    #[default]
+    Below,
+    /// Best effort, low, normal and high, each by the next band.
+    Bands,
+}
+
+/// How the share in use is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Usage {
+    /// What is held now.
+    #[default]
+    Instant,
+    /// What was held, halved with every half-life.
+    Decayed,
+}
+
+/// What happens at submission to a job that is over a quota right now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum QuotaOnSubmit {
+    /// It is accepted and waits.
+    #[default]
+    Queue,
+    /// It is refused.
+    Reject,
+}
+
+/// How a batch pool works.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct BatchSettings {
+    /// Time from one cycle to the next.
+    pub cycle_ms: Millis,
+    /// How the queue is ordered.
+    pub order: QueueOrder,
+    /// Which jobs may overtake which.
+    pub backfill: Backfill,
+    /// Blocked jobs per walk that receive a reservation.
+    pub depth: u32,
+    /// Whether a reservation lasts.
+    pub reservations: Reservations,
+    /// In which order the walk goes on behind the first blocked job.
+    pub backfill_order: BackfillOrder,
+    /// Standing reservations at most.
+    pub reservations_max: u32,
+    /// How far ahead slots are looked for.
+    pub horizon_ms: Millis,
+    /// Jobs walked per cycle.
+    pub scan_max: u32,
+    /// How sets lie when the job does not say.
+    pub hint: SetHint,
+    /// Most groups a set may touch.
+    pub max_span: Option<u32>,
+    /// When fair shares are looked at anew.
+    pub rescore: Rescore,
+    /// Whether running work may be stopped for more urgent work.
+    pub preemption: bool,
+    /// Whose work may be stopped for whom.
+    pub preempt_rule: PreemptRule,
+    /// Most jobs stopped for one.
+    pub max_victims: u32,
+    /// The cost of all victims must stay below this.
+    pub preempt_cost_max: f64,
+    /// Whether a stager brings inputs near.
+    pub staging: bool,
+    /// Most power drawn, in watts.
+    pub power_cap_w: Option<u64>,
+    /// Most storage traffic, in bytes per second.
+    pub io_cap: Option<Bytes>,
+    /// From the polite to the hard stop.
+    pub kill_grace_ms: Millis,
+    /// How shares in use are measured.
+    pub usage: Usage,
+    /// How fast use is forgotten.
+    pub half_life_ms: Millis,
+    /// What happens at submission over a quota.
+    pub quota_on_submit: QuotaOnSubmit,
+}
+
+impl Default for BatchSettings {
+    fn default() -> Self {
+        Self {
+            cycle_ms: Millis::secs(5),
+            order: QueueOrder::Score,
+            backfill: Backfill::Easy,
+            depth: 1,
+            reservations: Reservations::Standing,
+            backfill_order: BackfillOrder::Queue,
+            reservations_max: 1000,
+            horizon_ms: Millis::secs(30 * 86_400),
+            scan_max: 10_000,
+            hint: SetHint::Tight,
+            max_span: None,
+            rescore: Rescore::Cycle,
+            preemption: true,
+            preempt_rule: PreemptRule::Below,
+            max_victims: 3,
+            preempt_cost_max: 1000.0,
+            staging: false,
+            power_cap_w: None,
+            io_cap: None,
+            kill_grace_ms: Millis::secs(30),
+            usage: Usage::Instant,
+            half_life_ms: Millis::secs(7 * 86_400),
+            quota_on_submit: QuotaOnSubmit::Queue,
+        }
+    }
+}
+
+/// How nodes move between pools.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LoanSettings {
+    /// Whether the pool lends nodes.
+    pub lend: bool,
+    /// Whether the pool borrows nodes.
+    pub borrow: bool,
+    /// Most of its nodes that a pool lends.
+    pub lend_max_fraction: f64,
+    /// Notice before a reclaim stops work.
+    pub return_grace_ms: Millis,
+    /// What a borrowed set loses in points.
+    pub borrow_penalty: f64,
+}
+
+impl Default for LoanSettings {
+    fn default() -> Self {
+        Self {
+            lend: true,
+            borrow: true,
+            lend_max_fraction: 0.2,
+            return_grace_ms: Millis::secs(60),
+            borrow_penalty: 0.1,
+        }
+    }
+}
+
+/// Nodes with one scheduler.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pool {
+    /// Its id.
+    pub id: PoolId,
+    /// How it dispatches.
+    #[serde(default)]
+    pub dispatch: Dispatch,
+    /// The policy it uses, if named.
+    #[serde(default)]
+    pub policy: Option<Name>,
+    /// The fingerprint its nodes should have.
+    #[serde(default)]
+    pub baseline: Option<Name>,
+    /// How it works as a push pool.
+    #[serde(default)]
+    pub push: PushSettings,
+    /// How it works as a pull pool.
+    #[serde(default)]
+    pub pull: PullSettings,
+    /// How it works as a batch pool.
+    #[serde(default)]
+    pub batch: BatchSettings,
+    /// How its nodes move.
+    #[serde(default)]
+    pub loans: LoanSettings,
+}
+
+/// Why the settings of a pool cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct PoolError {
+    /// The setting at fault.
+    pub field: &'static str,
+    /// What is wrong, for people.
+    pub message: String,
+}
+
+impl Pool {
+    /// A pool with the usual settings.
+    #[must_use]
+    pub fn new(id: PoolId, dispatch: Dispatch) -> Self {
+        Self {
+            id,
+            dispatch,
+            policy: None,
+            baseline: None,
+            push: PushSettings::default(),
+            pull: PullSettings::default(),
+            batch: BatchSettings::default(),
+            loans: LoanSettings::default(),
+        }
+    }
+
+    /// The name of its policy: the one it names, or the usual one of its way to dispatch.
+    #[must_use]
+    pub fn policy_name(&self) -> &str {
+        match (&self.policy, self.dispatch) {
+            (Some(name), _) => name.as_str(),
+            (None, Dispatch::Push) => "fit",
+            (None, Dispatch::Pull) => "resource-aware",
+            (None, Dispatch::Batch) => "balanced",
+            (None, Dispatch::Negotiate) => "offer-standard",
+        }
+    }
+
+    /// Refuses settings outside their range.
+    pub fn validate(&self) -> Result<(), PoolError> {
+        let ms = |secs: u64| secs * 1000;
+        let batch = &self.batch;
+        let ranges: [(&'static str, u64, u64, u64); 11] = [
+            ("push.retry_interval_ms", self.push.retry_interval_ms.get(), 1, u64::MAX),
+            ("push.propose_attempts", self.push.propose_attempts.into(), 1, 1000),
+            ("push.hold_ms", self.push.hold_ms.get(), ms(1), ms(86_400)),
+            ("pull.tick_ms", self.pull.tick_ms.get(), 1, u64::MAX),
+            ("pull.propose_attempts", self.pull.propose_attempts.into(), 1, 1000),
+            (
+                "pull.instance_metrics_interval_ms",
+                self.pull.instance_metrics_interval_ms.get(),
+                ms(1),
+                u64::MAX,
+            ),
+            ("batch.cycle_ms", batch.cycle_ms.get(), ms(5), ms(30)),
+            ("batch.depth", batch.depth.into(), 1, 1000),
+            ("batch.reservations_max", batch.reservations_max.into(), 1, 10_000),
+            ("batch.horizon_ms", batch.horizon_ms.get(), ms(3600), ms(365 * 86_400)),
+            ("batch.scan_max", batch.scan_max.into(), 1, 1_000_000),
+        ];
+        for (field, value, least, most) in ranges {
+            if value < least || value > most {
+                let most = if most == u64::MAX { "any".to_owned() } else { most.to_string() };
+                return Err(PoolError {
+                    field,
+                    message: format!("{field} must be {least} to {most}, not {value}"),
+                });
+            }
+        }
+        let fractions = [
+            ("loans.lend_max_fraction", self.loans.lend_max_fraction, 1.0),
+            ("loans.borrow_penalty", self.loans.borrow_penalty, f64::MAX),
+            ("batch.preempt_cost_max", batch.preempt_cost_max, f64::MAX),
+        ];
+        for (field, value, most) in fractions {
+            if !value.is_finite() || value < 0.0 || value > most {
+                return Err(PoolError {
+                    field,
+                    message: format!("{field} must be 0 or more and finite, not {value}"),
+                });
+            }
+        }
+        if batch.usage == Usage::Decayed && batch.half_life_ms.is_zero() {
+            let message =
+                "batch.half_life_ms must be above 0, or usage would be forgotten at once".to_owned();
+            return Err(PoolError { field: "batch.half_life_ms", message });
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_outside_their_range_are_named() {
+        let field = |change: &dyn Fn(&mut Pool)| {
+            let mut pool = Pool::new(PoolId::new("p").unwrap(), Dispatch::Batch);
+            change(&mut pool);
+            pool.validate().err().map(|error| error.field)
+        };
+        assert_eq!(field(&|_| {}), None);
+        assert_eq!(field(&|pool| pool.batch.cycle_ms = Millis::secs(31)), Some("batch.cycle_ms"));
+        assert_eq!(field(&|pool| pool.batch.depth = 0), Some("batch.depth"));
+        assert_eq!(field(&|pool| pool.loans.lend_max_fraction = f64::NAN), Some("loans.lend_max_fraction"));
+        let forgets = |pool: &mut Pool| {
+            (pool.batch.usage, pool.batch.half_life_ms) = (Usage::Decayed, Millis::ZERO);
+        };
+        assert_eq!(field(&forgets), Some("batch.half_life_ms"));
+    }
+}
