@@ -1,0 +1,724 @@
+//! Whose work may be stopped for whom, what that costs, and which few jobs are stopped.
+//!
+//! Three questions, asked in this order: [`judge`] says of one running job whether it may be a victim, or why not;
+//! [`choose`] finds the best small set of victims; a [`PreemptBudget`] keeps a pool from stopping too much. The same
+//! rules serve a pool that wants its lent nodes back ([`Claim::Reclaim`]): then class does not matter.
+//!
+//! [`choose`] sorts all sets of up to a few victims by what is known of them beforehand (highest class, cost, count) and
+//! only then asks the caller, who plans on an overlay, whether a set frees enough. It stops at the first set that cannot
+//! be better than what it has, so the answer is exact and the expensive question is asked as rarely as possible.
+
+use std::cmp::Reverse;
+use std::collections::VecDeque;
+
+use landfall_model::{Checkpoint, JobId, Lifecycle, Millis, PreemptRule, Time};
+use landfall_policy::q;
+use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
+
+/// A job that ran for less than this is left alone.
+pub const MIN_RUN: Millis = Millis::secs(600);
+/// A job that has no more than this left is left alone.
+pub const NEAR_END: Millis = Millis::secs(300);
+/// A job that was stopped so often within [`PREEMPT_WINDOW`] is left alone.
+pub const PREEMPT_LIMIT: usize = 3;
+/// How long a preemption is held in a job's favour.
+pub const PREEMPT_WINDOW: Millis = Millis::secs(86_400);
+/// Candidates looked at, the cheapest first.
+pub const CANDIDATES_MAX: usize = 32;
+/// The most victims ever taken together, whatever a pool allows: beyond it there are too many sets to try them all.
+pub const VICTIMS_MAX: usize = 5;
+/// Jobs per pool and cycle that may stop others.
+pub const PREEMPTORS_PER_CYCLE: u32 = 4;
+/// Jobs per pool and hour that may be stopped.
+pub const PREEMPTIONS_PER_HOUR: u32 = 100;
+
+const HOUR: Millis = Millis::secs(3600);
+const CLASS_CRITICAL: u8 = 10;
+const CLASS_HIGH: u8 = 7;
+
+/// By what right nodes are asked back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Claim {
+    /// A more urgent job needs them.
+    Preempt {
+        /// The class of that job.
+        class: u8,
+        /// Whose work the pool lets it stop.
+        rule: PreemptRule,
+    },
+    /// Their home pool needs them; class does not matter.
+    Reclaim,
+}
+
+impl Claim {
+    fn beats(self, class: u8) -> bool {
+        match self {
+            Self::Reclaim => true,
+            Self::Preempt { class: by, rule: PreemptRule::Below } => class < by,
+            Self::Preempt { class: by, rule: PreemptRule::Bands } => match class {
+                0 => by >= 1,
+                1..=3 => by >= 4,
+                4..=6 => by >= 7,
+                7..=9 => by >= CLASS_CRITICAL,
+                _ => false,
+            },
+        }
+    }
+}
+
+/// A job that holds nodes, as these rules see it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Incumbent<'a> {
+    /// The job.
+    pub job: &'a JobId,
+    /// Whether it is Running; any other state is left alone.
+    pub running: bool,
+    /// Its class.
+    pub class: u8,
+    /// Whether it is sensitive.
+    pub sensitive: bool,
+    /// Whether it allows being stopped.
+    pub preemptible: bool,
+    /// How long it lives.
+    pub lifecycle: Lifecycle,
+    /// Its walltime, if bounded.
+    pub walltime: Millis,
+    /// When its walltime is over, if bounded. After a resume that is this start plus what was left.
+    pub ends_at: Option<Time>,
+    /// When this run began.
+    pub started: Time,
+    /// Nodes it holds.
+    pub nodes: u32,
+    /// Whether every node it holds is at home in the pool it runs in.
+    pub on_home_nodes: bool,
+    /// How it saves its work.
+    pub checkpoint: Checkpoint,
+    /// Minutes a checkpoint takes ([`checkpoint_minutes`]); `None` if it cannot save.
+    pub checkpoint_minutes: Option<f64>,
+    /// Whether its tenant may burst and is above its share.
+    pub over_share: bool,
+    /// When it was stopped before.
+    pub preempted: &'a Preempted,
+}
+
+/// Why a job is not stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Exempt {
+    /// It is not Running.
+    NotRunning,
+    /// It is sensitive.
+    Sensitive,
+    /// It is critical.
+    #[serde(rename = "class_10")]
+    Class10,
+    /// It does not allow it.
+    NotPreemptible,
+    /// Its class is not far enough below.
+    Class,
+    /// It has only just started.
+    MinRun,
+    /// It is nearly done.
+    NearEnd,
+    /// It is of high class and cannot save its work.
+    NoCheckpointHigh,
+    /// It is a service on nodes of its own pool.
+    ServiceHome,
+    /// It was stopped often enough lately.
+    PreemptLimit,
+}
+
+impl Exempt {
+    /// The reason as programs read it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NotRunning => "not_running",
+            Self::Sensitive => "sensitive",
+            Self::Class10 => "class_10",
+            Self::NotPreemptible => "not_preemptible",
+            Self::Class => "class",
+            Self::MinRun => "min_run",
+            Self::NearEnd => "near_end",
+            Self::NoCheckpointHigh => "no_checkpoint_high",
+            Self::ServiceHome => "service_home",
+            Self::PreemptLimit => "preempt_limit",
+        }
+    }
+}
+
+/// The last times a job was stopped for others; no more of them than the limit looks at.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Preempted(Vec<Time>);
+
+impl Preempted {
+    /// Notes one more.
+    pub fn note(&mut self, at: Time) {
+        if self.0.len() == PREEMPT_LIMIT {
+            self.0.remove(0);
+        }
+        self.0.push(at);
+    }
+
+    /// Whether the job was stopped often enough lately.
+    #[must_use]
+    pub fn is_enough(&self, now: Time) -> bool {
+        self.0.iter().filter(|&&at| now.since(at) < PREEMPT_WINDOW).count() >= PREEMPT_LIMIT
+    }
+}
+
+/// A job that may be stopped.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Victim {
+    /// The job.
+    pub job: JobId,
+    /// Its class.
+    pub class: u8,
+    /// What stopping it costs.
+    pub cost: f64,
+    /// When this run began.
+    pub started: Time,
+}
+
+/// Minutes one checkpoint takes: as declared, else as last measured, else the usual; `None` for a job that cannot save.
+#[must_use]
+pub fn checkpoint_minutes(
+    checkpoint: Checkpoint,
+    declared: Option<u32>,
+    measured: Option<Millis>,
+) -> Option<f64> {
+    let usual = match checkpoint {
+        Checkpoint::None => return None,
+        Checkpoint::Auto => 5.0,
+        Checkpoint::Manual => 10.0,
+    };
+    Some(declared.map(f64::from).or(measured.map(minutes)).unwrap_or(usual))
+}
+
+fn minutes(span: Millis) -> f64 {
+    span.as_f64() / 60_000.0
+}
+
+/// Whether a job may be stopped on this claim, and at which cost; otherwise the first reason against it.
+pub fn judge(job: &Incumbent<'_>, claim: Claim, now: Time) -> Result<Victim, Exempt> {
+    let bounded = job.lifecycle == Lifecycle::Bounded;
+    let refusals = [
+        (!job.running, Exempt::NotRunning),
+        (job.sensitive, Exempt::Sensitive),
+        (job.class >= CLASS_CRITICAL, Exempt::Class10),
+        (!job.preemptible, Exempt::NotPreemptible),
+        (!claim.beats(job.class), Exempt::Class),
+        (now.since(job.started) < MIN_RUN, Exempt::MinRun),
+        (bounded && job.ends_at.is_some_and(|end| end.since(now) <= NEAR_END), Exempt::NearEnd),
+        (job.checkpoint == Checkpoint::None && job.class >= CLASS_HIGH, Exempt::NoCheckpointHigh),
+        (!bounded && job.on_home_nodes, Exempt::ServiceHome),
+        (job.preempted.is_enough(now), Exempt::PreemptLimit),
+    ];
+    match refusals.into_iter().find(|(holds, _)| *holds) {
+        Some((_, reason)) => Err(reason),
+        None => {
+            Ok(Victim { job: job.job.clone(), class: job.class, cost: cost(job, now), started: job.started })
+        }
+    }
+}
+
+/// What stopping a job costs: what is lost or must be written, dearer near the end, half price above a share.
+#[must_use]
+pub fn cost(job: &Incumbent<'_>, now: Time) -> f64 {
+    let saved_or_lost = match job.checkpoint_minutes {
+        Some(minutes) if job.checkpoint != Checkpoint::None => minutes,
+        _ => f64::from(job.nodes) * minutes(now.since(job.started)),
+    };
+    let burst = if job.over_share { 0.5 } else { 1.0 };
+    (saved_or_lost + progress_cost(job, now)) * burst
+}
+
+/// Work that is nearly done is hardly ever worth stopping; work that has hardly begun costs next to nothing.
+fn progress_cost(job: &Incumbent<'_>, now: Time) -> f64 {
+    if job.lifecycle != Lifecycle::Bounded || job.walltime.is_zero() {
+        return 0.0;
+    }
+    // After a resume the run is as far as its walltime is used up, not as far as it is from its last start.
+    let used = match job.ends_at {
+        Some(end) => job.walltime.saturating_sub(end.since(now)),
+        None => now.since(job.started),
+    };
+    match used.as_f64() / job.walltime.as_f64() {
+        x if x >= 0.9 => 1000.0,
+        x if x < 0.1 => 1.0,
+        x => 100.0 * x,
+    }
+}
+
+/// How victims are chosen.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ChoiceRules {
+    /// Most victims for one job.
+    pub max_victims: u32,
+    /// The cost of all victims must stay below this.
+    pub cost_max: f64,
+    /// Whether lent nodes are asked back: then the classes of victims are not compared.
+    pub reclaim: bool,
+}
+
+/// The victims chosen.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Choice<S> {
+    /// Who is stopped, in the order of the candidates.
+    pub victims: Vec<Victim>,
+    /// The nodes found with them gone.
+    pub set: S,
+    /// Freed nodes that are not used.
+    pub surplus: u32,
+    /// What it costs.
+    pub cost: f64,
+}
+
+/// Why nobody is stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NoVictims {
+    /// Nobody may be a victim.
+    NoCandidates,
+    /// No few victims free what is needed.
+    NoSet,
+    /// Some would, but the cost of stopping them is too high.
+    PreemptCost,
+}
+
+/// Sorts candidates as they are tried and drops all but the first; [`choose`] does the same.
+#[must_use]
+pub fn shortlist(mut candidates: Vec<Victim>) -> Vec<Victim> {
+    candidates.sort_by(|a, b| {
+        (a.class.cmp(&b.class))
+            .then(q(a.cost).cmp(&q(b.cost)))
+            .then(b.started.cmp(&a.started))
+            .then(a.job.cmp(&b.job))
+    });
+    candidates.truncate(CANDIDATES_MAX);
+    candidates
+}
+
+/// Indices of candidates.
+type Indices = SmallVec<[usize; VICTIMS_MAX]>;
+
+/// What is known of a set before anybody looks whether it frees enough. Fields in order of comparison.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Known {
+    class: u8,
+    cost: i64,
+    count: usize,
+}
+
+/// The best set of victims.
+///
+/// `fits` is given indices into the [`shortlist`] of the candidates, ascending, and answers with the nodes it found with
+/// these victims gone and the number of freed nodes that stay unused, or `None` if they do not free enough.
+pub fn choose<S>(
+    candidates: Vec<Victim>,
+    rules: &ChoiceRules,
+    mut fits: impl FnMut(&[usize]) -> Option<(S, u32)>,
+) -> Result<Choice<S>, NoVictims> {
+    let candidates = shortlist(candidates);
+    if candidates.is_empty() {
+        return Err(NoVictims::NoCandidates);
+    }
+    let cost = |set: &Indices| set.iter().fold(0.0, |sum, &at| sum + candidates[at].cost);
+    let mut sets: Vec<(Known, Indices)> = sets(candidates.len(), rules.max_victims as usize)
+        .into_iter()
+        .map(|set| {
+            let class = if rules.reclaim { None } else { set.iter().map(|&at| candidates[at].class).max() };
+            (Known { class: class.unwrap_or(0), cost: q(cost(&set)), count: set.len() }, set)
+        })
+        .collect();
+    sets.sort();
+
+    // The last criteria, known once a set fits: unused nodes, newest starts first, ids.
+    let rest = |set: &Indices, surplus: u32| {
+        let mut starts: Vec<_> = set.iter().map(|&at| Reverse(candidates[at].started)).collect();
+        let mut ids: Vec<_> = set.iter().map(|&at| &candidates[at].job).collect();
+        starts.sort_unstable();
+        ids.sort_unstable();
+        (surplus, starts, ids)
+    };
+    let mut too_dear = false;
+    let mut best: Option<(Known, Indices, S, u32)> = None;
+    for (known, set) in sets {
+        if best.as_ref().is_some_and(|best| known > best.0) {
+            break;
+        }
+        let affordable = cost(&set) < rules.cost_max;
+        if !affordable && too_dear {
+            continue;
+        }
+        let Some((found, surplus)) = fits(&set) else { continue };
+        if !affordable {
+            too_dear = true;
+        } else if best.as_ref().is_none_or(|(_, held, _, unused)| rest(&set, surplus) < rest(held, *unused)) {
+            best = Some((known, set, found, surplus));
+        }
+    }
+    match best {
+        Some((_, set, found, surplus)) => Ok(Choice {
+            cost: cost(&set),
+            victims: set.iter().map(|&at| candidates[at].clone()).collect(),
+            set: found,
+            surplus,
+        }),
+        None if too_dear => Err(NoVictims::PreemptCost),
+        None => Err(NoVictims::NoSet),
+    }
+}
+
+/// Every set of 1 to `most` of the first `count` numbers.
+fn sets(count: usize, most: usize) -> Vec<Indices> {
+    let mut all: Vec<Indices> = Vec::new();
+    let mut last: Vec<Indices> = vec![Indices::new()];
+    for _ in 0..most.min(VICTIMS_MAX) {
+        let longer = |set: &Indices| {
+            let set = set.clone();
+            let from = set.last().map_or(0, |&at| at + 1);
+            (from..count).map(move |at| set.iter().copied().chain([at]).collect::<Indices>())
+        };
+        last = last.iter().flat_map(longer).collect();
+        all.extend(last.iter().cloned());
+    }
+    all
+}
+
+/// How much a pool may still stop: a few preemptors per cycle, a number of victims per hour.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct PreemptBudget {
+    preemptors: u32,
+    /// When how many were stopped, oldest first, of the last hour only.
+    stopped: VecDeque<(Time, u32)>,
+}
+
+impl PreemptBudget {
+    /// Begins a cycle.
+    pub fn begin_cycle(&mut self, now: Time) {
+        self.preemptors = 0;
+        while self.stopped.front().is_some_and(|&(at, _)| now.since(at) >= HOUR) {
+            self.stopped.pop_front();
+        }
+    }
+
+    /// How many more jobs may be stopped now for one more preemptor; 0 if none.
+    #[must_use]
+    pub fn room(&self, now: Time) -> u32 {
+        if self.preemptors >= PREEMPTORS_PER_CYCLE {
+            return 0;
+        }
+        let recent = self.stopped.iter().filter(|(at, _)| now.since(*at) < HOUR).map(|(_, count)| count);
+        PREEMPTIONS_PER_HOUR.saturating_sub(recent.fold(0, |sum, &count| u32::saturating_add(sum, count)))
+    }
+
+    /// Notes that so many jobs were stopped for one preemptor.
+    pub fn spend(&mut self, victims: u32, now: Time) {
+        self.preemptors = self.preemptors.saturating_add(1);
+        self.stopped.push_back((now, victims));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Time = Time::from_secs(1_000_000);
+
+    fn id(text: &str) -> JobId {
+        JobId::new(text).unwrap()
+    }
+
+    fn min(count: u64) -> Millis {
+        Millis::secs(60 * count)
+    }
+
+    fn never() -> &'static Preempted {
+        static NEVER: Preempted = Preempted(Vec::new());
+        &NEVER
+    }
+
+    /// A bounded job of class 2 on one node, 60 of 240 minutes done.
+    fn running(job: &JobId) -> Incumbent<'_> {
+        Incumbent {
+            job,
+            running: true,
+            class: 2,
+            sensitive: false,
+            preemptible: true,
+            lifecycle: Lifecycle::Bounded,
+            walltime: min(240),
+            ends_at: Some(NOW + min(180)),
+            started: NOW - min(60),
+            nodes: 1,
+            on_home_nodes: true,
+            checkpoint: Checkpoint::None,
+            checkpoint_minutes: None,
+            over_share: false,
+            preempted: never(),
+        }
+    }
+
+    fn saving(checkpoint: Checkpoint, job: &JobId) -> Incumbent<'_> {
+        let checkpoint_minutes = checkpoint_minutes(checkpoint, None, None);
+        Incumbent { checkpoint, checkpoint_minutes, ..running(job) }
+    }
+
+    const BY_9: Claim = Claim::Preempt { class: 9, rule: PreemptRule::Below };
+
+    fn why(change: impl Fn(&mut Incumbent<'_>), claim: Claim) -> &'static str {
+        let job = id("j");
+        let mut incumbent = running(&job);
+        change(&mut incumbent);
+        judge(&incumbent, claim, NOW).map_or_else(Exempt::as_str, |_| "victim")
+    }
+
+    #[test]
+    fn b30_cost_of_a_quarter_done_job() {
+        let job = id("j");
+        let costs = [Checkpoint::None, Checkpoint::Auto, Checkpoint::Manual]
+            .map(|checkpoint| cost(&saving(checkpoint, &job), NOW));
+        assert_eq!(costs, [85.0, 30.0, 35.0]);
+    }
+
+    #[test]
+    fn cost_follows_nodes_progress_and_burst() {
+        let job = id("j");
+        let of = |change: &dyn Fn(&mut Incumbent<'_>)| {
+            let mut incumbent = running(&job);
+            change(&mut incumbent);
+            cost(&incumbent, NOW)
+        };
+        assert_eq!(of(&|j| j.nodes = 4), 4.0 * 60.0 + 25.0);
+        assert_eq!(of(&|j| j.over_share = true), 42.5);
+        assert_eq!(of(&|j| j.lifecycle = Lifecycle::Unbounded), 60.0, "progress is for bounded jobs");
+        let at = |part: u64| {
+            of(&|j| {
+                j.walltime = min(100);
+                j.ends_at = Some(NOW + min(100 - part));
+                j.started = NOW - min(part);
+            }) - part as f64
+        };
+        assert_eq!([9, 10, 89, 90].map(at), [1.0, 10.0, 89.0, 1000.0]);
+        assert_eq!(of(&|j| j.started = NOW - Millis::new(90_500)), 1.0 + 30.5 / 60.0 + 25.0, "real minutes");
+        let resumed = |j: &mut Incumbent<'_>| {
+            (j.checkpoint, j.checkpoint_minutes) = (Checkpoint::Auto, Some(2.0));
+            (j.started, j.ends_at) = (NOW - min(20), Some(NOW + min(12)));
+        };
+        assert_eq!(of(&resumed), 1002.0, "a resumed job is as far as its walltime is used up");
+    }
+
+    #[test]
+    fn checkpoint_minutes_as_declared_measured_or_usual() {
+        let of = |declared, measured| checkpoint_minutes(Checkpoint::Manual, declared, measured);
+        assert_eq!(of(Some(0), Some(min(3))), Some(0.0));
+        assert_eq!(of(None, Some(Millis::secs(90))), Some(1.5));
+        assert_eq!(of(None, None), Some(10.0));
+        assert_eq!(checkpoint_minutes(Checkpoint::None, None, Some(min(1))), None);
+    }
+
+    #[test]
+    fn b33_who_is_never_a_victim() {
+        let by = |class| Claim::Preempt { class, rule: PreemptRule::Below };
+        assert_eq!(why(|j| j.class = 5, by(5)), "class");
+        assert_eq!(why(|j| j.class = 7, by(3)), "class");
+        assert_eq!(why(|j| (j.class, j.sensitive) = (10, true), by(9)), "sensitive");
+        assert_eq!(why(|j| j.started = NOW - min(9), by(9)), "min_run");
+        assert_eq!(why(|j| j.started = NOW - min(10), by(9)), "victim");
+    }
+
+    #[test]
+    fn each_exemption_at_its_edge() {
+        assert_eq!(why(|j| j.running = false, BY_9), "not_running");
+        assert_eq!(why(|j| j.class = 10, Claim::Reclaim), "class_10");
+        assert_eq!(why(|j| j.preemptible = false, BY_9), "not_preemptible");
+        assert_eq!(why(|j| j.ends_at = Some(NOW + min(5)), BY_9), "near_end");
+        assert_eq!(why(|j| j.ends_at = Some(NOW + min(5) + Millis::new(1)), BY_9), "victim");
+        assert_eq!(why(|j| j.ends_at = Some(NOW - min(1)), BY_9), "near_end");
+        assert_eq!(why(|j| j.class = 7, BY_9), "no_checkpoint_high");
+        assert_eq!(why(|j| j.class = 6, BY_9), "victim");
+        assert_eq!(why(|j| (j.class, j.checkpoint) = (8, Checkpoint::Auto), BY_9), "victim");
+        assert_eq!(why(|j| j.lifecycle = Lifecycle::Reactive, BY_9), "service_home");
+        let borrowed = |j: &mut Incumbent<'_>| (j.lifecycle, j.on_home_nodes) = (Lifecycle::Unbounded, false);
+        assert_eq!(why(borrowed, BY_9), "victim");
+        assert_eq!(why(|j| j.class = 6, Claim::Reclaim), "victim", "no class rule for a reclaim");
+    }
+
+    #[test]
+    fn three_preemptions_a_day_are_enough() {
+        let mut preempted = Preempted::default();
+        let job = id("j");
+        let says =
+            |preempted: &Preempted| judge(&Incumbent { preempted, ..running(&job) }, BY_9, NOW).is_ok();
+        let day_ago = NOW - PREEMPT_WINDOW;
+        preempted.note(day_ago - min(1));
+        preempted.note(day_ago);
+        preempted.note(NOW - min(90));
+        assert!(says(&preempted), "two of them are a day old");
+        preempted.note(NOW - min(80));
+        preempted.note(NOW - min(70));
+        assert!(!says(&preempted));
+        assert_eq!(preempted.0.len(), PREEMPT_LIMIT);
+    }
+
+    #[test]
+    fn bands_need_the_next_band() {
+        let least = |class: u8| {
+            (0..=10).find(|&by| Claim::Preempt { class: by, rule: PreemptRule::Bands }.beats(class))
+        };
+        let want = [1, 4, 4, 4, 7, 7, 7, 10, 10, 10].map(Some);
+        assert_eq!((0..10).map(least).collect::<Vec<_>>(), want);
+        assert_eq!(least(10), None);
+    }
+
+    fn victim(job: &str, class: u8, cost: f64, started: i64) -> Victim {
+        Victim { job: id(job), class, cost, started: Time::from_secs(started) }
+    }
+
+    const RULES: ChoiceRules = ChoiceRules { max_victims: 3, cost_max: 1000.0, reclaim: false };
+
+    /// Chooses when victim `i` of the shortlist frees `nodes[i]` nodes and `wanted` are needed beyond the free ones.
+    fn choice(
+        victims: &[(Victim, u32)],
+        wanted: u32,
+        rules: &ChoiceRules,
+    ) -> Result<(Vec<String>, f64, u32), NoVictims> {
+        let all: Vec<Victim> = victims.iter().map(|(victim, _)| victim.clone()).collect();
+        let sorted = shortlist(all.clone());
+        let nodes = |at: usize| victims.iter().find(|(victim, _)| *victim == sorted[at]).unwrap().1;
+        let chosen = choose(all, rules, |set| {
+            let freed: u32 = set.iter().map(|&at| nodes(at)).sum();
+            freed.checked_sub(wanted).map(|surplus| ((), surplus))
+        })?;
+        let names = chosen.victims.iter().map(|victim| victim.job.to_string()).collect();
+        Ok((names, chosen.cost, chosen.surplus))
+    }
+
+    fn names(victims: &[(Victim, u32)], wanted: u32, rules: &ChoiceRules) -> Result<Vec<String>, NoVictims> {
+        choice(victims, wanted, rules).map(|(names, ..)| names)
+    }
+
+    #[test]
+    fn b31_fewest_victims() {
+        let four: Vec<_> = (0..4).map(|i| (victim(&format!("v{i}"), 2, 30.0, 0), 2)).collect();
+        assert_eq!(names(&four, 6, &RULES).unwrap().len(), 3, "none free");
+        assert_eq!(names(&four, 4, &RULES).unwrap(), ["v0", "v1"], "two free");
+        let five: Vec<_> = (0..5).map(|i| (victim(&format!("v{i}"), 2, 30.0, 0), 1)).collect();
+        let two = ChoiceRules { max_victims: 2, ..RULES };
+        assert_eq!(names(&five, 4, &two), Err(NoVictims::NoSet));
+    }
+
+    #[test]
+    fn b32_low_classes_first() {
+        let all =
+            [(victim("six", 6, 5.0, 0), 2), (victim("one", 1, 30.0, 0), 1), (victim("two", 1, 35.0, 0), 1)];
+        assert_eq!(choice(&all, 2, &RULES), Ok((vec!["one".into(), "two".into()], 65.0, 0)));
+        let reclaim = ChoiceRules { reclaim: true, ..RULES };
+        assert_eq!(
+            choice(&all, 2, &reclaim),
+            Ok((vec!["six".into()], 5.0, 0)),
+            "a reclaim looks at cost only"
+        );
+    }
+
+    #[test]
+    fn ties_end_at_count_surplus_start_and_id() {
+        let count = [(victim("a", 1, 5.0, 0), 1), (victim("b", 1, 5.0, 0), 1), (victim("c", 1, 10.0, 0), 2)];
+        assert_eq!(names(&count, 2, &RULES).unwrap(), ["c"], "as dear, but one");
+        let surplus = [(victim("a", 1, 5.0, 0), 3), (victim("b", 1, 5.0, 0), 2)];
+        assert_eq!(choice(&surplus, 2, &RULES), Ok((vec!["b".into()], 5.0, 0)), "less is wasted");
+        let start = [(victim("a", 1, 5.0, 7), 2), (victim("b", 1, 5.0, 8), 2)];
+        assert_eq!(names(&start, 2, &RULES).unwrap(), ["b"], "newest first");
+        let by_id = [(victim("b", 1, 5.0, 7), 2), (victim("a", 1, 5.0 + 1e-11, 7), 2)];
+        assert_eq!(names(&by_id, 2, &RULES).unwrap(), ["a"], "costs are compared in billionths");
+    }
+
+    #[test]
+    fn a_set_at_the_cost_limit_is_passed_over() {
+        let dear = [(victim("a", 1, 1000.0, 0), 2)];
+        assert_eq!(names(&dear, 2, &RULES), Err(NoVictims::PreemptCost));
+        let other = [(victim("a", 1, 1000.0, 0), 2), (victim("b", 4, 999.5, 0), 2)];
+        assert_eq!(names(&other, 2, &RULES).unwrap(), ["b"], "a higher class, but affordable");
+        assert_eq!(names(&[], 1, &RULES), Err(NoVictims::NoCandidates));
+    }
+
+    #[test]
+    fn only_the_first_candidates_are_tried() {
+        let mut all: Vec<_> = (0..32).map(|i| (victim(&format!("small{i:02}"), 1, 1.0, 0), 1)).collect();
+        all.push((victim("large", 2, 1.0, 0), 9));
+        assert_eq!(names(&all, 9, &RULES), Err(NoVictims::NoSet), "the 33rd would do");
+        all.remove(0);
+        assert_eq!(names(&all, 9, &RULES).unwrap(), ["large"]);
+    }
+
+    #[test]
+    fn every_small_set_is_there_once() {
+        let all = sets(6, 3);
+        assert_eq!(all.len(), 6 + 15 + 20);
+        let distinct: std::collections::BTreeSet<_> = all.iter().collect();
+        assert_eq!(distinct.len(), all.len());
+        assert!(all.iter().all(|set| set.is_sorted()));
+        assert_eq!(sets(32, 3).len(), 5488);
+    }
+
+    #[test]
+    fn a_pool_stops_only_so_much() {
+        let mut budget = PreemptBudget::default();
+        budget.begin_cycle(NOW);
+        for _ in 0..4 {
+            assert!(budget.room(NOW) > 0);
+            budget.spend(3, NOW);
+        }
+        assert_eq!(budget.room(NOW), 0, "a fifth preemptor waits for the next cycle");
+        let mut at = NOW;
+        for _ in 0..29 {
+            at = at + Millis::secs(5);
+            budget.begin_cycle(at);
+            budget.spend(3, at);
+        }
+        at = at + Millis::secs(5);
+        budget.begin_cycle(at);
+        assert_eq!(budget.room(at), 1);
+        assert_eq!(budget.room(NOW + HOUR), 13, "the first twelve are an hour ago");
+    }
+
+    proptest::proptest! {
+        /// The early stop never misses a better set: compared with trying all sets and taking the least.
+        #[test]
+        fn the_choice_is_the_best_of_all_sets(
+            rows in proptest::collection::vec((0u8..4, 0u8..6, 0i64..3, 1u32..4), 1..9),
+            wanted in 1u32..8,
+            reclaim: bool,
+        ) {
+            let all: Vec<_> = rows
+                .iter()
+                .enumerate()
+                .map(|(i, &(class, cost, started, nodes))| {
+                    (victim(&format!("j{i}"), class, f64::from(cost) * 100.0, started), nodes)
+                })
+                .collect();
+            let rules = ChoiceRules { reclaim, ..RULES };
+            let plain = sets(all.len(), 3)
+                .into_iter()
+                .filter_map(|set| {
+                    let of = |at: &usize| &all[*at];
+                    let freed: u32 = set.iter().map(|at| of(at).1).sum();
+                    let surplus = freed.checked_sub(wanted)?;
+                    let cost: f64 = set.iter().map(|at| of(at).0.cost).sum();
+                    let class = if reclaim { None } else { set.iter().map(|at| of(at).0.class).max() };
+                    let mut starts: Vec<_> = set.iter().map(|at| Reverse(of(at).0.started)).collect();
+                    let mut ids: Vec<_> = set.iter().map(|at| of(at).0.job.to_string()).collect();
+                    starts.sort();
+                    ids.sort();
+                    (cost < 1000.0).then_some((class, cost as i64, set.len(), surplus, starts, ids))
+                })
+                .min();
+            let chosen = names(&all, wanted, &rules).ok().map(|mut names| { names.sort(); names });
+            proptest::prop_assert_eq!(chosen, plain.map(|plain| plain.5));
+        }
+    }
+}
