@@ -11,5 +11,6 @@ pub mod offer;
 pub mod price;
 pub mod pull;
 pub mod snapshot;
+pub mod suits;
 pub mod usage;
 pub mod window;

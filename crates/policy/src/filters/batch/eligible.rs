@@ -1,6 +1,6 @@
 //! Which nodes a job could use at all: every filter of this family but occupancy.
 
-use landfall_model::{JobSpec, Node};
+use landfall_model::{JobSpec, Node, World};
 
 use super::{
     block_end, cpu, feature, fingerprint, gpu_count, gpu_memory, gpu_model, memory, state, taken,
@@ -10,16 +10,27 @@ use crate::view::Pass;
 
 /// Whether every filter but occupancy admits the node.
 pub(crate) fn is_eligible(spec: &JobSpec, node: &Node, pass: &Pass<'_>) -> bool {
-    state::admits(node)
-        && gpu_count::admits(spec, node)
-        && cpu::admits(spec, node)
-        && memory::admits(spec, node)
-        && unified_memory::admits(spec, node)
-        && block_end::admits(spec, node, pass.now)
-        && fingerprint::admits(spec, node, pass.world)
-        && feature::admits(spec, node)
-        && gpu_model::admits(spec, node)
-        && gpu_memory::admits(spec, node)
+    state::admits(node) && block_end::admits(spec, node, pass.now) && suits(spec, node, pass.world)
+}
+
+/// Whether every filter admits the node that looks neither at the clock nor at the node's state or occupancy.
+pub(crate) fn suits(spec: &JobSpec, node: &Node, world: &World) -> bool {
+    misfits(spec, node, world).next().is_none()
+}
+
+/// The reasons of those filters that do not.
+pub(crate) fn misfits(spec: &JobSpec, node: &Node, world: &World) -> impl Iterator<Item = &'static str> {
+    let checks: [(&'static str, bool); 8] = [
+        ("gpu_count", gpu_count::admits(spec, node)),
+        ("cpu", cpu::admits(spec, node)),
+        ("memory", memory::admits(spec, node)),
+        ("unified_memory", unified_memory::admits(spec, node)),
+        ("fingerprint", fingerprint::admits(spec, node, world)),
+        ("feature", feature::admits(spec, node)),
+        ("gpu_model", gpu_model::admits(spec, node)),
+        ("gpu_memory", gpu_memory::admits(spec, node)),
+    ];
+    checks.into_iter().filter(|(_, admits)| !admits).map(|(reason, _)| reason)
 }
 
 /// Whether occupancy admits the node.

@@ -1,0 +1,246 @@
+//! The nodes a pool can plan with, sorted into kinds.
+//!
+//! Planning by node would cost as much as there are nodes, for every job and every instant. Nodes that are alike in all
+//! that filters and the choice of sets look at are one *kind*, and time is planned in counts of each kind. A fleet is
+//! made when nodes come, go or change, not when work starts or ends, so one fleet serves many cycles.
+//!
+//! A [`Slot`] is a node's place in the fleet. Slots are in the order of node ids, so comparing slots compares ids.
+
+use std::collections::BTreeMap;
+
+use landfall_model::{BlockStatus, Name, Node, NodeId, NodeState, PoolId, Time};
+use serde::{Deserialize, Serialize};
+
+/// A node's place in a fleet; in the order of node ids.
+pub type Slot = u32;
+
+/// Names a kind of nodes; the same for the same kind in every cycle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct KindKey(pub u64);
+
+/// Nodes that are alike.
+#[derive(Debug, Clone)]
+pub(super) struct Kind {
+    pub(super) key: KindKey,
+    /// One of them, for all that they have in common.
+    pub(super) node: Node,
+    /// Whether they are at home in the pool.
+    pub(super) own: bool,
+    /// Their group, as a place in the sorted list of groups.
+    pub(super) group: u32,
+    /// Their fingerprint, as a place in the sorted list of fingerprints.
+    pub(super) fingerprint: Option<u32>,
+    /// They take work from this instant on.
+    pub(super) from: Option<Time>,
+    /// They take no work beyond this instant.
+    pub(super) until: Option<Time>,
+    /// Their nodes in the order of ids.
+    pub(super) members: Vec<Slot>,
+}
+
+impl Kind {
+    /// Whether they take work at all.
+    pub(super) fn in_service(&self) -> bool {
+        let leased = self.node.block.as_ref().is_none_or(|block| block.status == BlockStatus::Active);
+        leased && matches!(self.node.state, NodeState::Ready | NodeState::Degraded)
+    }
+
+    /// Watts one of them draws for a job beyond what it draws when idle; `None` if nothing is known.
+    pub(super) fn extra_power(&self, power_w: Option<u64>) -> Option<u64> {
+        match (power_w, self.node.power) {
+            (Some(job), power) => Some(job.saturating_sub(power.map_or(0, |power| power.idle_w))),
+            (None, Some(power)) => Some(power.busy_w.saturating_sub(power.idle_w)),
+            (None, None) => None,
+        }
+    }
+}
+
+/// The nodes a pool can plan with: its own, and those of pools that may lend.
+#[derive(Debug, Clone)]
+pub struct Fleet {
+    nodes: Vec<NodeId>,
+    homes: Vec<Option<PoolId>>,
+    /// Kind of each slot, and its place among the members of that kind.
+    kind_of: Vec<(u32, u32)>,
+    pub(super) kinds: Vec<Kind>,
+    /// Number of groups of the pool's own nodes.
+    pub(super) home_groups: u32,
+    /// Number of groups in all.
+    pub(super) groups: u32,
+    /// Number of fingerprints in all.
+    pub(super) fingerprints: u32,
+}
+
+/// All that tells kinds apart, in a form that can be sorted and hashed.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Traits {
+    home: Option<PoolId>,
+    group: String,
+    fingerprint: Option<Name>,
+    drifted: bool,
+    state: NodeState,
+    amounts: (u64, u64, bool),
+    power: Option<(u64, u64)>,
+    maintenance: Option<Time>,
+    block: Option<(landfall_model::BlockId, bool, Option<Time>, Option<Time>)>,
+    features: Vec<(Name, u32)>,
+    devices: Vec<(u16, Option<Name>, Option<u64>, Option<u16>, bool)>,
+    links: Vec<u32>,
+    domains: Vec<(u32, u32)>,
+}
+
+impl Traits {
+    fn of(node: &Node, group: String) -> Self {
+        let devices = node.gpus.iter().map(|gpu| {
+            let model = gpu.model.as_ref().map(|model| model.name.clone());
+            (gpu.index, model, gpu.vram.map(|vram| vram.get()), gpu.link_group, gpu.slices.is_some())
+        });
+        let mut links = Vec::new();
+        if let Some(known) = node.links.as_ref().filter(|links| !links.is_empty()) {
+            for (place, a) in node.gpus.iter().enumerate() {
+                links.extend(node.gpus[place + 1..].iter().map(|b| known.between(a.index, b.index)));
+            }
+        }
+        Self {
+            home: node.pool.clone(),
+            group,
+            fingerprint: node.fingerprint.clone(),
+            drifted: node.drifted,
+            state: node.state,
+            amounts: (node.cpu_total.get(), node.ram_total.get(), node.unified_memory),
+            power: node.power.map(|power| (power.idle_w, power.busy_w)),
+            maintenance: node.maintenance_at,
+            block: node.block.as_ref().map(|block| {
+                (block.id.clone(), block.status == BlockStatus::Active, block.start_at, block.ends_at())
+            }),
+            features: node.features.iter().map(|(name, count)| (name.clone(), *count)).collect(),
+            devices: devices.collect(),
+            links,
+            domains: node.memory_domains.iter().map(|domain| (domain.cpus, domain.gpus)).collect(),
+        }
+    }
+
+    fn key(&self) -> KindKey {
+        let hash = blake3::hash(format!("{self:?}").as_bytes());
+        KindKey(hash.as_bytes().iter().take(8).fold(0, |value, &byte| value << 8 | u64::from(byte)))
+    }
+}
+
+impl Fleet {
+    /// Sorts nodes into kinds. Those whose home is `pool` are its own; the others may be lent to it.
+    #[must_use]
+    pub fn new<'a>(pool: Option<&PoolId>, nodes: impl IntoIterator<Item = &'a Node>) -> Self {
+        let mut nodes: Vec<&Node> = nodes.into_iter().collect();
+        nodes.sort_by(|a, b| a.id.cmp(&b.id));
+        let mut grouped: BTreeMap<Option<&PoolId>, bool> = BTreeMap::new();
+        for node in &nodes {
+            *grouped.entry(node.pool.as_ref()).or_default() |= node.group.is_some();
+        }
+        // A pool without any group is one; a node without group in a pool that has some is alone. The letter keeps the
+        // three from being taken for each other; a named group comes first, by its name.
+        let group = |node: &Node| match &node.group {
+            Some(name) => format!("g{name}"),
+            None if grouped.get(&node.pool.as_ref()) == Some(&true) => format!("n{}", node.id),
+            None => format!("p{}", node.pool.as_ref().map_or("", PoolId::as_str)),
+        };
+        let mut kinds: BTreeMap<Traits, Vec<Slot>> = BTreeMap::new();
+        for (slot, node) in (0..).zip(&nodes) {
+            kinds.entry(Traits::of(node, group(node))).or_default().push(slot);
+        }
+        let mut groups: Vec<&String> = kinds.keys().map(|traits| &traits.group).collect();
+        groups.sort_unstable();
+        groups.dedup();
+        let mut fingerprints: Vec<&Name> = kinds.keys().filter_map(|t| t.fingerprint.as_ref()).collect();
+        fingerprints.sort_unstable();
+        fingerprints.dedup();
+        let mut home: Vec<&String> =
+            kinds.keys().filter(|traits| traits.home.as_ref() == pool).map(|traits| &traits.group).collect();
+        home.sort_unstable();
+        home.dedup();
+        let place = |at: Result<usize, usize>| at.unwrap_or_default() as u32;
+        let mut kind_of = vec![(0, 0); nodes.len()];
+        let sorted = kinds.iter().enumerate().map(|(number, (traits, members))| {
+            for (place, &slot) in (0..).zip(members) {
+                kind_of[slot as usize] = (number as u32, place);
+            }
+            let node = nodes[members[0] as usize];
+            let block = node.block.as_ref();
+            Kind {
+                key: traits.key(),
+                node: node.clone(),
+                own: node.pool.as_ref() == pool,
+                group: place(groups.binary_search(&&traits.group)),
+                fingerprint: traits.fingerprint.as_ref().map(|name| place(fingerprints.binary_search(&name))),
+                from: block.and_then(|block| block.start_at),
+                until: [node.maintenance_at, block.and_then(|b| b.ends_at())].into_iter().flatten().min(),
+                members: members.clone(),
+            }
+        });
+        let sorted: Vec<Kind> = sorted.collect();
+        Self {
+            home_groups: (home.len() as u32).max(1),
+            groups: groups.len() as u32,
+            fingerprints: fingerprints.len() as u32,
+            kinds: sorted,
+            kind_of,
+            homes: nodes.iter().map(|node| node.pool.clone()).collect(),
+            nodes: nodes.iter().map(|node| node.id.clone()).collect(),
+        }
+    }
+
+    /// A node's place.
+    #[must_use]
+    pub fn slot(&self, node: &NodeId) -> Option<Slot> {
+        self.nodes.binary_search(node).ok().map(|place| place as Slot)
+    }
+
+    /// The node at a place.
+    #[must_use]
+    pub fn node(&self, slot: Slot) -> Option<&NodeId> {
+        self.nodes.get(slot as usize)
+    }
+
+    /// The home pool of the node at a place.
+    #[must_use]
+    pub fn home(&self, slot: Slot) -> Option<&PoolId> {
+        self.homes.get(slot as usize)?.as_ref()
+    }
+
+    /// Number of nodes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Whether there is no node.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// Nodes of each kind among the given ones.
+    #[must_use]
+    pub fn count(&self, slots: &[Slot]) -> Vec<(KindKey, u32)> {
+        let mut counts: BTreeMap<KindKey, u32> = BTreeMap::new();
+        for &(kind, _) in slots.iter().filter_map(|&slot| self.kind_of.get(slot as usize)) {
+            *counts.entry(self.kinds[kind as usize].key).or_default() += 1;
+        }
+        counts.into_iter().collect()
+    }
+
+    /// Kind of a slot and its place there.
+    pub(super) fn place(&self, slot: Slot) -> Option<(usize, usize)> {
+        self.kind_of.get(slot as usize).map(|&(kind, place)| (kind as usize, place as usize))
+    }
+
+    /// The ids of some nodes.
+    pub(super) fn ids(&self, slots: &[Slot]) -> Vec<NodeId> {
+        slots.iter().filter_map(|&slot| self.node(slot).cloned()).collect()
+    }
+
+    /// The kind with this key.
+    pub(super) fn kind(&self, key: KindKey) -> Option<usize> {
+        self.kinds.iter().position(|kind| kind.key == key)
+    }
+}

@@ -1,0 +1,204 @@
+//! What the solver answers: what to propose, what is reserved, and why the rest waits.
+
+use landfall_model::{JobId, NodeId, PoolId, Time};
+use serde::{Deserialize, Serialize};
+
+use super::fleet::{KindKey, Slot};
+use super::reason::{Reason, Refusal};
+
+/// Future time kept for a waiting job. It names no node: nodes are counted by kind.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reservation {
+    /// The job.
+    pub job: JobId,
+    /// When it would start.
+    pub start: Time,
+    /// When it would end; `None` means never.
+    pub end: Option<Time>,
+    /// Nodes of each kind.
+    pub kinds: Vec<(KindKey, u32)>,
+    /// Nodes of which a part is kept, because the job shares them with others.
+    pub shared: Vec<NodeId>,
+}
+
+/// Why a reservation moved to a later time or was given up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MoveCause {
+    /// A node was lost, drained or changed.
+    NodeLost,
+    /// A cap on power or storage traffic became lower.
+    CapLowered,
+    /// A job runs past its walltime, inside the kill grace.
+    Overrun,
+    /// The job's own quota or lock.
+    Quota,
+    /// The job's own gate: staging, hold, dependency.
+    Gate,
+    /// A job of strictly higher class took what it needs.
+    HigherClass,
+}
+
+/// A reservation that moved to a later time or was given up.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Moved {
+    /// The job.
+    pub job: JobId,
+    /// When it would have started.
+    pub from: Time,
+    /// When it would start now; `None` if it has no reservation any more.
+    pub to: Option<Time>,
+    /// Why.
+    pub cause: MoveCause,
+}
+
+/// What a set of nodes is worth.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct SetValue {
+    /// Its points (V).
+    pub value: f64,
+    /// How few groups and how close (f4 of the set).
+    pub topology: f64,
+    /// How alike (f9 of the set).
+    pub conformance: f64,
+    /// Number of groups.
+    pub span: u32,
+    /// Number of configurations.
+    pub fingerprints: u32,
+    /// Borrowed nodes.
+    pub borrowed: u32,
+    /// Watts drawn beyond what the nodes draw when idle.
+    pub extra_power_w: u64,
+}
+
+/// Nodes borrowed for one start.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Loan {
+    /// Who lends.
+    pub lender: PoolId,
+    /// Which nodes.
+    pub nodes: Vec<NodeId>,
+}
+
+/// A proposal to start a job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Start {
+    /// Its place among the waiting jobs of the problem.
+    pub waiting: usize,
+    /// The job.
+    pub job: JobId,
+    /// Whether it overtakes a job that waits.
+    pub backfill: bool,
+    /// Its nodes, by id.
+    pub nodes: Vec<NodeId>,
+    /// The same nodes as places in the fleet.
+    pub slots: Vec<Slot>,
+    /// The devices it gets on each node, in the order of `nodes`; empty for a job that has its nodes to itself.
+    pub devices: Vec<Vec<u16>>,
+    /// What is borrowed.
+    pub loans: Vec<Loan>,
+    /// What the set is worth.
+    pub value: SetValue,
+    /// What the next best set would have been worth.
+    pub runner_up: Option<SetValue>,
+    /// Node units taken.
+    pub node_units: f64,
+    /// Whether a node's power is unknown and counted as nothing.
+    pub power_unknown: bool,
+}
+
+/// A borrower that gives nodes back and goes on with the rest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shrink {
+    /// The job.
+    pub job: JobId,
+    /// The nodes it gives back.
+    pub nodes: Vec<NodeId>,
+}
+
+/// A proposal to stop work for a job and to hold its nodes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Preempt {
+    /// Its place among the waiting jobs of the problem.
+    pub waiting: usize,
+    /// The job.
+    pub job: JobId,
+    /// Whether lent nodes are asked back, rather than less urgent work stopped.
+    pub reclaim: bool,
+    /// Who is stopped.
+    pub victims: Vec<JobId>,
+    /// Who gives nodes back and goes on.
+    pub shrinks: Vec<Shrink>,
+    /// The nodes to hold, free ones included.
+    pub nodes: Vec<NodeId>,
+    /// The same nodes as places in the fleet.
+    pub slots: Vec<Slot>,
+    /// What it costs.
+    pub cost: f64,
+    /// When the job is expected to start.
+    pub ready_at: Time,
+    /// What the set is worth.
+    pub value: SetValue,
+    /// Node units taken.
+    pub node_units: f64,
+}
+
+/// One proposal of a plan.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Step {
+    /// Start a job.
+    Start(Start),
+    /// Stop work for a job.
+    Preempt(Preempt),
+}
+
+/// How good a planned time is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Precision {
+    /// Planned for this job.
+    Exact,
+    /// A lower bound: the last time planned exactly.
+    Coarse,
+    /// No time; the reasons say why.
+    None,
+}
+
+/// Why a job still waits, and until when.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Wait {
+    /// Its place among the waiting jobs of the problem.
+    pub waiting: usize,
+    /// The job.
+    pub job: JobId,
+    /// The primary reason.
+    pub reason: Reason,
+    /// All that stands against it, the primary reason first.
+    pub refusals: Vec<Refusal>,
+    /// Its place among the jobs that still wait, from 1.
+    pub position: u32,
+    /// The waiting job directly ahead of it.
+    pub ahead: Option<JobId>,
+    /// When it starts by plan.
+    pub planned_start: Option<Time>,
+    /// When it starts if jobs run as long as they usually do.
+    pub likely_start: Option<Time>,
+    /// How good these times are.
+    pub precision: Precision,
+    /// Whether it wanted to start at once or not at all.
+    pub immediate_missed: bool,
+}
+
+/// The answer.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Plan {
+    /// Proposals in walk order.
+    pub steps: Vec<Step>,
+    /// Reservations that stand after the walk, by start and job.
+    pub reservations: Vec<Reservation>,
+    /// Reservations that moved to a later time or were given up.
+    pub moved: Vec<Moved>,
+    /// The jobs that still wait, in job order.
+    pub waiting: Vec<Wait>,
+}

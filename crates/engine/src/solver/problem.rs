@@ -1,0 +1,315 @@
+//! Everything the solver looks at, as plain data. The engine makes one for every cycle of a pool.
+
+use std::sync::Arc;
+
+use landfall_model::{
+    BatchSettings, DeviceShare, JobId, JobSpec, LoanSettings, Mib, MilliCpu, Millis, PoolId, TenantId, Time,
+    World,
+};
+use landfall_policy::Policy;
+
+use super::fleet::{Fleet, Slot};
+use super::plan::Reservation;
+use super::reason::Reason;
+use crate::preempt::Preempted;
+
+/// How a span becomes points.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TopologyFormula {
+    /// 1 − span / groups.
+    #[default]
+    Published,
+    /// 1 for one group, 0 for all.
+    Normalised,
+}
+
+/// What a policy says about sets of nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct SetWeights {
+    /// Weight of few groups and close nodes (w4).
+    pub topology: f64,
+    /// Weight of equal configurations (w9).
+    pub conformance: f64,
+    /// How a span becomes points.
+    pub formula: TopologyFormula,
+}
+
+impl SetWeights {
+    /// The weights that a policy gives to its terms `topology` and `conformance`; 0 for a term it does not have.
+    #[must_use]
+    pub fn of(policy: &Policy) -> Self {
+        let weight = |name| policy.term_weights().find(|(info, _)| info.name == name).map_or(0.0, |(_, w)| w);
+        let spec = policy.spec();
+        let own = spec.terms.iter().find(|term| term.name == "topology").map(|term| &term.params);
+        let word = own.into_iter().chain([&spec.params]).find_map(|params| params.get("topology_formula"));
+        let normalised = word.and_then(|word| word.as_str()) == Some("normalised");
+        Self {
+            topology: weight("topology"),
+            conformance: weight("conformance"),
+            formula: if normalised { TopologyFormula::Normalised } else { TopologyFormula::Published },
+        }
+    }
+}
+
+/// What a job holds of one node that it shares.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Share {
+    /// CPU held.
+    pub cpu: MilliCpu,
+    /// RAM held.
+    pub ram: Mib,
+    /// Devices held.
+    pub devices: Vec<DeviceShare>,
+}
+
+/// A job that holds nodes: of this pool, or of another pool on nodes that this one lent.
+#[derive(Debug, Clone)]
+pub struct Occupant<'a> {
+    /// The job.
+    pub job: &'a JobId,
+    /// What it asked for.
+    pub spec: &'a JobSpec,
+    /// Its nodes.
+    pub nodes: &'a [Slot],
+    /// What it holds of each, in the order of `nodes`; empty if it has them to itself.
+    pub shares: Vec<Share>,
+    /// When this run began.
+    pub started: Time,
+    /// When its walltime is over; `None` for work without end.
+    pub ends_at: Option<Time>,
+    /// Whether it is Running, and so may be stopped for others.
+    pub running: bool,
+    /// Whether it is a job of another pool, on nodes that this pool lent.
+    pub borrower: bool,
+    /// Minutes one of its checkpoints takes; `None` if it cannot save.
+    pub checkpoint_minutes: Option<f64>,
+    /// Whether its tenant may burst and is above its share.
+    pub over_share: bool,
+    /// When it was stopped before.
+    pub preempted: &'a Preempted,
+}
+
+/// Nodes kept for a job.
+#[derive(Debug, Clone)]
+pub struct Hold<'a> {
+    /// The job.
+    pub job: &'a JobId,
+    /// The nodes, whether or not others are still on them.
+    pub nodes: &'a [Slot],
+    /// When the hold ends by itself.
+    pub until: Option<Time>,
+    /// When the job is expected to start on them, if known.
+    pub ready_at: Option<Time>,
+}
+
+/// Nodes that another pool would lend now.
+#[derive(Debug, Clone)]
+pub struct Lender<'a> {
+    /// The pool.
+    pub pool: &'a PoolId,
+    /// Its idle nodes: free, not held, in no reservation of its own.
+    pub idle: &'a [Slot],
+    /// How many of them it lends.
+    pub lends: u32,
+}
+
+/// A job that must end before another is eligible.
+#[derive(Debug, Clone)]
+pub struct Behind<'a> {
+    /// The jobs waited for.
+    pub jobs: Vec<&'a JobId>,
+    /// Whether one of them is enough.
+    pub any: bool,
+}
+
+/// A waiting job.
+#[derive(Debug, Clone)]
+pub struct Waiting<'a> {
+    /// The job.
+    pub job: &'a JobId,
+    /// What it asks for. Jobs that share one spec are looked at once where they can be.
+    pub spec: &'a Arc<JobSpec>,
+    /// Its score.
+    pub score: f64,
+    /// When it became eligible.
+    pub queued_at: Time,
+    /// How long it may run, the rest of its walltime after a resume; `None` means without end.
+    pub duration: Option<Millis>,
+    /// Minutes one of its checkpoints takes; `None` if it cannot save.
+    pub checkpoint_minutes: Option<f64>,
+    /// A reason found by the engine for which it cannot be placed in this cycle: `dependency`, `user_hold`,
+    /// `not_before`, `staging`.
+    pub gate: Option<Reason>,
+    /// When the gate opens, if known.
+    pub gate_until: Option<Time>,
+    /// What must end before it is eligible.
+    pub behind: Option<Behind<'a>>,
+    /// Why the ledger refused its last proposal.
+    pub rejected: Option<&'a str>,
+}
+
+impl<'a> Waiting<'a> {
+    /// An eligible job that has not run yet.
+    #[must_use]
+    pub fn new(job: &'a JobId, spec: &'a Arc<JobSpec>, score: f64, queued_at: Time) -> Self {
+        let bounded = spec.lifecycle == landfall_model::Lifecycle::Bounded;
+        Self {
+            job,
+            spec,
+            score,
+            queued_at,
+            duration: bounded.then_some(spec.walltime_ms),
+            checkpoint_minutes: crate::preempt::checkpoint_minutes(
+                spec.checkpoint,
+                spec.checkpoint_minutes,
+                None,
+            ),
+            gate: None,
+            gate_until: None,
+            behind: None,
+            rejected: None,
+        }
+    }
+}
+
+/// What a tenant may still take, and how long its jobs really run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TenantRoom {
+    /// The tenant; `None` for jobs without one.
+    pub tenant: Option<TenantId>,
+    /// Node units left.
+    pub node_units: f64,
+    /// GPUs left, if limited.
+    pub gpus: Option<u64>,
+    /// GPU-hours left, if limited.
+    pub gpu_hours: Option<f64>,
+    /// Median of actual over requested time of its last jobs.
+    pub likely_factor: f64,
+}
+
+impl TenantRoom {
+    /// A tenant without limits whose jobs run as long as they may.
+    #[must_use]
+    pub fn unlimited(tenant: Option<TenantId>) -> Self {
+        Self { tenant, node_units: f64::INFINITY, gpus: None, gpu_hours: None, likely_factor: 1.0 }
+    }
+}
+
+/// How much of a capped amount is left now, and how much of what is taken comes back when known jobs end.
+///
+/// What occupants hold comes back at their expected release; a measurement above the sum of commitments lowers `room`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Caps {
+    /// Watts left; `None` without a cap.
+    pub power_w: Option<u64>,
+    /// Bytes per second left; `None` without a cap.
+    pub io_bytes_s: Option<u64>,
+}
+
+/// Scores of waiting jobs after starts inside the walk, for pools that look at shares anew after every start: called
+/// with the place of a waiting job and the places of those started so far with the node units they took.
+pub type Rescorer<'a> = &'a dyn Fn(usize, &[(usize, f64)]) -> f64;
+
+/// Which planned times are worked out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Estimates {
+    /// Every waiting job gets one.
+    #[default]
+    All,
+    /// None; for callers that do not show them.
+    Skip,
+}
+
+/// A question to the solver.
+#[derive(Clone)]
+pub struct Problem<'a> {
+    /// The instant.
+    pub now: Time,
+    /// How the pool works.
+    pub settings: &'a BatchSettings,
+    /// How it borrows.
+    pub loans: &'a LoanSettings,
+    /// What its policy says about sets of nodes.
+    pub weights: SetWeights,
+    /// Pools with their baselines, and whatever else filters look at.
+    pub world: &'a World,
+    /// Its nodes, and those of pools that may lend.
+    pub fleet: &'a Fleet,
+    /// Who holds nodes.
+    pub occupants: Vec<Occupant<'a>>,
+    /// Nodes kept for jobs.
+    pub holds: Vec<Hold<'a>>,
+    /// Who would lend, in the order of pool ids.
+    pub lenders: Vec<Lender<'a>>,
+    /// Reservations that stand from the last cycle.
+    pub reservations: &'a [Reservation],
+    /// Waiting jobs in job order.
+    pub waiting: Vec<Waiting<'a>>,
+    /// What each tenant may still take; a tenant that is not listed has no limits.
+    pub tenants: Vec<TenantRoom>,
+    /// Locks that are taken.
+    pub locks: Vec<(Option<TenantId>, landfall_model::Name)>,
+    /// What is left under the caps of pool and cluster, whichever is less.
+    pub caps: Caps,
+    /// How many more jobs may be stopped for others in this hour.
+    pub preemptions_left: u32,
+    /// Scores after starts inside the walk; used when the pool rescores after every start.
+    pub rescore: Option<Rescorer<'a>>,
+    /// Which planned times are worked out.
+    pub estimates: Estimates,
+    /// A fault planted to see whether tests notice it.
+    #[cfg(feature = "mutations")]
+    pub mutation: Option<Mutation>,
+}
+
+/// Faults that can be planted.
+#[cfg(feature = "mutations")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mutation {
+    /// The walk treats reservations as not binding.
+    BackfillIgnoresReservation,
+}
+
+impl<'a> Problem<'a> {
+    /// A pool in which nothing runs and nothing waits.
+    #[must_use]
+    pub fn new(
+        now: Time,
+        settings: &'a BatchSettings,
+        loans: &'a LoanSettings,
+        weights: SetWeights,
+        world: &'a World,
+        fleet: &'a Fleet,
+    ) -> Self {
+        Self {
+            now,
+            settings,
+            loans,
+            weights,
+            world,
+            fleet,
+            occupants: Vec::new(),
+            holds: Vec::new(),
+            lenders: Vec::new(),
+            reservations: &[],
+            waiting: Vec::new(),
+            tenants: Vec::new(),
+            locks: Vec::new(),
+            caps: Caps::default(),
+            preemptions_left: crate::preempt::PREEMPTIONS_PER_HOUR,
+            rescore: None,
+            estimates: Estimates::All,
+            #[cfg(feature = "mutations")]
+            mutation: None,
+        }
+    }
+
+    /// Whether reservations bind the jobs that come after.
+    pub(super) fn reservations_bind(&self) -> bool {
+        #[cfg(feature = "mutations")]
+        if self.mutation == Some(Mutation::BackfillIgnoresReservation) {
+            return false;
+        }
+        true
+    }
+}
