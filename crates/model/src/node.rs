@@ -447,6 +447,46 @@ impl Node {
         node
     }
 
+    /// Takes over what runs and is kept on an earlier report of the same node.
+    ///
+    /// If something no longer fits the node as it is now, one job that has to leave is named and nothing changes.
+    pub fn carry_over(&mut self, earlier: &Self) -> Result<(), JobId> {
+        let newest = |fits: &dyn Fn(&Placement) -> bool| {
+            earlier.placements.iter().rev().find(|placement| !fits(placement)).map(|placement| placement.job.clone())
+        };
+        let has_devices =
+            |placement: &Placement| placement.devices.iter().all(|share| self.gpu(share.index).is_some());
+        if let Some(job) = newest(&has_devices) {
+            return Err(job);
+        }
+        if earlier.cpu_committed > self.cpu_total || earlier.ram_committed > self.ram_total {
+            if let Some(job) = newest(&|_| false) {
+                return Err(job);
+            }
+        }
+        for gpu in &self.gpus {
+            let Some(old) = earlier.gpu(gpu.index) else { continue };
+            if old.vram_committed > gpu.vram_total() {
+                let apart = |placement: &Placement| placement.devices.iter().all(|share| share.index != gpu.index);
+                if let Some(job) = newest(&apart) {
+                    return Err(job);
+                }
+            }
+        }
+        self.cpu_committed = earlier.cpu_committed.min(self.cpu_total);
+        self.ram_committed = earlier.ram_committed.min(self.ram_total);
+        self.placements.clone_from(&earlier.placements);
+        for gpu in &mut self.gpus {
+            let Some(old) = earlier.gpu(gpu.index) else { continue };
+            gpu.vram_committed = old.vram_committed;
+            gpu.milli_committed = old.milli_committed;
+            gpu.holder.clone_from(&old.holder);
+            gpu.hold.clone_from(&old.hold);
+        }
+        self.held_devices = self.gpus.iter().filter(|gpu| gpu.hold.is_some()).count() as u16;
+        Ok(())
+    }
+
     /// Puts a job on the node, all of it or nothing.
     pub fn place(&mut self, placement: Placement) -> Result<(), PlacementError> {
         if self.placements.iter().any(|p| p.job == placement.job) {

@@ -1,6 +1,6 @@
 //! A situation: everything a decision may look at, at one instant.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -58,7 +58,7 @@ pub struct PolicySetting {
 }
 
 /// All of a situation that is neither node nor job.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct World {
     /// Pools by id.
     pub pools: BTreeMap<PoolId, Pool>,
@@ -70,8 +70,8 @@ pub struct World {
     pub providers: Vec<Provider>,
     /// Workloads by id.
     pub workloads: BTreeMap<WorkloadId, Arc<JobSpec>>,
-    /// Finished runs, newest first.
-    pub history: Vec<HistoryRow>,
+    /// Finished runs by workload, newest first.
+    pub history: BTreeMap<WorkloadId, VecDeque<HistoryRow>>,
     /// Predictions given outright, which stand before the history rows.
     pub predictions: BTreeMap<WorkloadId, Prediction>,
     /// What a pull pool has lately seen.

@@ -3,7 +3,9 @@
 //! The same code runs with a recorder that keeps everything (verdicts) and with one that keeps nothing (indexes), so
 //! what decides is what explains.
 
-use landfall_model::{Job, Name, Node, PoolId, Time};
+use std::sync::LazyLock;
+
+use landfall_model::{Job, Mib, MilliCpu, Name, Node, NodeId, PoolId, Time};
 use smallvec::SmallVec;
 
 use crate::choice::Scored;
@@ -11,7 +13,7 @@ use crate::policy::{Bound, Policy};
 use crate::refusal::{Quantity, Refusal, RefusalClass, Wake};
 use crate::score::clamp100;
 use crate::term::Class;
-use crate::verdict::{Fact, Facts, Level, Refused, TermScore, Verdict};
+use crate::verdict::{Fact, Level, Refused, TermScore, Verdict};
 use crate::view::{Devices, Pass, View};
 
 /// What became of a pair.
@@ -92,20 +94,7 @@ impl Policy {
     /// Judges a pair and keeps everything.
     pub(crate) fn explain(&self, pair: Pair<'_>) -> (Outcome, Verdict) {
         let candidate = if pair.ranks_nodes { pair.node.id.as_str() } else { pair.job.id.as_str() };
-        let mut verdict = Verdict {
-            candidate: Name::new(candidate).unwrap_or_else(|_| unreachable!("every id is a name")),
-            refusals: Vec::new(),
-            total: None,
-            terms: Vec::new(),
-            multipliers: Vec::new(),
-            vetoes: Vec::new(),
-            barred: None,
-            level: None,
-            mode: crate::view::Mode::None,
-            gpus: Vec::new(),
-            region_tier: None,
-            facts: Facts::default(),
-        };
+        let mut verdict = Verdict::empty(candidate);
         let outcome = self.evaluate(pair, &mut verdict);
         if let Outcome::Scored(scored, devices) = &outcome {
             verdict.total = Some(scored.total);
@@ -127,6 +116,32 @@ impl Policy {
             }
         }
         (outcome, verdict)
+    }
+
+    /// The total of a waiting job as the queue orders it, before any node is chosen.
+    #[must_use]
+    pub fn queue_total(&self, pass: &Pass<'_>, job: &Job) -> f64 {
+        let (node, devices) = (no_node(), Devices::default());
+        self.score(&Pair { pass, job, node, ranks_nodes: false }.view(&devices), &mut Nothing).total
+    }
+
+    /// The same with everything that speaks for it.
+    #[must_use]
+    pub fn queue_verdict(&self, pass: &Pass<'_>, job: &Job) -> Verdict {
+        let (node, devices) = (no_node(), Devices::default());
+        let view = Pair { pass, job, node, ranks_nodes: false }.view(&devices);
+        let mut verdict = Verdict::empty(job.id.as_str());
+        verdict.total = Some(self.score(&view, &mut verdict).total);
+        for bound in self.terms.iter().chain(&self.multipliers) {
+            bound.term.explain(&view, &mut verdict.facts);
+        }
+        verdict
+    }
+
+    /// Whether time alone may change what the policy says of a pair.
+    #[must_use]
+    pub fn reads_clock(&self) -> bool {
+        self.reads().clock || self.filters.iter().any(|(info, _)| info.clock)
     }
 
     fn evaluate<R: Record>(&self, pair: Pair<'_>, record: &mut R) -> Outcome {
@@ -226,6 +241,15 @@ impl Policy {
             self.level_terms.map(|(fit, speed)| crate::rules::fit::level(raws[fit], raws[speed], view));
         Scored { total, vetoed, level }
     }
+}
+
+/// Stands for the nodes that are not chosen yet while a queue is ordered.
+fn no_node() -> &'static Node {
+    static NO_NODE: LazyLock<Node> = LazyLock::new(|| {
+        let id = NodeId::new("-").unwrap_or_else(|_| unreachable!("a literal id is valid"));
+        Node::new(id, MilliCpu::ZERO, Mib::ZERO)
+    });
+    &NO_NODE
 }
 
 /// Refuses a node of another pool than the job's, if both name one.

@@ -179,7 +179,9 @@ impl Policy {
     }
 
     /// Rounds after which the number of rounds a job has been pending no longer matters.
-    pub(crate) fn rescore_rounds(&self) -> u32 {
+    /// Rounds after which a job is no longer held back for want of a report.
+    #[must_use]
+    pub fn rescore_rounds(&self) -> u32 {
         const DEFAULT: i64 = 4;
         let own = self.spec.terms.iter().map(|term| &term.params);
         let given =

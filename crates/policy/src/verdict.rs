@@ -126,6 +126,24 @@ fn is_none_mode(mode: &Mode) -> bool {
 }
 
 impl Verdict {
+    /// A verdict that says nothing yet.
+    pub(crate) fn empty(candidate: &str) -> Self {
+        Self {
+            candidate: Name::new(candidate).unwrap_or_else(|_| unreachable!("every id is a name")),
+            refusals: Vec::new(),
+            total: None,
+            terms: Vec::new(),
+            multipliers: Vec::new(),
+            vetoes: Vec::new(),
+            barred: None,
+            level: None,
+            mode: Mode::None,
+            gpus: Vec::new(),
+            region_tier: None,
+            facts: Facts::default(),
+        }
+    }
+
     /// Whether every filter admits the pair.
     #[must_use]
     pub fn is_admitted(&self) -> bool {

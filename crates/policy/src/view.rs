@@ -178,7 +178,7 @@ impl<'a> Pass<'a> {
             return *known;
         }
         self.count(|counts| counts.history += 1);
-        let rows = self.world.history.iter().filter(|row| row.workload == *workload);
+        let rows = self.world.history.get(workload).into_iter().flatten();
         let found = match spec.kind {
             JobKind::Build => Prediction::from_rows(rows, input),
             JobKind::Eval => {

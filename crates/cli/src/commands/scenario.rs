@@ -88,7 +88,7 @@ fn counts(situation: &Situation) -> Counts {
         blocks: world.blocks.len(),
         providers: world.providers.len(),
         regions: world.regions.len(),
-        history: world.history.len(),
+        history: world.history.values().map(std::collections::VecDeque::len).sum(),
         reports: world.reports.values().map(|nodes| nodes.len()).sum(),
         mix: world.mix.len(),
     }

@@ -202,3 +202,11 @@ pub struct Plan {
     /// The jobs that still wait, in job order.
     pub waiting: Vec<Wait>,
 }
+
+impl Reservation {
+    /// Nodes it keeps, whole ones and parts.
+    #[must_use]
+    pub fn node_count(&self) -> u64 {
+        self.kinds.iter().map(|(_, count)| u64::from(*count)).sum::<u64>() + self.shared.len() as u64
+    }
+}

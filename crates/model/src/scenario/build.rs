@@ -64,7 +64,9 @@ pub(super) fn situation(file: File) -> Result<Situation> {
         templates.insert(row.id.clone(), row.fields());
         once(&mut world.workloads, row.id, Arc::new(spec), || format!("{path}.id"))?;
     }
-    world.history = file.history;
+    for row in file.history {
+        world.history.entry(row.workload.clone()).or_default().push_back(row);
+    }
     instance(&file.instance)?;
     world.instance = file.instance;
     world.mix = mix(file.mix)?;

@@ -92,7 +92,7 @@ impl NodeIndex {
         let only_worsens =
             policy.terms.iter().all(|bound| !bound.info.reads.clock || bound.weight_max() <= 0.0)
                 && policy.multipliers.iter().all(|bound| !bound.info.reads.clock);
-        let picks = if policy.picks_uniformly() { !has_clock(policy) } else { !policy.devices.draws() };
+        let picks = if policy.picks_uniformly() { !policy.reads_clock() } else { !policy.devices.draws() };
         steady
             && filters_know_only_the_class
             && only_worsens
@@ -136,7 +136,7 @@ impl NodeIndex {
         if !Self::covers(policy) || self.is_kept_for(pass, job) {
             return policy.best_node(pass, tie_ranks, job);
         }
-        let has_clock = has_clock(policy);
+        let has_clock = policy.reads_clock();
         let ask = Ask { policy, pass, tie_ranks, job, has_clock };
         let class = self.class(&ask);
         self.catch_up(&ask, class);
@@ -216,11 +216,6 @@ impl NodeIndex {
         }
         class.seen = end;
     }
-}
-
-/// Whether time alone may change what the policy says of a pair.
-fn has_clock(policy: &Policy) -> bool {
-    policy.reads().clock || policy.filters.iter().any(|(info, _)| info.clock)
 }
 
 /// Tells specs apart without comparing them; an address is only ever compared.

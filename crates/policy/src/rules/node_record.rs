@@ -1,6 +1,7 @@
 //! What a node's record becomes after each job: speed correction, karma and cool-down.
 
 use landfall_model::{Correction, Millis};
+use serde::{Deserialize, Serialize};
 
 /// Weight of a new sample.
 const ALPHA: f64 = 0.2;
@@ -47,7 +48,7 @@ pub fn work_ratio(constant: Option<f64>, raw: f64, run: Millis) -> Option<(f64, 
 }
 
 /// Good service of a node in the past. It breaks ties and never earns points.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Karma {
     /// The karma.
     pub karma: i64,

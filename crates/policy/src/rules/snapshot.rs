@@ -119,6 +119,12 @@ pub struct SpecView {
 }
 
 impl SpecView {
+    /// How many nodes a class of jobs could use at all, whatever runs on them.
+    #[must_use]
+    pub fn eligible(spec: &JobSpec, pass: &Pass<'_>) -> u64 {
+        pass.nodes().iter().filter(|node| is_eligible(spec, node, pass)).count() as u64
+    }
+
     /// Looks at all nodes once.
     #[must_use]
     pub fn of(spec: &JobSpec, pass: &Pass<'_>) -> Self {

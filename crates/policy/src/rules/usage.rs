@@ -3,11 +3,12 @@
 use std::f64::consts::LN_2;
 
 use landfall_model::Millis;
+use serde::{Deserialize, Serialize};
 
 /// Amounts held over time, each halved with every half-life that has passed since.
 ///
 /// A tenant and its pool each keep one; their quotient is the tenant's usage.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Decayed(f64);
 
 impl Decayed {

@@ -1,0 +1,192 @@
+//! Whether a running job should save its work now: what that costs against what it may save, in GPU-seconds.
+
+use landfall_model::Millis;
+use serde::{Deserialize, Serialize};
+
+/// What saving costs, and how likely a loss is.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct CheckpointSettings {
+    /// State of one node, in GiB.
+    pub gib_per_node: f64,
+    /// What storage takes from all nodes together, in GiB/s; 0 or less means there is none.
+    pub storage_gib_s: f64,
+    /// What storage takes from each node, in GiB/s, where nodes write side by side.
+    pub node_gib_s: Option<f64>,
+    /// GPU-seconds that a second of the storage path counts.
+    pub storage_weight: f64,
+    /// GPU-seconds that a stored GiB counts.
+    pub per_gib: f64,
+    /// How likely a run is lost.
+    pub loss_probability: f64,
+}
+
+impl Default for CheckpointSettings {
+    fn default() -> Self {
+        Self {
+            gib_per_node: 80.0,
+            storage_gib_s: 10.0,
+            node_gib_s: None,
+            storage_weight: 1.0,
+            per_gib: 0.02,
+            loss_probability: 0.001,
+        }
+    }
+}
+
+/// A running job as this decision sees it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Candidate {
+    /// Nodes it runs on.
+    pub nodes: u64,
+    /// GPUs of each; a node without counts 1.
+    pub gpus_per_node: u64,
+    /// Time since it last saved its work, or since its start.
+    pub since_saved: Millis,
+    /// Its class.
+    pub class: u8,
+    /// Waiting jobs of a higher class that need its nodes.
+    pub higher_waiting: u64,
+    /// Hours waiting over hours running in the pool, 0 to 1.
+    pub backlog: f64,
+    /// Whether it is sensitive.
+    pub sensitive: bool,
+}
+
+/// What was weighed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Weighed {
+    /// What saving costs, in GPU-seconds.
+    pub cost: f64,
+    /// What it may save, in GPU-seconds.
+    pub value: f64,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Decision {
+    /// Saving is worth it.
+    Worth,
+    /// It was so long ago that it is saved whatever it costs.
+    Overdue,
+    /// It saved its work a short while ago.
+    TooSoon,
+    /// Saving costs more than it may save.
+    NotWorth,
+    /// There is nowhere to save to.
+    NoStorage,
+}
+
+impl Decision {
+    /// Whether the job saves its work.
+    #[must_use]
+    pub fn saves(self) -> bool {
+        matches!(self, Self::Worth | Self::Overdue)
+    }
+}
+
+/// Time that must have passed since the last checkpoint.
+fn at_least(sensitive: bool) -> Millis {
+    if sensitive { Millis::secs(600) } else { Millis::secs(300) }
+}
+
+/// Time after which a job saves its work in any case.
+fn at_most(sensitive: bool) -> Millis {
+    if sensitive { Millis::secs(3600) } else { Millis::secs(6 * 3600) }
+}
+
+/// How long a checkpoint may take.
+#[must_use]
+pub fn timeout(sensitive: bool) -> Millis {
+    if sensitive { Millis::secs(900) } else { Millis::secs(600) }
+}
+
+/// Weighs cost against value.
+#[must_use]
+pub fn weigh(settings: &CheckpointSettings, job: &Candidate) -> Weighed {
+    let nodes = job.nodes as f64;
+    let gpus = job.gpus_per_node.max(1) as f64;
+    let size = settings.gib_per_node * nodes;
+    let write = match settings.node_gib_s {
+        Some(each) => settings.gib_per_node / each,
+        None => size / settings.storage_gib_s,
+    };
+    let cost = settings.storage_weight * write + write * nodes * gpus + settings.per_gib * size;
+    let value = job.since_saved.as_secs_f64() * nodes * gpus * settings.loss_probability
+        + 100.0 * job.higher_waiting as f64 * (1.0 - f64::from(job.class) / 10.0)
+        + 60.0 * job.backlog * nodes;
+    Weighed { cost, value }
+}
+
+/// Decides whether a job saves its work now.
+#[must_use]
+pub fn decide(settings: &CheckpointSettings, job: &Candidate) -> Decision {
+    if settings.node_gib_s.unwrap_or(settings.storage_gib_s) <= 0.0 {
+        return Decision::NoStorage;
+    }
+    if job.since_saved >= at_most(job.sensitive) {
+        return Decision::Overdue;
+    }
+    let Weighed { cost, value } = weigh(settings, job);
+    if job.since_saved < at_least(job.sensitive) {
+        Decision::TooSoon
+    } else if value > cost {
+        Decision::Worth
+    } else {
+        Decision::NotWorth
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(nodes: u64, backlog: f64) -> Candidate {
+        Candidate {
+            nodes,
+            gpus_per_node: 4,
+            since_saved: Millis::secs(7200),
+            class: 5,
+            higher_waiting: 0,
+            backlog,
+            sensitive: false,
+        }
+    }
+
+    #[test]
+    fn b36_cost_and_value() {
+        let usual = CheckpointSettings::default();
+        let risky = CheckpointSettings { loss_probability: 0.5, ..usual };
+        let cases = [
+            (usual, job(2, 0.0), 147.2, 57.6, false),
+            (usual, job(4, 0.8), 550.4, 307.2, false),
+            (risky, job(2, 0.0), 147.2, 28_800.0, true),
+        ];
+        for (settings, job, cost, value, saves) in cases {
+            let weighed = weigh(&settings, &job);
+            assert!(
+                (weighed.cost - cost).abs() < 1e-6 && (weighed.value - value).abs() < 1e-6,
+                "{weighed:?}"
+            );
+            assert_eq!(decide(&settings, &job).saves(), saves);
+        }
+    }
+
+    #[test]
+    fn bounds_in_time_and_missing_storage() {
+        let risky = CheckpointSettings { loss_probability: 0.5, ..CheckpointSettings::default() };
+        let after = |secs, sensitive| {
+            decide(&risky, &Candidate { since_saved: Millis::secs(secs), sensitive, ..job(2, 0.0) })
+        };
+        assert_eq!(after(299, false), Decision::TooSoon);
+        assert_eq!(after(300, false), Decision::Worth);
+        assert_eq!(after(599, true), Decision::TooSoon);
+        assert_eq!(after(3600, true), Decision::Overdue);
+        let idle = CheckpointSettings { loss_probability: 0.0, ..CheckpointSettings::default() };
+        let late = Candidate { since_saved: Millis::secs(6 * 3600), ..job(2, 0.0) };
+        assert_eq!(decide(&idle, &late), Decision::Overdue);
+        let away = CheckpointSettings { storage_gib_s: 0.0, ..idle };
+        assert_eq!(decide(&away, &late), Decision::NoStorage);
+    }
+}

@@ -1,0 +1,223 @@
+//! Does what a plan says: proposals in the order of the walk, then reservations, then what is kept for people.
+
+use landfall_model::{JobId, Millis, NodeId, Placement, PoolId};
+use landfall_policy::view::Pass;
+
+use super::super::Queue;
+use super::view::by_job;
+use crate::breakdown::{Breakdown, Points};
+use crate::effect::Effect;
+use crate::engine::Engine;
+use crate::event::{Event, Grant};
+use crate::ledger::{Proposal, whole_node};
+use crate::record::{Cause, JobRecord, StartKind};
+use crate::solver::{Plan, Preempt, SetValue, Start, Step};
+
+/// Nodes are kept for a preemptor for at most so long, and two cycles.
+const KEPT_FOR: Millis = Millis::secs(930);
+
+impl Engine {
+    pub(super) fn follow_plan(&mut self, id: &PoolId, plan: Plan) {
+        let mut rejected = std::collections::BTreeMap::new();
+        for step in plan.steps {
+            match step {
+                Step::Start(start) => {
+                    let job = start.job.clone();
+                    if let Some(proposal) = self.proposal_of(id, start) {
+                        if let Err(reasons) = self.propose(proposal) {
+                            let reason = reasons.first().map_or("", |reason| reason.name());
+                            rejected.insert(job, reason.to_owned());
+                        }
+                    }
+                }
+                Step::Preempt(preempt) => self.make_room(id, preempt),
+            }
+        }
+        self.keep_reservations(id, plan.reservations, &plan.moved);
+        let missed: Vec<JobId> = plan
+            .waiting
+            .iter()
+            .filter(|wait| wait.immediate_missed && !rejected.contains_key(&wait.job))
+            .map(|wait| wait.job.clone())
+            .collect();
+        for job in &missed {
+            self.end_unplaced(job, Cause::ImmediateUnavailable);
+        }
+        if let Some(Queue::Batch(queue)) = self.pools.get_mut(id).map(|pool| &mut pool.queue) {
+            queue.waits = by_job(plan.waiting);
+            missed.iter().for_each(|job| {
+                queue.waits.remove(job);
+            });
+            queue.rejected = rejected;
+        }
+    }
+
+    fn proposal_of(&self, id: &PoolId, start: Start) -> Option<Proposal> {
+        let record = self.state.job(&start.job)?;
+        let grants = start.nodes.iter().enumerate().map(|(position, node)| {
+            let devices = start.devices.get(position).map(Vec::as_slice);
+            let lender =
+                start.loans.iter().find(|loan| loan.nodes.contains(node)).map(|loan| loan.lender.clone());
+            Some(Grant { node: node.clone(), placement: self.placement_on(record, node, devices)?, lender })
+        });
+        Some(Proposal {
+            job: start.job.clone(),
+            attempt: record.attempt,
+            grants: grants.collect::<Option<_>>()?,
+            kind: if start.backfill { StartKind::Backfill } else { StartKind::Start },
+            why: self.why(id, record, &start.value),
+        })
+    }
+
+    fn placement_on(&self, record: &JobRecord, node: &NodeId, devices: Option<&[u16]>) -> Option<Placement> {
+        let (node, _) = self.state.node(node)?;
+        if record.job.spec.exclusive {
+            return Some(whole_node(record, node));
+        }
+        Some(Placement::of(record.job.id.clone(), &record.job.spec, devices.unwrap_or_default()))
+    }
+
+    /// Why this job now, and why these nodes.
+    fn why(&self, id: &PoolId, record: &JobRecord, set: &SetValue) -> Breakdown {
+        let (Some(state), Some(dispatcher)) = (self.state.pools.get(id), self.pools.get(id)) else {
+            return Breakdown::default();
+        };
+        let Queue::Batch(queue) = &dispatcher.queue else { return Breakdown::default() };
+        let pass = Pass::of_parts(self.now, &state.world, &state.nodes, queue.backlog());
+        let mut why = Breakdown::of(&dispatcher.policy.queue_verdict(&pass, &record.job), None);
+        let of_set =
+            [("set", set.value), ("set topology", set.topology), ("set conformance", set.conformance)];
+        why.terms.extend(of_set.map(|(term, raw)| Points { term: term.into(), raw, points: 0.0 }));
+        why
+    }
+
+    /// Keeps nodes for a job and asks those who are on them to leave.
+    fn make_room(&mut self, id: &PoolId, preempt: Preempt) {
+        let Some(state) = self.state.pools.get(id) else { return };
+        let cycles = Millis::new(2 * state.pool.batch.cycle_ms.get());
+        let notice = state.pool.loans.return_grace_ms;
+        let until = self.now + KEPT_FOR + cycles;
+        let (job, nodes, victims) = (preempt.job, preempt.nodes, preempt.victims.clone());
+        self.emit(Event::NodesKept { job, nodes, until, victims });
+        for shrink in preempt.shrinks {
+            self.give_nodes_back(&shrink.job, &shrink.nodes);
+        }
+        for victim in preempt.victims {
+            if preempt.reclaim && !notice.is_zero() {
+                let by = self.now + notice;
+                if let Some(fence) = self.fence_of(&victim) {
+                    self.want(Effect::Notice { fence, by });
+                }
+                self.emit(Event::Noticed { job: victim, cause: Cause::Reclaimed, by });
+            } else {
+                let cause = if preempt.reclaim { Cause::Reclaimed } else { Cause::Preempted };
+                self.evict(&victim, cause);
+            }
+        }
+    }
+
+    /// Takes nodes from a job that goes on with the rest.
+    fn give_nodes_back(&mut self, job: &JobId, nodes: &[NodeId]) {
+        let Some(record) = self.state.job(job) else { return };
+        let Some(run) = &record.run else { return };
+        let fence = self.state.fence(record);
+        let stays: Vec<&NodeId> =
+            run.nodes.iter().map(|at| &at.node).filter(|node| !nodes.contains(node)).collect();
+        let counted = self.counts_for(record, &stays);
+        for node in nodes {
+            self.want(Effect::Stop { fence: fence.clone(), node: node.clone(), grace: Millis::ZERO });
+        }
+        let (units, gpus, power_w) = counted;
+        let (job, lost) = (job.clone(), nodes.to_vec());
+        self.emit(Event::Resized { job, gained: Vec::new(), lost, units, gpus, power_w });
+    }
+
+    /// Node units, GPUs and watts that a job counts for on the given nodes.
+    fn counts_for(&self, record: &JobRecord, nodes: &[&NodeId]) -> (u64, u64, u64) {
+        let mut sums = (0, 0, 0);
+        for id in nodes {
+            let Some((node, _)) = self.state.node(id) else { continue };
+            let Some(placement) = node.placements.iter().find(|placement| placement.job == record.job.id)
+            else {
+                continue;
+            };
+            sums.0 += crate::units::node_units(node, placement);
+            sums.1 += placement.devices.len() as u64;
+            sums.2 += crate::ledger::extra_power(record.job.spec.power_w, node);
+        }
+        sums
+    }
+
+    fn keep_reservations(
+        &mut self,
+        id: &PoolId,
+        reservations: Vec<crate::solver::Reservation>,
+        moved: &[crate::solver::Moved],
+    ) {
+        let Some(state) = self.state.pools.get(id) else { return };
+        let gone: Vec<JobId> = state
+            .reservations
+            .keys()
+            .filter(|job| !reservations.iter().any(|reservation| reservation.job == **job))
+            .cloned()
+            .collect();
+        for job in gone {
+            self.emit(Event::Unreserved { pool: id.clone(), job });
+        }
+        for reservation in reservations {
+            let known = self.state.pools.get(id).and_then(|state| state.reservations.get(&reservation.job));
+            let waits = self.state.job(&reservation.job).is_some_and(JobRecord::is_queued);
+            if known == Some(&reservation) || !waits {
+                continue;
+            }
+            let moved = moved.iter().find(|moved| moved.job == reservation.job).map(|moved| moved.cause);
+            self.emit(Event::Reserved { pool: id.clone(), reservation: Box::new(reservation), moved });
+        }
+    }
+
+    /// Starts jobs whose kept nodes are free by now.
+    pub(crate) fn start_kept(&mut self) {
+        let ready: Vec<(JobId, Vec<NodeId>)> = self
+            .state
+            .pools
+            .values()
+            .flat_map(|pool| &pool.kept)
+            .filter(|(_, kept)| kept.nodes.iter().all(|node| self.is_vacated(node)))
+            .map(|(job, kept)| (job.clone(), kept.nodes.clone()))
+            .collect();
+        for (job, nodes) in ready {
+            let Some(record) = self.state.job(&job) else { continue };
+            let grants = nodes.iter().map(|node| {
+                let devices = self.first_devices(record, node);
+                let placement = self.placement_on(record, node, devices.as_deref())?;
+                Some(Grant { node: node.clone(), placement, lender: None })
+            });
+            let proposal = Proposal {
+                job: job.clone(),
+                attempt: record.attempt,
+                grants: grants.collect::<Option<_>>().unwrap_or_default(),
+                kind: StartKind::Preempt,
+                why: self.why(&record.pool, record, &SetValue::default()),
+            };
+            if self.propose(proposal).is_err() {
+                // Whatever is in the way now, keeping the nodes any longer helps nobody.
+                self.emit(Event::NodesFreed(job));
+            }
+        }
+    }
+
+    fn is_vacated(&self, node: &NodeId) -> bool {
+        self.state.node(node).is_some_and(|(node, _)| node.placements.is_empty())
+    }
+
+    /// The first devices of an empty node that a shared job can use.
+    fn first_devices(&self, record: &JobRecord, node: &NodeId) -> Option<Vec<u16>> {
+        let (node, _) = self.state.node(node)?;
+        let spec = &record.job.spec;
+        let fits = node
+            .gpus
+            .iter()
+            .filter(|gpu| gpu.vram_free() >= spec.vram_mib && gpu.milli_free() >= spec.gpu_milli);
+        Some(fits.map(|gpu| gpu.index).take(spec.gpu_count as usize).collect())
+    }
+}

@@ -1,0 +1,254 @@
+//! Ways to dispatch. Each finds a proposal in its own way; the ledger commits or refuses, whoever asks.
+//!
+//! A [`Dispatcher`] belongs to one pool and keeps what can be found out from the state again: its policy made ready, the
+//! queue in order, the index of its nodes. It is told what changed and decides nothing by itself.
+
+mod batch;
+mod pull;
+mod push;
+
+use landfall_model::{Dispatch, JobId, Node, Pool, PoolId, Time, World};
+use landfall_policy::index::NodeIndex;
+use landfall_policy::{Policy, builtin, policy_file};
+
+use crate::effect::{Alert, Effect, Refused};
+use crate::engine::Engine;
+use crate::event::Event;
+use crate::fence::Fence;
+use crate::ledger::{Proposal, Reason};
+use crate::record::{JobRecord, JobState};
+
+use batch::BatchQueue;
+use pull::PullQueue;
+use push::PushQueue;
+
+/// Rejections in a row after which people are told.
+const STARVED_AFTER: u32 = 10;
+
+/// What a pool keeps ready.
+#[derive(Debug)]
+pub(crate) struct Dispatcher {
+    policy: Policy,
+    index: NodeIndex,
+    /// For each node, its place by id.
+    tie_ranks: Vec<u32>,
+    queue: Queue,
+}
+
+#[derive(Debug)]
+enum Queue {
+    Push(PushQueue),
+    Pull(Box<PullQueue>),
+    Batch(Box<BatchQueue>),
+    None,
+}
+
+impl Dispatcher {
+    /// The policy of a pool, ready to use.
+    pub(crate) fn policy_of(pool: &Pool, text: Option<&str>) -> Result<Policy, Refused> {
+        if let Some(text) = text {
+            return policy_file::load(text)
+                .map_err(|error| Refused::new("bad_policy", error.to_string(), "correct the policy file"));
+        }
+        let name = pool.policy_name();
+        if pool.dispatch == Dispatch::Pull && builtin::spec(name).is_none() {
+            return Ok(builtin::pull_policy(name).0);
+        }
+        match builtin::policy(name) {
+            Some(Ok(policy)) => Ok(policy),
+            Some(Err(error)) => Err(Refused::new("bad_policy", error.to_string(), "use another policy")),
+            None => {
+                let message = format!("there is no policy `{name}`");
+                Err(Refused::new("unknown_policy", message, "`landfall policy list` shows all"))
+            }
+        }
+    }
+
+    fn new(pool: &Pool, text: Option<&str>, nodes: &[Node]) -> Option<Self> {
+        let policy = Self::policy_of(pool, text).ok()?;
+        let queue = match pool.dispatch {
+            Dispatch::Push => Queue::Push(PushQueue::default()),
+            Dispatch::Pull => Queue::Pull(Box::new(PullQueue::new(&policy)?)),
+            Dispatch::Batch => Queue::Batch(Box::default()),
+            Dispatch::Negotiate => Queue::None,
+        };
+        let mut new = Self { policy, index: NodeIndex::new(0), tie_ranks: Vec::new(), queue };
+        new.nodes_joined(nodes);
+        Some(new)
+    }
+
+    fn nodes_joined(&mut self, nodes: &[Node]) {
+        let mut by_id: Vec<u32> = (0..nodes.len() as u32).collect();
+        by_id.sort_unstable_by(|a, b| nodes[*a as usize].id.cmp(&nodes[*b as usize].id));
+        self.tie_ranks = vec![0; nodes.len()];
+        for (rank, slot) in (0u32..).zip(by_id) {
+            self.tie_ranks[slot as usize] = rank;
+        }
+        self.index = NodeIndex::new(nodes.len());
+    }
+
+    pub(crate) fn node_changed(&mut self, slot: usize, nodes: &[Node]) {
+        if self.tie_ranks.len() == nodes.len() {
+            self.index.node_changed(slot);
+        } else {
+            self.nodes_joined(nodes);
+        }
+        self.wake();
+        if let Queue::Batch(queue) = &mut self.queue {
+            queue.nodes_changed();
+        }
+    }
+
+    pub(crate) fn node_heard(&mut self, slot: usize) {
+        // Only a policy that looks at the clock can tell a heartbeat from silence.
+        if self.policy.reads_clock() {
+            self.index.node_changed(slot);
+        }
+    }
+
+    pub(crate) fn load_changed(&mut self, slot: usize, freed: bool) {
+        self.index.load_changed(slot);
+        if freed {
+            self.wake();
+        }
+    }
+
+    pub(crate) fn ledger_changed(&mut self) {
+        if let Queue::Push(queue) = &mut self.queue {
+            queue.ledger_changed();
+        }
+    }
+
+    pub(crate) fn world_changed(&mut self, event: &Event) {
+        if !matches!(event, Event::History { .. } | Event::WorkShare { .. }) || self.policy.reads().history {
+            self.index.world_changed();
+        }
+        self.wake();
+    }
+
+    fn wake(&mut self) {
+        if let Queue::Push(queue) = &mut self.queue {
+            queue.wake();
+        }
+    }
+
+    pub(crate) fn is_woken(&self) -> bool {
+        matches!(&self.queue, Queue::Push(queue) if queue.is_woken())
+    }
+
+    pub(crate) fn has_queued(&self) -> bool {
+        match &self.queue {
+            Queue::Push(queue) => !queue.is_empty(),
+            Queue::Pull(queue) => !queue.is_empty(),
+            Queue::Batch(queue) => !queue.is_empty(),
+            Queue::None => false,
+        }
+    }
+
+    pub(crate) fn has_suspended(&self) -> bool {
+        matches!(&self.queue, Queue::Batch(queue) if queue.has_suspended())
+    }
+
+    /// Puts a waiting job into the queue, or puts it there anew.
+    pub(crate) fn enqueue(&mut self, record: &JobRecord, rounds: u32, held: bool, now: Time, world: &World) {
+        match &mut self.queue {
+            Queue::Push(queue) => queue.insert(&record.job, held, now),
+            Queue::Pull(queue) => queue.insert(record, rounds, world),
+            Queue::Batch(queue) => queue.insert(record),
+            Queue::None => {}
+        }
+    }
+
+    /// Takes a job out of the queue.
+    pub(crate) fn dequeue(&mut self, job: &JobId) {
+        match &mut self.queue {
+            Queue::Push(queue) => queue.remove(job),
+            Queue::Pull(queue) => queue.remove(job),
+            Queue::Batch(queue) => queue.remove(job),
+            Queue::None => {}
+        }
+    }
+
+    /// Notes where a job stands beside the queue.
+    pub(crate) fn note(&mut self, record: &JobRecord) {
+        if let Queue::Batch(queue) = &mut self.queue {
+            queue.note(record);
+        }
+    }
+
+    /// Forgets a job that is no longer known.
+    pub(crate) fn forget(&mut self, job: &JobId) {
+        self.dequeue(job);
+        if let Queue::Batch(queue) = &mut self.queue {
+            queue.forget(job);
+        }
+    }
+}
+
+impl Engine {
+    /// Makes what a pool keeps ready anew.
+    pub(crate) fn set_up(&mut self, id: &PoolId) {
+        let Some(state) = self.state.pools.get(id) else { return };
+        let Some(dispatcher) = Dispatcher::new(&state.pool, state.policy.as_deref(), &state.nodes) else {
+            return;
+        };
+        self.pools.insert(id.clone(), dispatcher);
+        let jobs: Vec<JobId> = self
+            .state
+            .jobs
+            .values()
+            .filter(|record| record.pool == *id && !record.state.is_final())
+            .map(|record| record.job.id.clone())
+            .collect();
+        for job in jobs {
+            self.sync_job(&job);
+        }
+    }
+
+    /// Sends a proposal to the ledger; if it is committed, the nodes are told to start.
+    pub(crate) fn propose(&mut self, proposal: Proposal) -> Result<Fence, Vec<Reason>> {
+        let job = proposal.job.clone();
+        match self.state.check(self.now, &proposal) {
+            Ok(commit) => {
+                self.emit(Event::Committed(Box::new(commit)));
+                self.send_start(&job);
+                let fence = self.fence_of(&job).unwrap_or_else(|| unreachable!("a committed job is there"));
+                Ok(fence)
+            }
+            Err(reasons) => {
+                if self.is_in(&job, JobState::Pending) {
+                    self.emit(Event::Rejected(job.clone()));
+                    if self.state.job(&job).is_some_and(|record| record.past().rejections == STARVED_AFTER) {
+                        self.want(Effect::Alert(Alert::ProposalStarved(job)));
+                    }
+                }
+                Err(reasons)
+            }
+        }
+    }
+
+    /// Runs the cycle or tick of a pool that is due.
+    pub(crate) fn cycle(&mut self, id: &PoolId) {
+        let Some(state) = self.state.pools.get(id) else { return };
+        let (every, dispatch) = match state.pool.dispatch {
+            Dispatch::Push => (state.pool.push.retry_interval_ms, Dispatch::Push),
+            Dispatch::Pull => (state.pool.pull.tick_ms, Dispatch::Pull),
+            other => (state.pool.batch.cycle_ms, other),
+        };
+        // The next tick stays on the beat of the first.
+        let missed = self.now.since(state.next_cycle).get() / every.get().max(1);
+        let next = state.next_cycle + landfall_model::Millis::new(every.get().saturating_mul(missed + 1));
+        self.emit(Event::Cycled { pool: id.clone(), next });
+        match dispatch {
+            Dispatch::Push => self.push_pass(id, true),
+            Dispatch::Pull => self.emit(Event::Round(id.clone())),
+            Dispatch::Batch => self.batch_cycle(id),
+            Dispatch::Negotiate => {}
+        }
+    }
+
+    /// The retry time of a waiting job has come.
+    pub(crate) fn retry_due(&mut self, job: &JobId) {
+        self.sync_job(job);
+    }
+}

@@ -1,0 +1,183 @@
+//! Pull: a worker asks for one piece of work, the waiting jobs are ranked for it, the best one is proposed.
+//!
+//! Jobs of either kind have a queue of their own, because a request asks for one kind. Rounds of rescoring are counted
+//! per pool; only jobs that have not yet seen enough rounds differ by them, so a round moves the young jobs and leaves
+//! the others alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use landfall_model::{Job, JobId, JobKind, JobReport, Name, NodeId, NodeState, PolicySetting, PoolId, World};
+use landfall_policy::Policy;
+use landfall_policy::index::{BestJob, JobIndex};
+use landfall_policy::view::Devices;
+
+use super::Queue;
+use crate::breakdown::Breakdown;
+use crate::effect::Answer;
+use crate::engine::Engine;
+use crate::event::{Event, Grant};
+use crate::ledger::Proposal;
+use crate::life::unknown;
+use crate::record::{JobRecord, StartKind};
+
+/// The queue of a pull pool.
+#[derive(Debug)]
+pub(super) struct PullQueue {
+    kinds: [KindQueue; 2],
+    kind_of: BTreeMap<JobId, JobKind>,
+    /// Jobs that have seen fewer rounds than count, so that a round changes them.
+    young: BTreeSet<JobId>,
+    rounds_that_count: u32,
+}
+
+#[derive(Debug)]
+struct KindQueue {
+    policy: Policy,
+    index: JobIndex,
+}
+
+fn position(kind: JobKind) -> usize {
+    match kind {
+        JobKind::Build => 0,
+        JobKind::Eval => 1,
+    }
+}
+
+impl PullQueue {
+    pub(super) fn new(policy: &Policy) -> Option<Self> {
+        let of_kind = |kind: &str| {
+            let mut spec = policy.spec().clone();
+            let mut setting = PolicySetting::default();
+            setting.params.insert("request_kind".into(), kind.into());
+            // A policy of the pool's own may have no filter for kinds; then its queues hold one kind each anyway.
+            let mut with_kind = spec.clone();
+            if with_kind.apply(&setting).is_ok() {
+                spec = with_kind;
+            }
+            let policy = Policy::compile(spec).ok()?;
+            let index = JobIndex::new(&policy);
+            Some(KindQueue { policy, index })
+        };
+        Some(Self {
+            kinds: [of_kind("build")?, of_kind("eval")?],
+            kind_of: BTreeMap::new(),
+            young: BTreeSet::new(),
+            rounds_that_count: policy.rescore_rounds(),
+        })
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.kind_of.is_empty()
+    }
+
+    pub(super) fn insert(&mut self, record: &JobRecord, rounds: u32, world: &World) {
+        self.remove(&record.job.id);
+        let job = Job { rescore_count: rounds.min(self.rounds_that_count), ..record.job.clone() };
+        let (id, kind) = (job.id.clone(), job.spec.kind);
+        self.kinds[position(kind)].index.insert(job, world);
+        if rounds < self.rounds_that_count {
+            self.young.insert(id.clone());
+        }
+        self.kind_of.insert(id, kind);
+    }
+
+    pub(super) fn remove(&mut self, id: &JobId) {
+        if let Some(kind) = self.kind_of.remove(id) {
+            self.kinds[position(kind)].index.remove(id);
+            self.young.remove(id);
+        }
+    }
+}
+
+impl Engine {
+    /// Answers a worker that asks for one piece of work.
+    pub(crate) fn ask(&mut self, node: &NodeId, kind: JobKind) -> Answer {
+        let Some((pool, slot)) = self.state.places.get(node).cloned() else {
+            return Answer::Refused(unknown("node", node.as_str()));
+        };
+        let Some(state) = self.state.pools.get(&pool) else { return Answer::Nothing("no_pool".into()) };
+        let settings = state.pool.pull.clone();
+        if settings.paused {
+            return Answer::Nothing("paused".into());
+        }
+        let at = &state.nodes[slot as usize];
+        if at.state != NodeState::Ready || !at.accepting {
+            return Answer::Nothing("draining".into());
+        }
+        if kind == JobKind::Build && at.placements.len() as u64 >= u64::from(at.max_concurrent) {
+            return Answer::Nothing("at_capacity".into());
+        }
+        // A job that the ledger refuses now steps aside, so that it does not stand in the way of the next best.
+        let mut aside: Vec<JobId> = Vec::new();
+        let mut answer = Answer::Nothing("no_job".into());
+        for _ in 0..settings.propose_attempts {
+            let Some(proposal) = self.best_job(&pool, slot as usize, kind) else { break };
+            let job = proposal.job.clone();
+            match self.propose(proposal) {
+                Ok(fence) => {
+                    answer = Answer::Work(fence);
+                    break;
+                }
+                Err(_) => {
+                    if let Some(dispatcher) = self.pools.get_mut(&pool) {
+                        dispatcher.dequeue(&job);
+                    }
+                    aside.push(job);
+                    answer = Answer::Nothing("conflict".into());
+                }
+            }
+        }
+        aside.iter().for_each(|job| self.sync_job(job));
+        answer
+    }
+
+    /// The best job for a worker as a proposal.
+    fn best_job(&mut self, pool: &PoolId, slot: usize, kind: JobKind) -> Option<Proposal> {
+        let state = self.state.pools.get(pool)?;
+        let node = &state.nodes[slot];
+        let Queue::Pull(queue) = &mut self.pools.get_mut(pool)?.queue else { return None };
+        let KindQueue { policy, index } = &mut queue.kinds[position(kind)];
+        let BestJob { job, verdict, runner_up } =
+            index.best(policy, self.now, &state.world, &state.nodes, node)?;
+        let record = self.state.jobs.get(&job)?;
+        let chosen = verdict
+            .gpus
+            .iter()
+            .filter_map(|index| node.gpus.iter().position(|gpu| gpu.index == *index))
+            .map(|position| position as u16)
+            .collect();
+        let devices = Devices { mode: verdict.mode, chosen };
+        let placement = devices.placement(&record.job, node);
+        let runner_up = runner_up.and_then(|job| Name::new(job.as_str()).ok());
+        Some(Proposal {
+            attempt: record.attempt,
+            grants: [Grant { node: node.id.clone(), placement, lender: None }].into_iter().collect(),
+            kind: StartKind::Start,
+            why: Breakdown::of(&verdict, runner_up),
+            job,
+        })
+    }
+
+    /// Takes in what a worker would have to fetch.
+    pub(crate) fn fetches(&mut self, node: &NodeId, entries: Vec<(JobId, Option<JobReport>)>) -> Answer {
+        if !self.state.places.contains_key(node) {
+            return Answer::Refused(unknown("node", node.as_str()));
+        }
+        for (job, report) in entries {
+            // A job that no longer waits needs no report.
+            if self.state.job(&job).is_some_and(JobRecord::is_queued) {
+                self.emit(Event::Fetches { job, node: node.clone(), report });
+            }
+        }
+        Answer::Done
+    }
+
+    /// Brings the young jobs of a pool up to the present round.
+    pub(crate) fn round_passed(&mut self, pool: &PoolId) {
+        let Some(Queue::Pull(queue)) = self.pools.get(pool).map(|dispatcher| &dispatcher.queue) else {
+            return;
+        };
+        let young: Vec<JobId> = queue.young.iter().cloned().collect();
+        young.iter().for_each(|job| self.sync_job(job));
+    }
+}

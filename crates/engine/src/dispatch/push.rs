@@ -1,0 +1,231 @@
+//! Push: a job arrives, nodes are ranked for it, the best one is proposed.
+//!
+//! *Order.* Priority descending, submission ascending, id ascending. Jobs of one class (equal specs) see every node alike,
+//! so the queue keeps classes, and a class that was refused stands for all its jobs: it is looked at again when
+//! something happened that could help it (a placement or a hold ended, a node changed, a quota or lock was given back),
+//! and on every timer cycle. Nothing polls.
+//!
+//! A job with a live hold is being placed by somebody else and is left alone.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use landfall_model::{Discipline, Job, JobId, JobSpec, Name, PoolId, Tier, Time};
+use landfall_policy::rules::snapshot::Backlog;
+use landfall_policy::view::{Devices, Pass};
+
+use super::Queue;
+use crate::breakdown::Breakdown;
+use crate::engine::Engine;
+use crate::event::Grant;
+use crate::ledger::{Proposal, Reason};
+use crate::record::StartKind;
+
+/// Waiting jobs of one class.
+#[derive(Debug, Default)]
+struct Class {
+    jobs: BTreeSet<(Time, JobId)>,
+    /// Why the class was refused, if nothing has happened since.
+    refused: Option<Refusal>,
+}
+
+/// What refused a class.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Refusal {
+    /// No node.
+    Nodes,
+    /// The ledger: quota or lock.
+    Ledger,
+}
+
+/// The queue of a push pool.
+#[derive(Debug, Default)]
+pub(super) struct PushQueue {
+    classes: BTreeMap<Arc<JobSpec>, Class>,
+    by_id: BTreeMap<JobId, (Arc<JobSpec>, Time)>,
+    woken: bool,
+}
+
+/// A class in the order in which it is looked at.
+type Turn = (Reverse<i32>, Time, JobId, Arc<JobSpec>);
+
+impl PushQueue {
+    pub(super) fn insert(&mut self, job: &Job, held: bool, now: Time) {
+        self.remove(&job.id);
+        if held || job.retry_at.is_some_and(|at| at > now) {
+            return;
+        }
+        // Equal specs share one allocation, so that a million jobs of a class have one.
+        let spec = match self.classes.get_key_value(&job.spec) {
+            Some((known, _)) => known.clone(),
+            None => job.spec.clone(),
+        };
+        let class = self.classes.entry(spec.clone()).or_default();
+        class.jobs.insert((job.submitted_at, job.id.clone()));
+        // One more job of a class that was refused cannot fit either.
+        self.woken |= class.refused.is_none();
+        self.by_id.insert(job.id.clone(), (spec, job.submitted_at));
+    }
+
+    pub(super) fn remove(&mut self, id: &JobId) {
+        let Some((spec, at)) = self.by_id.remove(id) else { return };
+        let Some(class) = self.classes.get_mut(&spec) else { return };
+        class.jobs.remove(&(at, id.clone()));
+        if class.jobs.is_empty() {
+            self.classes.remove(&spec);
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_id.is_empty()
+    }
+
+    /// Something changed that may help a class that no node could take.
+    pub(super) fn wake(&mut self) {
+        self.forget(Refusal::Nodes);
+    }
+
+    /// Something changed that may help a class that the ledger refused.
+    pub(super) fn ledger_changed(&mut self) {
+        self.forget(Refusal::Ledger);
+    }
+
+    fn forget(&mut self, refusal: Refusal) {
+        for class in self.classes.values_mut().filter(|class| class.refused == Some(refusal)) {
+            class.refused = None;
+            self.woken = true;
+        }
+    }
+
+    pub(super) fn is_woken(&self) -> bool {
+        self.woken
+    }
+
+    /// Classes to look at; on a timer cycle all of them.
+    fn turns(&mut self, all: bool) -> BTreeSet<Turn> {
+        self.woken = false;
+        if all {
+            self.classes.values_mut().for_each(|class| class.refused = None);
+        }
+        self.classes.iter().filter(|(_, class)| class.refused.is_none()).filter_map(turn).collect()
+    }
+
+    /// Tiers in which a refused job lets nobody pass, and since whose turn.
+    fn next_turn(&self, spec: &Arc<JobSpec>) -> Option<Turn> {
+        self.classes.get_key_value(spec).and_then(turn)
+    }
+}
+
+fn turn((spec, class): (&Arc<JobSpec>, &Class)) -> Option<Turn> {
+    let (at, id) = class.jobs.first()?.clone();
+    Some((Reverse(spec.priority), at, id, spec.clone()))
+}
+
+/// What became of the head of a class.
+enum Tried {
+    Placed,
+    Refused(Refusal),
+}
+
+impl Engine {
+    /// Places what can be placed, in order.
+    pub(crate) fn push_pass(&mut self, id: &PoolId, timer: bool) {
+        let Some(state) = self.state.pools.get(id) else { return };
+        let settings = state.pool.push.clone();
+        let Some(Queue::Push(queue)) = self.pools.get_mut(id).map(|pool| &mut pool.queue) else { return };
+        let strict = settings.queue_discipline == Discipline::Strict;
+        // Under strict order a class that was refused before still blocks, so all are looked at in order.
+        let mut turns = queue.turns(timer || strict);
+        let mut blocked: BTreeSet<Tier> = BTreeSet::new();
+        let mut left = settings.cycle_limit.unwrap_or(u32::MAX);
+        while let Some((_, _, job, spec)) = turns.pop_first() {
+            if strict && blocked.contains(&spec.tier) {
+                continue;
+            }
+            if left == 0 {
+                break;
+            }
+            left -= 1;
+            let tried = self.push_one(id, &job, settings.propose_attempts);
+            let Some(Queue::Push(queue)) = self.pools.get_mut(id).map(|pool| &mut pool.queue) else { return };
+            match tried {
+                Tried::Placed => turns.extend(queue.next_turn(&spec)),
+                Tried::Refused(refusal) => {
+                    if let Some(class) = queue.classes.get_mut(&spec) {
+                        class.refused = Some(refusal);
+                    }
+                    if strict && !self.is_unsatisfiable(id, &job) {
+                        blocked.insert(spec.tier);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Decides one job and proposes; if the ledger refuses, decides anew on the new state.
+    fn push_one(&mut self, pool: &PoolId, job: &JobId, attempts: u32) -> Tried {
+        for _ in 0..attempts {
+            let Some(proposal) = self.best_node(pool, job) else { return Tried::Refused(Refusal::Nodes) };
+            match self.propose(proposal) {
+                Ok(_) => return Tried::Placed,
+                Err(reasons) if reasons.iter().any(|reason| is_lasting(*reason)) => {
+                    return Tried::Refused(Refusal::Ledger);
+                }
+                Err(_) => {}
+            }
+        }
+        Tried::Refused(Refusal::Ledger)
+    }
+
+    /// The best node for a job as a proposal.
+    fn best_node(&mut self, pool: &PoolId, job: &JobId) -> Option<Proposal> {
+        let record = self.state.jobs.get(job)?;
+        let state = self.state.pools.get(pool)?;
+        let dispatcher = self.pools.get_mut(pool)?;
+        let pass = Pass::of_parts(self.now, &state.world, &state.nodes, Backlog::default());
+        let best = dispatcher.index.best(&dispatcher.policy, &pass, &dispatcher.tie_ranks, &record.job)?;
+        let node = &state.nodes[best.slot];
+        let chosen = best
+            .verdict
+            .gpus
+            .iter()
+            .filter_map(|index| node.gpus.iter().position(|gpu| gpu.index == *index))
+            .map(|position| position as u16)
+            .collect();
+        let devices = Devices { mode: best.verdict.mode, chosen };
+        let runner_up = best.runner_up.and_then(|slot| Name::new(state.nodes[slot].id.as_str()).ok());
+        Some(Proposal {
+            job: job.clone(),
+            attempt: record.attempt,
+            grants: [Grant {
+                node: node.id.clone(),
+                placement: devices.placement(&record.job, node),
+                lender: None,
+            }]
+            .into_iter()
+            .collect(),
+            kind: StartKind::Start,
+            why: Breakdown::of(&best.verdict, runner_up),
+        })
+    }
+
+    /// Whether no node, as it is or as a provider could deliver it, would ever do.
+    pub(crate) fn is_unsatisfiable(&self, pool: &PoolId, job: &JobId) -> bool {
+        let (Some(record), Some(state), Some(dispatcher)) =
+            (self.state.jobs.get(job), self.state.pools.get(pool), self.pools.get(pool))
+        else {
+            return false;
+        };
+        let pass = Pass::of_parts(self.now, &state.world, &state.nodes, Backlog::default());
+        dispatcher.policy.is_unsatisfiable(&pass, &record.job)
+    }
+}
+
+/// Whether deciding anew in the same step could not help.
+fn is_lasting(reason: Reason) -> bool {
+    matches!(
+        reason,
+        Reason::StaleJob | Reason::QuotaNodes | Reason::QuotaGpus | Reason::GpuHours | Reason::Mutex
+    )
+}

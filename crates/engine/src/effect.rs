@@ -1,0 +1,112 @@
+//! What the engine wants done outside, and what it answers.
+
+use landfall_model::{JobId, Millis, NodeId, Placement, PoolId, Time};
+use serde::{Deserialize, Serialize};
+
+use crate::fence::Fence;
+use crate::ledger::Reason;
+
+/// Something to be done outside. Every command to a node carries a fence.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Effect {
+    /// Start a job on a node.
+    Start {
+        /// The attempt.
+        fence: Fence,
+        /// The node.
+        node: NodeId,
+        /// What it holds there.
+        placement: Box<Placement>,
+        /// Whether it goes on from a checkpoint.
+        resume: bool,
+    },
+    /// Ask a job to end; kill it after the grace.
+    Stop {
+        /// The attempt.
+        fence: Fence,
+        /// The node.
+        node: NodeId,
+        /// Time until it is killed; zero means at once.
+        grace: Millis,
+    },
+    /// Ask a job to save its work.
+    Checkpoint {
+        /// The attempt.
+        fence: Fence,
+        /// The node.
+        node: NodeId,
+        /// When that is given up.
+        deadline: Time,
+        /// Whether it ends afterwards; it then reports once it has.
+        leave: bool,
+    },
+    /// Tell a job that its nodes will be wanted back.
+    Notice {
+        /// The attempt.
+        fence: Fence,
+        /// When.
+        by: Time,
+    },
+    /// Look whether a degraded node is well again.
+    Probe(NodeId),
+    /// Tell people.
+    Alert(Alert),
+}
+
+/// Something people should know.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Alert {
+    /// The ledger refused a job ten times in a row.
+    ProposalStarved(JobId),
+    /// Many nodes of a pool failed in a short time; the jobs are the likelier fault, so no more are taken out.
+    QuarantinePaused(PoolId),
+    /// A node's configuration drifted.
+    ConformanceDrift(NodeId),
+}
+
+/// Why a request was not followed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[error("{message}")]
+pub struct Refused {
+    /// A stable name for programs.
+    pub code: std::borrow::Cow<'static, str>,
+    /// What is wrong, for people.
+    pub message: String,
+    /// What to do about it.
+    pub hint: String,
+}
+
+impl Refused {
+    /// A refusal with a hint.
+    #[must_use]
+    pub fn new(code: &'static str, message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { code: code.into(), message: message.into(), hint: hint.into() }
+    }
+}
+
+/// The answer to an input.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// It was done.
+    Done,
+    /// It changed nothing, for the given reason: a copy, an old fence, something that is so already.
+    Ignored(std::borrow::Cow<'static, str>),
+    /// It was not done.
+    Refused(Refused),
+    /// A hold was made, or was there already.
+    Held {
+        /// Its number.
+        id: u64,
+        /// Live while now is before this instant.
+        expires_at: Time,
+    },
+    /// A worker gets this job.
+    Work(Fence),
+    /// A worker gets nothing, for the given reason.
+    Nothing(std::borrow::Cow<'static, str>),
+    /// The ledger did not commit.
+    NotCommitted(Vec<Reason>),
+}

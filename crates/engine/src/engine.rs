@@ -1,0 +1,337 @@
+//! The engine: state, the indexes that make decisions fast, and the one function that drives it all.
+
+use std::collections::BTreeMap;
+
+use landfall_model::{Dispatch, JobId, NodeId, NodeState, PoolId, Time};
+
+use crate::dispatch::Dispatcher;
+use crate::effect::{Answer, Effect};
+use crate::event::Event;
+use crate::fence::Fence;
+use crate::input::Input;
+use crate::record::JobState;
+use crate::state::{State, Touched};
+use crate::timers::{Timer, Timers};
+
+/// What one step did.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    /// The instant of all of it.
+    pub at: Time,
+    /// The facts it made, in order; the journal stores them before any effect leaves.
+    pub events: Vec<Event>,
+    /// What is to be done outside.
+    pub effects: Vec<Effect>,
+    /// The answer to the input.
+    pub answer: Answer,
+}
+
+/// A scheduler without a clock: time and inputs go in, events and effects come out.
+#[derive(Debug)]
+pub struct Engine {
+    pub(crate) state: State,
+    /// The instant of the present step.
+    pub(crate) now: Time,
+    pub(crate) pools: BTreeMap<PoolId, Dispatcher>,
+    pub(crate) timers: Timers,
+    events: Vec<Event>,
+    effects: Vec<Effect>,
+    /// Draining nodes from which something was taken.
+    emptied: Vec<NodeId>,
+    /// A fault planted in the solver to see whether tests notice it.
+    #[cfg(feature = "mutations")]
+    pub solver_mutation: Option<crate::solver::Mutation>,
+}
+
+impl Default for Engine {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clone for Engine {
+    /// Indexes are made anew from the state.
+    fn clone(&self) -> Self {
+        Self::of(self.state.clone())
+    }
+}
+
+impl Engine {
+    /// An engine that knows nothing yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::of(State::default())
+    }
+
+    /// An engine that goes on from a state: a snapshot, or one rebuilt from its events.
+    #[must_use]
+    pub fn of(state: State) -> Self {
+        let mut engine = Self {
+            now: state.now,
+            state,
+            pools: BTreeMap::new(),
+            timers: Timers::default(),
+            events: Vec::new(),
+            effects: Vec::new(),
+            emptied: Vec::new(),
+            #[cfg(feature = "mutations")]
+            solver_mutation: None,
+        };
+        let pools: Vec<PoolId> = engine.state.pools.keys().cloned().collect();
+        for pool in pools {
+            engine.set_up(&pool);
+        }
+        let jobs: Vec<JobId> = engine.state.jobs.keys().cloned().collect();
+        for job in &jobs {
+            engine.sync_job(job);
+        }
+        engine.set_all_timers();
+        engine
+    }
+
+    /// The state.
+    #[must_use]
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// When the engine wants to be called with [`Input::Tick`], if nothing else happens before.
+    #[must_use]
+    pub fn next_wake(&self) -> Option<Time> {
+        let cycles =
+            self.state.pools.iter().filter(|(id, _)| self.wants_cycle(id)).map(|(_, pool)| pool.next_cycle);
+        cycles.chain(self.timers.next()).min()
+    }
+
+    /// Takes one input in at one instant. Time never goes back: an earlier instant counts as the last one.
+    pub fn step(&mut self, now: Time, input: Input) -> Outcome {
+        self.now = self.now.max(now);
+        let answer = self.handle(input);
+        self.settle();
+        Outcome {
+            at: self.now,
+            events: std::mem::take(&mut self.events),
+            effects: std::mem::take(&mut self.effects),
+            answer,
+        }
+    }
+
+    fn handle(&mut self, input: Input) -> Answer {
+        match input {
+            Input::Tick => self.tick(),
+            Input::TakeOver => self.take_over(),
+            Input::SetPool { pool, policy } => self.set_pool(pool, policy),
+            Input::SetTenant(tenant) => self.set_tenant(tenant),
+            Input::SetProviders(providers) => self.done(Event::ProvidersSet(providers)),
+            Input::SetMix { pool, mix } => self.in_pool(&pool.clone(), Event::MixSet { pool, mix }),
+            Input::Measure { pool, power_w, io_bytes_s } => {
+                self.in_pool(&pool.clone(), Event::Measured { pool, power_w, io_bytes_s })
+            }
+            Input::EnergyPrice(price) => self.set_energy_price(price),
+            Input::SetInstance { pool, instance } => {
+                self.in_pool(&pool.clone(), Event::InstanceSet { pool, instance })
+            }
+            Input::SetBlock(block) => self.done(Event::BlockSet(block)),
+            Input::AddHistory { pool, rows } => self.add_history(&pool, rows),
+            Input::Submit(jobs) => self.submit(jobs),
+            Input::Cancel(job) => self.cancel(&job),
+            Input::UserHold { job, held } => self.user_hold(job, held),
+            Input::Suspend(job) => self.suspend(&job),
+            Input::Resume { job, walltime } => self.resume(&job, walltime),
+            Input::Checkpoint(job) => self.checkpoint(&job),
+            Input::SetWalltime { job, walltime } => self.set_walltime(&job, walltime),
+            Input::Forget(job) => self.forget(job),
+            Input::Join { pool, node, running } => self.join(pool, node, running),
+            Input::Heartbeat { node, heartbeat, running } => self.heartbeat(&node, heartbeat, &running),
+            Input::Order { node, order } => self.order(&node, order),
+            Input::Probe { node, good } => self.probe(&node, good),
+            Input::RevokeTenant { node, tenant } => self.revoke_tenant(&node, &tenant),
+            Input::Report { node, fence, report } => self.report(&node, &fence, report),
+            Input::Ask { node, kind } => self.ask(&node, kind),
+            Input::Fetches { node, entries } => self.fetches(&node, entries),
+            Input::Reserve { job, node, gpus, lifetime, fence } => {
+                self.reserve(&job, &node, &gpus, lifetime, fence.as_ref())
+            }
+            Input::Release(hold) => self.release(hold),
+            Input::Place(hold) => self.place_hold(hold),
+        }
+    }
+
+    /// Handles what is due, in order of time, then runs the cycles that are due, pools by id.
+    fn tick(&mut self) -> Answer {
+        let now = self.now;
+        while let Some((_, timer)) = self.timers.due(now) {
+            match timer {
+                Timer::Job(job) => self.job_due(&job),
+                Timer::Hold(hold) => self.hold_due(hold),
+                Timer::Kept(pool, job) => self.kept_due(&pool, &job),
+                Timer::Node(node) => self.node_due(&node),
+            }
+        }
+        let due: Vec<PoolId> = self
+            .state
+            .pools
+            .iter()
+            .filter(|(id, pool)| pool.next_cycle <= now && self.wants_cycle(id))
+            .map(|(id, _)| id.clone())
+            .collect();
+        for pool in due {
+            self.cycle(&pool);
+        }
+        Answer::Done
+    }
+
+    /// Reacts to what the input changed until nothing is left to react to.
+    fn settle(&mut self) {
+        loop {
+            let before = self.events.len();
+            for node in std::mem::take(&mut self.emptied) {
+                self.drained_if_empty(&node);
+            }
+            self.start_kept();
+            let woken: Vec<PoolId> =
+                self.pools.iter().filter(|(_, pool)| pool.is_woken()).map(|(id, _)| id.clone()).collect();
+            for pool in woken {
+                self.push_pass(&pool, false);
+            }
+            if self.events.len() == before {
+                return;
+            }
+        }
+    }
+
+    /// Makes a fact: the state takes it in, the indexes follow, the journal gets it.
+    pub(crate) fn emit(&mut self, event: Event) {
+        let touched = self.state.apply(self.now, &event);
+        self.follow(&event, &touched);
+        self.events.push(event);
+        // What follows for jobs that waited for this one happens in the same step, predecessors first.
+        for change in touched.changes {
+            self.dependency_changed(change);
+        }
+    }
+
+    /// Asks for something to be done outside.
+    pub(crate) fn want(&mut self, effect: Effect) {
+        self.effects.push(effect);
+    }
+
+    /// The events made in this step so far.
+    pub(crate) fn events_so_far(&self) -> usize {
+        self.events.len()
+    }
+
+    fn done(&mut self, event: Event) -> Answer {
+        self.emit(event);
+        Answer::Done
+    }
+
+    fn in_pool(&mut self, pool: &PoolId, event: Event) -> Answer {
+        if !self.state.pools.contains_key(pool) {
+            return Answer::Refused(crate::life::unknown("pool", pool.as_str()));
+        }
+        self.done(event)
+    }
+
+    /// The present fence of a job.
+    pub(crate) fn fence_of(&self, job: &JobId) -> Option<Fence> {
+        self.state.job(job).map(|record| self.state.fence(record))
+    }
+
+    /// Keeps the indexes up with an event.
+    fn follow(&mut self, event: &Event, touched: &Touched) {
+        for pool in &touched.pools {
+            self.set_up(pool);
+        }
+        for pool in &touched.worlds {
+            if let Some(dispatcher) = self.pools.get_mut(pool) {
+                dispatcher.world_changed(event);
+            }
+        }
+        for (pool, slot) in &touched.nodes {
+            if let Some(dispatcher) = self.pools.get_mut(pool) {
+                let nodes = &self.state.pools[pool].nodes;
+                dispatcher.node_changed(*slot as usize, nodes);
+            }
+        }
+        for (pool, slot) in &touched.heard {
+            if let Some(dispatcher) = self.pools.get_mut(pool) {
+                dispatcher.node_heard(*slot as usize);
+            }
+        }
+        // Whatever left its nodes may have been in somebody's way; what was placed cannot help anybody.
+        let freed = !matches!(event, Event::Committed(_) | Event::HoldMade(_));
+        for (pool, slot) in &touched.loads {
+            if let Some(dispatcher) = self.pools.get_mut(pool) {
+                dispatcher.load_changed(*slot as usize, freed);
+            }
+            let node = &self.state.pools[pool].nodes[*slot as usize];
+            if freed && node.state == NodeState::Draining {
+                self.emptied.push(node.id.clone());
+            }
+        }
+        if freed && !touched.loads.is_empty() {
+            // Quotas and locks reach over pools.
+            self.pools.values_mut().for_each(Dispatcher::ledger_changed);
+        }
+        for job in &touched.jobs {
+            self.sync_job(job);
+            self.set_job_timer(job);
+        }
+        match event {
+            Event::HoldMade(hold) => self.timers.set(Timer::Hold(hold.id), Some(hold.expires_at)),
+            Event::HoldEnded { id, .. } => self.timers.set(Timer::Hold(*id), None),
+            Event::NodesKept { job, until, .. } => {
+                if let Some(pool) = self.state.job(job).map(|record| record.pool.clone()) {
+                    self.timers.set(Timer::Kept(pool, job.clone()), Some(*until));
+                }
+            }
+            Event::Round(pool) => self.round_passed(pool),
+            Event::NodeJoined { node, .. } => self.set_node_timer(&node.id),
+            Event::NodeMoved { node, .. } | Event::Probed { node, .. } => self.set_node_timer(node),
+            _ => {}
+        }
+    }
+
+    /// Puts a job into the queue of its pool, or takes it out, as its record says.
+    pub(crate) fn sync_job(&mut self, id: &JobId) {
+        let Some(record) = self.state.jobs.get(id) else {
+            self.pools.values_mut().for_each(|dispatcher| dispatcher.forget(id));
+            return;
+        };
+        let Some(dispatcher) = self.pools.get_mut(&record.pool) else { return };
+        if record.is_queued() {
+            let rounds = self.state.rounds(record);
+            let held = self.state.holds.values().any(|hold| hold.job == *id);
+            let world = &self.state.pools[&record.pool].world;
+            dispatcher.enqueue(record, rounds, held, self.now, world);
+        } else {
+            dispatcher.dequeue(id);
+        }
+        dispatcher.note(record);
+    }
+
+    /// Whether a pool has a reason to run its next cycle.
+    fn wants_cycle(&self, id: &PoolId) -> bool {
+        let (Some(pool), Some(dispatcher)) = (self.state.pools.get(id), self.pools.get(id)) else {
+            return false;
+        };
+        match pool.pool.dispatch {
+            Dispatch::Batch => {
+                dispatcher.has_queued() || !pool.reservations.is_empty() || self.has_suspended(id)
+            }
+            Dispatch::Push | Dispatch::Pull => dispatcher.has_queued(),
+            Dispatch::Negotiate => false,
+        }
+    }
+
+    /// Whether a job of the pool waits to go back to the queue at the next cycle.
+    fn has_suspended(&self, pool: &PoolId) -> bool {
+        self.pools.get(pool).is_some_and(|dispatcher| dispatcher.has_suspended())
+    }
+
+    /// Whether a job is in the given state.
+    pub(crate) fn is_in(&self, job: &JobId, state: JobState) -> bool {
+        self.state.job(job).is_some_and(|record| record.state == state)
+    }
+}

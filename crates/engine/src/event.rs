@@ -1,0 +1,390 @@
+//! Events: the facts that make up the state. The journal stores these, in order; applying them again gives the same
+//! state, byte for byte.
+
+use std::sync::Arc;
+
+use landfall_model::{
+    Block, HistoryRow, Instance, Job, JobId, JobReport, Millis, MixClass, Node, NodeId, NodeState, Placement,
+    Pool, PoolId, Provider, Tenant, TenantId, Time,
+};
+use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
+
+use crate::breakdown::Breakdown;
+use crate::dag::Submission;
+use crate::heartbeat::Heartbeat;
+use crate::record::{Cause, JobState, Phase, StartKind};
+use crate::solver::{MoveCause, Reservation};
+
+/// What the ledger gives a job on one node.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Grant {
+    /// The node.
+    pub node: NodeId,
+    /// What the job holds there.
+    pub placement: Placement,
+    /// The pool that lends the node, if another one does.
+    pub lender: Option<PoolId>,
+}
+
+/// A committed proposal.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Commit {
+    /// The job.
+    pub job: JobId,
+    /// What it gets, on all its nodes.
+    pub grants: SmallVec<[Grant; 1]>,
+    /// What kind of start it is.
+    pub kind: StartKind,
+    /// Node units it counts for, in millionths.
+    pub units: u64,
+    /// GPUs it counts for.
+    pub gpus: u64,
+    /// Watts above idle that it counts for.
+    pub power_w: u64,
+    /// Why these nodes.
+    pub why: Breakdown,
+}
+
+/// A hold: devices and amounts kept for a placement that is being prepared.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Hold {
+    /// Its number.
+    pub id: u64,
+    /// The job it is for.
+    pub job: JobId,
+    /// The attempt of the job it was made for.
+    pub attempt: u32,
+    /// The pool of the node.
+    pub pool: PoolId,
+    /// The node.
+    pub node: NodeId,
+    /// What is kept.
+    pub placement: Placement,
+    /// Live while now is before this instant.
+    pub expires_at: Time,
+    /// When it was made.
+    pub created_at: Time,
+}
+
+/// Why a hold ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HoldEnd {
+    /// Its time was over.
+    Expired,
+    /// Its maker gave it back.
+    Released,
+    /// Its job ended or was taken back.
+    JobGone,
+    /// Its node is gone.
+    NodeGone,
+}
+
+/// How a job goes back to the queue.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Back {
+    /// Why.
+    pub cause: Cause,
+    /// Not before this instant.
+    pub retry_at: Option<Time>,
+    /// Whether it counts against the job's requeues.
+    pub counts: bool,
+    /// Whether the attempt failed by the job's own or the node's fault.
+    pub failed: bool,
+}
+
+/// A fact.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Event {
+    /// A server with this epoch took over.
+    Epoch(u32),
+    /// A pool was added or set anew; the text is its policy where that is not a built-in one.
+    PoolSet {
+        /// The pool.
+        pool: Box<Pool>,
+        /// Its policy file, if it has one of its own.
+        policy: Option<Arc<str>>,
+    },
+    /// Power or storage traffic of a pool was measured.
+    Measured {
+        /// The pool.
+        pool: PoolId,
+        /// Watts drawn.
+        power_w: Option<u64>,
+        /// Bytes per second.
+        io_bytes_s: Option<u64>,
+    },
+    /// A tenant was added or set anew.
+    TenantSet(Box<Tenant>),
+    /// Providers were set.
+    ProvidersSet(Vec<Provider>),
+    /// The expected mix of a pool was set.
+    MixSet {
+        /// The pool.
+        pool: PoolId,
+        /// The mix.
+        mix: Vec<MixClass>,
+    },
+    /// The energy price changed.
+    EnergyPrice(Option<f64>),
+    /// Trailing means of a pull pool were made anew.
+    InstanceSet {
+        /// The pool.
+        pool: PoolId,
+        /// The means and counts.
+        instance: Box<Instance>,
+    },
+    /// A block was leased, changed or ended.
+    BlockSet(Arc<Block>),
+
+    /// A job was accepted.
+    Submitted {
+        /// The job.
+        job: Box<Job>,
+        /// Where.
+        pool: PoolId,
+        /// Whether somebody keeps it from starting.
+        user_hold: bool,
+    },
+    /// Dependencies between jobs were accepted, with the jobs themselves.
+    Linked(Box<Submission>),
+    /// What a job waited for is over: it enters the queue.
+    Eligible(JobId),
+    /// Somebody keeps a job from starting, or no longer does.
+    UserHold {
+        /// The job.
+        job: JobId,
+        /// Whether it is kept.
+        held: bool,
+    },
+    /// The walltime of a job was changed.
+    WalltimeSet {
+        /// The job.
+        job: JobId,
+        /// How long it may run in all.
+        walltime: Millis,
+    },
+    /// A proposal was committed.
+    Committed(Box<Commit>),
+    /// A start command was sent again.
+    StartSent(JobId),
+    /// A node of a placed job got further.
+    Reported {
+        /// The job.
+        job: JobId,
+        /// The node.
+        node: NodeId,
+        /// How far.
+        phase: Phase,
+        /// Its exit code, if it ended by itself.
+        exit: Option<i32>,
+    },
+    /// A job runs on all its nodes.
+    Started(JobId),
+    /// A job saves its work.
+    Saving {
+        /// The job.
+        job: JobId,
+        /// When that is given up.
+        deadline: Time,
+        /// Why it leaves its nodes afterwards; `None` means it goes on.
+        leaves: Option<Cause>,
+    },
+    /// A checkpoint got more time.
+    SavingExtended {
+        /// The job.
+        job: JobId,
+        /// The new deadline.
+        deadline: Time,
+    },
+    /// A job saved its work and goes on.
+    Saved(JobId),
+    /// A checkpoint did not come to an end; the job goes on.
+    SaveFailed(JobId),
+    /// A job was told to stop.
+    Stopping {
+        /// The job.
+        job: JobId,
+        /// Why.
+        cause: Cause,
+        /// When it is killed.
+        kill_at: Time,
+    },
+    /// A job was told that its nodes will be wanted back.
+    Noticed {
+        /// The job.
+        job: JobId,
+        /// Why.
+        cause: Cause,
+        /// When it has to leave.
+        by: Time,
+    },
+    /// A job saved its work and left its nodes.
+    Suspended {
+        /// The job.
+        job: JobId,
+        /// Why.
+        cause: Cause,
+    },
+    /// A job went back to the queue.
+    Requeued {
+        /// The job.
+        job: JobId,
+        /// How.
+        back: Box<Back>,
+    },
+    /// The ledger refused a proposal for a job.
+    Rejected(JobId),
+    /// A job came to its end.
+    Ended {
+        /// The job.
+        job: JobId,
+        /// As what.
+        state: JobState,
+        /// Why.
+        cause: Cause,
+    },
+    /// A job that ended long ago was forgotten.
+    Forgotten(JobId),
+    /// A gang gained or lost nodes while it runs.
+    Resized {
+        /// The job.
+        job: JobId,
+        /// What it gained.
+        gained: Vec<Grant>,
+        /// What it lost.
+        lost: Vec<NodeId>,
+        /// Node units it counts for now, in millionths.
+        units: u64,
+        /// GPUs it counts for now.
+        gpus: u64,
+        /// Watts above idle it counts for now.
+        power_w: u64,
+    },
+
+    /// A hold was made.
+    HoldMade(Box<Hold>),
+    /// A hold ended.
+    HoldEnded {
+        /// Its number.
+        id: u64,
+        /// Why.
+        why: HoldEnd,
+    },
+    /// Whole nodes are kept for a job until the given instant.
+    NodesKept {
+        /// The job.
+        job: JobId,
+        /// The nodes.
+        nodes: Vec<NodeId>,
+        /// Until when at most.
+        until: Time,
+        /// The jobs that have to leave first.
+        victims: Vec<JobId>,
+    },
+    /// Nodes are no longer kept for a job.
+    NodesFreed(JobId),
+    /// A reservation was made or moved.
+    Reserved {
+        /// The pool.
+        pool: PoolId,
+        /// The reservation.
+        reservation: Box<Reservation>,
+        /// Why it moved to a later time, if it did.
+        moved: Option<MoveCause>,
+    },
+    /// A reservation is no longer needed.
+    Unreserved {
+        /// The pool.
+        pool: PoolId,
+        /// The job that had it.
+        job: JobId,
+    },
+
+    /// A node joined, or told everything about itself anew.
+    NodeJoined {
+        /// The pool.
+        pool: PoolId,
+        /// The node.
+        node: Box<Node>,
+    },
+    /// A node sent a heartbeat.
+    Heard {
+        /// The node.
+        node: NodeId,
+        /// What it said.
+        heartbeat: Box<Heartbeat>,
+    },
+    /// A node changed its state.
+    NodeMoved {
+        /// The node.
+        node: NodeId,
+        /// Where to.
+        to: NodeState,
+    },
+    /// A node did wrong.
+    NodeFault {
+        /// The node.
+        node: NodeId,
+        /// Whether a start failed.
+        start: bool,
+        /// Whether a result was proven wrong.
+        wrong_result: bool,
+    },
+    /// A node served a job well.
+    NodeServed {
+        /// The node.
+        node: NodeId,
+        /// The job.
+        job: JobId,
+        /// How long.
+        ran: Millis,
+        /// Observed over estimated speed, where it can be told.
+        speed_ratio: Option<f64>,
+    },
+    /// A node was probed.
+    Probed {
+        /// The node.
+        node: NodeId,
+        /// Whether it is well.
+        good: bool,
+    },
+    /// A node left for good.
+    NodeLeft(NodeId),
+    /// What a node would have to fetch for a job; `None` takes it back.
+    Fetches {
+        /// The job.
+        job: JobId,
+        /// The node.
+        node: NodeId,
+        /// What it would have to fetch.
+        report: Option<JobReport>,
+    },
+    /// A timer round of a pull pool passed.
+    Round(PoolId),
+    /// A run was added to the history of a pool.
+    History {
+        /// The pool.
+        pool: PoolId,
+        /// The run.
+        row: Box<HistoryRow>,
+    },
+    /// What a tenant's share of running work is in a pull pool.
+    WorkShare {
+        /// The pool.
+        pool: PoolId,
+        /// The tenant.
+        tenant: TenantId,
+        /// Its share, if known.
+        share: Option<f64>,
+    },
+    /// A pool ran a cycle.
+    Cycled {
+        /// The pool.
+        pool: PoolId,
+        /// When the next one is due.
+        next: Time,
+    },
+}

@@ -1,0 +1,307 @@
+//! What happens to the engine: requests of people, reports of nodes, answers of providers, and the passing of time.
+
+use std::sync::Arc;
+
+use landfall_model::{
+    Block, Bytes, HistoryRow, Instance, Job, JobId, JobKind, JobReport, Mib, Millis, MixClass, Node, NodeId,
+    Pool, PoolId, Provider, Tenant, TenantId, Time,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::dag::{Edge, Element, Join};
+use crate::fence::Fence;
+use crate::heartbeat::Heartbeat;
+
+/// A job as it is submitted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Submission {
+    /// The job; its times are set by the engine.
+    pub job: Job,
+    /// Where to; the only pool there is if left out.
+    pub pool: Option<PoolId>,
+    /// Not before this instant.
+    pub not_before: Option<Time>,
+    /// Whether somebody keeps it from starting.
+    pub user_hold: bool,
+    /// What it waits for.
+    pub edges: Vec<Edge>,
+    /// Whether all of that or any.
+    pub join: Join,
+    /// Its place in an array, if it is in one.
+    pub element: Option<Element>,
+}
+
+impl Submission {
+    /// A job that waits for nothing.
+    #[must_use]
+    pub fn new(job: Job) -> Self {
+        let pool = job.spec.pool.clone();
+        Self {
+            job,
+            pool,
+            not_before: None,
+            user_hold: false,
+            edges: Vec::new(),
+            join: Join::All,
+            element: None,
+        }
+    }
+}
+
+/// Why a node did not start a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StartRefusal {
+    /// Not now; ask again.
+    Busy,
+    /// It cannot run this kind of job.
+    Unsupported,
+    /// The command made no sense.
+    Malformed,
+    /// It takes no more work.
+    Draining,
+    /// It has as many jobs as it takes.
+    AtCapacity,
+    /// Something went wrong on the node.
+    Failed,
+}
+
+/// How a job that did not end well failed, where its runtime can tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Failure {
+    /// It may work the next time.
+    Transient,
+    /// An input was not there.
+    MissingInput,
+    /// What it would fetch does not exist.
+    FetchMiss,
+    /// It took too long.
+    Timeout,
+    /// It will not work the next time either.
+    Permanent,
+}
+
+/// What a run used.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RunUsage {
+    /// Peak memory.
+    pub peak_ram: Option<Mib>,
+    /// CPU time.
+    pub cpu_time: Option<Millis>,
+    /// Bytes read and written.
+    pub disk: Bytes,
+    /// Whether it was killed for memory.
+    pub oom: bool,
+    /// Observed over estimated speed, where it can be told.
+    pub speed_ratio: Option<f64>,
+}
+
+/// What a node says about a job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Report {
+    /// It runs (or ran already when the command came).
+    Started,
+    /// It does not run.
+    Refused(StartRefusal),
+    /// It saved its part.
+    Checkpointed,
+    /// It is saving and gets on.
+    CheckpointProgress,
+    /// It could not save.
+    CheckpointFailed,
+    /// It ended by itself.
+    Exited {
+        /// Its exit code.
+        code: i32,
+        /// How it failed, if it did and its runtime can tell.
+        failure: Option<Failure>,
+        /// What it used.
+        usage: Box<RunUsage>,
+    },
+    /// It was stopped.
+    Stopped,
+}
+
+/// What an operator does to a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NodeOrder {
+    /// Finish what it has and take nothing new.
+    Drain,
+    /// Take work again.
+    Return,
+    /// Leave for good.
+    Leave,
+}
+
+/// Something that happens.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Input {
+    /// Time passes: timers that are due, cycles and rounds.
+    Tick,
+    /// A server with a new epoch takes over.
+    TakeOver,
+    /// A pool is added or changed; the text is its policy file, if it has one of its own.
+    SetPool {
+        /// The pool.
+        pool: Box<Pool>,
+        /// Its policy file.
+        policy: Option<Arc<str>>,
+    },
+    /// A tenant is added or changed.
+    SetTenant(Box<Tenant>),
+    /// Providers are set.
+    SetProviders(Vec<Provider>),
+    /// The expected mix of a pool is set.
+    SetMix {
+        /// The pool.
+        pool: PoolId,
+        /// The mix.
+        mix: Vec<MixClass>,
+    },
+    /// Power or storage traffic of a pool was measured.
+    Measure {
+        /// The pool.
+        pool: PoolId,
+        /// Watts drawn.
+        power_w: Option<u64>,
+        /// Bytes per second.
+        io_bytes_s: Option<u64>,
+    },
+    /// The energy price changes.
+    EnergyPrice(Option<f64>),
+    /// Trailing means of a pull pool were made anew.
+    SetInstance {
+        /// The pool.
+        pool: PoolId,
+        /// The means.
+        instance: Box<Instance>,
+    },
+    /// A block was leased, changed or ended.
+    SetBlock(Arc<Block>),
+    /// Finished runs from before are added to the history of a pool, oldest first.
+    AddHistory {
+        /// The pool.
+        pool: PoolId,
+        /// The runs.
+        rows: Vec<HistoryRow>,
+    },
+
+    /// Jobs are submitted together: all are accepted or none.
+    Submit(Vec<Submission>),
+    /// A job is taken back.
+    Cancel(JobId),
+    /// A job is kept from starting, or no longer.
+    UserHold {
+        /// The job.
+        job: JobId,
+        /// Whether it is kept.
+        held: bool,
+    },
+    /// A running job is asked to save its work and leave its nodes.
+    Suspend(JobId),
+    /// A suspended job may go on.
+    Resume {
+        /// The job.
+        job: JobId,
+        /// Its new walltime, if it used up the old one.
+        walltime: Option<Millis>,
+    },
+    /// A running job is asked to save its work and go on.
+    Checkpoint(JobId),
+    /// The walltime of a job is changed.
+    SetWalltime {
+        /// The job.
+        job: JobId,
+        /// How long it may run in all.
+        walltime: Millis,
+    },
+    /// A job that ended is forgotten.
+    Forget(JobId),
+
+    /// A node joins, or tells everything about itself anew.
+    Join {
+        /// The pool.
+        pool: PoolId,
+        /// The node.
+        node: Box<Node>,
+        /// The attempts it is running, if it knows; jobs it should run and does not are lost.
+        running: Option<Vec<Fence>>,
+    },
+    /// A node sends a heartbeat.
+    Heartbeat {
+        /// The node.
+        node: NodeId,
+        /// What it says about itself.
+        heartbeat: Box<Heartbeat>,
+        /// The attempts it is running; old ones are stopped.
+        running: Vec<Fence>,
+    },
+    /// An operator does something to a node.
+    Order {
+        /// The node.
+        node: NodeId,
+        /// What.
+        order: NodeOrder,
+    },
+    /// A node was probed.
+    Probe {
+        /// The node.
+        node: NodeId,
+        /// Whether it is well.
+        good: bool,
+    },
+    /// A node no longer serves a tenant.
+    RevokeTenant {
+        /// The node.
+        node: NodeId,
+        /// The tenant.
+        tenant: TenantId,
+    },
+    /// A node says how far a job is.
+    Report {
+        /// The node.
+        node: NodeId,
+        /// The attempt it speaks of.
+        fence: Fence,
+        /// How far.
+        report: Report,
+    },
+
+    /// A pull worker asks for one piece of work.
+    Ask {
+        /// The worker.
+        node: NodeId,
+        /// What kind.
+        kind: JobKind,
+    },
+    /// A pull worker says what it would have to fetch; `None` takes it back.
+    Fetches {
+        /// The worker.
+        node: NodeId,
+        /// By job.
+        entries: Vec<(JobId, Option<JobReport>)>,
+    },
+
+    /// A placer outside the server keeps devices for a job.
+    Reserve {
+        /// The job.
+        job: JobId,
+        /// The node.
+        node: NodeId,
+        /// Indices of the devices.
+        gpus: Vec<u16>,
+        /// For how long, if not as usual.
+        lifetime: Option<Millis>,
+        /// The attempt it is for, if not the present one.
+        fence: Option<Fence>,
+    },
+    /// A hold is given back.
+    Release(u64),
+    /// A placer outside the server turns a hold into a placement.
+    Place(u64),
+}

@@ -1,0 +1,306 @@
+//! The ledger: the only authority over what is placed where.
+//!
+//! Whoever wants to place a job makes a [`Proposal`]. The ledger checks it against the facts as they are now (not against
+//! the age of the snapshot it was made from), all checks at once, and either commits it on all its nodes or refuses it
+//! with every reason. A refused proposal leaves nothing behind.
+
+use std::fmt;
+
+use landfall_model::{Dispatch, JobId, Millis, Node, NodeId, NodeState, Placement, PoolId, Time};
+use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
+
+use crate::breakdown::Breakdown;
+use crate::event::{Commit, Grant};
+use crate::loans;
+use crate::quota;
+use crate::record::{JobRecord, JobState, NodeRecord, StartKind};
+use crate::state::{Measured, PoolState, State};
+use crate::units::node_units;
+
+/// Older measurements say nothing.
+const MEASURED_MAX_AGE: Millis = Millis::secs(60);
+
+/// Why the ledger refuses a proposal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    /// The job is no longer waiting, or the fence is old.
+    StaleJob,
+    /// A node takes no work.
+    NodeState,
+    /// A device, CPU or RAM was given away meanwhile, or is kept for another job.
+    NodeTaken,
+    /// The tenant may not hold more nodes.
+    QuotaNodes,
+    /// The tenant may not hold more GPUs.
+    QuotaGpus,
+    /// The tenant's GPU-hours are used up.
+    GpuHours,
+    /// Another job has a lock.
+    Mutex,
+    /// The pool would draw too much power.
+    Power,
+    /// The pool would move too much data.
+    Io,
+    /// A node may not be lent.
+    Loan,
+}
+
+impl Reason {
+    /// The name that verdicts and metrics use.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::StaleJob => "stale_job",
+            Self::NodeState => "node_state",
+            Self::NodeTaken => "node_taken",
+            Self::QuotaNodes => "quota_nodes",
+            Self::QuotaGpus => "quota_gpus",
+            Self::GpuHours => "gpu_hours",
+            Self::Mutex => "mutex",
+            Self::Power => "power",
+            Self::Io => "io",
+            Self::Loan => "loan",
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// What somebody asks the ledger to commit.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Proposal {
+    /// The job.
+    pub job: JobId,
+    /// The attempt it was made for.
+    pub attempt: u32,
+    /// What the job would get, on all its nodes, by node id.
+    pub grants: SmallVec<[Grant; 1]>,
+    /// What kind of start it is.
+    pub kind: StartKind,
+    /// Why these nodes.
+    pub why: Breakdown,
+}
+
+impl State {
+    /// Checks a proposal and says what would be committed, or every reason against it.
+    pub fn check(&self, now: Time, proposal: &Proposal) -> Result<Commit, Vec<Reason>> {
+        let mut reasons = Vec::new();
+        let record = self.jobs.get(&proposal.job);
+        let current = record.filter(|record| {
+            record.is_queued() && record.state == JobState::Pending && record.attempt == proposal.attempt
+        });
+        let Some(record) = current else { return Err(vec![Reason::StaleJob]) };
+        self.check_nodes(now, proposal, &mut reasons);
+        let commit = self.commit_of(proposal, record);
+        self.check_quota(now, &commit, record, &mut reasons);
+        self.check_locks(record, &mut reasons);
+        self.check_caps(now, &commit, record, &mut reasons);
+        self.check_loans(proposal, record, &mut reasons);
+        if reasons.is_empty() { Ok(commit) } else { Err(reasons) }
+    }
+
+    fn check_nodes(&self, now: Time, proposal: &Proposal, reasons: &mut Vec<Reason>) {
+        let mut in_service = !proposal.grants.is_empty();
+        let mut free = true;
+        for (position, grant) in proposal.grants.iter().enumerate() {
+            let twice = proposal.grants[..position].iter().any(|other| other.node == grant.node);
+            let Some((node, record)) = self.node(&grant.node) else {
+                in_service = false;
+                continue;
+            };
+            in_service &= self.takes_work(now, node, &proposal.job);
+            free &= !twice && self.is_free(node, record, grant, &proposal.job);
+        }
+        if !in_service {
+            reasons.push(Reason::NodeState);
+        }
+        if !free {
+            reasons.push(Reason::NodeTaken);
+        }
+    }
+
+    /// Whether a node takes new work, as far as its state goes.
+    #[must_use]
+    pub(crate) fn takes_work(&self, now: Time, node: &Node, job: &JobId) -> bool {
+        let degraded = || self.jobs.get(job).is_some_and(|record| record.job.spec.allow_degraded);
+        node.accepting
+            && (node.state == NodeState::Ready || (node.state == NodeState::Degraded && degraded()))
+            && node.block.as_ref().is_none_or(|block| block.usable_at(now))
+    }
+
+    fn is_free(&self, node: &Node, record: &NodeRecord, grant: &Grant, job: &JobId) -> bool {
+        if record.kept_for.as_ref().is_some_and(|other| other != job) {
+            return false;
+        }
+        let exclusive_in_the_way = if grant.placement.exclusive_node {
+            !node.placements.is_empty()
+                || self.holds.values().any(|hold| hold.node == node.id && hold.job != *job)
+        } else {
+            node.placements.iter().any(|placement| placement.exclusive_node)
+        };
+        if exclusive_in_the_way {
+            return false;
+        }
+        // What is kept for this job is given back in the same step, so it counts as free.
+        let mut open = node.clone();
+        for hold in self.holds.values().filter(|hold| hold.job == *job && hold.node == node.id) {
+            crate::state::give_back(&mut open, hold);
+        }
+        open.place(grant.placement.clone()).is_ok()
+    }
+
+    fn commit_of(&self, proposal: &Proposal, record: &JobRecord) -> Commit {
+        let (mut units, mut gpus, mut power_w) = (0, 0, 0);
+        for grant in &proposal.grants {
+            let Some((node, _)) = self.node(&grant.node) else { continue };
+            units += node_units(node, &grant.placement);
+            gpus += grant.placement.devices.len() as u64;
+            power_w += extra_power(record.job.spec.power_w, node);
+        }
+        Commit {
+            job: proposal.job.clone(),
+            grants: proposal.grants.clone(),
+            kind: proposal.kind,
+            units,
+            gpus,
+            power_w,
+            why: proposal.why.clone(),
+        }
+    }
+
+    fn check_quota(&self, now: Time, commit: &Commit, record: &JobRecord, reasons: &mut Vec<Reason>) {
+        let Some(tenant) = record.job.spec.tenant.as_ref().and_then(|id| self.tenants.get(id)) else {
+            return;
+        };
+        reasons.extend(quota::at_commit(tenant, commit, &record.job.spec, now));
+    }
+
+    fn check_locks(&self, record: &JobRecord, reasons: &mut Vec<Reason>) {
+        let spec = &record.job.spec;
+        let own = spec.mutex.iter().map(|name| (spec.tenant.clone(), name.clone()));
+        let edges = self.edge_locks_of(&record.job.id).into_iter().map(|name| (None, name));
+        if own.chain(edges).any(|key| self.locks.get(&key).is_some_and(|holder| *holder != record.job.id)) {
+            reasons.push(Reason::Mutex);
+        }
+    }
+
+    fn check_caps(&self, now: Time, commit: &Commit, record: &JobRecord, reasons: &mut Vec<Reason>) {
+        let Some(pool) = self.pools.get(&record.pool) else { return };
+        let settings = &pool.pool.batch;
+        if pool.pool.dispatch != Dispatch::Batch {
+            return;
+        }
+        if commit.power_w > 0
+            && settings.power_cap_w.is_some_and(|cap| pool.power_drawn(now) + commit.power_w > cap)
+        {
+            reasons.push(Reason::Power);
+        }
+        let io = record.job.spec.io_bytes_s.get();
+        if io > 0 && settings.io_cap.is_some_and(|cap| pool.io_moved(now) + io > cap.get()) {
+            reasons.push(Reason::Io);
+        }
+    }
+
+    fn check_loans(&self, proposal: &Proposal, record: &JobRecord, reasons: &mut Vec<Reason>) {
+        let mut asked: Vec<(&PoolId, u64)> = Vec::new();
+        for grant in &proposal.grants {
+            let home = self.places.get(&grant.node).map(|(pool, _)| pool);
+            match (&grant.lender, home) {
+                (None, Some(home)) if *home == record.pool => {}
+                (Some(lender), Some(home)) if lender == home && *home != record.pool => {
+                    match asked.iter_mut().find(|(pool, _)| *pool == lender) {
+                        Some((_, count)) => *count += 1,
+                        None => asked.push((lender, 1)),
+                    }
+                }
+                _ => {
+                    reasons.push(Reason::Loan);
+                    return;
+                }
+            }
+        }
+        let borrows = self.pools.get(&record.pool).is_some_and(|pool| pool.pool.loans.borrow);
+        let granted = |&(lender, count): &(&PoolId, u64)| {
+            self.pools.get(lender).is_some_and(|pool| count <= self.lendable(pool))
+        };
+        if !asked.is_empty()
+            && !(borrows && loans::may_borrow(&record.job.spec).is_ok() && asked.iter().all(granted))
+        {
+            reasons.push(Reason::Loan);
+        }
+    }
+
+    /// How many nodes a pool lends now.
+    #[must_use]
+    pub fn lendable(&self, pool: &PoolState) -> u64 {
+        let mut lent = 0;
+        let mut idle = 0;
+        for (node, record) in pool.nodes.iter().zip(&pool.records) {
+            lent += u64::from(node.lent_to.is_some());
+            idle += u64::from(is_idle(node, record));
+        }
+        let reserved: u64 = pool.reservations.values().map(|reservation| reservation.node_count()).sum();
+        loans::lendable(&pool.pool.loans, pool.nodes.len() as u64, idle.saturating_sub(reserved), lent)
+    }
+}
+
+/// Whether a node is in service with nothing on it and kept for nobody.
+#[must_use]
+pub fn is_idle(node: &Node, record: &NodeRecord) -> bool {
+    node.state == NodeState::Ready
+        && node.placements.is_empty()
+        && node.cpu_committed.is_zero()
+        && node.ram_committed.is_zero()
+        && !node.has_holds()
+        && record.kept_for.is_none()
+}
+
+/// Watts that a job adds to what the node draws when idle.
+#[must_use]
+pub fn extra_power(asked: Option<u64>, node: &Node) -> u64 {
+    let Some(power) = node.power else { return 0 };
+    asked.unwrap_or(power.busy_w).saturating_sub(power.idle_w)
+}
+
+/// The whole of a node for a job that takes it alone, on the given devices.
+#[must_use]
+pub fn whole_node(record: &JobRecord, node: &Node) -> Placement {
+    let spec = &record.job.spec;
+    let devices: Vec<u16> = node.gpus.iter().map(|gpu| gpu.index).collect();
+    let mut placement = Placement::of(record.job.id.clone(), spec, &devices);
+    placement.exclusive_node = true;
+    placement.devices.iter_mut().for_each(|share| share.milli = landfall_model::MilliGpu::WHOLE);
+    placement
+}
+
+impl PoolState {
+    /// Watts drawn: all nodes idle and what placed jobs add, or what was measured lately if that is more.
+    #[must_use]
+    pub fn power_drawn(&self, now: Time) -> u64 {
+        let idle = self.nodes.iter().filter(|node| node.state != NodeState::Down);
+        let sum = idle.filter_map(|node| node.power).map(|power| power.idle_w).sum::<u64>() + self.power_w;
+        sum.max(self.measured_lately(now).and_then(|measured| measured.power_w).unwrap_or(0))
+    }
+
+    /// Bytes per second that placed jobs move, or what was measured lately if that is more.
+    #[must_use]
+    pub fn io_moved(&self, now: Time) -> u64 {
+        self.io_bytes_s.max(self.measured_lately(now).and_then(|measured| measured.io_bytes_s).unwrap_or(0))
+    }
+
+    fn measured_lately(&self, now: Time) -> Option<Measured> {
+        self.measured.filter(|measured| now.since(measured.at) <= MEASURED_MAX_AGE)
+    }
+
+    /// The position of a node.
+    #[must_use]
+    pub fn slot(&self, id: &NodeId) -> Option<usize> {
+        self.nodes.iter().position(|node| node.id == *id)
+    }
+}

@@ -1,0 +1,180 @@
+//! What people do to jobs: cancel, hold, suspend, resume, checkpoint, change the walltime, forget.
+
+use landfall_model::{Checkpoint, JobId, Lifecycle, Millis};
+
+use super::unknown;
+use crate::checkpoint;
+use crate::effect::{Answer, Effect, Refused};
+use crate::engine::Engine;
+use crate::event::{Back, Event};
+use crate::record::{Cause, JobState};
+
+impl Engine {
+    pub(crate) fn cancel(&mut self, job: &JobId) -> Answer {
+        let Some(record) = self.state.job(job) else { return Answer::Refused(unknown("job", job.as_str())) };
+        match record.state {
+            JobState::Completed | JobState::Failed | JobState::Cancelled => Answer::Ignored("ended".into()),
+            JobState::Pending | JobState::Suspended => {
+                self.end_unplaced(job, Cause::User);
+                Answer::Done
+            }
+            JobState::Stopping
+                if record
+                    .run
+                    .as_ref()
+                    .and_then(|run| run.stop.as_ref())
+                    .is_some_and(|s| s.cause == Cause::User) =>
+            {
+                Answer::Ignored("stopping".into())
+            }
+            JobState::Staging | JobState::Running | JobState::Checkpointing | JobState::Stopping => {
+                self.stop_job(job, Cause::User);
+                Answer::Done
+            }
+        }
+    }
+
+    /// Tells a job to end, and its nodes to kill it after the grace.
+    pub(crate) fn stop_job(&mut self, job: &JobId, cause: Cause) {
+        let grace = self.kill_grace(job);
+        self.stop_on_nodes(job, grace);
+        self.emit(Event::Stopping { job: job.clone(), cause, kill_at: self.now + grace });
+    }
+
+    fn kill_grace(&self, job: &JobId) -> Millis {
+        let pool = self.state.job(job).and_then(|record| self.state.pools.get(&record.pool));
+        pool.map_or(Millis::secs(30), |pool| pool.pool.batch.kill_grace_ms)
+    }
+
+    pub(crate) fn user_hold(&mut self, job: JobId, held: bool) -> Answer {
+        let Some(record) = self.state.job(&job) else { return Answer::Refused(unknown("job", job.as_str())) };
+        if record.state != JobState::Pending {
+            let message = format!("job `{job}` does not wait");
+            return Answer::Refused(Refused::new("not_pending", message, "only waiting jobs can be held"));
+        }
+        if record.user_hold == held {
+            return Answer::Ignored("as_it_was".into());
+        }
+        self.emit(Event::UserHold { job, held });
+        Answer::Done
+    }
+
+    /// Makes a running job leave its nodes: with a checkpoint if it can, else by stopping it.
+    pub(crate) fn evict(&mut self, job: &JobId, cause: Cause) {
+        let Some(record) = self.state.job(job) else { return };
+        if record.state != JobState::Running {
+            return;
+        }
+        if record.job.spec.checkpoint == Checkpoint::None {
+            self.stop_job(job, cause);
+            return;
+        }
+        let deadline = self.now + checkpoint::timeout(record.job.spec.sensitive);
+        self.ask_to_save(job, deadline, Some(cause));
+    }
+
+    fn ask_to_save(&mut self, job: &JobId, deadline: landfall_model::Time, leaves: Option<Cause>) {
+        let Some(record) = self.state.job(job) else { return };
+        let fence = self.state.fence(record);
+        let leave = leaves.is_some();
+        let nodes: Vec<_> = record.run.iter().flat_map(|run| &run.nodes).map(|at| at.node.clone()).collect();
+        for node in nodes {
+            self.want(Effect::Checkpoint { fence: fence.clone(), node, deadline, leave });
+        }
+        self.emit(Event::Saving { job: job.clone(), deadline, leaves });
+    }
+
+    pub(crate) fn suspend(&mut self, job: &JobId) -> Answer {
+        let Some(record) = self.state.job(job) else { return Answer::Refused(unknown("job", job.as_str())) };
+        if record.state != JobState::Running {
+            let message = format!("job `{job}` does not run");
+            return Answer::Refused(Refused::new(
+                "not_running",
+                message,
+                "only running jobs can be suspended",
+            ));
+        }
+        if record.job.spec.checkpoint == Checkpoint::None {
+            let message = format!("job `{job}` cannot save its work");
+            let hint = "cancel it, or submit it with checkpoint = \"auto\" or \"manual\"";
+            return Answer::Refused(Refused::new("no_checkpoint", message, hint));
+        }
+        self.evict(job, Cause::User);
+        Answer::Done
+    }
+
+    pub(crate) fn resume(&mut self, job: &JobId, walltime: Option<Millis>) -> Answer {
+        let Some(record) = self.state.job(job) else { return Answer::Refused(unknown("job", job.as_str())) };
+        if record.state != JobState::Suspended {
+            let message = format!("job `{job}` is not suspended");
+            return Answer::Refused(Refused::new(
+                "not_suspended",
+                message,
+                "only suspended jobs can be resumed",
+            ));
+        }
+        if let Some(walltime) = walltime.filter(|walltime| !walltime.is_zero()) {
+            self.emit(Event::WalltimeSet { job: job.clone(), walltime });
+        }
+        let back = Back { cause: Cause::User, retry_at: None, counts: false, failed: false };
+        self.emit(Event::Requeued { job: job.clone(), back: Box::new(back) });
+        Answer::Done
+    }
+
+    pub(crate) fn checkpoint(&mut self, job: &JobId) -> Answer {
+        let Some(record) = self.state.job(job) else { return Answer::Refused(unknown("job", job.as_str())) };
+        if record.state != JobState::Running || record.job.spec.checkpoint == Checkpoint::None {
+            let message = format!("job `{job}` does not run or cannot save its work");
+            return Answer::Refused(Refused::new("no_checkpoint", message, "look at its state"));
+        }
+        if record.run.as_ref().is_some_and(|run| run.saving.is_some()) {
+            return Answer::Ignored("saving".into());
+        }
+        let deadline = self.now + checkpoint::timeout(record.job.spec.sensitive);
+        self.ask_to_save(job, deadline, None);
+        Answer::Done
+    }
+
+    pub(crate) fn set_walltime(&mut self, job: &JobId, walltime: Millis) -> Answer {
+        let Some(record) = self.state.job(job) else { return Answer::Refused(unknown("job", job.as_str())) };
+        if record.job.spec.lifecycle != Lifecycle::Bounded || walltime.is_zero() || record.state.is_final() {
+            let message = format!("the walltime of job `{job}` cannot be set to {walltime}");
+            return Answer::Refused(Refused::new(
+                "out_of_range",
+                message,
+                "give a span above 0 to a bounded job",
+            ));
+        }
+        if let Some(run) = record.run.as_ref() {
+            let ends = run.started_at.map(|started| started + walltime);
+            let later = ends > run.ends_at && run.ends_at.is_some();
+            if later && self.would_move_a_reservation(job, ends) {
+                let message = format!("a longer walltime of job `{job}` would delay a promised start");
+                return Answer::Refused(Refused::new("reserved", message, "ask for less, or wait"));
+            }
+        }
+        self.emit(Event::WalltimeSet { job: job.clone(), walltime });
+        Answer::Done
+    }
+
+    /// Whether a reservation of the job's pool begins while the job would still be on its nodes.
+    fn would_move_a_reservation(&self, job: &JobId, ends: Option<landfall_model::Time>) -> bool {
+        let pool = self.state.job(job).and_then(|record| self.state.pools.get(&record.pool));
+        let before = self.run_of(job).and_then(|run| run.ends_at);
+        pool.is_some_and(|pool| {
+            pool.reservations
+                .values()
+                .any(|reservation| before <= Some(reservation.start) && Some(reservation.start) < ends)
+        })
+    }
+
+    pub(crate) fn forget(&mut self, job: JobId) -> Answer {
+        let Some(record) = self.state.job(&job) else { return Answer::Ignored("unknown_job".into()) };
+        if !record.state.is_final() {
+            let message = format!("job `{job}` has not ended");
+            return Answer::Refused(Refused::new("not_ended", message, "cancel it first"));
+        }
+        self.emit(Event::Forgotten(job));
+        Answer::Done
+    }
+}

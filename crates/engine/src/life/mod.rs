@@ -1,0 +1,27 @@
+//! The life of jobs and nodes: what each input and each deadline does.
+
+mod control;
+mod deadlines;
+mod ends;
+mod holds;
+mod nodes;
+mod reports;
+mod setup;
+mod submit;
+
+use crate::effect::Refused;
+
+/// Something named that is not there.
+pub(crate) fn unknown(what: &str, id: &str) -> Refused {
+    let code = match what {
+        "job" => "unknown_job",
+        "node" => "unknown_node",
+        "pool" => "unknown_pool",
+        _ => "unknown",
+    };
+    Refused::new(
+        code,
+        format!("there is no {what} `{id}`"),
+        format!("look at the list of {what}s for its name"),
+    )
+}

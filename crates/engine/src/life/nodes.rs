@@ -1,0 +1,315 @@
+//! The life of nodes: join, heartbeat, silence, drain, faults, quarantine, return.
+
+use landfall_model::{Approval, Dispatch, JobId, Millis, Node, NodeId, NodeState, PoolId, TenantId};
+
+use super::unknown;
+use crate::effect::{Alert, Answer, Effect, Refused};
+use crate::engine::Engine;
+use crate::event::{Back, Event, HoldEnd};
+use crate::fence::Fence;
+use crate::heartbeat::Heartbeat;
+use crate::input::NodeOrder;
+use crate::record::{Cause, Phase};
+
+/// Starts that may fail before a node is taken out.
+const START_FAILURES_MAX: u32 = 5;
+/// If more than this part of a pool is taken out within [`QUARANTINE_WINDOW`], the jobs are the likelier fault.
+const QUARANTINE_PART: (usize, usize) = (3, 10);
+/// How far back nodes that were taken out are counted.
+const QUARANTINE_WINDOW: Millis = Millis::secs(600);
+
+impl Engine {
+    pub(crate) fn join(&mut self, pool: PoolId, mut node: Box<Node>, running: Option<Vec<Fence>>) -> Answer {
+        if !self.state.pools.contains_key(&pool) {
+            return Answer::Refused(unknown("pool", pool.as_str()));
+        }
+        if let Some((home, _)) = self.state.places.get(&node.id).filter(|(home, _)| *home != pool) {
+            let message = format!("node `{}` belongs to pool `{home}`", node.id);
+            return Answer::Refused(Refused::new("other_pool", message, "take it out of that pool first"));
+        }
+        // What runs there is the ledger's business, not the node's.
+        node.placements.clear();
+        node.cpu_committed = landfall_model::MilliCpu::ZERO;
+        node.ram_committed = landfall_model::Mib::ZERO;
+        for gpu in &mut node.gpus {
+            (gpu.vram_committed, gpu.milli_committed) = Default::default();
+            gpu.holder = None;
+        }
+        let id = node.id.clone();
+        let indices: Vec<u16> = node.gpus.iter().map(|gpu| gpu.index).collect();
+        for index in indices {
+            // A device that is there can be opened.
+            let _ = node.hold_device(index, None);
+        }
+        self.drop_what_no_longer_fits(&node);
+        let known = self.state.node(&id).map(|(node, _)| node.state);
+        self.emit(Event::NodeJoined { pool, node });
+        match known {
+            None | Some(NodeState::Booting | NodeState::Down | NodeState::Unknown) => {
+                self.emit(Event::NodeMoved { node: id.clone(), to: NodeState::Ready });
+            }
+            Some(NodeState::Ready | NodeState::Degraded | NodeState::Draining | NodeState::Drained) => {}
+        }
+        if let Some(running) = running {
+            self.compare_running(&id, &running, true);
+        }
+        Answer::Done
+    }
+
+    /// Jobs and holds that the node as it is now has no room for are lost there.
+    fn drop_what_no_longer_fits(&mut self, node: &Node) {
+        loop {
+            let Some((known, _)) = self.state.node(&node.id) else { return };
+            let Err(job) = node.clone().carry_over(known) else { break };
+            self.lost_on(&job, &node.id);
+        }
+        let holds: Vec<u64> = self
+            .state
+            .holds
+            .values()
+            .filter(|hold| hold.node == node.id)
+            .filter(|hold| hold.placement.devices.iter().any(|share| node.gpu(share.index).is_none()))
+            .map(|hold| hold.id)
+            .collect();
+        for id in holds {
+            self.emit(Event::HoldEnded { id, why: HoldEnd::NodeGone });
+        }
+    }
+
+    pub(crate) fn heartbeat(&mut self, id: &NodeId, heartbeat: Box<Heartbeat>, running: &[Fence]) -> Answer {
+        let Some((node, _)) = self.state.node(id) else {
+            return Answer::Refused(unknown("node", id.as_str()));
+        };
+        if !heartbeat.is_finite() {
+            let message = format!("a heartbeat of node `{id}` has a number that is none");
+            return Answer::Refused(Refused::new("not_finite", message, "leave out what is not known"));
+        }
+        if node.state == NodeState::Down {
+            // It has to say what it is before it may serve again.
+            return Answer::Refused(Refused::new(
+                "rejoin",
+                format!("node `{id}` counts as gone"),
+                "let it join again with a full report",
+            ));
+        }
+        let (state, drifted) = (node.state, node.drifted);
+        let full = (!heartbeat.is_bare()).then_some(());
+        self.emit(Event::Heard { node: id.clone(), heartbeat });
+        match state {
+            NodeState::Unknown => self.back_from_silence(id),
+            NodeState::Booting if full.is_some() => {
+                self.emit(Event::NodeMoved { node: id.clone(), to: NodeState::Ready });
+            }
+            _ => {}
+        }
+        if !drifted && self.state.node(id).is_some_and(|(node, _)| node.drifted) {
+            self.drifted(id);
+        }
+        self.compare_running(id, running, false);
+        Answer::Done
+    }
+
+    /// A silent node is heard again: it is what it was before.
+    fn back_from_silence(&mut self, id: &NodeId) {
+        let failures = self.state.node(id).map_or(0, |(_, record)| record.start_failures);
+        let to = if failures >= START_FAILURES_MAX { NodeState::Degraded } else { NodeState::Ready };
+        self.emit(Event::NodeMoved { node: id.clone(), to });
+    }
+
+    /// A node's configuration is no longer what it should be; sensitive work leaves it alone from now on.
+    fn drifted(&mut self, id: &NodeId) {
+        self.want(Effect::Alert(Alert::ConformanceDrift(id.clone())));
+        let sensitive = self
+            .jobs_on(id)
+            .iter()
+            .any(|job| self.state.job(job).is_some_and(|record| record.job.spec.sensitive));
+        if sensitive {
+            self.emit(Event::NodeMoved { node: id.clone(), to: NodeState::Draining });
+        }
+    }
+
+    /// Stops what the node runs under old fences; if it named all it runs, what it should run and does not is lost.
+    fn compare_running(&mut self, id: &NodeId, running: &[Fence], complete: bool) {
+        for fence in running {
+            let assigned = self.is_current(fence)
+                && self.run_of(&fence.job).is_some_and(|run| run.nodes.iter().any(|at| at.node == *id));
+            if !assigned {
+                self.want(Effect::Stop { fence: fence.clone(), node: id.clone(), grace: Millis::ZERO });
+            }
+        }
+        if !complete {
+            return;
+        }
+        for job in self.jobs_on(id) {
+            let there = running.iter().any(|fence| fence.job == job && self.is_current(fence));
+            let started = self
+                .run_of(&job)
+                .is_some_and(|run| run.nodes.iter().any(|at| at.node == *id && at.phase > Phase::Assigned));
+            if started && !there {
+                self.lost_on(&job, id);
+            }
+        }
+    }
+
+    /// Jobs placed on a node, by id.
+    pub(crate) fn jobs_on(&self, id: &NodeId) -> Vec<JobId> {
+        let placements = self.state.node(id).map_or(&[][..], |(node, _)| node.placements.as_slice());
+        let mut jobs: Vec<JobId> = placements.iter().map(|placement| placement.job.clone()).collect();
+        jobs.sort_unstable();
+        jobs
+    }
+
+    pub(crate) fn order(&mut self, id: &NodeId, order: NodeOrder) -> Answer {
+        let Some((node, _)) = self.state.node(id) else {
+            return Answer::Refused(unknown("node", id.as_str()));
+        };
+        match (order, node.state) {
+            (NodeOrder::Drain, NodeState::Draining | NodeState::Drained) => {
+                Answer::Ignored("draining".into())
+            }
+            (NodeOrder::Drain, NodeState::Down) => Answer::Ignored("down".into()),
+            (NodeOrder::Drain, _) => {
+                self.emit(Event::NodeMoved { node: id.clone(), to: NodeState::Draining });
+                self.drained_if_empty(id);
+                Answer::Done
+            }
+            (NodeOrder::Return, NodeState::Draining | NodeState::Drained | NodeState::Degraded) => {
+                if self.state.node(id).is_some_and(|(node, _)| node.approval != Approval::Approved) {
+                    let message = format!("node `{id}` is not approved");
+                    return Answer::Refused(Refused::new("not_approved", message, "approve it first"));
+                }
+                self.emit(Event::NodeMoved { node: id.clone(), to: NodeState::Ready });
+                Answer::Done
+            }
+            (NodeOrder::Return, _) => Answer::Ignored("in_service".into()),
+            (NodeOrder::Leave, _) => {
+                self.node_down(id);
+                self.emit(Event::NodeLeft(id.clone()));
+                Answer::Done
+            }
+        }
+    }
+
+    /// A draining node without work is drained.
+    pub(crate) fn drained_if_empty(&mut self, id: &NodeId) {
+        let empty = self
+            .state
+            .node(id)
+            .is_some_and(|(node, _)| node.state == NodeState::Draining && node.placements.is_empty());
+        if empty {
+            self.emit(Event::NodeMoved { node: id.clone(), to: NodeState::Drained });
+        }
+    }
+
+    /// A node is gone, and with it what ran or was kept there.
+    pub(crate) fn node_down(&mut self, id: &NodeId) {
+        self.emit(Event::NodeMoved { node: id.clone(), to: NodeState::Down });
+        let holds: Vec<u64> =
+            self.state.holds.values().filter(|hold| hold.node == *id).map(|hold| hold.id).collect();
+        for hold in holds {
+            self.emit(Event::HoldEnded { id: hold, why: HoldEnd::NodeGone });
+        }
+        for job in self.jobs_on(id) {
+            self.lost_on(&job, id);
+        }
+        let kept: Vec<JobId> = self
+            .state
+            .pools
+            .values()
+            .flat_map(|pool| &pool.kept)
+            .filter(|(_, kept)| kept.nodes.contains(id))
+            .map(|(job, _)| job.clone())
+            .collect();
+        for job in kept {
+            self.emit(Event::NodesFreed(job));
+        }
+        let reports: Vec<JobId> =
+            match self.state.places.get(id).and_then(|(pool, _)| self.state.pools.get(pool)) {
+                Some(pool) => {
+                    let of_node = pool.world.reports.iter().filter(|(_, reports)| reports.contains_key(id));
+                    of_node.map(|(job, _)| job.clone()).collect()
+                }
+                None => Vec::new(),
+            };
+        for job in reports {
+            self.emit(Event::Fetches { job, node: id.clone(), report: None });
+        }
+    }
+
+    /// A node did wrong; too often, and it is taken out until a probe finds it well.
+    pub(crate) fn fault(&mut self, id: &NodeId, start: bool) {
+        self.emit(Event::NodeFault { node: id.clone(), start, wrong_result: false });
+        let Some((node, record)) = self.state.node(id) else { return };
+        if node.state != NodeState::Ready || record.start_failures < START_FAILURES_MAX {
+            return;
+        }
+        let Some((pool, _)) = self.state.places.get(id).cloned() else { return };
+        if self.quarantine_is_paused(&pool) {
+            self.want(Effect::Alert(Alert::QuarantinePaused(pool)));
+        } else {
+            self.emit(Event::NodeMoved { node: id.clone(), to: NodeState::Degraded });
+        }
+    }
+
+    /// Whether so many nodes were taken out lately that the jobs are the likelier fault.
+    fn quarantine_is_paused(&self, pool: &PoolId) -> bool {
+        let Some(pool) = self.state.pools.get(pool) else { return false };
+        let lately = pool.nodes.iter().zip(&pool.records).filter(|(node, record)| {
+            node.state == NodeState::Degraded && self.now.since(record.since) < QUARANTINE_WINDOW
+        });
+        (lately.count() + 1) * QUARANTINE_PART.1 > pool.nodes.len() * QUARANTINE_PART.0
+            && pool.nodes.len() > QUARANTINE_PART.0
+    }
+
+    pub(crate) fn probe(&mut self, id: &NodeId, good: bool) -> Answer {
+        let Some((node, _)) = self.state.node(id) else {
+            return Answer::Refused(unknown("node", id.as_str()));
+        };
+        let state = node.state;
+        match (state, good) {
+            (NodeState::Degraded, true) => {
+                self.emit(Event::Probed { node: id.clone(), good });
+                self.emit(Event::NodeMoved { node: id.clone(), to: NodeState::Ready });
+                Answer::Done
+            }
+            (NodeState::Degraded, false) => {
+                self.emit(Event::Probed { node: id.clone(), good });
+                Answer::Done
+            }
+            (NodeState::Ready, false) => {
+                self.emit(Event::NodeMoved { node: id.clone(), to: NodeState::Degraded });
+                Answer::Done
+            }
+            _ => Answer::Ignored("as_it_was".into()),
+        }
+    }
+
+    pub(crate) fn revoke_tenant(&mut self, id: &NodeId, tenant: &TenantId) -> Answer {
+        let Some((node, _)) = self.state.node(id) else {
+            return Answer::Refused(unknown("node", id.as_str()));
+        };
+        let mut next = node.clone();
+        let Some((pool, _)) = self.state.places.get(id).cloned() else { return Answer::Done };
+        next.tenants.remove(tenant);
+        let pull = self.state.pools.get(&pool).is_some_and(|pool| pool.pool.dispatch == Dispatch::Pull);
+        if !pull {
+            let message = format!("node `{id}` is in a pool that has no tenant registrations");
+            return Answer::Refused(Refused::new(
+                "not_pull",
+                message,
+                "only workers of pull pools serve tenants",
+            ));
+        }
+        self.emit(Event::NodeJoined { pool, node: Box::new(next) });
+        for job in self.jobs_on(id) {
+            let theirs =
+                self.state.job(&job).is_some_and(|record| record.job.spec.tenant.as_ref() == Some(tenant));
+            if theirs {
+                self.stop_on_nodes(&job, Millis::ZERO);
+                let back = Back { cause: Cause::TenantRevoked, retry_at: None, counts: false, failed: false };
+                self.back_or_fail(&job, back);
+            }
+        }
+        Answer::Done
+    }
+}

@@ -1,0 +1,190 @@
+//! What nodes say about jobs: fenced, idempotent, forwards only.
+
+use landfall_model::{Dispatch, JobId, Millis, NodeId};
+
+use crate::effect::{Answer, Effect};
+use crate::engine::Engine;
+use crate::event::{Back, Event};
+use crate::fence::Fence;
+use crate::input::{Report, RunUsage, StartRefusal};
+use crate::record::{Cause, JobState, Phase, Run};
+
+impl Engine {
+    pub(crate) fn report(&mut self, node: &NodeId, fence: &Fence, report: Report) -> Answer {
+        if !self.is_current(fence) {
+            // Whatever still runs under an old fence has to stop; nobody waits for its result.
+            if !matches!(report, Report::Refused(_) | Report::Exited { .. } | Report::Stopped) {
+                self.want(Effect::Stop { fence: fence.clone(), node: node.clone(), grace: Millis::ZERO });
+            }
+            return Answer::Ignored("stale_fence".into());
+        }
+        let job = fence.job.clone();
+        let Some(phase) = self.phase_on(&job, node) else { return Answer::Ignored("not_assigned".into()) };
+        if phase == Phase::Ended {
+            return Answer::Ignored("ended".into());
+        }
+        match report {
+            Report::Started => self.node_started(&job, node, phase),
+            Report::Refused(refusal) if phase == Phase::Assigned => self.start_refused(&job, node, refusal),
+            Report::Refused(_) => Answer::Ignored("started".into()),
+            Report::Checkpointed => self.node_saved(&job, node, phase),
+            Report::CheckpointProgress => self.saving_gets_on(&job),
+            Report::CheckpointFailed => self.save_failed(&job),
+            Report::Exited { code, failure, usage } => {
+                self.note_phase(&job, node, Phase::Ended, Some(code));
+                self.node_exited(&job, code, failure, &usage)
+            }
+            Report::Stopped => {
+                self.note_phase(&job, node, Phase::Ended, None);
+                self.node_stopped(&job, node)
+            }
+        }
+    }
+
+    fn phase_on(&self, job: &JobId, node: &NodeId) -> Option<Phase> {
+        let run = self.state.job(job)?.run.as_ref()?;
+        run.nodes.iter().find(|at| at.node == *node).map(|at| at.phase)
+    }
+
+    fn note_phase(&mut self, job: &JobId, node: &NodeId, phase: Phase, exit: Option<i32>) {
+        self.emit(Event::Reported { job: job.clone(), node: node.clone(), phase, exit });
+    }
+
+    pub(crate) fn run_of(&self, job: &JobId) -> Option<&Run> {
+        self.state.job(job)?.run.as_deref()
+    }
+
+    fn all_reached(&self, job: &JobId, phase: Phase) -> bool {
+        self.run_of(job).is_some_and(|run| run.nodes.iter().all(|at| at.phase >= phase))
+    }
+
+    fn node_started(&mut self, job: &JobId, node: &NodeId, phase: Phase) -> Answer {
+        if phase >= Phase::Started {
+            return Answer::Ignored("started".into());
+        }
+        self.note_phase(job, node, Phase::Started, None);
+        if self.is_in(job, JobState::Staging) && self.all_reached(job, Phase::Started) {
+            self.emit(Event::Started(job.clone()));
+        }
+        Answer::Done
+    }
+
+    fn start_refused(&mut self, job: &JobId, node: &NodeId, refusal: StartRefusal) -> Answer {
+        if !self.is_in(job, JobState::Staging) {
+            // It was being stopped anyway, and it does not run there.
+            self.note_phase(job, node, Phase::Ended, None);
+            return self.node_stopped(job, node);
+        }
+        match refusal {
+            // The command goes out again by itself.
+            StartRefusal::Busy => return Answer::Ignored("busy".into()),
+            StartRefusal::Malformed => {
+                self.stop_on_nodes(job, Millis::ZERO);
+                let (job, state) = (job.clone(), JobState::Failed);
+                self.emit(Event::Ended { job, state, cause: Cause::Malformed });
+            }
+            StartRefusal::Draining | StartRefusal::AtCapacity => {
+                self.stop_on_nodes(job, Millis::ZERO);
+                let back = Back { cause: Cause::OfferRejected, retry_at: None, counts: false, failed: false };
+                self.back_or_fail(job, back);
+            }
+            StartRefusal::Unsupported | StartRefusal::Failed => {
+                self.fault(node, true);
+                self.not_started(job);
+            }
+        }
+        Answer::Done
+    }
+
+    fn node_saved(&mut self, job: &JobId, node: &NodeId, phase: Phase) -> Answer {
+        let saving = self.run_of(job).and_then(|run| run.saving.clone());
+        let Some(saving) = saving.filter(|_| phase == Phase::Started) else {
+            return Answer::Ignored("not_asked".into());
+        };
+        self.note_phase(job, node, Phase::Checkpointed, None);
+        if !self.all_reached(job, Phase::Checkpointed) {
+            return Answer::Done;
+        }
+        let stopped_by_walltime = self
+            .run_of(job)
+            .and_then(|run| run.stop.as_ref())
+            .is_some_and(|stop| stop.cause == Cause::Walltime);
+        if stopped_by_walltime {
+            self.stop_on_nodes(job, Millis::ZERO);
+            self.emit(Event::Suspended { job: job.clone(), cause: Cause::Walltime });
+        } else if let Some(cause) = saving.leaves {
+            self.emit(Event::Suspended { job: job.clone(), cause });
+        } else {
+            self.emit(Event::Saved(job.clone()));
+        }
+        Answer::Done
+    }
+
+    fn saving_gets_on(&mut self, job: &JobId) -> Answer {
+        let Some(saving) = self.run_of(job).and_then(|run| run.saving.clone()) else {
+            return Answer::Ignored("not_asked".into());
+        };
+        if saving.extended {
+            return Answer::Ignored("extended_before".into());
+        }
+        let half = Millis::new(saving.deadline.since(saving.asked_at).get() / 2);
+        self.emit(Event::SavingExtended { job: job.clone(), deadline: saving.deadline + half });
+        Answer::Done
+    }
+
+    fn save_failed(&mut self, job: &JobId) -> Answer {
+        let Some(saving) = self.run_of(job).and_then(|run| run.saving.clone()) else {
+            return Answer::Ignored("not_asked".into());
+        };
+        self.give_up_saving(job, saving.leaves);
+        Answer::Done
+    }
+
+    /// A checkpoint came to nothing: a job that has to leave is stopped, any other goes on.
+    pub(crate) fn give_up_saving(&mut self, job: &JobId, leaves: Option<Cause>) {
+        match leaves {
+            Some(cause) if !self.is_in(job, JobState::Stopping) => self.stop_job(job, cause),
+            _ => self.emit(Event::SaveFailed(job.clone())),
+        }
+    }
+
+    fn node_exited(
+        &mut self,
+        job: &JobId,
+        code: i32,
+        failure: Option<crate::input::Failure>,
+        usage: &RunUsage,
+    ) -> Answer {
+        if self.is_in(job, JobState::Staging) && self.all_reached(job, Phase::Started) {
+            // It was over before it said that it began.
+            self.emit(Event::Started(job.clone()));
+        }
+        if code != 0 {
+            // A gang fails as a whole with its first failure.
+            self.stop_on_nodes(job, Millis::ZERO);
+            let pull = self.dispatch_of(job) == Some(Dispatch::Pull);
+            let stopping = self.is_in(job, JobState::Stopping);
+            match failure.filter(|_| pull && !stopping) {
+                Some(failure) => self.build_failed(job, failure, code, usage),
+                None => self.all_exited(job, code, usage),
+            }
+            return Answer::Done;
+        }
+        if self.all_reached(job, Phase::Ended) {
+            self.all_exited(job, 0, usage);
+        }
+        Answer::Done
+    }
+
+    fn node_stopped(&mut self, job: &JobId, node: &NodeId) -> Answer {
+        if self.is_in(job, JobState::Stopping) {
+            if self.all_reached(job, Phase::Ended) {
+                self.all_stopped(job);
+            }
+        } else {
+            // Nobody asked for it: as if the node had lost it.
+            self.lost_on(job, node);
+        }
+        Answer::Done
+    }
+}

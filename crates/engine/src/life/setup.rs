@@ -1,0 +1,75 @@
+//! Pools, tenants and other settings.
+
+use std::sync::Arc;
+
+use landfall_model::{HistoryRow, Pool, PoolId, Tenant};
+
+use super::unknown;
+use crate::dispatch::Dispatcher;
+use crate::effect::{Answer, Refused};
+use crate::engine::Engine;
+use crate::event::Event;
+
+impl Engine {
+    pub(crate) fn take_over(&mut self) -> Answer {
+        self.emit(Event::Epoch(self.state.epoch + 1));
+        Answer::Done
+    }
+
+    pub(crate) fn set_pool(&mut self, pool: Box<Pool>, policy: Option<Arc<str>>) -> Answer {
+        if let Err(error) = pool.validate() {
+            return Answer::Refused(Refused::new("out_of_range", error.message, "change the setting"));
+        }
+        if let Some(state) = self.state.pools.get(&pool.id) {
+            let busy = state.pool.dispatch != pool.dispatch
+                && self.state.jobs.values().any(|record| record.pool == pool.id && !record.state.is_final());
+            if busy {
+                let message = format!("pool `{}` has jobs, so its way to dispatch cannot change", pool.id);
+                return Answer::Refused(Refused::new(
+                    "pool_busy",
+                    message,
+                    "let its jobs end, or make a new pool",
+                ));
+            }
+        }
+        if let Err(refused) = Dispatcher::policy_of(&pool, policy.as_deref()) {
+            return Answer::Refused(refused);
+        }
+        self.emit(Event::PoolSet { pool, policy });
+        Answer::Done
+    }
+
+    pub(crate) fn set_tenant(&mut self, tenant: Box<Tenant>) -> Answer {
+        let numbers = [tenant.share, tenant.burst, tenant.quota.max_nodes];
+        if !numbers.iter().all(|number| number.is_finite() && *number >= 0.0) || tenant.share > 1.0 {
+            let message = format!("tenant `{}` has a share, burst or quota out of range", tenant.id);
+            return Answer::Refused(Refused::new(
+                "out_of_range",
+                message,
+                "share is 0 to 1, the others 0 or more",
+            ));
+        }
+        self.emit(Event::TenantSet(tenant));
+        Answer::Done
+    }
+
+    pub(crate) fn set_energy_price(&mut self, price: Option<f64>) -> Answer {
+        if price.is_some_and(|price| !price.is_finite()) {
+            let refused =
+                Refused::new("not_finite", "the energy price is not a number", "send a number or nothing");
+            return Answer::Refused(refused);
+        }
+        self.emit(Event::EnergyPrice(price));
+        Answer::Done
+    }
+
+    pub(crate) fn add_history(&mut self, pool: &PoolId, rows: Vec<HistoryRow>) -> Answer {
+        if !self.state.pools.contains_key(pool) {
+            return Answer::Refused(unknown("pool", pool.as_str()));
+        }
+        for row in rows {
+            self.emit(Event::History { pool: pool.clone(), row: Box::new(row) });
+        }
+        Answer::Done
+    }
+}

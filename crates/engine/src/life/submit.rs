@@ -1,0 +1,162 @@
+//! Accepting jobs: all of a submission or nothing.
+
+use landfall_model::{Dispatch, Job, JobId, Name, PoolId};
+
+use super::unknown;
+use crate::dag;
+use crate::effect::{Answer, Refused};
+use crate::engine::Engine;
+use crate::event::Event;
+use crate::input::Submission;
+use crate::quota;
+
+impl Engine {
+    pub(crate) fn submit(&mut self, jobs: Vec<Submission>) -> Answer {
+        let mut accepted: Vec<(Job, PoolId, bool)> = Vec::with_capacity(jobs.len());
+        let mut new: Vec<dag::NewJob> = Vec::new();
+        let linked = jobs.iter().any(|job| !job.edges.is_empty() || job.element.is_some());
+        // An id that is known already changes nothing; the whole submission must then be the same one.
+        let known = jobs.iter().filter(|submission| self.state.jobs.contains_key(&submission.job.id)).count();
+        if known > 0 {
+            if known == jobs.len() {
+                return Answer::Ignored("submitted_before".into());
+            }
+            let message = "some of these jobs were submitted before and some were not";
+            return Answer::Refused(Refused::new(
+                "duplicate_job",
+                message,
+                "give the new jobs ids of their own",
+            ));
+        }
+        let tenant = jobs.first().and_then(|submission| submission.job.spec.tenant.clone());
+        for submission in jobs {
+            let pool = match self.pool_for(&submission) {
+                Ok(pool) => pool,
+                Err(refused) => return Answer::Refused(refused),
+            };
+            if let Err(refused) = self.acceptable(&submission.job, &pool) {
+                return Answer::Refused(refused);
+            }
+            if linked {
+                new.push(dag::NewJob {
+                    id: submission.job.id.clone(),
+                    element: submission.element.clone(),
+                    join: submission.join,
+                    edges: submission.edges.clone(),
+                    mutex: submission.job.spec.mutex.clone(),
+                });
+            }
+            let job = self.as_accepted(submission.job, submission.not_before, &submission.edges);
+            accepted.push((job, pool, submission.user_hold));
+        }
+        if !linked {
+            let ids = accepted.iter().map(|(job, ..)| &job.id).collect::<std::collections::BTreeSet<_>>();
+            if ids.len() < accepted.len() {
+                let refused =
+                    Refused::new("duplicate_job", "two jobs have one id", "give each an id of its own");
+                return Answer::Refused(refused);
+            }
+        }
+        let edges = linked.then_some(dag::Submission { tenant, jobs: new });
+        if let Some(edges) = &edges {
+            if let Err(error) = self.state.graph.check(edges, |id| self.state.known(id, edges)) {
+                let code = error.code();
+                return Answer::Refused(Refused::new(code, error.to_string(), "change the dependencies"));
+            }
+        }
+        for (job, pool, user_hold) in accepted {
+            self.emit(Event::Submitted { job: Box::new(job), pool, user_hold });
+        }
+        if let Some(edges) = edges {
+            self.emit(Event::Linked(Box::new(edges)));
+        }
+        Answer::Done
+    }
+
+    fn pool_for(&self, submission: &Submission) -> Result<PoolId, Refused> {
+        let named = submission.pool.as_ref().or(submission.job.spec.pool.as_ref());
+        match named {
+            Some(pool) if self.state.pools.contains_key(pool) => Ok(pool.clone()),
+            Some(pool) => Err(unknown("pool", pool.as_str())),
+            None if self.state.pools.len() == 1 => Ok(self
+                .state
+                .pools
+                .keys()
+                .next()
+                .cloned()
+                .unwrap_or_else(|| unreachable!("there is one pool"))),
+            None => {
+                let message = format!("job `{}` names no pool", submission.job.id);
+                Err(Refused::new("no_pool", message, "name the pool; there is not exactly one"))
+            }
+        }
+    }
+
+    fn acceptable(&mut self, job: &Job, pool: &PoolId) -> Result<(), Refused> {
+        let spec = &job.spec;
+        if let Err(error) = spec.validate() {
+            let hint = format!("change `{}`", error.field);
+            return Err(Refused::new(error.code, error.message, hint));
+        }
+        let Some(state) = self.state.pools.get(pool) else { return Err(unknown("pool", pool.as_str())) };
+        if spec.nodes.max > 1 && state.pool.dispatch != Dispatch::Batch {
+            let message =
+                format!("job `{}` wants several nodes, and pool `{pool}` places one at a time", job.id);
+            return Err(Refused::new("gang_unsupported", message, "submit it to a batch pool"));
+        }
+        if let Some(tenant) = spec.tenant.as_ref().and_then(|id| self.state.tenants.get(id)) {
+            quota::at_submission(tenant, spec, state.pool.batch.quota_on_submit)?;
+        }
+        if state.pool.dispatch == Dispatch::Batch && !spec.wait_for_capacity {
+            self.could_ever_fit(job, pool)?;
+        }
+        Ok(())
+    }
+
+    /// The job as the ledger keeps it: times set here, dependencies pending.
+    fn as_accepted(
+        &self,
+        mut job: Job,
+        not_before: Option<landfall_model::Time>,
+        edges: &[dag::Edge],
+    ) -> Job {
+        (job.submitted_at, job.queued_at, job.ready_at) = (self.now, self.now, self.now);
+        job.retry_at = not_before.filter(|at| *at > self.now);
+        if let Some(at) = job.retry_at {
+            // Waiting for its own time is not waiting.
+            (job.queued_at, job.ready_at) = (at, at);
+        }
+        job.waits_for = edges
+            .iter()
+            .find(|edge| edge.kind != dag::EdgeKind::Mutex)
+            .and_then(|edge| Name::new(edge.on.as_str()).ok());
+        job
+    }
+
+    /// What follows for a job from the end of another.
+    pub(crate) fn dependency_changed(&mut self, change: dag::Change) {
+        match change {
+            dag::Change::Released(job) => {
+                let waits = self.state.job(&job).is_some_and(|record| record.job.waits_for.is_some());
+                if waits {
+                    self.emit(Event::Eligible(job));
+                }
+            }
+            dag::Change::Cancelled { job, edge, as_state } => {
+                if self.state.job(&job).is_some_and(|record| !record.state.is_final()) {
+                    let on_failure = as_state == dag::TerminalState::Unneeded;
+                    self.end_unplaced(
+                        &job,
+                        crate::record::Cause::DependencyUnsatisfiable { edge: edge.on, on_failure },
+                    );
+                }
+            }
+        }
+    }
+
+    /// Ends a job that holds no nodes.
+    pub(crate) fn end_unplaced(&mut self, job: &JobId, cause: crate::record::Cause) {
+        let state = crate::record::JobState::Cancelled;
+        self.emit(Event::Ended { job: job.clone(), state, cause });
+    }
+}

@@ -1,0 +1,221 @@
+//! Hard limits of tenants, and what counts against them.
+//!
+//! Limits never stop running work. At submission a job is refused only if it could never run under them (or if the pool
+//! says so); at commit the ledger refuses whatever would exceed them.
+
+use std::collections::VecDeque;
+
+use landfall_model::{JobSpec, Lifecycle, Millis, QuotaOnSubmit, Time};
+use landfall_policy::rules::usage::Decayed;
+use serde::{Deserialize, Serialize};
+
+use crate::effect::Refused;
+use crate::event::Commit;
+use crate::ledger::Reason;
+use crate::state::TenantState;
+use crate::units::MICRO;
+
+/// What work without an end counts for.
+const OPEN_ENDED: Millis = Millis::secs(86_400);
+/// How far back budgets look.
+pub const BUDGET_WINDOW: Millis = Millis::secs(90 * 86_400);
+
+const MS_PER_HOUR: f64 = 3_600_000.0;
+
+/// The limit in millionths of a node unit.
+fn units_max(tenant: &TenantState) -> u64 {
+    (tenant.tenant.quota.max_nodes * MICRO as f64) as u64
+}
+
+/// Refuses at submission what the limits of its tenant rule out.
+pub(crate) fn at_submission(
+    tenant: &TenantState,
+    spec: &JobSpec,
+    on_submit: QuotaOnSubmit,
+) -> Result<(), Refused> {
+    let quota = &tenant.tenant.quota;
+    let id = &tenant.tenant.id;
+    if let Some(most) = quota.max_jobs.filter(|most| tenant.jobs >= *most) {
+        let message = format!("tenant `{id}` has {} jobs and may have {most}", tenant.jobs);
+        return Err(Refused::new("max_jobs", message, "wait for a job to end"));
+    }
+    let units = |nodes: u32| if spec.exclusive { u64::from(nodes) * MICRO } else { 0 };
+    let limit = units_max(tenant);
+    if units(spec.nodes.min) > limit {
+        let message = format!(
+            "tenant `{id}` may hold {} nodes, and this job needs {}",
+            quota.max_nodes, spec.nodes.min
+        );
+        return Err(Refused::new("quota_nodes", message, "ask for fewer nodes"));
+    }
+    let gpus = |nodes: u32| u64::from(nodes) * u64::from(spec.gpu_count);
+    if let Some(most) = quota.max_gpus.filter(|most| gpus(spec.nodes.min) > *most) {
+        let message =
+            format!("tenant `{id}` may hold {most} GPUs, and this job needs {}", gpus(spec.nodes.min));
+        return Err(Refused::new("quota_gpus", message, "ask for fewer GPUs"));
+    }
+    if on_submit == QuotaOnSubmit::Reject && tenant.units + units(spec.nodes.max) > limit {
+        let held = tenant.units as f64 / MICRO as f64;
+        let message = format!(
+            "tenant `{id}` holds {held} of {} nodes; {} more are too many",
+            quota.max_nodes, spec.nodes.max
+        );
+        return Err(Refused::new("quota_nodes", message, "wait for its jobs to end, or ask for fewer nodes"));
+    }
+    Ok(())
+}
+
+/// What of a commit exceeds the limits of its tenant.
+pub(crate) fn at_commit(tenant: &TenantState, commit: &Commit, spec: &JobSpec, now: Time) -> Vec<Reason> {
+    let quota = &tenant.tenant.quota;
+    let mut reasons = Vec::new();
+    if tenant.units + commit.units > units_max(tenant) {
+        reasons.push(Reason::QuotaNodes);
+    }
+    if quota.max_gpus.is_some_and(|most| tenant.gpus + commit.gpus > most) {
+        reasons.push(Reason::QuotaGpus);
+    }
+    if let Some(cap) = quota.gpu_hours_cap {
+        let asked = hours(gpu_ms(spec, commit.gpus));
+        let (used, _) = tenant.spending.hours(now);
+        if used + hours(tenant.gpu_ms_promised) + asked > cap {
+            reasons.push(Reason::GpuHours);
+        }
+    }
+    reasons
+}
+
+/// GPU-milliseconds that a job may use up: its devices for as long as it may run.
+#[must_use]
+pub fn gpu_ms(spec: &JobSpec, gpus: u64) -> u128 {
+    let span = if spec.lifecycle == Lifecycle::Bounded { spec.walltime_ms } else { OPEN_ENDED };
+    u128::from(gpus) * u128::from(span.get())
+}
+
+/// Milliseconds of devices or nodes as hours.
+#[must_use]
+pub fn hours(ms: u128) -> f64 {
+    ms as f64 / MS_PER_HOUR
+}
+
+/// Use of one tenant in one pool that fades with time, against what the pool had.
+///
+/// What is held stays the same between changes, so only changes and questions cost anything.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct UsageMeter {
+    tenant: Decayed,
+    pool: Decayed,
+    since: Time,
+    held: f64,
+    units: f64,
+}
+
+impl UsageMeter {
+    /// A meter that starts now.
+    #[must_use]
+    pub fn new(at: Time, units: f64) -> Self {
+        Self { since: at, units, ..Self::default() }
+    }
+
+    /// Notes what the tenant holds and what the pool has from now on, in node units.
+    pub fn set(&mut self, at: Time, held: f64, units: f64, half_life: Millis) {
+        let span = at.since(self.since);
+        self.tenant = self.tenant.after(span, self.held, half_life);
+        self.pool = self.pool.after(span, self.units, half_life);
+        (self.since, self.held, self.units) = (at, held, units);
+    }
+
+    /// The tenant's share of what the pool had.
+    #[must_use]
+    pub fn share(&self, at: Time, half_life: Millis) -> f64 {
+        let mut until = *self;
+        until.set(at, self.held, self.units, half_life);
+        until.tenant.share_of(until.pool)
+    }
+}
+
+/// One finished run as a budget counts it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+struct Spent {
+    from: Time,
+    to: Time,
+    gpus: u64,
+    nodes: u64,
+}
+
+/// What a tenant used over the budget window: finished runs with the part inside the window.
+///
+/// Runs that lie inside are summed up once; only the few that the edge of the window cuts are looked at again.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Spending {
+    runs: VecDeque<Spent>,
+    gpu_ms: u128,
+    node_ms: u128,
+}
+
+impl Spending {
+    /// Adds a finished run.
+    pub fn add(&mut self, from: Time, to: Time, gpus: u64, nodes: u64) {
+        let run = Spent { from, to, gpus, nodes };
+        let ms = u128::from(to.since(from).get());
+        self.gpu_ms += ms * u128::from(gpus);
+        self.node_ms += ms * u128::from(nodes);
+        let at = self.runs.partition_point(|other| other.to <= to);
+        self.runs.insert(at, run);
+    }
+
+    /// Drops what the window has left behind.
+    pub fn forget_before(&mut self, edge: Time) {
+        while let Some(run) = self.runs.front().filter(|run| run.to <= edge) {
+            let ms = u128::from(run.to.since(run.from).get());
+            self.gpu_ms = self.gpu_ms.saturating_sub(ms * u128::from(run.gpus));
+            self.node_ms = self.node_ms.saturating_sub(ms * u128::from(run.nodes));
+            self.runs.pop_front();
+        }
+    }
+
+    /// GPU-hours and node-hours used in the window that ends now.
+    #[must_use]
+    pub fn hours(&self, now: Time) -> (f64, f64) {
+        let edge = now - BUDGET_WINDOW;
+        let (mut gpu_ms, mut node_ms) = (self.gpu_ms, self.node_ms);
+        for run in self.runs.iter().filter(|run| run.from < edge) {
+            let outside = u128::from(run.to.min(edge).since(run.from).get());
+            gpu_ms = gpu_ms.saturating_sub(outside * u128::from(run.gpus));
+            node_ms = node_ms.saturating_sub(outside * u128::from(run.nodes));
+        }
+        (hours(gpu_ms), hours(node_ms))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn b4_use_fades_by_half_each_half_life() {
+        let week = Millis::secs(7 * 86_400);
+        let at = |weeks: u64| Time::ZERO + Millis::new(week.get() * weeks);
+        let mut meter = UsageMeter::new(at(0), 20.0);
+        meter.set(at(0), 10.0, 20.0, week);
+        meter.set(at(1), 0.0, 20.0, week);
+        assert!((meter.share(at(2), week) - 0.166_667).abs() < 1e-6);
+    }
+
+    #[test]
+    fn b38_budgets_count_gpu_hours_and_node_hours() {
+        let mut spending = Spending::default();
+        spending.add(Time::ZERO, Time::from_secs(36_000), 8, 2);
+        assert_eq!(spending.hours(Time::from_secs(36_000)), (80.0, 20.0));
+    }
+
+    #[test]
+    fn only_the_part_inside_the_window_counts() {
+        let mut spending = Spending::default();
+        spending.add(Time::ZERO, Time::from_secs(7200), 1, 1);
+        let later = Time::from_secs(3600) + BUDGET_WINDOW;
+        assert_eq!(spending.hours(later), (1.0, 1.0));
+        spending.forget_before(Time::from_secs(7200));
+        assert_eq!(spending, Spending::default());
+    }
+}

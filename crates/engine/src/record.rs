@@ -1,0 +1,294 @@
+//! What the ledger knows about each job and each node beside what policies read.
+//!
+//! ```text
+//!            commit            all nodes started          suspend
+//! Pending ───────────► Staging ────────────────► Running ─────────► Checkpointing ──► Suspended
+//!    ▲  ▲                 │ refused, no answer      │  │ exit            │ failed        │
+//!    │  └─────────────────┘                         │  └──► Completed    ▼               │
+//!    │           node lost, requeue                 │       Failed    Stopping           │
+//!    └──────────────────────────────────────────────┴─────────────────────┴──────────────┘
+//! ```
+//!
+//! Cancelled is reached from anywhere but the three final states. Every way back to Pending raises the attempt.
+
+use landfall_model::{Job, JobId, Millis, NodeId, PoolId, Time};
+use landfall_policy::rules::node_record::Karma;
+use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
+
+use crate::breakdown::Breakdown;
+use crate::preempt::Preempted;
+
+/// Where a job stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum JobState {
+    /// Waits for its dependencies, its time, or for nodes.
+    Pending,
+    /// Nodes are committed and told to start it.
+    Staging,
+    /// Runs on all its nodes.
+    Running,
+    /// Saves its work before it gives its nodes back.
+    Checkpointing,
+    /// Was told to stop.
+    Stopping,
+    /// Saved and off its nodes.
+    Suspended,
+    /// Ended well.
+    Completed,
+    /// Ended badly.
+    Failed,
+    /// Was taken back.
+    Cancelled,
+}
+
+impl JobState {
+    /// Whether the job will never change again.
+    #[must_use]
+    pub fn is_final(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
+    }
+
+    /// Whether the job holds nodes.
+    #[must_use]
+    pub fn is_placed(self) -> bool {
+        matches!(self, Self::Staging | Self::Running | Self::Checkpointing | Self::Stopping)
+    }
+}
+
+/// Why a job left a state.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// It exited with this code.
+    Exit(i32),
+    /// It exited well after it should have ended.
+    OverWalltime,
+    /// It ran for longer than it may.
+    Walltime,
+    /// A node it ran on is gone.
+    NodeLost,
+    /// No node would start it.
+    StartFailed,
+    /// A node did not start it; it is tried again.
+    NotStarted,
+    /// The start command made no sense to the node.
+    Malformed,
+    /// The node is draining or full; it takes no attempt.
+    OfferRejected,
+    /// What it would fetch is not there; it takes no attempt.
+    FetchMiss,
+    /// It failed in a way that may pass.
+    Transient,
+    /// It was stopped for more urgent work.
+    Preempted,
+    /// Its nodes went back to the pool they came from.
+    Reclaimed,
+    /// Somebody asked for it.
+    User,
+    /// Something it waits for can no longer happen.
+    DependencyUnsatisfiable {
+        /// The predecessor whose edge can no longer hold.
+        edge: JobId,
+        /// Whether that edge was one that waits for a failure.
+        on_failure: bool,
+    },
+    /// It could not start in its first cycle.
+    ImmediateUnavailable,
+    /// The node no longer serves its tenant.
+    TenantRevoked,
+}
+
+/// How far one node of a placed job is. Reports only ever move it forwards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// Told to start.
+    Assigned,
+    /// Started.
+    Started,
+    /// Saved its part.
+    Checkpointed,
+    /// Ended or stopped.
+    Ended,
+}
+
+/// One node of a placed job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunNode {
+    /// The node.
+    pub node: NodeId,
+    /// How far it is.
+    pub phase: Phase,
+    /// Its exit code, once it ended by itself.
+    pub exit: Option<i32>,
+    /// The pool that lent it, if another one did.
+    pub lender: Option<PoolId>,
+}
+
+/// What kind of start it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StartKind {
+    /// In its turn.
+    Start,
+    /// Ahead of a blocked job that it does not delay.
+    Backfill,
+    /// After others were stopped for it.
+    Preempt,
+}
+
+/// A stop under way.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stop {
+    /// Why.
+    pub cause: Cause,
+    /// When it is killed.
+    pub kill_at: Time,
+}
+
+/// A checkpoint under way.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Saving {
+    /// When it was asked for.
+    pub asked_at: Time,
+    /// When it is given up.
+    pub deadline: Time,
+    /// Whether the deadline was moved once already.
+    pub extended: bool,
+    /// Why the job leaves its nodes afterwards; `None` means it goes on running.
+    pub leaves: Option<Cause>,
+}
+
+/// A job on its nodes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// Its nodes, by id.
+    pub nodes: SmallVec<[RunNode; 1]>,
+    /// When the ledger committed it.
+    pub committed_at: Time,
+    /// When it was running on all of them.
+    pub started_at: Option<Time>,
+    /// When its walltime is over; `None` if it has none or does not run yet.
+    pub ends_at: Option<Time>,
+    /// What kind of start it was.
+    pub kind: StartKind,
+    /// Start commands sent so far.
+    pub sends: u8,
+    /// Node units it counts for, in millionths.
+    pub units: u64,
+    /// GPUs it counts for.
+    pub gpus: u64,
+    /// Watts above idle that it counts for.
+    pub power_w: u64,
+    /// When its nodes are wanted back, and why.
+    pub notice: Option<(Cause, Time)>,
+    /// A stop under way.
+    pub stop: Option<Stop>,
+    /// A checkpoint under way.
+    pub saving: Option<Saving>,
+    /// When it last saved its work.
+    pub saved_at: Option<Time>,
+    /// Whether it went past its walltime.
+    pub over_walltime: bool,
+    /// Why these nodes.
+    pub why: Breakdown,
+}
+
+/// What is kept of earlier runs.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Past {
+    /// When it was stopped for more urgent work.
+    pub preempted: Preempted,
+    /// Why it is suspended, while it is.
+    pub suspended: Option<Cause>,
+    /// How long its last checkpoint took.
+    pub checkpoint_took: Option<Millis>,
+    /// What is left of its walltime since the last checkpoint.
+    pub walltime_left: Option<Millis>,
+    /// Whether it goes on from a checkpoint.
+    pub resumes: bool,
+    /// Times a fetch missed.
+    pub fetch_misses: u32,
+    /// Rejections by the ledger in a row.
+    pub rejections: u32,
+    /// When it first started.
+    pub first_started_at: Option<Time>,
+}
+
+/// One job and where it stands.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct JobRecord {
+    /// The job.
+    pub job: Job,
+    /// The pool it was submitted to.
+    pub pool: PoolId,
+    /// Where it stands.
+    pub state: JobState,
+    /// Which attempt this is, from 1.
+    pub attempt: u32,
+    /// Attempts that failed by the job's own or the node's fault.
+    pub failures: u32,
+    /// How often it went back to the queue.
+    pub requeues: u32,
+    /// Whether somebody keeps it from starting.
+    pub user_hold: bool,
+    /// Rounds of its pool when it was queued, for counting rounds without touching every job.
+    pub round_base: i64,
+    /// Its nodes, while it has any.
+    pub run: Option<Box<Run>>,
+    /// What is kept of earlier runs.
+    pub past: Option<Box<Past>>,
+    /// How it ended, and when.
+    pub ended: Option<Box<(Cause, Time)>>,
+}
+
+impl JobRecord {
+    /// Whether it may be placed now as far as the job itself is concerned.
+    #[must_use]
+    pub fn is_queued(&self) -> bool {
+        self.state == JobState::Pending && self.job.waits_for.is_none() && !self.user_hold
+    }
+
+    /// What is kept of earlier runs.
+    #[must_use]
+    pub fn past(&self) -> Past {
+        self.past.as_deref().cloned().unwrap_or_default()
+    }
+}
+
+/// What the ledger keeps of a node beside what policies read.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct NodeRecord {
+    /// When it was last heard.
+    pub heard_at: Time,
+    /// When it reached its present state.
+    pub since: Time,
+    /// Starts that failed since the last good probe.
+    pub start_failures: u32,
+    /// Faults in a row.
+    pub faults: u32,
+    /// Good service, with the minutes towards the next point.
+    pub karma: Karma,
+    /// The job that the whole node is kept for.
+    pub kept_for: Option<JobId>,
+    /// When it is probed next, while degraded.
+    pub probe_at: Option<Time>,
+}
+
+impl NodeRecord {
+    /// A node heard just now.
+    #[must_use]
+    pub fn new(at: Time) -> Self {
+        Self {
+            heard_at: at,
+            since: at,
+            start_failures: 0,
+            faults: 0,
+            karma: Karma::default(),
+            kept_for: None,
+            probe_at: None,
+        }
+    }
+}

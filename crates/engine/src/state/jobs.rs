@@ -1,0 +1,492 @@
+//! How events change jobs, and what placing and leaving nodes does to everything else.
+
+use landfall_model::{Job, JobId, JobSpec, Millis, Name, PoolId, TenantId, Time};
+use smallvec::SmallVec;
+
+use super::{State, Touched};
+use crate::dag::{Change, Entry, Known, Submission, TerminalState};
+use crate::event::{Back, Commit, Event, Grant};
+use crate::quota::{BUDGET_WINDOW, gpu_ms};
+use crate::record::{Cause, JobRecord, JobState, Past, Phase, Run, RunNode, Saving, Stop};
+
+impl State {
+    pub(super) fn apply_to_job(&mut self, event: &Event, touched: &mut Touched) {
+        let at = self.now;
+        match event {
+            Event::Submitted { job, pool, user_hold } => self.submitted(job, pool, *user_hold, touched),
+            Event::Linked(submission) => self.linked(submission, touched),
+            Event::Eligible(id) => {
+                let rounds = self.rounds_of(id);
+                self.in_job(id, touched, |record| {
+                    record.job.waits_for = None;
+                    // Waiting for dependencies is not waiting: queue time and readiness begin now, once.
+                    (record.job.queued_at, record.job.ready_at) = (at, at);
+                    record.round_base = rounds;
+                });
+            }
+            Event::UserHold { job, held } => self.in_job(job, touched, |record| record.user_hold = *held),
+            Event::WalltimeSet { job, walltime } => self.in_job(job, touched, |record| {
+                let started = record.run.as_ref().and_then(|run| run.started_at);
+                if let (Some(run), Some(started)) = (&mut record.run, started) {
+                    run.ends_at = Some(started + *walltime);
+                } else {
+                    past(record).walltime_left = Some(*walltime);
+                }
+            }),
+            Event::Committed(commit) => self.committed(commit, touched),
+            Event::StartSent(id) => self.in_run(id, touched, |run| run.sends = run.sends.saturating_add(1)),
+            Event::Reported { job, node, phase, exit } => self.in_run(job, touched, |run| {
+                if let Some(at) = run.nodes.iter_mut().find(|at| at.node == *node) {
+                    at.phase = *phase;
+                    at.exit = exit.or(at.exit);
+                }
+            }),
+            Event::Started(id) => self.started(id, touched),
+            Event::Saving { job, deadline, leaves } => self.in_job(job, touched, |record| {
+                if leaves.is_some() {
+                    record.state = JobState::Checkpointing;
+                }
+                if let Some(run) = &mut record.run {
+                    let (deadline, leaves) = (*deadline, leaves.clone());
+                    run.saving = Some(Saving { asked_at: at, deadline, extended: false, leaves });
+                }
+            }),
+            Event::SavingExtended { job, deadline } => self.in_run(job, touched, |run| {
+                if let Some(saving) = &mut run.saving {
+                    (saving.deadline, saving.extended) = (*deadline, true);
+                }
+            }),
+            Event::Saved(id) => self.in_job(id, touched, |record| saved(record, at)),
+            Event::SaveFailed(id) => self.in_run(id, touched, |run| {
+                run.saving = None;
+                back_to_started(run);
+            }),
+            Event::Stopping { job, cause, kill_at } => self.in_job(job, touched, |record| {
+                record.state = JobState::Stopping;
+                if let Some(run) = &mut record.run {
+                    run.over_walltime |= *cause == Cause::Walltime;
+                    run.saving = run.saving.take().filter(|_| *cause == Cause::Walltime);
+                    run.stop = Some(Stop { cause: cause.clone(), kill_at: *kill_at });
+                }
+            }),
+            Event::Noticed { job, cause, by } => {
+                self.in_run(job, touched, |run| run.notice = Some((cause.clone(), *by)));
+            }
+            Event::Suspended { job, cause } => {
+                self.in_job(job, touched, |record| saved(record, at));
+                self.leave_nodes(job, touched);
+                self.in_job(job, touched, |record| {
+                    record.state = JobState::Suspended;
+                    let past = past(record);
+                    past.resumes = true;
+                    past.suspended = Some(cause.clone());
+                    note_preemption(record, cause, at);
+                });
+            }
+            Event::Requeued { job, back } => self.requeued(job, back, touched),
+            Event::Rejected(id) => self.in_job(id, touched, |record| past(record).rejections += 1),
+            Event::Ended { job, state, cause } => {
+                let tenant = self.jobs.get(job).and_then(|record| record.job.spec.tenant.clone());
+                self.note_actual(job);
+                if let Some(tenant) = tenant.and_then(|tenant| self.tenants.get_mut(&tenant)) {
+                    tenant.jobs = tenant.jobs.saturating_sub(1);
+                }
+                self.leave_nodes(job, touched);
+                for pool in self.pools.values_mut() {
+                    pool.world.reports.remove(job);
+                }
+                self.in_job(job, touched, |record| {
+                    record.state = *state;
+                    record.user_hold = false;
+                    record.ended = Some(Box::new((cause.clone(), at)));
+                });
+                if let Some(state) = terminal_state(*state, cause) {
+                    touched.changes = self.graph.ended(job, state);
+                }
+            }
+            Event::Forgotten(id) => {
+                self.jobs.remove(id);
+                self.edge_locks.remove(id);
+                touched.jobs.push(id.clone());
+            }
+            Event::Resized { job, gained, lost, units, gpus, power_w } => {
+                self.resized(job, gained, lost, (*units, *gpus, *power_w), touched);
+            }
+            // The other events are taken in by `State::apply`.
+            _ => {}
+        }
+    }
+
+    fn in_job(&mut self, id: &JobId, touched: &mut Touched, change: impl FnOnce(&mut JobRecord)) {
+        if let Some(record) = self.jobs.get_mut(id) {
+            change(record);
+            touched.jobs.push(id.clone());
+        }
+    }
+
+    fn in_run(&mut self, id: &JobId, touched: &mut Touched, change: impl FnOnce(&mut Run)) {
+        self.in_job(id, touched, |record| {
+            if let Some(run) = &mut record.run {
+                change(run);
+            }
+        });
+    }
+
+    fn rounds_of(&self, id: &JobId) -> i64 {
+        let pool = self.jobs.get(id).and_then(|record| self.pools.get(&record.pool));
+        pool.map_or(0, |pool| pool.rounds as i64)
+    }
+
+    fn submitted(&mut self, job: &Job, pool: &PoolId, user_hold: bool, touched: &mut Touched) {
+        let rounds = self.pools.get(pool).map_or(0, |pool| pool.rounds as i64);
+        if let Some(tenant) = job.spec.tenant.as_ref().and_then(|id| self.tenants.get_mut(id)) {
+            tenant.jobs += 1;
+        }
+        let record = JobRecord {
+            job: job.clone(),
+            pool: pool.clone(),
+            state: JobState::Pending,
+            attempt: 1,
+            failures: 0,
+            requeues: 0,
+            user_hold,
+            round_base: rounds - i64::from(job.rescore_count),
+            run: None,
+            past: None,
+            ended: None,
+        };
+        touched.jobs.push(job.id.clone());
+        self.jobs.insert(job.id.clone(), Box::new(record));
+    }
+
+    fn linked(&mut self, submission: &Submission, touched: &mut Touched) {
+        for new in &submission.jobs {
+            if let Some(element) = &new.element {
+                self.arrays.entry(element.array.clone()).or_default().push(new.id.clone());
+            }
+        }
+        let mut graph = std::mem::take(&mut self.graph);
+        let verdicts = graph.submit(submission, |id| self.known(id, submission));
+        self.graph = graph;
+        debug_assert!(verdicts.is_ok(), "whoever made the event checked it: {verdicts:?}");
+        for verdict in verdicts.into_iter().flatten() {
+            for lock in verdict.locks {
+                for job in [&lock.first, &lock.second] {
+                    let locks = self.edge_locks.entry(job.clone()).or_default();
+                    if !locks.contains(&lock) {
+                        locks.push(lock.clone());
+                    }
+                }
+            }
+            match verdict.entry {
+                Entry::Waiting => {}
+                Entry::Released => touched.changes.push(Change::Released(verdict.job)),
+                Entry::Cancelled { edge, as_state } => {
+                    touched.changes.push(Change::Cancelled { job: verdict.job, edge, as_state });
+                }
+            }
+        }
+    }
+
+    /// What the graph may know of a job that was submitted before.
+    pub(crate) fn known(&self, id: &JobId, submission: &Submission) -> Option<Known> {
+        let is_new = |id: &JobId| submission.jobs.iter().any(|new| new.id == *id);
+        if let Some(record) = self.jobs.get(id).filter(|_| !is_new(id)) {
+            let ended = record.ended.as_ref().and_then(|ended| terminal_state(record.state, &ended.0));
+            return Some(Known::Job { tenant: record.job.spec.tenant.clone(), ended });
+        }
+        let elements = self.arrays.get(id)?;
+        let first = elements.iter().find(|id| !is_new(id)).and_then(|id| self.jobs.get(id))?;
+        Some(Known::Array { tenant: first.job.spec.tenant.clone(), elements: elements.clone() })
+    }
+
+    /// Names of the locks that a job shares because of `mutex` edges.
+    pub(crate) fn edge_locks_of(&self, id: &JobId) -> Vec<Name> {
+        let locks = self.edge_locks.get(id).map_or(&[][..], Vec::as_slice);
+        locks.iter().filter_map(|lock| Name::new(&lock.to_string()).ok()).collect()
+    }
+
+    fn committed(&mut self, commit: &Commit, touched: &mut Touched) {
+        let at = self.now;
+        // A hold of the job becomes the placement in the same step.
+        let holds: Vec<u64> =
+            self.holds.values().filter(|hold| hold.job == commit.job).map(|hold| hold.id).collect();
+        for id in holds {
+            self.hold_ended(id, touched);
+        }
+        self.nodes_freed(&commit.job, touched);
+        let Some(record) = self.jobs.get(&commit.job) else { return };
+        let rounds = self.rounds(record);
+        let (pool, spec) = (record.pool.clone(), record.job.spec.clone());
+        for grant in &commit.grants {
+            self.place(grant, &pool, touched);
+        }
+        for name in &spec.mutex {
+            self.locks.insert((spec.tenant.clone(), name.clone()), commit.job.clone());
+        }
+        for name in self.edge_locks_of(&commit.job) {
+            self.locks.insert((None, name), commit.job.clone());
+        }
+        self.count_held(&pool, spec.tenant.as_ref(), [0, commit.units], [0, commit.gpus]);
+        if let Some(tenant) = spec.tenant.as_ref().and_then(|id| self.tenants.get_mut(id)) {
+            tenant.gpu_ms_promised += gpu_ms(&spec, commit.gpus);
+        }
+        if let Some(state) = self.pools.get_mut(&pool) {
+            state.power_w += commit.power_w;
+            state.io_bytes_s += spec.io_bytes_s.get();
+            state.reservations.remove(&commit.job);
+            // What nodes said they would have to fetch was about a waiting job.
+            state.world.reports.remove(&commit.job);
+        }
+        self.in_job(&commit.job, touched, |record| {
+            record.state = JobState::Staging;
+            record.job.rescore_count = rounds;
+            record.job.retry_at = None;
+            if let Some(past) = &mut record.past {
+                past.rejections = 0;
+            }
+            let nodes = commit.grants.iter().map(|grant| RunNode {
+                node: grant.node.clone(),
+                phase: Phase::Assigned,
+                exit: None,
+                lender: grant.lender.clone(),
+            });
+            record.run = Some(Box::new(Run {
+                nodes: nodes.collect(),
+                committed_at: at,
+                started_at: None,
+                ends_at: None,
+                kind: commit.kind,
+                sends: 1,
+                units: commit.units,
+                gpus: commit.gpus,
+                power_w: commit.power_w,
+                notice: None,
+                stop: None,
+                saving: None,
+                saved_at: None,
+                over_walltime: false,
+                why: commit.why.clone(),
+            }));
+        });
+    }
+
+    fn place(&mut self, grant: &Grant, pool: &PoolId, touched: &mut Touched) {
+        let Some((home, slot, state)) = self.node_mut(&grant.node) else { return };
+        let node = &mut state.nodes[slot as usize];
+        let placed = node.place(grant.placement.clone());
+        debug_assert!(placed.is_ok(), "the ledger checked {grant:?}: {placed:?}");
+        if grant.lender.is_some() {
+            node.lent_to = Some(pool.clone());
+        }
+        touched.loads.push((home.clone(), slot));
+    }
+
+    fn started(&mut self, id: &JobId, touched: &mut Touched) {
+        let at = self.now;
+        let bounded = self
+            .jobs
+            .get(id)
+            .is_some_and(|record| record.job.spec.lifecycle == landfall_model::Lifecycle::Bounded);
+        let limited = bounded && self.is_batch(id);
+        self.in_job(id, touched, |record| {
+            record.state = JobState::Running;
+            let whole = record.job.spec.walltime_ms;
+            let past = past(record);
+            past.first_started_at.get_or_insert(at);
+            let left = past.walltime_left.unwrap_or(whole);
+            if let Some(run) = &mut record.run {
+                run.started_at = Some(at);
+                run.ends_at = limited.then(|| at + left);
+            }
+        });
+    }
+
+    /// Whether walltimes are enforced: in batch pools, where time is planned with them.
+    fn is_batch(&self, id: &JobId) -> bool {
+        let pool = self.jobs.get(id).and_then(|record| self.pools.get(&record.pool));
+        pool.is_some_and(|pool| pool.pool.dispatch == landfall_model::Dispatch::Batch)
+    }
+
+    fn requeued(&mut self, id: &JobId, back: &Back, touched: &mut Touched) {
+        let at = self.now;
+        self.leave_nodes(id, touched);
+        let rounds = self.rounds_of(id);
+        self.in_job(id, touched, |record| {
+            record.state = JobState::Pending;
+            record.attempt += 1;
+            record.failures += u32::from(back.failed);
+            record.requeues += u32::from(back.counts);
+            record.job.retry_at = back.retry_at;
+            record.round_base = rounds - i64::from(record.job.rescore_count);
+            let suspended = record.past.as_mut().and_then(|past| past.suspended.take());
+            if suspended.is_none() {
+                note_preemption(record, &back.cause, at);
+            }
+            let resumes = record.past.as_ref().is_some_and(|past| past.resumes);
+            if back.cause == Cause::FetchMiss {
+                past(record).fetch_misses += 1;
+            }
+            if let Some(past) = record.past.as_mut().filter(|_| !resumes) {
+                // Starting over: the whole walltime is there again.
+                past.walltime_left = None;
+            }
+        });
+    }
+
+    /// Takes a job off all its nodes and gives back what it held.
+    fn leave_nodes(&mut self, id: &JobId, touched: &mut Touched) {
+        let Some(record) = self.jobs.get_mut(id) else { return };
+        let holds: Vec<u64> =
+            self.holds.values().filter(|hold| hold.job == *id).map(|hold| hold.id).collect();
+        let run = record.run.take();
+        let (pool, spec) = (record.pool.clone(), record.job.spec.clone());
+        for id in holds {
+            self.hold_ended(id, touched);
+        }
+        self.nodes_freed(id, touched);
+        if let Some(state) = self.pools.get_mut(&pool) {
+            state.reservations.remove(id);
+        }
+        let Some(run) = run else { return };
+        for at in &run.nodes {
+            self.remove_from(id, at, touched);
+        }
+        for name in &spec.mutex {
+            self.locks.remove(&(spec.tenant.clone(), name.clone()));
+        }
+        for name in self.edge_locks_of(id) {
+            self.locks.remove(&(None, name));
+        }
+        self.count_held(&pool, spec.tenant.as_ref(), [run.units, 0], [run.gpus, 0]);
+        self.spend(spec.tenant.as_ref(), &run, &spec);
+        if let Some(state) = self.pools.get_mut(&pool) {
+            state.power_w = state.power_w.saturating_sub(run.power_w);
+            state.io_bytes_s = state.io_bytes_s.saturating_sub(spec.io_bytes_s.get());
+        }
+    }
+
+    /// Moves what a run was promised to what it used.
+    fn spend(&mut self, tenant: Option<&TenantId>, run: &Run, spec: &JobSpec) {
+        let at = self.now;
+        let Some(tenant) = tenant.and_then(|id| self.tenants.get_mut(id)) else { return };
+        tenant.gpu_ms_promised = tenant.gpu_ms_promised.saturating_sub(gpu_ms(spec, run.gpus));
+        if let Some(started) = run.started_at {
+            tenant.spending.forget_before(at - BUDGET_WINDOW);
+            tenant.spending.add(started, at, run.gpus, run.nodes.len() as u64);
+        }
+    }
+
+    /// Remembers how long a job that ends ran, against how long it might have.
+    fn note_actual(&mut self, id: &JobId) {
+        let at = self.now;
+        let Some(record) = self.jobs.get(id) else { return };
+        let Some(run) = record.run.as_ref().filter(|run| run.ends_at.is_some()) else { return };
+        let Some(started) = run.started_at else { return };
+        let ratio = at.since(started).as_secs_f64() / record.job.spec.walltime_ms.as_secs_f64();
+        if let Some(tenant) = record.job.spec.tenant.as_ref().and_then(|id| self.tenants.get_mut(id)) {
+            tenant.note_ratio(ratio);
+        }
+    }
+
+    fn remove_from(&mut self, id: &JobId, at: &RunNode, touched: &mut Touched) {
+        let Some((home, slot, state)) = self.node_mut(&at.node) else { return };
+        let node = &mut state.nodes[slot as usize];
+        node.remove(id);
+        if at.lender.is_some() {
+            node.lent_to = None;
+        }
+        touched.loads.push((home.clone(), slot));
+    }
+
+    /// Moves what a tenant holds from the first to the second value.
+    fn count_held(&mut self, pool: &PoolId, tenant: Option<&TenantId>, units: [u64; 2], gpus: [u64; 2]) {
+        let at = self.now;
+        let moved = |value: u64, [from, to]: [u64; 2]| (value + to).saturating_sub(from);
+        if let Some(state) = tenant.and_then(|id| self.tenants.get_mut(id)) {
+            state.units = moved(state.units, units);
+            state.gpus = moved(state.gpus, gpus);
+        }
+        let Some(state) = self.pools.get_mut(pool) else { return };
+        state.hold_units(at, tenant, |held| moved(held, units));
+    }
+
+    fn resized(
+        &mut self,
+        id: &JobId,
+        gained: &[Grant],
+        lost: &[landfall_model::NodeId],
+        (units, gpus, power_w): (u64, u64, u64),
+        touched: &mut Touched,
+    ) {
+        let Some(record) = self.jobs.get_mut(id) else { return };
+        let (pool, spec) = (record.pool.clone(), record.job.spec.clone());
+        let Some(run) = &mut record.run else { return };
+        let before = (run.units, run.gpus, run.power_w);
+        (run.units, run.gpus, run.power_w) = (units, gpus, power_w);
+        let (gone, stays): (SmallVec<[RunNode; 1]>, SmallVec<[RunNode; 1]>) =
+            run.nodes.drain(..).partition(|at| lost.contains(&at.node));
+        run.nodes = stays;
+        run.nodes.extend(gained.iter().map(|grant| RunNode {
+            node: grant.node.clone(),
+            phase: Phase::Assigned,
+            exit: None,
+            lender: grant.lender.clone(),
+        }));
+        run.nodes.sort_by(|a, b| a.node.cmp(&b.node));
+        for at in &gone {
+            self.remove_from(id, at, touched);
+        }
+        for grant in gained {
+            self.place(grant, &pool, touched);
+        }
+        self.count_held(&pool, spec.tenant.as_ref(), [before.0, units], [before.1, gpus]);
+        if let Some(state) = self.pools.get_mut(&pool) {
+            state.power_w = (state.power_w + power_w).saturating_sub(before.2);
+        }
+        touched.jobs.push(id.clone());
+    }
+}
+
+/// How an end counts for jobs that wait for it.
+fn terminal_state(state: JobState, cause: &Cause) -> Option<TerminalState> {
+    match (state, cause) {
+        (JobState::Completed, _) => Some(TerminalState::Completed),
+        (JobState::Failed, _) => Some(TerminalState::Failed),
+        (JobState::Cancelled, Cause::DependencyUnsatisfiable { on_failure: true, .. }) => {
+            Some(TerminalState::Unneeded)
+        }
+        (JobState::Cancelled, _) => Some(TerminalState::Cancelled),
+        _ => None,
+    }
+}
+
+fn past(record: &mut JobRecord) -> &mut Past {
+    record.past.get_or_insert_default()
+}
+
+/// A checkpoint came to an end: what is left of the walltime is what was left when it did.
+fn saved(record: &mut JobRecord, at: Time) {
+    let Some(run) = &mut record.run else { return };
+    let left = run.ends_at.map(|end| end.since(at));
+    let took = run.saving.take().map(|saving| at.since(saving.asked_at));
+    run.saved_at = Some(at);
+    back_to_started(run);
+    let past = past(record);
+    past.walltime_left = left.map(|left| left.max(Millis::new(1)));
+    past.checkpoint_took = took.or(past.checkpoint_took);
+    past.resumes = true;
+}
+
+/// Nodes that saved their part go on running.
+fn back_to_started(run: &mut Run) {
+    for at in run.nodes.iter_mut().filter(|at| at.phase == Phase::Checkpointed) {
+        at.phase = Phase::Started;
+    }
+}
+
+fn note_preemption(record: &mut JobRecord, cause: &Cause, at: Time) {
+    if *cause == Cause::Preempted {
+        past(record).preempted.note(at);
+    }
+}

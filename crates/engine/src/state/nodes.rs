@@ -1,0 +1,162 @@
+//! How events change nodes.
+
+use landfall_model::{JobId, JobReport, Millis, Node, NodeId, NodeState, PoolId};
+use landfall_policy::rules::node_record::{cooldown, corrected};
+
+use super::{State, Touched};
+use crate::heartbeat::Heartbeat;
+use crate::record::NodeRecord;
+
+/// How often a degraded node is probed.
+const PROBE_EVERY: Millis = Millis::secs(300);
+
+impl State {
+    pub(super) fn node_joined(&mut self, pool: &PoolId, node: &Node, touched: &mut Touched) {
+        let at = self.now;
+        if let Some((home, slot, state)) = self.node_mut(&node.id) {
+            // What runs there, its record and its place stay; what it is comes from the new report.
+            let known = &mut state.nodes[slot as usize];
+            let mut next = node.clone();
+            next.pool = Some(home.clone());
+            next.lent_to.clone_from(&known.lent_to);
+            next.karma = known.karma;
+            next.corrections.clone_from(&known.corrections);
+            next.cooldown_until = known.cooldown_until;
+            next.heartbeat_at = Some(at);
+            next.state = known.state;
+            let carried = next.carry_over(known);
+            debug_assert!(carried.is_ok(), "jobs that no longer fit left before");
+            *known = next;
+            state.records[slot as usize].heard_at = at;
+            touched.nodes.push((home.clone(), slot));
+            return;
+        }
+        let Some(state) = self.pools.get_mut(pool) else { return };
+        let slot = state.nodes.len() as u32;
+        let mut node = node.clone();
+        node.pool = Some(pool.clone());
+        node.heartbeat_at = Some(at);
+        if let Some(block) = &node.block {
+            state.world.blocks.entry(block.id.clone()).or_insert_with(|| block.clone());
+        }
+        self.places.insert(node.id.clone(), (pool.clone(), slot));
+        state.nodes.push(node);
+        state.records.push(NodeRecord::new(at));
+        state.refresh_usage(at);
+        touched.nodes.push((pool.clone(), slot));
+    }
+
+    pub(super) fn heard(&mut self, id: &NodeId, heartbeat: &Heartbeat, touched: &mut Touched) {
+        let at = self.now;
+        let Some((pool, slot, state)) = self.node_mut(id) else { return };
+        state.records[slot as usize].heard_at = at;
+        let node = &mut state.nodes[slot as usize];
+        node.heartbeat_at = Some(at);
+        if heartbeat.is_bare() {
+            touched.heard.push((pool.clone(), slot));
+            return;
+        }
+        heartbeat.write_to(node, state.pool.baseline.as_ref());
+        touched.nodes.push((pool.clone(), slot));
+    }
+
+    pub(super) fn node_moved(&mut self, id: &NodeId, to: NodeState, touched: &mut Touched) {
+        let at = self.now;
+        let Some((pool, slot, state)) = self.node_mut(id) else { return };
+        state.nodes[slot as usize].state = to;
+        let record = &mut state.records[slot as usize];
+        record.since = at;
+        record.probe_at = (to == NodeState::Degraded).then(|| at + PROBE_EVERY);
+        touched.nodes.push((pool.clone(), slot));
+        state.refresh_usage(at);
+    }
+
+    pub(super) fn node_fault(&mut self, id: &NodeId, start: bool, wrong: bool, touched: &mut Touched) {
+        let at = self.now;
+        let Some((pool, slot, state)) = self.node_mut(id) else { return };
+        let record = &mut state.records[slot as usize];
+        record.faults += 1;
+        record.start_failures += u32::from(start);
+        record.karma = if wrong { record.karma.proven_wrong() } else { record.karma.faulted() };
+        let node = &mut state.nodes[slot as usize];
+        node.karma = record.karma.karma;
+        node.cooldown_until = Some(at + cooldown(record.faults));
+        touched.nodes.push((pool.clone(), slot));
+    }
+
+    pub(super) fn node_served(
+        &mut self,
+        id: &NodeId,
+        job: &JobId,
+        ran: Millis,
+        speed_ratio: Option<f64>,
+        touched: &mut Touched,
+    ) {
+        let Some(spec) = self.jobs.get(job).map(|record| record.job.spec.clone()) else { return };
+        let Some((pool, slot, state)) = self.node_mut(id) else { return };
+        let record = &mut state.records[slot as usize];
+        record.faults = 0;
+        record.karma = record.karma.served(ran);
+        let node = &mut state.nodes[slot as usize];
+        node.karma = record.karma.karma;
+        node.cache.extend(spec.workload.clone());
+        if let Some(ratio) = speed_ratio {
+            let known = node.correction(&spec.runtime);
+            node.corrections.insert(spec.runtime.clone(), corrected(known, ratio));
+        }
+        touched.nodes.push((pool.clone(), slot));
+    }
+
+    pub(super) fn probed(&mut self, id: &NodeId, good: bool, touched: &mut Touched) {
+        let at = self.now;
+        let Some((pool, slot, state)) = self.node_mut(id) else { return };
+        let record = &mut state.records[slot as usize];
+        if good {
+            record.start_failures /= 2;
+        }
+        record.probe_at = (!good).then(|| at + PROBE_EVERY);
+        touched.nodes.push((pool.clone(), slot));
+    }
+
+    /// A node that left keeps its position, so that indexes stay right; it is down and has nothing.
+    pub(super) fn node_left(&mut self, id: &NodeId, touched: &mut Touched) {
+        self.node_moved(id, NodeState::Down, touched);
+        let Some((pool, slot, state)) = self.node_mut(id) else { return };
+        let node = &mut state.nodes[slot as usize];
+        let mut gone = Node::new(node.id.clone(), landfall_model::MilliCpu::ZERO, landfall_model::Mib::ZERO);
+        gone.pool = Some(pool.clone());
+        gone.state = NodeState::Down;
+        gone.accepting = false;
+        *node = gone;
+        let pool = pool.clone();
+        for reports in state.world.reports.values_mut() {
+            reports.remove(id);
+        }
+        state.world.reports.retain(|_, reports| !reports.is_empty());
+        touched.nodes.push((pool, slot));
+    }
+
+    pub(super) fn fetches(
+        &mut self,
+        job: &JobId,
+        node: &NodeId,
+        report: Option<JobReport>,
+        touched: &mut Touched,
+    ) {
+        let Some((pool, _)) = self.places.get(node) else { return };
+        let Some(state) = self.pools.get_mut(pool) else { return };
+        let of_job = state.world.reports.entry(job.clone()).or_default();
+        match report {
+            Some(report) => {
+                of_job.insert(node.clone(), report);
+            }
+            None => {
+                of_job.remove(node);
+            }
+        }
+        if of_job.is_empty() {
+            state.world.reports.remove(job);
+        }
+        touched.jobs.push(job.clone());
+    }
+}

@@ -1,0 +1,238 @@
+//! Pools, tenants and blocks.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use landfall_model::{
+    Block, JobId, Node, NodeId, NodeState, Pool, PoolId, Tenant, TenantId, Time, Usage, World,
+};
+use serde::{Deserialize, Serialize};
+
+use super::{State, TenantState, Touched};
+use crate::preempt::PreemptBudget;
+use crate::quota::{BUDGET_WINDOW, UsageMeter, hours};
+use crate::record::NodeRecord;
+use crate::solver::Reservation;
+use crate::units::{MICRO, Micro};
+
+/// Finished runs kept per workload.
+pub(super) const HISTORY_ROWS_KEPT: usize = 800;
+
+/// Whole nodes kept for a job that others have to make room for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Kept {
+    /// The nodes.
+    pub nodes: Vec<NodeId>,
+    /// Until when at most.
+    pub until: Time,
+    /// The jobs that have to leave first.
+    pub victims: Vec<JobId>,
+}
+
+/// What was measured outside, in place of what is added up here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Measured {
+    /// When.
+    pub at: Time,
+    /// Watts drawn, if measured.
+    pub power_w: Option<u64>,
+    /// Storage traffic in bytes per second, if measured.
+    pub io_bytes_s: Option<u64>,
+}
+
+/// One pool with its nodes, and what its policy reads.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PoolState {
+    /// Its settings.
+    pub pool: Pool,
+    /// Its policy file, if it has one of its own.
+    pub policy: Option<Arc<str>>,
+    /// Its nodes; a node keeps its position for life.
+    pub nodes: Vec<Node>,
+    /// What the ledger keeps of each node, by position.
+    pub records: Vec<NodeRecord>,
+    /// What its policy reads beside nodes and jobs.
+    pub world: World,
+    /// Node units held by each tenant here, in millionths; jobs without tenant are under `None`.
+    pub held: BTreeMap<Option<TenantId>, Micro>,
+    /// Use of each tenant that fades, where the pool measures it so.
+    pub meters: BTreeMap<TenantId, UsageMeter>,
+    /// Watts above idle that placed jobs count for.
+    pub power_w: u64,
+    /// Storage traffic of placed jobs, in bytes per second.
+    pub io_bytes_s: u64,
+    /// What was measured last.
+    pub measured: Option<Measured>,
+    /// What may still be stopped for more urgent work.
+    pub preempt_budget: PreemptBudget,
+    /// Future time kept for waiting jobs.
+    pub reservations: BTreeMap<JobId, Reservation>,
+    /// Whole nodes kept for jobs that others have to make room for.
+    pub kept: BTreeMap<JobId, Kept>,
+    /// Timer rounds of a pull pool so far.
+    pub rounds: u64,
+    /// When the next cycle or tick is due.
+    pub next_cycle: Time,
+}
+
+impl PoolState {
+    /// Nodes whose units count: in service or finishing what they have.
+    #[must_use]
+    pub fn units(&self) -> Micro {
+        let counts = |node: &&Node| matches!(node.state, NodeState::Ready | NodeState::Draining);
+        self.nodes.iter().filter(counts).count() as u64 * MICRO
+    }
+
+    /// The share of the pool that a tenant holds now.
+    fn share_of(&self, tenant: &TenantId, at: Time) -> f64 {
+        if self.pool.batch.usage == Usage::Decayed {
+            return self
+                .meters
+                .get(tenant)
+                .map_or(0.0, |meter| meter.share(at, self.pool.batch.half_life_ms));
+        }
+        let units = self.units();
+        let held = self.held.get(&Some(tenant.clone())).copied().unwrap_or(0);
+        if units == 0 { 0.0 } else { held as f64 / units as f64 }
+    }
+
+    /// Changes what a tenant holds here, and with it the tenant's share in use.
+    pub(super) fn hold_units(
+        &mut self,
+        at: Time,
+        tenant: Option<&TenantId>,
+        change: impl FnOnce(Micro) -> Micro,
+    ) {
+        let held = self.held.entry(tenant.cloned()).or_default();
+        *held = change(*held);
+        if *held == 0 {
+            self.held.remove(&tenant.cloned());
+        }
+        let Some(tenant) = tenant else { return };
+        if self.pool.batch.usage == Usage::Decayed {
+            let (held, units) = (self.held.get(&Some(tenant.clone())).copied().unwrap_or(0), self.units());
+            let half_life = self.pool.batch.half_life_ms;
+            let units = units as f64 / MICRO as f64;
+            let meter = self.meters.entry(tenant.clone()).or_insert_with(|| UsageMeter::new(at, units));
+            meter.set(at, held as f64 / MICRO as f64, units, half_life);
+        }
+        let usage = self.share_of(tenant, at);
+        if let Some(tenant) = self.world.tenants.get_mut(tenant) {
+            tenant.usage = usage;
+        }
+    }
+
+    pub(super) fn refresh_usage(&mut self, at: Time) {
+        let tenants: Vec<TenantId> = self.world.tenants.keys().cloned().collect();
+        for id in tenants {
+            let usage = self.share_of(&id, at);
+            if let Some(tenant) = self.world.tenants.get_mut(&id) {
+                tenant.usage = usage;
+            }
+        }
+    }
+}
+
+impl State {
+    pub(super) fn set_pool(&mut self, pool: &Pool, policy: Option<Arc<str>>, touched: &mut Touched) {
+        touched.pools.insert(pool.id.clone());
+        touched.worlds.insert(pool.id.clone());
+        if let Some(state) = self.pools.get_mut(&pool.id) {
+            state.pool = pool.clone();
+            state.policy = policy;
+            state.world.pools.insert(pool.id.clone(), pool.clone());
+            return;
+        }
+        let mut world = World { providers: self.any_providers(), ..World::default() };
+        world.pools.insert(pool.id.clone(), pool.clone());
+        world.tenants = self.tenants.iter().map(|(id, state)| (id.clone(), state.tenant.clone())).collect();
+        let state = PoolState {
+            pool: pool.clone(),
+            policy,
+            nodes: Vec::new(),
+            records: Vec::new(),
+            world,
+            held: BTreeMap::new(),
+            meters: BTreeMap::new(),
+            power_w: 0,
+            io_bytes_s: 0,
+            measured: None,
+            preempt_budget: PreemptBudget::default(),
+            reservations: BTreeMap::new(),
+            kept: BTreeMap::new(),
+            rounds: 0,
+            next_cycle: self.now,
+        };
+        self.pools.insert(pool.id.clone(), state);
+    }
+
+    /// Providers are the same for all pools.
+    fn any_providers(&self) -> Vec<landfall_model::Provider> {
+        self.pools.values().next().map(|pool| pool.world.providers.clone()).unwrap_or_default()
+    }
+
+    pub(super) fn set_tenant(&mut self, tenant: &Tenant, touched: &mut Touched) {
+        let new = || TenantState::new(tenant.clone());
+        let state = self.tenants.entry(tenant.id.clone()).or_insert_with(new);
+        state.tenant = tenant.clone();
+        let at = self.now;
+        for (id, pool) in &mut self.pools {
+            pool.world.tenants.insert(tenant.id.clone(), tenant.clone());
+            pool.refresh_usage(at);
+            touched.worlds.insert(id.clone());
+        }
+    }
+
+    pub(super) fn set_block(&mut self, block: &Arc<Block>, touched: &mut Touched) {
+        for (id, pool) in &mut self.pools {
+            pool.world.blocks.insert(block.id.clone(), block.clone());
+            for (slot, node) in (0u32..).zip(&mut pool.nodes) {
+                if node.block.as_ref().is_some_and(|known| known.id == block.id) {
+                    node.block = Some(block.clone());
+                    touched.nodes.push((id.clone(), slot));
+                }
+            }
+        }
+    }
+
+    /// What each tenant has used of its budget, running jobs up to now.
+    fn refresh_budgets(&mut self, pool: &PoolId) {
+        let at = self.now;
+        let Some(state) = self.pools.get_mut(pool) else { return };
+        let limited =
+            |tenant: &Tenant| tenant.budget.gpu_hours.is_some() || tenant.budget.node_hours.is_some();
+        if !state.world.tenants.values().any(limited) {
+            return;
+        }
+        let mut running: BTreeMap<&TenantId, (u128, u128)> = BTreeMap::new();
+        for record in self.jobs.values() {
+            let (Some(tenant), Some(run)) = (&record.job.spec.tenant, &record.run) else { continue };
+            let Some(started) = run.started_at else { continue };
+            let ms = u128::from(at.since(started.max(at - BUDGET_WINDOW)).get());
+            let sums = running.entry(tenant).or_default();
+            sums.0 += ms * u128::from(run.gpus);
+            sums.1 += ms * run.nodes.len() as u128;
+        }
+        for (id, tenant) in &mut state.world.tenants {
+            let known = self.tenants.get(id);
+            let (gpu, node) = known.map_or((0.0, 0.0), |known| known.spending.hours(at));
+            let (gpu_now, node_now) = running.get(id).copied().unwrap_or_default();
+            // What was used before the ledger knew the tenant came with it.
+            let before = known.map_or_else(Default::default, |known| known.tenant.budget);
+            tenant.budget.gpu_hours_used = before.gpu_hours_used + gpu + hours(gpu_now);
+            tenant.budget.node_hours_used = before.node_hours_used + node + hours(node_now);
+        }
+    }
+
+    pub(super) fn cycled(&mut self, pool: &PoolId, next: Time) {
+        let at = self.now;
+        self.refresh_budgets(pool);
+        if let Some(state) = self.pools.get_mut(pool) {
+            state.next_cycle = next;
+            state.preempt_budget.begin_cycle(at);
+            if state.pool.batch.usage == Usage::Decayed {
+                state.refresh_usage(at);
+            }
+        }
+    }
+}
