@@ -1,4 +1,5 @@
 //! The deterministic engine: one ledger, four ways to dispatch, the whole life of a job.
 #![forbid(unsafe_code)]
 
+pub mod dag;
 pub mod preempt;
