@@ -216,11 +216,6 @@ impl Engine {
         self.effects.push(effect);
     }
 
-    /// The events made in this step so far.
-    pub(crate) fn events_so_far(&self) -> usize {
-        self.events.len()
-    }
-
     fn done(&mut self, event: Event) -> Answer {
         self.emit(event);
         Answer::Done

@@ -57,9 +57,4 @@ impl Timers {
     pub(crate) fn next(&self) -> Option<Time> {
         self.by_time.first().map(|(at, _)| *at)
     }
-
-    /// Whether the owner has a deadline.
-    pub(crate) fn has(&self, owner: &Timer) -> bool {
-        self.by_owner.contains_key(owner)
-    }
 }

@@ -452,7 +452,12 @@ impl Node {
     /// If something no longer fits the node as it is now, one job that has to leave is named and nothing changes.
     pub fn carry_over(&mut self, earlier: &Self) -> Result<(), JobId> {
         let newest = |fits: &dyn Fn(&Placement) -> bool| {
-            earlier.placements.iter().rev().find(|placement| !fits(placement)).map(|placement| placement.job.clone())
+            earlier
+                .placements
+                .iter()
+                .rev()
+                .find(|placement| !fits(placement))
+                .map(|placement| placement.job.clone())
         };
         let has_devices =
             |placement: &Placement| placement.devices.iter().all(|share| self.gpu(share.index).is_some());
@@ -467,7 +472,8 @@ impl Node {
         for gpu in &self.gpus {
             let Some(old) = earlier.gpu(gpu.index) else { continue };
             if old.vram_committed > gpu.vram_total() {
-                let apart = |placement: &Placement| placement.devices.iter().all(|share| share.index != gpu.index);
+                let apart =
+                    |placement: &Placement| placement.devices.iter().all(|share| share.index != gpu.index);
                 if let Some(job) = newest(&apart) {
                     return Err(job);
                 }

@@ -1,0 +1,92 @@
+//! Why jobs that depend on each other are refused.
+
+use landfall_model::JobId;
+use serde::{Deserialize, Serialize};
+
+use super::{EDGES_MAX, JOBS_MAX, MUTEX_BYTES_MAX, MUTEX_MAX};
+
+/// Why a submission is refused; nothing of it is stored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(rename_all = "snake_case")]
+pub enum DagError {
+    /// No job, or too many.
+    #[error("a submission has 1 to {JOBS_MAX} jobs, this one has {count}")]
+    JobCount {
+        /// How many there were.
+        count: usize,
+    },
+    /// Two jobs of the submission have one id, or an array has the id of a job.
+    #[error("`{job}` is there twice")]
+    DuplicateJob {
+        /// The id.
+        job: JobId,
+    },
+    /// The elements of an array are not numbered from 0 without gaps.
+    #[error("the elements of the array `{array}` must be numbered from 0 without gaps")]
+    BadArray {
+        /// The array.
+        array: JobId,
+    },
+    /// A job has too many edges.
+    #[error("`{job}` has {count} dependencies; at most {EDGES_MAX} are accepted")]
+    EdgeCount {
+        /// The job.
+        job: JobId,
+        /// How many there were.
+        count: usize,
+    },
+    /// A job has too many lock names, or one that is too long.
+    #[error("`{job}` may name at most {MUTEX_MAX} locks of 1 to {MUTEX_BYTES_MAX} bytes")]
+    Mutex {
+        /// The job.
+        job: JobId,
+    },
+    /// An edge is on a job that does not exist.
+    #[error("`{job}` depends on `{on}`, which does not exist")]
+    UnknownDependency {
+        /// The job.
+        job: JobId,
+        /// What it depends on.
+        on: JobId,
+    },
+    /// The same edge twice.
+    #[error("`{job}` depends on `{on}` twice in the same way")]
+    DuplicateEdge {
+        /// The job.
+        job: JobId,
+        /// What it depends on.
+        on: JobId,
+    },
+    /// An edge is on a job of another tenant.
+    #[error("`{job}` depends on `{on}`, which belongs to another tenant")]
+    ForbiddenDependency {
+        /// The job.
+        job: JobId,
+        /// What it depends on.
+        on: JobId,
+    },
+    /// Jobs wait for each other.
+    #[error("these jobs wait for each other: {}", members.iter().map(JobId::as_str).collect::<Vec<_>>().join(" → "))]
+    Cycle {
+        /// The jobs, each before the one that waits for it, beginning with the lowest id.
+        members: Vec<JobId>,
+    },
+}
+
+impl DagError {
+    /// A stable name for programs.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::JobCount { .. } => "job_count",
+            Self::DuplicateJob { .. } => "duplicate_job",
+            Self::BadArray { .. } => "bad_array",
+            Self::EdgeCount { .. } => "edge_count",
+            Self::Mutex { .. } => "mutex",
+            Self::UnknownDependency { .. } => "unknown_dependency",
+            Self::DuplicateEdge { .. } => "duplicate_edge",
+            Self::ForbiddenDependency { .. } => "forbidden_dependency",
+            Self::Cycle { .. } => "cycle",
+        }
+    }
+}
