@@ -245,8 +245,7 @@ impl Engine {
         }
         for (pool, slot) in &touched.nodes {
             if let Some(dispatcher) = self.pools.get_mut(pool) {
-                let nodes = &self.state.pools[pool].nodes;
-                dispatcher.node_changed(*slot as usize, nodes);
+                dispatcher.node_changed(*slot as usize);
             }
         }
         for (pool, slot) in &touched.heard {
