@@ -100,7 +100,8 @@ impl Engine {
     pub fn next_wake(&self) -> Option<Time> {
         let cycles =
             self.state.pools.iter().filter(|(id, _)| self.wants_cycle(id)).map(|(_, pool)| pool.next_cycle);
-        cycles.chain(self.timers.next()).min()
+        // A beat that passed while there was nothing to do is due at once.
+        cycles.chain(self.timers.next()).min().map(|at| at.max(self.now))
     }
 
     /// Takes one input in at one instant. Time never goes back: an earlier instant counts as the last one.
