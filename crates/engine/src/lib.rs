@@ -31,8 +31,10 @@ pub mod checkpoint;
 pub mod dag;
 pub mod loans;
 pub mod preempt;
+pub mod reactive;
 pub mod quota;
 pub mod solver;
+pub mod staging;
 
 mod dispatch;
 mod engine;
