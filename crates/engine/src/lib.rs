@@ -1,5 +1,6 @@
 //! The deterministic engine: one ledger, four ways to dispatch, the whole life of a job.
 #![forbid(unsafe_code)]
 
+pub mod autoscale;
 pub mod preempt;
 pub mod solver;

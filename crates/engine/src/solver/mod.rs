@@ -16,12 +16,12 @@ pub use fleet::{Fleet, KindKey, Slot};
 pub use plan::{
     Loan, MoveCause, Moved, Plan, Precision, Preempt, Reservation, SetValue, Shrink, Start, Step, Wait,
 };
+#[cfg(feature = "mutations")]
+pub use problem::Mutation;
 pub use problem::{
     Behind, Caps, Estimates, Hold, Lender, Occupant, Problem, Rescorer, SetWeights, Share, TenantRoom,
     TopologyFormula, Waiting,
 };
-#[cfg(feature = "mutations")]
-pub use problem::Mutation;
 pub use reason::{Reason, Refusal};
 
 /// Solves one cycle of one pool.
