@@ -88,7 +88,7 @@ impl Behaviour {
 }
 
 /// A provider that exists only here.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SimulatedProvider {
     behaviour: Behaviour,
     now: Time,
@@ -99,7 +99,7 @@ pub struct SimulatedProvider {
     blocks: BTreeMap<BlockId, Leased>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Leased {
     order: RequestId,
     gpus: u32,
