@@ -100,7 +100,6 @@ proptest! {
                         Tier::Fast => (0, world.settings.fast_target(fast)),
                         Tier::Flex => (1, flex),
                     };
-                    // Blocks whose lease ended this minute are no capacity, though the world may still list them.
                     prop_assert!(before[index] < wanted, "{purchase:?} although {} >= {wanted}", before[index]);
                     prop_assert!(purchase.gpus < wanted - before[index] + step, "{purchase:?}");
                 }
@@ -161,7 +160,7 @@ proptest! {
             for world in [&mut one, &mut other] {
                 (world.fast_demand, world.flex_demand) = (fast, flex);
             }
-            // The other one loses its memory and reads it back before every run, and sees blocks in another order.
+            // The other one loses its memory and reads it back before every run.
             let mut bytes = Vec::new();
             ciborium::into_writer(&(&other.scaler, &other.quotes, &other.providers), &mut bytes).unwrap();
             (other.scaler, other.quotes, other.providers) = ciborium::from_reader(&bytes[..]).unwrap();
