@@ -4,7 +4,7 @@
 //! ask ([`Quotes`]), the time, and a small state. It returns [`Order`]s; the caller carries them out and reports how a
 //! purchase went with [`Autoscaler::answered`]. One round of the caller:
 //!
-//! 1. sync: ask what [`Autoscaler::sync`] lists, note quotes, ask how blocks are and move them through their [life](life);
+//! 1. sync: ask what [`Autoscaler::sync`] lists, note quotes, ask how blocks are and move them through their [`life`];
 //! 2. run: mark released blocks `selling` and terminate them, order what is to be bought;
 //! 3. answers: an accepted purchase adds its blocks as `pending` **in the same step** in which it is reported here, so that
 //!    its GPUs are counted exactly once at any time. After a failed one run again: the next provider is asked.

@@ -72,11 +72,13 @@ fn buys(orders: &[Order]) -> Option<(&str, u64, &[u32])> {
 
 /// Released blocks, in order.
 fn released(orders: &[Order]) -> Vec<&str> {
-    let id = |order| match order {
-        &Order::Release { ref block, .. } => Some(block.as_str()),
-        _ => None,
-    };
-    orders.iter().filter_map(id).collect()
+    let mut ids = Vec::new();
+    for order in orders {
+        if let Order::Release { block, .. } = order {
+            ids.push(block.as_str());
+        }
+    }
+    ids
 }
 
 /// Why nothing is done for a tier.

@@ -69,10 +69,15 @@ fn world() -> impl Strategy<Value = World> {
         })
 }
 
-/// GPUs that are usable or on their way in some step, as the world sees it.
-fn committed(world: &World, tier: Tier) -> u64 {
+/// GPUs that are usable or on their way; an ended lease is neither, even if nobody could hear of its end.
+fn committed(world: &World, tier: Tier, now: Time) -> u64 {
     let open: u64 = world.scaler.outstanding().filter(|open| open.tier == tier).map(|open| open.gpus).sum();
-    open + world.gpus(tier, BlockStatus::Pending) + world.gpus(tier, BlockStatus::Active)
+    let leased = world.blocks.iter().filter(|b| {
+        matches!(b.block.status, BlockStatus::Pending | BlockStatus::Active)
+            && b.block.tier == tier
+            && b.block.ends_at().is_none_or(|end| end > now)
+    });
+    open + leased.map(|b| u64::from(b.gpus)).sum::<u64>()
 }
 
 proptest! {
@@ -88,7 +93,7 @@ proptest! {
             let step = u64::from(world.settings.unit_gpus) + 8;
             for _ in 0..4 {
                 world.sync(now);
-                let before = [Tier::Fast, Tier::Flex].map(|tier| committed(&world, tier));
+                let before = [Tier::Fast, Tier::Flex].map(|tier| committed(&world, tier, now));
                 // Decided and not carried out: the orders are open, and asking again must not repeat them.
                 let orders = world.decide(now);
                 let bought: Vec<_> = orders.iter().filter_map(|order| match order {

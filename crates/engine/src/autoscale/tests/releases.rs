@@ -64,11 +64,11 @@ fn every_condition_alone_keeps_the_blocks() {
     // Demand keeps what it may need soon: 17 · 1.5 = 25 of 20 would even be bought.
     assert_eq!(released(&fresh(&settings, &rows, 5, 12)), Vec::<&str>::new());
     assert_eq!(stays(&fresh(&settings, &rows, 5, 8)), Some(Stays::LargerThanSurplus { surplus: 1 }));
-    // 20 · 1 is exactly what there is.
-    let factor = AutoscaleSettings { fast_safety_factor: 4.0, ..settings.clone() };
-    assert_eq!(stays(&fresh(&factor, &rows, 5, 0)), Some(Stays::NoSurplus));
     let busy = rows.map(|(id, provider, gpus, _, left)| (id, provider, gpus, None, left));
     assert_eq!(stays(&fresh(&settings, &busy, 5, 0)), Some(Stays::NoIdleBlock));
+    // 5 · 4 is exactly what there is.
+    let factor = AutoscaleSettings { fast_safety_factor: 4.0, ..settings };
+    assert_eq!(stays(&fresh(&factor, &rows, 5, 0)), Some(Stays::NoSurplus));
 }
 
 #[test]
