@@ -139,6 +139,15 @@ fn a_bulk_bid_follows_the_order_book_within_the_cap() {
 }
 
 #[test]
+fn an_exact_bid_is_the_lowest_price_at_which_enough_is_on_offer() {
+    let asks = [(1, 2), (2, 2), (3, 90)].map(|(price, gpus)| Ask { price: dollars(f64::from(price)), gpus });
+    let prices = Prices::Book(OrderBook::new(asks.to_vec()).unwrap());
+    let behaviour = Behaviour::reliable(described("prime"), dollars(1.0), 10_000);
+    let orders = decided(vec![SimulatedProvider::new(Behaviour { prices, ..behaviour })], 4);
+    assert_eq!(bought(&orders).unwrap().max_price, dollars(2.0), "not 3, however deep that is");
+}
+
+#[test]
 fn an_unreachable_exact_provider_is_assumed_to_be_cheap_and_its_failure_goes_to_the_next() {
     let sellers = || vec![unreachable(described("prime"), 3.0), reliable(described("sfcompute"), 2.0)];
     let orders = decided(sellers(), 3);
@@ -218,9 +227,12 @@ fn a_success_forgets_failures() {
 fn a_failed_whole_unit_is_tried_again_as_a_whole_unit() {
     let mut world =
         in_world(vec![reliable(described("prime"), 1.0), reliable(described("sfcompute"), 1.0)], 12);
-    world.settings.consolidation_window_ms = Millis::ZERO;
-    world.settings.fast_safety_factor = 0.4;
+    world.settings.consolidation_window_ms = Millis::secs(60);
+    world.settings.fast_safety_factor = 0.1;
+    world.fast_demand = 8;
     world.sync(NOW);
+    assert_eq!(buys(&world.decide(NOW - Millis::secs(60))), None, "8 wait, but 0.8 GPUs are none");
+    (world.settings.fast_safety_factor, world.fast_demand) = (0.4, 12);
     let orders = world.decide(NOW);
     let first = bought(&orders).unwrap();
     assert_eq!((first.provider.as_str(), first.gpus, first.why.need), ("sfcompute", 8, 4));
