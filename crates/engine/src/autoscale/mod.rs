@@ -214,7 +214,7 @@ impl Autoscaler {
 
     /// Nothing is missing. Failures are kept while an order is open: if that one fails too, its turn is over.
     fn demand_is_met(&mut self, tier: Tier, now: Time) {
-        if true {
+        if self.in_flight(tier) == 0 {
             self.attempts(tier).demand_is_met(now);
         }
     }
