@@ -27,6 +27,7 @@ pub mod record;
 pub mod state;
 pub mod units;
 
+pub mod autoscale;
 pub mod checkpoint;
 pub mod dag;
 pub mod loans;
