@@ -172,7 +172,12 @@ impl Ledger {
         let fitting = self.free_gpus().filter(|gpu| need.is_none_or(|need| will_do(gpu, need))).count();
         let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
         Some(Facts {
-            cpu_free: free(probe.cpu_total, self.promised(|g| g.cpu_milli), probe.cpu_measured, probe.cpu_own),
+            cpu_free: free(
+                probe.cpu_total,
+                self.promised(|g| g.cpu_milli),
+                probe.cpu_measured,
+                probe.cpu_own,
+            ),
             cpu_total: probe.cpu_total,
             memory_free: free(
                 probe.memory_total,

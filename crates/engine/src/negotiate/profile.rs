@@ -43,19 +43,13 @@ impl Profile {
     /// What a job without a profile is taken to need.
     #[must_use]
     pub fn minimal() -> Self {
-        Self {
-            cpu_milli: Some(100),
-            memory_mib: Some(128),
-            storage_mib: Some(10),
-            ..Self::default()
-        }
+        Self { cpu_milli: Some(100), memory_mib: Some(128), storage_mib: Some(10), ..Self::default() }
     }
 
     /// The first field that is out of range.
     pub fn validate(&self) -> Result<(), &'static str> {
-        let within = |value: Option<u64>, low: u64, high: u64| {
-            value.is_none_or(|value| (low..=high).contains(&value))
-        };
+        let within =
+            |value: Option<u64>, low: u64, high: u64| value.is_none_or(|value| (low..=high).contains(&value));
         let gpu = self.gpu.as_ref();
         if *self == Self::default() {
             Err("profile")

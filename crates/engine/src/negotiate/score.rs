@@ -118,8 +118,7 @@ fn compile(settings: &Settings, preset: Preset) -> Policy {
     set("base_price", whole(settings.base_price).into());
     set("surge_above", whole(settings.surge_above).into());
     set("jitter_weight", settings.jitter_weight.into());
-    // The seed is 64 bits without meaning; the policy file writes them as a signed number.
-    set("jitter_seed", settings.jitter_seed.cast_signed().into());
+    set("jitter_seed", whole(settings.jitter_seed).into());
     let compiled = landfall_policy::builtin::spec(preset.policy()).map(|spec| {
         let mut spec = spec.map_err(|error| error.to_string())?;
         spec.apply(&changes)?;

@@ -155,11 +155,9 @@ impl Settings {
     /// Refuses parameters out of range.
     pub fn validate(&self) -> Result<(), SettingsError> {
         let share = |value: f64| (0.0..=1.0).contains(&value);
-        let holds_enough = self
-            .ack_timeout_ms
-            .saturating_mul(u64::from(self.awards_max))
-            .saturating_add(self.grace_ms)
-            <= self.hold_ttl_ms;
+        let holds_enough =
+            self.ack_timeout_ms.saturating_mul(u64::from(self.awards_max)).saturating_add(self.grace_ms)
+                <= self.hold_ttl_ms;
         let rules = [
             ("deliberation_ms", self.deliberation_ms <= 10_000, "0 to 10000 ms"),
             ("grace_ms", (50..=10_000).contains(&self.grace_ms), "50 to 10000 ms"),
@@ -181,6 +179,7 @@ impl Settings {
             ("trust_submit", share(self.trust_submit), "0 to 1"),
             ("min_score", share(self.min_score), "0 to 1"),
             ("jitter_weight", (0.0..=0.10).contains(&self.jitter_weight), "0 to 0.10"),
+            ("jitter_seed", i64::try_from(self.jitter_seed).is_ok(), "below 2^63"),
             ("base_price", self.base_price <= PRICE_MAX, "at most 2^40 credits"),
             ("surge_above", self.surge_above <= PRICE_MAX, "at most 2^40 jobs"),
             ("capacity_stale_ms", (1..=600_000).contains(&self.capacity_stale_ms), "1 to 600000 ms"),
@@ -243,7 +242,10 @@ mod tests {
     #[test]
     fn pauses_double_up_to_half_a_minute() {
         let settings = Settings::default();
-        assert_eq!([1, 2, 3, 6, 7, 1000].map(|r| settings.backoff_after(r)), [1000, 2000, 4000, 30_000, 30_000, 30_000]);
+        assert_eq!(
+            [1, 2, 3, 6, 7, 1000].map(|r| settings.backoff_after(r)),
+            [1000, 2000, 4000, 30_000, 30_000, 30_000]
+        );
     }
 
     #[test]

@@ -207,7 +207,10 @@ mod tests {
     fn each_round_reaches_one_step_further() {
         let job = Submission { start_scope: Some(Scope::Cell), max_scope: Scope::Federation, ..job() };
         let reached = [1, 2, 3, 4, 1000].map(|round| job.reach(round));
-        assert_eq!(reached, [Scope::Cell, Scope::Org, Scope::Federation, Scope::Federation, Scope::Federation]);
+        assert_eq!(
+            reached,
+            [Scope::Cell, Scope::Org, Scope::Federation, Scope::Federation, Scope::Federation]
+        );
     }
 
     #[test]

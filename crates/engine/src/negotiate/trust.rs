@@ -51,10 +51,7 @@ impl From<TrustTable> for Rows {
 
 impl TrustTable {
     /// Checks and wraps the rows; NaN and values out of 0..1 are refused.
-    pub fn new(
-        trust: BTreeMap<NodeId, f64>,
-        members: BTreeMap<NodeId, Member>,
-    ) -> Result<Self, TrustError> {
+    pub fn new(trust: BTreeMap<NodeId, f64>, members: BTreeMap<NodeId, Member>) -> Result<Self, TrustError> {
         match trust.iter().find(|(_, value)| !(0.0..=1.0).contains(*value)) {
             Some((id, _)) => Err(TrustError(id.clone())),
             None => Ok(Self { trust, members }),

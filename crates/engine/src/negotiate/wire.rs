@@ -43,7 +43,9 @@ impl Envelope {
 }
 
 /// Why bytes are dropped before the machine sees them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error, Serialize, Deserialize,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum WireError {
     /// More bytes than a message may have.
