@@ -149,7 +149,9 @@ pub struct RunRecord {
     pub lease_ms: u64,
     /// What it may use.
     pub grant: Option<Grant>,
-    /// When it must be stopped, on the clock of this boot.
+    /// Whether the runner was told to start.
+    pub started: bool,
+    /// When it must be stopped, on the clock of this boot; the runner keeps to it while the peer is down.
     pub self_stop_at: Time,
     /// Which boot of the machine that clock belongs to.
     pub boot: u64,

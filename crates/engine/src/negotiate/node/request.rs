@@ -154,7 +154,7 @@ impl Peer {
             if facts.running >= self.settings.running_jobs_max {
                 reasons.push(Reason::RunningJobs);
             }
-            if facts.queued >= self.settings.queued_jobs_max && !self.settings.scope_budget {
+            if facts.queued > self.settings.queued_jobs_max {
                 reasons.push(Reason::QueuedJobs);
             }
         }

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use landfall_model::{Digest, NodeId, Time};
 
 use super::super::message::{Fence, Phase};
-use super::super::timers::HostTimer;
-use super::super::{Effect, Entry, Out, Peer, RunRecord, after};
+use super::super::{Effect, Entry, Out, Peer, RunRecord};
 use super::{HostedJob, Run, Seen, Stage};
 
 impl Peer {
@@ -33,7 +32,9 @@ impl Peer {
             self.host.remember(job, seen);
             let in_time = run.boot == self.boot && run.self_stop_at > now;
             if run.result.is_none() && !in_time {
-                out.effects.push(Effect::Stop { job, attempt: run.fence.attempt });
+                if run.started {
+                    out.effects.push(Effect::Stop { job, attempt: run.fence.attempt });
+                }
                 out.journal(Entry::RunEnded { job });
                 continue;
             }
@@ -48,14 +49,13 @@ impl Peer {
             None => Stage::Running(Run {
                 fence: run.fence,
                 lease_ms: run.lease_ms,
-                // The runner is told nothing twice; if it never started, the lease or the deadline ends the run.
-                phase: Phase::Starting,
+                // The runner is told nothing twice; a run that it does not know, it reports as failed.
+                phase: if run.started { Phase::Starting } else { Phase::Fetching },
                 self_stop_at: run.self_stop_at,
                 renewals: Vec::new(),
                 next_renewal: self.epoch.saturating_mul(1 << 32),
             }),
         };
-        let deadline = run.request.deadline_ms.map(|ms| after(run.received_at, ms));
         let (arbiter, request, received_at) = (run.arbiter, run.request, run.received_at);
         self.host.jobs.insert(job, HostedJob { arbiter, request, received_at, arrival, stage });
         if reports {
@@ -65,10 +65,10 @@ impl Peer {
         if let Some(grant) = run.grant {
             self.host.ledger.restore(job, grant);
         }
-        self.set_host_timer(job, HostTimer::SelfStop, run.self_stop_at, out);
-        if let Some(at) = deadline {
-            self.set_host_timer(job, HostTimer::Deadline, at, out);
-        }
+        self.set_run_limits(job, run.self_stop_at, out);
         self.renew(now, job, out);
+        if !run.started {
+            self.get_body(now, job, run.lease_ms, out);
+        }
     }
 }

@@ -48,14 +48,26 @@ impl Peer {
             // Grows over restarts, so that a late grant is never taken for that of another renewal.
             next_renewal: self.epoch.saturating_mul(1 << 32),
         });
-        let body = hosted.request.body.clone();
-        let deadline = hosted.request.deadline_ms.map(|ms| after(hosted.received_at, ms));
         self.save_run(job, out);
         self.set_host_timer(job, HostTimer::Renew, after(now, lease_ms / 5), out);
+        self.set_run_limits(job, self_stop_at, out);
+        self.get_body(now, job, lease_ms, out);
+    }
+
+    /// The instants at which a run ends whatever happens.
+    pub(super) fn set_run_limits(&mut self, job: Digest, self_stop_at: Time, out: &mut Out) {
+        let Some(hosted) = self.host.jobs.get(&job) else { return };
+        let deadline = hosted.request.deadline_ms.map(|ms| after(hosted.received_at, ms));
         self.set_host_timer(job, HostTimer::SelfStop, self_stop_at, out);
         if let Some(at) = deadline {
             self.set_host_timer(job, HostTimer::Deadline, at, out);
         }
+    }
+
+    /// Starts what travelled with the request, or asks the arbiter for it.
+    pub(super) fn get_body(&mut self, now: Time, job: Digest, lease_ms: u64, out: &mut Out) {
+        let Some(hosted) = self.host.jobs.get(&job) else { return };
+        let body = hosted.request.body.clone();
         match body.inline {
             Some(bytes) if bytes.digest() == body.digest => self.start(job, bytes, out),
             Some(_) => self.body_unavailable(now, job, out),
@@ -80,6 +92,7 @@ impl Peer {
             Stage::Reporting { result, since, .. } => (result.fence, 0, *since, Some(result.clone())),
             _ => return,
         };
+        let started = !matches!(&hosted.stage, Stage::Running(run) if run.phase == Phase::Fetching);
         let run = RunRecord {
             arbiter: hosted.arbiter.clone(),
             request: hosted.request.clone(),
@@ -87,6 +100,7 @@ impl Peer {
             fence,
             lease_ms,
             grant: self.host.ledger.grants().get(&job).cloned(),
+            started,
             self_stop_at,
             boot: self.boot,
             result,
@@ -106,6 +120,7 @@ impl Peer {
             return;
         };
         let (request, grant) = (hosted.request.clone(), grant.clone());
+        self.save_run(job, out);
         out.effects.push(Effect::Start(Box::new(Start { job, attempt, request, grant, body })));
     }
 
