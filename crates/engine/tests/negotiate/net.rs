@@ -407,7 +407,8 @@ impl Net {
         }
         let (settings, trust) = (slot.settings.clone(), slot.trust.clone());
         let (machine, effects) =
-            Peer::restart(peer.clone(), settings, trust, slot.durable.clone(), slot.local(now), slot.boot).unwrap();
+            Peer::restart(peer.clone(), settings, trust, slot.durable.clone(), slot.local(now), slot.boot)
+                .unwrap();
         slot.peer = Some(machine);
         let ended = std::mem::take(&mut slot.ended);
         self.carry_out(peer, effects);
@@ -438,6 +439,10 @@ impl Net {
     /// Instants at which a peer did something.
     pub fn did(&self, name: &str, wanted: impl Fn(&Effect) -> bool) -> Vec<u64> {
         let by = id(name);
-        self.log.iter().filter(|(_, peer, effect)| *peer == by && wanted(effect)).map(|(at, ..)| *at).collect()
+        self.log
+            .iter()
+            .filter(|(_, peer, effect)| *peer == by && wanted(effect))
+            .map(|(at, ..)| *at)
+            .collect()
     }
 }

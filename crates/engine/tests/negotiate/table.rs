@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use landfall_engine::negotiate::{
-    Blob, Probe, Profile, Settings, Submission, TrustTable, Verdict,
-};
+use landfall_engine::negotiate::{Blob, Probe, Profile, Settings, Submission, TrustTable, Verdict};
 use landfall_model::{Digest, Scope};
 
 use super::net::{Faults, Net, id};
@@ -49,8 +47,13 @@ pub fn five_with(seed: u64, faults: Faults, settings: &Settings) -> Net {
         queued: [(Scope::Commons, 5)].into(),
         ..machine(8, 16_384)
     };
-    let probes =
-        [("A", machine(8, 16_384)), ("B", machine(4, 8192)), ("C", machine(2, 4096)), ("D", busy), ("E", machine(16, 32_768))];
+    let probes = [
+        ("A", machine(8, 16_384)),
+        ("B", machine(4, 8192)),
+        ("C", machine(2, 4096)),
+        ("D", busy),
+        ("E", machine(16, 32_768)),
+    ];
     for (name, probe) in probes {
         net.add(name, settings.clone(), trust(&TRUST), Some(probe));
     }
