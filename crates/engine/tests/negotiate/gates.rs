@@ -326,7 +326,7 @@ fn each_round_reaches_further() {
 #[test]
 fn a_node_without_the_runtime_declines() {
     let (a, n) = trusting();
-    let name = |text| Name::new(text).unwrap();
+    let name = |text: &str| Name::new(text).unwrap();
     let probe = Probe { runtimes: [name("wasm")].into(), ..machine(4, 8192) };
     let mut net = pair(a.clone(), n.clone(), Settings::default(), probe.clone());
     let asks =

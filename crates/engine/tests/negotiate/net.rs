@@ -5,17 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use landfall_engine::negotiate::invariants::{self, History};
 use landfall_engine::negotiate::wire::{self, Channel, Envelope};
 use landfall_engine::negotiate::{
-    Durable, Effect, Input, Message, Metric, Peer, Probe, RunnerEvent, Settings, Submission, TaskOutcome,
-    TimerId, TrustTable,
+    Durable, Effect, Entry, Input, Message, Metric, Peer, Probe, RunnerEvent, Settings, Submission,
+    TaskOutcome, TimerId, TrustTable,
 };
 use landfall_model::{Digest, NodeId, Time};
 
 /// SplitMix64.
 #[derive(Debug, Clone)]
-pub struct Rng(pub u64);
+pub(crate) struct Rng(pub(crate) u64);
 
 impl Rng {
-    pub fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -23,36 +23,36 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    pub fn below(&mut self, limit: u64) -> u64 {
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
         self.next() % limit.max(1)
     }
 
-    pub fn chance(&mut self, percent: u64) -> bool {
+    pub(crate) fn chance(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
 }
 
-pub fn id(name: &str) -> NodeId {
+pub(crate) fn id(name: &str) -> NodeId {
     NodeId::new(name).unwrap()
 }
 
 /// How bad the network is.
 #[derive(Debug, Clone, Default)]
-pub struct Faults {
-    pub delay_min: u64,
-    pub delay_spread: u64,
-    pub loss_pct: u64,
-    pub dup_pct: u64,
-    pub garbage_pct: u64,
-    pub cut_off: BTreeSet<NodeId>,
+pub(crate) struct Faults {
+    pub(crate) delay_min: u64,
+    pub(crate) delay_spread: u64,
+    pub(crate) loss_pct: u64,
+    pub(crate) dup_pct: u64,
+    pub(crate) garbage_pct: u64,
+    pub(crate) cut_off: BTreeSet<NodeId>,
 }
 
-pub struct Slot {
-    pub peer: Option<Peer>,
-    pub durable: Durable,
+pub(crate) struct Slot {
+    pub(crate) peer: Option<Peer>,
+    pub(crate) durable: Durable,
     settings: Settings,
     trust: TrustTable,
-    pub probe: Option<Probe>,
+    pub(crate) probe: Option<Probe>,
     boot: u64,
     offset: i64,
     /// Parts per million of the virtual clock.
@@ -64,7 +64,7 @@ pub struct Slot {
 }
 
 impl Slot {
-    pub fn local(&self, at: u64) -> Time {
+    pub(crate) fn local(&self, at: u64) -> Time {
         Time::from_millis(self.offset + at as i64 * self.rate / 1_000_000)
     }
 
@@ -79,7 +79,7 @@ impl Slot {
 }
 
 #[derive(Debug, Clone)]
-pub enum Event {
+pub(crate) enum Event {
     Deliver { to: NodeId, from: NodeId, bytes: Vec<u8>, channel: Channel },
     Timer { peer: NodeId, id: TimerId },
     Finished { peer: NodeId, job: Digest, attempt: u32 },
@@ -95,31 +95,33 @@ pub enum Event {
     Calm { faults: Faults },
 }
 
-pub struct Net {
-    pub now: u64,
-    pub slots: BTreeMap<NodeId, Slot>,
+pub(crate) struct Net {
+    pub(crate) now: u64,
+    pub(crate) slots: BTreeMap<NodeId, Slot>,
     queue: BTreeMap<(u64, u64), Event>,
     seq: u64,
-    pub rng: Rng,
-    pub faults: Faults,
-    pub history: History,
+    pub(crate) rng: Rng,
+    pub(crate) faults: Faults,
+    pub(crate) history: History,
     /// Every effect, if kept.
-    pub log: Vec<(u64, NodeId, Effect)>,
-    pub keep_log: bool,
-    pub check: bool,
+    pub(crate) log: Vec<(u64, NodeId, Effect)>,
+    pub(crate) keep_log: bool,
+    pub(crate) check: bool,
     /// How long a run takes.
-    pub run_ms: u64,
-    pub stop_spread: u64,
-    pub probe_every: u64,
+    pub(crate) run_ms: u64,
+    pub(crate) stop_spread: u64,
+    pub(crate) probe_every: u64,
     /// Messages of these peers are lost from an instant on.
-    pub mute: BTreeMap<NodeId, u64>,
-    pub steps: u64,
-    pub undecodable: u64,
-    pub broken: Option<(&'static str, String)>,
+    pub(crate) mute: BTreeMap<NodeId, u64>,
+    pub(crate) steps: u64,
+    pub(crate) undecodable: u64,
+    /// Runs started, stopped, results accepted, leases lost.
+    pub(crate) tally: [u64; 4],
+    pub(crate) broken: Option<(&'static str, String)>,
 }
 
 impl Net {
-    pub fn new(seed: u64, faults: Faults) -> Self {
+    pub(crate) fn new(seed: u64, faults: Faults) -> Self {
         Self {
             now: 0,
             slots: BTreeMap::new(),
@@ -137,15 +139,16 @@ impl Net {
             mute: BTreeMap::new(),
             steps: 0,
             undecodable: 0,
+            tally: [0; 4],
             broken: None,
         }
     }
 
-    pub fn add(&mut self, name: &str, settings: Settings, trust: TrustTable, probe: Option<Probe>) {
+    pub(crate) fn add(&mut self, name: &str, settings: Settings, trust: TrustTable, probe: Option<Probe>) {
         self.add_with_clock(name, settings, trust, probe, 0, 1_000_000);
     }
 
-    pub fn add_with_clock(
+    pub(crate) fn add_with_clock(
         &mut self,
         name: &str,
         settings: Settings,
@@ -176,22 +179,22 @@ impl Net {
         }
     }
 
-    pub fn peer(&self, name: &str) -> &Peer {
+    pub(crate) fn peer(&self, name: &str) -> &Peer {
         self.slots[&id(name)].peer.as_ref().unwrap()
     }
 
-    pub fn at(&mut self, at: u64, event: Event) {
+    pub(crate) fn at(&mut self, at: u64, event: Event) {
         self.seq += 1;
         self.queue.insert((at.max(self.now), self.seq), event);
     }
 
-    pub fn submit(&mut self, name: &str, submission: &Submission) -> Digest {
+    pub(crate) fn submit(&mut self, name: &str, submission: &Submission) -> Digest {
         self.at(self.now, Event::Submit { peer: id(name), submission: Box::new(submission.clone()) });
         submission.digest().unwrap()
     }
 
     /// Runs everything due up to an instant.
-    pub fn run_until(&mut self, end: u64) {
+    pub(crate) fn run_until(&mut self, end: u64) {
         while self.broken.is_none() {
             let Some((&(at, seq), _)) = self.queue.iter().next() else { break };
             if at > end {
@@ -232,6 +235,13 @@ impl Net {
     fn carry_out(&mut self, peer: &NodeId, effects: Vec<Effect>) {
         self.history.observe(&effects);
         for effect in effects {
+            match &effect {
+                Effect::Start(_) => self.tally[0] += 1,
+                Effect::Stop { .. } => self.tally[1] += 1,
+                Effect::Journal(Entry::Accepted { .. }) => self.tally[2] += 1,
+                Effect::Metric(Metric::LeaseLost) => self.tally[3] += 1,
+                _ => {}
+            }
             if self.keep_log {
                 self.log.push((self.now, peer.clone(), effect.clone()));
             }
@@ -418,16 +428,16 @@ impl Net {
         ended.into_iter().for_each(|(job, attempt)| self.tell_finished(peer, job, attempt));
     }
 
-    pub fn metrics(&self, name: &str, wanted: impl Fn(&Metric) -> bool) -> usize {
-        let peer = id(name);
+    pub(crate) fn metrics(&self, name: &str, wanted: impl Fn(&Metric) -> bool) -> usize {
         let found = self.log.iter().filter(|(_, by, effect)| {
-            (name.is_empty() || *by == peer) && matches!(effect, Effect::Metric(metric) if wanted(metric))
+            (name.is_empty() || by.as_str() == name)
+                && matches!(effect, Effect::Metric(metric) if wanted(metric))
         });
         found.count()
     }
 
     /// Instants at which a peer sent messages of a kind.
-    pub fn sent(&self, name: &str, wanted: impl Fn(&Message) -> bool) -> Vec<u64> {
+    pub(crate) fn sent(&self, name: &str, wanted: impl Fn(&Message) -> bool) -> Vec<u64> {
         let by = id(name);
         let said = |effect: &Effect| match effect {
             Effect::Broadcast { message } | Effect::Send { message, .. } => wanted(message),
@@ -437,7 +447,7 @@ impl Net {
     }
 
     /// Instants at which a peer did something.
-    pub fn did(&self, name: &str, wanted: impl Fn(&Effect) -> bool) -> Vec<u64> {
+    pub(crate) fn did(&self, name: &str, wanted: impl Fn(&Effect) -> bool) -> Vec<u64> {
         let by = id(name);
         self.log
             .iter()

@@ -7,22 +7,22 @@ use landfall_model::{Digest, Scope};
 
 use super::net::{Faults, Net, id};
 
-pub const TRUST: [(&str, f64); 6] =
+pub(crate) const TRUST: [(&str, f64); 6] =
     [("A", 0.9), ("B", 0.7), ("C", 0.5), ("D", 0.8), ("E", 0.2), ("arbiter", 1.0)];
 
-pub fn trust(rows: &[(&str, f64)]) -> TrustTable {
+pub(crate) fn trust(rows: &[(&str, f64)]) -> TrustTable {
     TrustTable::new(rows.iter().map(|(name, trust)| (id(name), *trust)).collect(), BTreeMap::new()).unwrap()
 }
 
-pub fn machine(cores: u64, mib: u64) -> Probe {
+pub(crate) fn machine(cores: u64, mib: u64) -> Probe {
     Probe { cpu_total: cores * 1000, memory_total: mib, storage_total: 100_000, ..Probe::default() }
 }
 
-pub fn submitter() -> Settings {
+pub(crate) fn submitter() -> Settings {
     Settings { runs_work: false, ..Settings::default() }
 }
 
-pub fn job() -> Submission {
+pub(crate) fn job() -> Submission {
     let profile = Profile { cpu_milli: Some(2000), memory_mib: Some(4096), ..Profile::default() };
     Submission {
         profile: Some(profile),
@@ -32,11 +32,11 @@ pub fn job() -> Submission {
     }
 }
 
-pub fn calm(delay: u64) -> Faults {
+pub(crate) fn calm(delay: u64) -> Faults {
     Faults { delay_min: delay, ..Faults::default() }
 }
 
-pub fn five_with(seed: u64, faults: Faults, settings: &Settings) -> Net {
+pub(crate) fn five_with(seed: u64, faults: Faults, settings: &Settings) -> Net {
     let mut net = Net::new(seed, faults);
     net.probe_every = 0;
     net.add("arbiter", Settings { runs_work: false, ..settings.clone() }, trust(&TRUST), None);
@@ -60,10 +60,10 @@ pub fn five_with(seed: u64, faults: Faults, settings: &Settings) -> Net {
     net
 }
 
-pub fn five() -> Net {
+pub(crate) fn five() -> Net {
     five_with(1, calm(10), &Settings::default())
 }
 
-pub fn verdict(net: &Net, job: Digest) -> Verdict {
+pub(crate) fn verdict(net: &Net, job: Digest) -> Verdict {
     net.peer("arbiter").verdict(&job).unwrap()
 }
