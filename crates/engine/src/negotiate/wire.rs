@@ -184,7 +184,7 @@ mod tests {
         assert_eq!(decode(&bytes, Channel::Direct), Ok(message()));
         assert_eq!(decode(&bytes, Channel::Gossip), Err(WireError::NotDirect));
         assert_eq!(decode(&bytes[..bytes.len() - 1], Channel::Direct), Err(WireError::Malformed));
-        assert_eq!(decode(&[bytes.clone(), vec![0]].concat(), Channel::Direct), Err(WireError::Malformed));
+        assert_eq!(decode(&[bytes.as_slice(), &[0]].concat(), Channel::Direct), Err(WireError::Malformed));
         assert_eq!(decode(&vec![0; MESSAGE_BYTES_MAX + 1], Channel::Gossip), Err(WireError::Oversize));
         let other = canonical(&Envelope { v: 2, ..message() }).unwrap();
         assert_eq!(decode(&other, Channel::Direct), Err(WireError::UnknownVersion));

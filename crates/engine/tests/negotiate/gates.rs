@@ -15,8 +15,8 @@ use super::table::{TRUST, calm, five, five_with, job, machine, submitter, trust,
 fn pair(arbiter: TrustTable, node: TrustTable, settings: Settings, probe: Probe) -> Net {
     let mut net = Net::new(1, calm(10));
     net.probe_every = 0;
-    net.add("arbiter", Settings { runs_work: false, ..settings.clone() }, arbiter, None);
-    net.add("N", settings, node, Some(probe));
+    net.add("N", settings.clone(), node, Some(probe));
+    net.add("arbiter", Settings { runs_work: false, ..settings }, arbiter, None);
     net
 }
 

@@ -210,7 +210,9 @@ impl Net {
                 }
             }
         }
-        self.now = self.now.max(end);
+        if self.broken.is_none() {
+            self.now = self.now.max(end);
+        }
     }
 
     fn step(&mut self, peer: &NodeId, input: Input) {
