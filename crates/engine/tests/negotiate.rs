@@ -3,6 +3,7 @@
 mod negotiate {
     mod cases;
     mod faults;
+    mod fences;
     mod gates;
     mod net;
     mod table;

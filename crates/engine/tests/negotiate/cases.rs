@@ -188,6 +188,8 @@ fn n19_the_winner_is_cut_off() {
     assert_eq!(net.did("A", |e| matches!(e, Effect::Stop { .. })), [14_030]);
     assert_eq!(requests(&net), [0, 19_040]);
     assert_eq!(wins(&net), ["A", "B"]);
+    let attempts: Vec<u32> = claims(&net).iter().map(|(.., attempt)| *attempt).collect();
+    assert_eq!(attempts, [1, 3], "the lost lease made attempt 1 void");
     assert_eq!(net.metrics("arbiter", |m| matches!(m, Metric::LeaseLost)), 1);
     assert_eq!(verdict(&net, digest).state, JobState::Running);
 }
