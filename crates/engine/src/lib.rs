@@ -31,6 +31,7 @@ pub mod autoscale;
 pub mod checkpoint;
 pub mod dag;
 pub mod loans;
+pub mod negotiate;
 pub mod preempt;
 pub mod reactive;
 pub mod quota;
