@@ -33,14 +33,14 @@ pub mod dag;
 pub mod loans;
 pub mod negotiate;
 pub mod preempt;
-pub mod reactive;
 pub mod quota;
+pub mod reactive;
 pub mod solver;
 pub mod staging;
 
 mod dispatch;
 mod engine;
-mod life;
+pub mod life;
 mod timers;
 
 pub use effect::{Alert, Answer, Effect, Refused};

@@ -211,6 +211,20 @@ impl Engine {
         })
     }
 
+    /// Waiting jobs of push pools, each with whether it asks for capacity: ready, within its quota, and not hopeless.
+    pub(crate) fn demand(&self) -> Vec<(Arc<JobSpec>, bool)> {
+        let mut all = Vec::new();
+        for (id, dispatcher) in &self.pools {
+            let Queue::Push(queue) = &dispatcher.queue else { continue };
+            for (spec, class) in &queue.classes {
+                let Some((_, job)) = class.jobs.first() else { continue };
+                let is_demand = class.refused != Some(Refusal::Ledger) && !self.is_unsatisfiable(id, job);
+                all.extend(std::iter::repeat_n((spec.clone(), is_demand), class.jobs.len()));
+            }
+        }
+        all
+    }
+
     /// Whether no node, as it is or as a provider could deliver it, would ever do.
     pub(crate) fn is_unsatisfiable(&self, pool: &PoolId, job: &JobId) -> bool {
         let (Some(record), Some(state), Some(dispatcher)) =
