@@ -182,11 +182,13 @@ impl Setting {
 }
 
 pub(crate) fn starts(plan: &Plan) -> Vec<&Start> {
-    let start = |step| match step {
-        &Step::Start(ref start) => Some(start),
-        Step::Preempt(_) => None,
-    };
-    plan.steps.iter().filter_map(start).collect()
+    let mut found = Vec::new();
+    for step in &plan.steps {
+        if let Step::Start(start) = step {
+            found.push(start);
+        }
+    }
+    found
 }
 
 /// The nodes that a job starts on, as one line.
