@@ -8,7 +8,7 @@ use landfall_model::{JobSpec, Millis, Node, NodeCount, NodePower, SetHint};
 use landfall_policy::q;
 
 use super::properties::Draws;
-use super::support::{Setting, name, node, nodes_of, spec, starts, weights};
+use super::support::{Setting, balanced, name, node, nodes_of, spec, starts};
 
 /// Preference between two nodes, the smaller first.
 fn preference(node: &Node, all: &[Node], power_first: bool) -> impl Ord + use<> {
@@ -105,7 +105,7 @@ fn brute_force(nodes: &[Node], hint: SetHint, wanted: usize) -> String {
             sources.push(alike);
         }
     }
-    let weights = weights("balanced");
+    let weights = balanced();
     let mut rated = Vec::new();
     for source in &sources {
         for power_first in [false, true] {
