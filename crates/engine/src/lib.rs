@@ -22,6 +22,7 @@ pub mod event;
 pub mod fence;
 pub mod heartbeat;
 pub mod input;
+pub mod invariants;
 pub mod ledger;
 pub mod record;
 pub mod state;

@@ -145,6 +145,26 @@ impl Dispatcher {
         }
     }
 
+    /// Whether a job is in the queue.
+    pub(crate) fn has(&self, job: &JobId) -> bool {
+        match &self.queue {
+            Queue::Push(queue) => queue.has(job),
+            Queue::Pull(queue) => queue.has(job),
+            Queue::Batch(queue) => queue.has(job),
+            Queue::None => false,
+        }
+    }
+
+    /// How many jobs are in the queue.
+    pub(crate) fn queued(&self) -> usize {
+        match &self.queue {
+            Queue::Push(queue) => queue.len(),
+            Queue::Pull(queue) => queue.len(),
+            Queue::Batch(queue) => queue.len(),
+            Queue::None => 0,
+        }
+    }
+
     pub(crate) fn has_suspended(&self) -> bool {
         matches!(&self.queue, Queue::Batch(queue) if queue.has_suspended())
     }

@@ -77,6 +77,14 @@ impl PushQueue {
         }
     }
 
+    pub(super) fn has(&self, id: &JobId) -> bool {
+        self.by_id.contains_key(id)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.by_id.is_empty()
     }
