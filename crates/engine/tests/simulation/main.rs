@@ -13,6 +13,8 @@ mod rng;
 mod work;
 mod world;
 
+use std::collections::BTreeMap;
+
 use landfall_engine::invariants::Violation;
 
 use world::{Size, World};
@@ -22,16 +24,8 @@ const SMALL: Size = Size { nodes: (1, 6), actions: 60, rebuilds: false };
 const CLOSE: Size = Size { nodes: (1, 4), actions: 40, rebuilds: true };
 const LARGE: Size = Size { nodes: (10, 40), actions: 700, rebuilds: false };
 
-/// Says which seed it was, should a step panic.
-struct Told(&'static str, u64);
-
-impl Drop for Told {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!("{} world, seed {}: run it alone with\n    {}", self.0, self.1, command(self.0, self.1));
-        }
-    }
-}
+/// Worlds that may fail before the rest is left alone.
+const FAILURES_MAX: u64 = 40;
 
 fn command(kind: &str, seed: u64) -> String {
     format!("LANDFALL_SEED={seed} cargo test -p landfall-engine --test simulation {kind} -- --nocapture")
@@ -52,15 +46,28 @@ fn run_all(kind: &'static str, size: Size, usual: u64) {
         (None, None) => 0..usual,
     };
     let (mut worlds, mut steps) = (0u64, 0);
+    // One seed of each kind of failure says more than the first failure alone.
+    let mut failures: BTreeMap<String, (u64, u64, String)> = BTreeMap::new();
     for seed in seeds {
-        let _told = Told(kind, seed);
-        match run(size, seed) {
-            Ok(more) => steps += more,
-            Err(found) => panic!("seed {seed}: {found}"),
-        }
         worlds += 1;
+        let found = match std::panic::catch_unwind(|| run(size, seed)) {
+            Ok(Ok(more)) => {
+                steps += more;
+                continue;
+            }
+            Ok(Err(found)) => (found.name.to_owned(), found.detail),
+            Err(_) => ("panic".to_owned(), "see above".to_owned()),
+        };
+        failures.entry(found.0).or_insert((0, seed, found.1)).0 += 1;
+        if failures.values().map(|(count, ..)| count).sum::<u64>() >= FAILURES_MAX {
+            break;
+        }
     }
     println!("{kind}: {worlds} seeds, {steps} steps");
+    for (name, (count, seed, detail)) in &failures {
+        eprintln!("{name} in {count} worlds, first with\n    {}\n{detail}\n", command(kind, *seed));
+    }
+    assert!(failures.is_empty(), "{} kinds of failure in {worlds} {kind} worlds", failures.len());
 }
 
 #[test]
