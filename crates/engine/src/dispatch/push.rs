@@ -52,8 +52,15 @@ type Turn = (Reverse<i32>, Time, JobId, Arc<JobSpec>);
 
 impl PushQueue {
     pub(super) fn insert(&mut self, job: &Job, held: bool, now: Time) {
+        let waits = !held && job.retry_at.is_none_or(|at| at <= now);
+        let known =
+            self.by_id.get(&job.id).is_some_and(|(spec, at)| *spec == job.spec && *at == job.submitted_at);
+        if known && waits {
+            // Nothing changed that could help it, so what is known of its class stays known.
+            return;
+        }
         self.remove(&job.id);
-        if held || job.retry_at.is_some_and(|at| at > now) {
+        if !waits {
             return;
         }
         // Equal specs share one allocation, so that a million jobs of a class have one.

@@ -160,8 +160,9 @@ impl Choice<'_> {
                 all.iter().filter_map(|&at| self.offers[at].fingerprint.map(|f| (f, at))).collect();
             known.sort_unstable();
             let chunks = known.chunk_by(|a, b| a.0 == b.0);
-            let size =
-                |chunk: &[(u32, usize)]| chunk.iter().map(|&(_, at)| u64::from(self.offers[at].count)).sum::<u64>();
+            let size = |chunk: &[(u32, usize)]| {
+                chunk.iter().map(|&(_, at)| u64::from(self.offers[at].count)).sum::<u64>()
+            };
             let large = chunks.filter(|chunk| size(chunk) >= u64::from(wanted));
             sources.extend(large.map(|chunk| chunk.iter().map(|&(_, at)| at).collect()));
         }

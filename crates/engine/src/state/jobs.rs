@@ -441,6 +441,10 @@ impl State {
             self.place(grant, &pool, touched);
         }
         self.count_held(&pool, spec.tenant.as_ref(), [before.0, units], [before.1, gpus]);
+        if let Some(tenant) = spec.tenant.as_ref().and_then(|id| self.tenants.get_mut(id)) {
+            let (was, is) = (gpu_ms(&spec, before.1), gpu_ms(&spec, gpus));
+            tenant.gpu_ms_promised = (tenant.gpu_ms_promised + is).saturating_sub(was);
+        }
         if let Some(state) = self.pools.get_mut(&pool) {
             state.power_w = (state.power_w + power_w).saturating_sub(before.2);
         }

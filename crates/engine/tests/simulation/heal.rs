@@ -10,8 +10,6 @@ use crate::world::{Found, World, violation};
 /// Virtual time after which whatever can end has ended.
 const ENOUGH: Millis = Millis::secs(8 * 3600);
 
-const SOLVES: bool = false;
-
 impl World {
     /// Ends all trouble and waits for the ends of all jobs.
     pub(crate) fn heal(&mut self) -> Found {
@@ -96,9 +94,6 @@ impl World {
             });
         }
         let Some(pool) = self.engine.state().pools.get(&record.pool) else { return false };
-        if pool.pool.dispatch == Dispatch::Batch && !SOLVES {
-            return false;
-        }
         let spec = &record.job.spec;
         let fits = |node: &&Node| {
             let devices = node.gpus.iter().filter(|gpu| gpu.vram_total() >= spec.vram_mib).count();

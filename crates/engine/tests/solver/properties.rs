@@ -80,9 +80,13 @@ fn draw(seed: u64) -> Setting {
 
 /// Lets a plan happen, with every job as long as its walltime, until nothing is left; gives back each reservation's
 /// promise together with what came of it.
-fn forward(setting: &mut Setting, mut check: impl FnMut(&Setting, &Plan)) -> (BTreeMap<String, i64>, BTreeMap<String, i64>) {
+fn forward(
+    setting: &mut Setting,
+    mut check: impl FnMut(&Setting, &Plan),
+) -> (BTreeMap<String, i64>, BTreeMap<String, i64>) {
     let (mut promised, mut started) = (BTreeMap::new(), BTreeMap::new());
-    let mut events: BTreeSet<i64> = setting.running.iter().filter_map(|run| Some(run.ends_at?.as_millis())).collect();
+    let mut events: BTreeSet<i64> =
+        setting.running.iter().filter_map(|run| Some(run.ends_at?.as_millis())).collect();
     events.insert(0);
     while let Some(now) = events.pop_first() {
         setting.now = Time::from_millis(now);

@@ -41,7 +41,15 @@ fn replay(settings: BatchSettings) -> (Vec<i64>, Vec<Option<i64>>) {
             let (job, spec) = setting.waiting.remove(place);
             let ends_at = setting.now + spec.walltime_ms;
             let nodes = start.nodes.iter().map(ToString::to_string).collect();
-            let run = Run { job, spec, nodes, shares: Vec::new(), started: setting.now, ends_at: Some(ends_at), borrower: false };
+            let run = Run {
+                job,
+                spec,
+                nodes,
+                shares: Vec::new(),
+                started: setting.now,
+                ends_at: Some(ends_at),
+                borrower: false,
+            };
             setting.running.push(run);
             started.insert(id, now);
             events.insert(ends_at.as_millis() / 1000);

@@ -60,7 +60,14 @@ fn marked(marks: &[(&str, &str)]) -> Vec<landfall_model::Node> {
 #[test]
 fn b19_one_group() {
     let nodes = marked(&[
-        ("a1", "Q"), ("a2", "Q"), ("a3", "Q"), ("a4", "Q"), ("a5", "P"), ("a6", "P"), ("a7", "P"), ("a8", "P"),
+        ("a1", "Q"),
+        ("a2", "Q"),
+        ("a3", "Q"),
+        ("a4", "Q"),
+        ("a5", "P"),
+        ("a6", "P"),
+        ("a7", "P"),
+        ("a8", "P"),
     ]);
     let plan = plan_one(Setting::new(nodes), spec(3, 1));
     assert_eq!(nodes_of(&plan, "j"), "a1 a2 a3", "three of one configuration; between equal sets ids decide");
@@ -172,5 +179,8 @@ fn limits_on_groups_are_hard() {
     let narrow = JobSpec { max_span: Some(1), ..spec(5, 1) };
     let plan = plan_one(Setting::new(groups(&[4, 4])), narrow);
     let wait = wait_of(&plan, "j");
-    assert_eq!((wait.reason.clone(), wait.refusals[0].needed, wait.refusals[0].found), (Reason::Span, 2.0, 1.0));
+    assert_eq!(
+        (wait.reason.clone(), wait.refusals[0].needed, wait.refusals[0].found),
+        (Reason::Span, 2.0, 1.0)
+    );
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use landfall_engine::preempt::{Preempted, checkpoint_minutes};
 use landfall_engine::solver::{
-    Caps, Estimates, Fleet, Hold, Lender, Occupant, Plan, Problem, Reservation, SetWeights, Share, Slot, Start, Step,
-    TenantRoom, Wait, Waiting, solve,
+    Caps, Estimates, Fleet, Hold, Lender, Occupant, Plan, Problem, Reservation, SetWeights, Share, Slot,
+    Start, Step, TenantRoom, Wait, Waiting, solve,
 };
 use landfall_model::{
     BatchSettings, JobId, JobSpec, Lifecycle, LoanSettings, Mib, MilliCpu, Millis, Name, Node, NodeCount,
@@ -151,7 +151,11 @@ impl Setting {
                 ends_at: run.ends_at,
                 running: true,
                 borrower: run.borrower,
-                checkpoint_minutes: checkpoint_minutes(run.spec.checkpoint, run.spec.checkpoint_minutes, None),
+                checkpoint_minutes: checkpoint_minutes(
+                    run.spec.checkpoint,
+                    run.spec.checkpoint_minutes,
+                    None,
+                ),
                 over_share: false,
                 preempted: &never,
             })

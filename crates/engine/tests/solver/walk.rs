@@ -104,17 +104,20 @@ fn gpu_hours_and_locks_gate() {
     }
     setting.tenants.push(TenantRoom { gpu_hours: Some(40.0), gpus: Some(24), ..TenantRoom::unlimited(None) });
     let gpu = |nodes, hours| JobSpec { gpu_count: 4, ..spec(nodes, hours) };
-    setting.wait("hours", gpu(1, 11)).wait("unbounded", gpu(1, 0)).wait("gpus", gpu(7, 1)).wait("fits", gpu(6, 1));
+    setting
+        .wait("hours", gpu(1, 11))
+        .wait("unbounded", gpu(1, 0))
+        .wait("gpus", gpu(7, 1))
+        .wait("fits", gpu(6, 1));
     let mut locked = spec(1, 1);
     locked.mutex = vec![name("lock")];
     setting.wait("first", locked.clone()).wait("second", locked);
     let plan = setting.plan();
     let reason = |job| wait_of(&plan, job).reason.clone();
-    assert_eq!([reason("hours"), reason("unbounded"), reason("gpus")], [
-        Reason::GpuHours,
-        Reason::GpuHours,
-        Reason::QuotaGpus
-    ]);
+    assert_eq!(
+        [reason("hours"), reason("unbounded"), reason("gpus")],
+        [Reason::GpuHours, Reason::GpuHours, Reason::QuotaGpus]
+    );
     assert_eq!((nodes_of(&plan, "first").is_empty(), reason("second")), (false, Reason::Mutex));
 }
 
@@ -134,10 +137,14 @@ fn modes_and_limits() {
     let plan = blocked(BatchSettings { backfill: Backfill::Greedy, ..BatchSettings::default() });
     assert_eq!((nodes_of(&plan, "d").as_str(), plan.reservations.len()), ("a3", 0));
     let plan = blocked(BatchSettings { depth: 2, ..BatchSettings::default() });
-    assert_eq!((reserved(&plan, "a"), reserved(&plan, "b"), reserved(&plan, "c")), (Some(7200), Some(10_800), None));
+    assert_eq!(
+        (reserved(&plan, "a"), reserved(&plan, "b"), reserved(&plan, "c")),
+        (Some(7200), Some(10_800), None)
+    );
     let plan = blocked(BatchSettings { backfill: Backfill::Conservative, ..BatchSettings::default() });
     assert_eq!(reserved(&plan, "c"), Some(14_400));
-    let limit = BatchSettings { backfill: Backfill::Conservative, reservations_max: 2, ..BatchSettings::default() };
+    let limit =
+        BatchSettings { backfill: Backfill::Conservative, reservations_max: 2, ..BatchSettings::default() };
     assert_eq!(blocked(limit).reservations.len(), 2);
     let plan = blocked(BatchSettings { scan_max: 2, ..BatchSettings::default() });
     assert_eq!((wait_of(&plan, "c").reason.clone(), plan.steps.len()), (Reason::ScanMax, 0));
@@ -187,8 +194,7 @@ fn a_shared_job_does_not_delay_a_reservation_of_its_node() {
     let shared = |hours| JobSpec { exclusive: false, cpu_milli: MilliCpu::cores(1), ..spec(1, hours) };
     let mut setting = Setting::new(groups(&[1]));
     setting.run("x", shared(1), &["a1"], Some(3600));
-    setting.running[0].shares =
-        vec![Share { cpu: MilliCpu::cores(1), ram: Mib::ZERO, devices: Vec::new() }];
+    setting.running[0].shares = vec![Share { cpu: MilliCpu::cores(1), ram: Mib::ZERO, devices: Vec::new() }];
     setting.wait("whole", spec(1, 1)).wait("long", shared(2)).wait("short", shared(1));
     let plan = setting.plan();
     assert_eq!(reserved(&plan, "whole"), Some(3600));
