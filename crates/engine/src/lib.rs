@@ -35,6 +35,9 @@ pub mod preempt;
 pub mod quota;
 pub mod solver;
 
+#[cfg(feature = "mutations")]
+pub mod mutation;
+
 mod dispatch;
 mod engine;
 mod life;

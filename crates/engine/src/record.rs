@@ -275,6 +275,8 @@ pub struct NodeRecord {
     pub kept_for: Option<JobId>,
     /// When it is probed next, while degraded.
     pub probe_at: Option<Time>,
+    /// Whether it is to finish what it has and take nothing new, also after a silence.
+    pub drains: bool,
 }
 
 impl NodeRecord {
@@ -289,6 +291,7 @@ impl NodeRecord {
             karma: Karma::default(),
             kept_for: None,
             probe_at: None,
+            drains: false,
         }
     }
 }

@@ -94,6 +94,10 @@ impl Dispatcher {
             self.nodes_joined(nodes);
         }
         self.wake();
+    }
+
+    /// A node came, went or changed, here or in a pool that may lend.
+    pub(crate) fn fleet_changed(&mut self) {
         if let Queue::Batch(queue) = &mut self.queue {
             queue.nodes_changed();
         }
@@ -228,8 +232,15 @@ impl Engine {
     /// Sends a proposal to the ledger; if it is committed, the nodes are told to start.
     pub(crate) fn propose(&mut self, proposal: Proposal) -> Result<Fence, Vec<Reason>> {
         let job = proposal.job.clone();
-        match self.state.check(self.now, &proposal) {
+        let checked = self.state.check(self.now, &proposal);
+        #[cfg(feature = "mutations")]
+        let checked = self.mutated(&proposal, checked);
+        match checked {
             Ok(commit) => {
+                #[cfg(feature = "mutations")]
+                if self.fault == Some(crate::mutation::Fault::AwardPlaced) {
+                    self.emit(Event::Committed(Box::new(commit.clone())));
+                }
                 self.emit(Event::Committed(Box::new(commit)));
                 self.send_start(&job);
                 let fence = self.fence_of(&job).unwrap_or_else(|| unreachable!("a committed job is there"));

@@ -118,9 +118,12 @@ impl PushQueue {
     }
 
     /// Classes to look at; on a timer cycle all of them.
-    fn turns(&mut self, all: bool) -> BTreeSet<Turn> {
+    ///
+    /// Where a cycle looks at so many only, the next one goes on where it stopped, so that nobody is never looked at.
+    fn turns(&mut self, all: bool, limited: bool) -> BTreeSet<Turn> {
         self.woken = false;
-        if all {
+        let goes_on = limited && self.classes.values().any(|class| class.refused.is_none());
+        if all && !goes_on {
             self.classes.values_mut().for_each(|class| class.refused = None);
         }
         self.classes.iter().filter(|(_, class)| class.refused.is_none()).filter_map(turn).collect()
@@ -151,7 +154,8 @@ impl Engine {
         let Some(Queue::Push(queue)) = self.pools.get_mut(id).map(|pool| &mut pool.queue) else { return };
         let strict = settings.queue_discipline == Discipline::Strict;
         // Under strict order a class that was refused before still blocks, so all are looked at in order.
-        let mut turns = queue.turns(timer || strict);
+        let limited = settings.cycle_limit.is_some() && !strict;
+        let mut turns = queue.turns(timer || strict, limited);
         let mut blocked: BTreeSet<Tier> = BTreeSet::new();
         let mut left = settings.cycle_limit.unwrap_or(u32::MAX);
         while let Some((_, _, job, spec)) = turns.pop_first() {
@@ -172,6 +176,9 @@ impl Engine {
                     }
                     if strict && !self.is_unsatisfiable(id, &job) {
                         blocked.insert(spec.tier);
+                    } else if strict {
+                        // It lets others pass, also where a cycle looks at so many only.
+                        left = left.saturating_add(1);
                     }
                 }
             }

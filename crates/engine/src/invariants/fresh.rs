@@ -104,6 +104,6 @@ pub(super) fn locks_of(state: &State, record: &JobRecord) -> Vec<(Option<TenantI
     own.sort_unstable();
     own.dedup();
     let edges = state.edge_locks.get(&record.job.id).into_iter().flatten();
-    own.extend(edges.filter_map(|lock| Name::new(&lock.to_string()).ok()).map(|name| (None, name)));
+    own.extend(edges.map(|lock| (None, lock.name())));
     own
 }

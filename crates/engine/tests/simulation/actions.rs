@@ -191,11 +191,15 @@ impl World {
         let (Some(job), Some(node)) = (self.any_job(), self.any_node()) else { return Ok(()) };
         let present = self.engine.state().job(&job).map_or(1, |record| record.attempt);
         let here = self.agents.get(&node).is_some_and(|agent| agent.live.contains_key(&job));
-        let attempt = if here { present.saturating_sub(1) } else { self.rng.within(0, u64::from(present) + 1) as u32 };
+        let attempt =
+            if here { present.saturating_sub(1) } else { self.rng.within(0, u64::from(present) + 1) as u32 };
         let fence = Fence { job, attempt, epoch: self.rng.below(3) as u32 };
-        let assigned = self.engine.state().job(&fence.job).and_then(|record| record.run.as_ref()).is_some_and(|run| {
-            run.nodes.iter().any(|at| at.node == node)
-        });
+        let assigned = self
+            .engine
+            .state()
+            .job(&fence.job)
+            .and_then(|record| record.run.as_ref())
+            .is_some_and(|run| run.nodes.iter().any(|at| at.node == node));
         let reports = [Report::Started, Report::Stopped, Report::Checkpointed, Report::CheckpointFailed];
         let Some(report) = self.rng.pick(&reports).filter(|_| !assigned) else { return Ok(()) };
         self.step(Input::Report { node, fence, report }).map(drop)

@@ -43,12 +43,19 @@ impl World {
         if stuck.is_empty() {
             return Ok(());
         }
-        violation("everything_feasible_ends", format!("at {}:\n{}\n{}", self.now, stuck.join("\n"), self.fleet()))
+        violation(
+            "everything_feasible_ends",
+            format!("at {}:\n{}\n{}", self.now, stuck.join("\n"), self.fleet()),
+        )
     }
 
     fn widen_limits(&mut self) -> Found {
         for mut pool in self.pools.clone() {
             pool.pull.paused = false;
+            if pool.batch.backfill == landfall_model::Backfill::Strict {
+                // In strict order a job that cannot run keeps all others waiting, as it should.
+                pool.batch.backfill = landfall_model::Backfill::Easy;
+            }
             (pool.batch.power_cap_w, pool.batch.io_cap) = (None, None);
             self.step(Input::SetPool { pool: Box::new(pool), policy: None })?;
         }
@@ -117,7 +124,13 @@ impl World {
             let on: Vec<_> = node.placements.iter().map(|placement| &placement.job).collect();
             format!(
                 "  {} in {:?}: {:?}, {} {} GPUs {gpus:?}, has {on:?}, kept for {:?}, rests until {:?}",
-                node.id, node.pool, node.state, node.cpu_total, node.ram_total, kept.kept_for, node.cooldown_until
+                node.id,
+                node.pool,
+                node.state,
+                node.cpu_total,
+                node.ram_total,
+                kept.kept_for,
+                node.cooldown_until
             )
         });
         lines.collect::<Vec<_>>().join("\n")

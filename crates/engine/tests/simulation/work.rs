@@ -16,8 +16,7 @@ use crate::rng::Rng;
 pub(crate) fn spec(rng: &mut Rng, pool: &Pool, tenants: u64) -> JobSpec {
     let mut spec = JobSpec::empty();
     spec.pool = Some(pool.id.clone());
-    spec.tenant =
-        rng.chance(80).then(|| TenantId::new(&format!("t{}", rng.below(tenants + 1))).unwrap());
+    spec.tenant = rng.chance(80).then(|| TenantId::new(&format!("t{}", rng.below(tenants + 1))).unwrap());
     spec.workload = rng.chance(30).then(|| WorkloadId::new(&format!("w{}", rng.below(3))).unwrap());
     spec.cpu_milli = MilliCpu::new(rng.within(1, 12) * 500);
     spec.ram_mib = Mib::gib(rng.within(1, 12));
@@ -96,7 +95,8 @@ pub(crate) fn several(rng: &mut Rng, first: u64, pool: &Pool, tenants: u64, now:
         if let Some(array) = &array {
             submission.element = Some(Element { array: array.clone(), index: position as u32 });
         } else if position > 0 {
-            let kinds = [EdgeKind::Success, EdgeKind::Success, EdgeKind::Failure, EdgeKind::Any, EdgeKind::Mutex];
+            let kinds =
+                [EdgeKind::Success, EdgeKind::Success, EdgeKind::Failure, EdgeKind::Any, EdgeKind::Mutex];
             for _ in 0..rng.within(1, 2) {
                 let on = all[rng.below(position) as usize].job.id.clone();
                 if !submission.edges.iter().any(|edge| edge.on == on) {

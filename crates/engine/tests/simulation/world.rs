@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use landfall_engine::invariants::{Violation, Watcher, check_all};
-use landfall_engine::{Answer, Effect, Engine, Event, Fence, Input, State};
 use landfall_engine::heartbeat::Heartbeat;
 use landfall_engine::input::{Failure, Report, RunUsage, StartRefusal};
+use landfall_engine::invariants::{Violation, Watcher, check_all};
+use landfall_engine::{Answer, Effect, Engine, Event, Fence, Input, State};
 use landfall_model::{Dispatch, JobId, JobKind, Millis, NodeId, Pool, Time};
 
 use crate::agent::{Agent, Begin, Mail, Post};
@@ -74,6 +74,7 @@ impl World {
             pools,
             rng,
         };
+        world.renew_faults();
         world.set_up(size)?;
         Ok(world)
     }
@@ -115,7 +116,9 @@ impl World {
     pub(crate) fn advance(&mut self) -> Found {
         let (at, _) = *self.post.keys().next().expect("heartbeats go on");
         let late = if self.calm || !self.rng.chance(5) { 0 } else { self.rng.below(2000) };
-        if let Some(wake) = self.engine.next_wake().map(|wake| wake + Millis::new(late)).filter(|wake| *wake <= at) {
+        if let Some(wake) =
+            self.engine.next_wake().map(|wake| wake + Millis::new(late)).filter(|wake| *wake <= at)
+        {
             self.now = self.now.max(wake);
             self.step(Input::Tick)?;
             if self.engine.next_wake().is_some_and(|wake| wake <= self.now) {
@@ -136,12 +139,18 @@ impl World {
         }
         let outcome = self.engine.step(self.now, input.clone());
         if self.tells {
-            eprintln!("{} {input:?}\n    -> {:?}\n    events {:?}\n    effects {:?}", self.now, outcome.answer, outcome.events, outcome.effects);
+            eprintln!(
+                "{} {input:?}\n    -> {:?}\n    events {:?}\n    effects {:?}",
+                self.now, outcome.answer, outcome.events, outcome.effects
+            );
         }
         if let Some(twin) = &mut self.twin {
             let other = twin.step(self.now, input.clone());
             if other != outcome {
-                return violation("restarted_goes_on_alike", format!("{input:?} gave {outcome:?}\nand after a restart {other:?}"));
+                return violation(
+                    "restarted_goes_on_alike",
+                    format!("{input:?} gave {outcome:?}\nand after a restart {other:?}"),
+                );
             }
         }
         self.watcher.observe(&self.engine, &input, &outcome)?;
@@ -169,7 +178,7 @@ impl World {
         let state = self.engine.state();
         state.pools.values().filter(|pool| pool.pool.dispatch == Dispatch::Push).all(|pool| {
             let waits = state.jobs.values().any(|record| record.pool == pool.pool.id && record.is_queued());
-            !waits || pool.next_cycle <= self.now
+            !waits || (pool.next_cycle <= self.now && pool.pool.push.cycle_limit.is_none())
         })
     }
 
@@ -235,7 +244,9 @@ impl World {
     /// An effect goes to whom it concerns: late, twice or never.
     fn carry(&mut self, effect: Effect) {
         let node = match &effect {
-            Effect::Start { node, .. } | Effect::Stop { node, .. } | Effect::Checkpoint { node, .. } => node.clone(),
+            Effect::Start { node, .. } | Effect::Stop { node, .. } | Effect::Checkpoint { node, .. } => {
+                node.clone()
+            }
             Effect::Probe(node) => {
                 let good = self.calm || self.rng.chance(70);
                 let mail = Mail::Probed(node.clone(), good);
@@ -273,7 +284,8 @@ impl World {
             Mail::Act => {
                 self.actions_left = self.actions_left.saturating_sub(1);
                 self.act()?;
-                let wait = if self.rng.chance(6) { self.rng.within(20_000, 150_000) } else { self.rng.below(4000) };
+                let wait =
+                    if self.rng.chance(6) { self.rng.within(20_000, 150_000) } else { self.rng.below(4000) };
                 if self.actions_left > 0 {
                     self.send_at(self.now + Millis::new(wait), Mail::Act);
                 }
@@ -306,9 +318,13 @@ impl World {
             Mail::Command(node, effect) => self.obey(&node, effect),
             Mail::Exit(node, fence, code) => {
                 let Some(agent) = self.agents.get_mut(&node) else { return Ok(()) };
-                if agent.up && agent.runs(&fence) {
+                if !agent.up && agent.runs(&fence) {
+                    // It runs on without its agent, which will tell when it is there again.
+                    self.send(1000, 9000, Mail::Exit(node, fence, code));
+                } else if agent.runs(&fence) {
                     agent.end(&fence);
-                    let failures = [None, Some(Failure::Transient), Some(Failure::FetchMiss), Some(Failure::Permanent)];
+                    let failures =
+                        [None, Some(Failure::Transient), Some(Failure::FetchMiss), Some(Failure::Permanent)];
                     let failure = self.rng.pick(&failures).flatten().filter(|_| code != 0);
                     let usage = Box::new(RunUsage { speed_ratio: Some(1.1), ..RunUsage::default() });
                     self.say(&node, fence, Report::Exited { code, failure, usage });
@@ -320,7 +336,8 @@ impl World {
                 self.say(&node, fence, Report::Stopped);
             }
             Mail::Saved(node, fence, leave) => {
-                let Some(agent) = self.agents.get_mut(&node).filter(|agent| agent.up && agent.runs(&fence)) else {
+                let Some(agent) = self.agents.get_mut(&node).filter(|agent| agent.up && agent.runs(&fence))
+                else {
                     return Ok(());
                 };
                 if leave {
