@@ -269,8 +269,12 @@ impl Engine {
                 dispatcher.load_changed(*slot as usize, freed);
             }
             let node = &self.state.pools[pool].nodes[*slot as usize];
-            if freed && node.state == NodeState::Draining {
-                self.emptied.push(node.id.clone());
+            let (id, state) = (node.id.clone(), node.state);
+            if freed && state == NodeState::Draining {
+                self.emptied.push(id);
+            } else if state == NodeState::Unknown {
+                // How long it may be silent depends on what runs there.
+                self.set_node_timer(&id);
             }
         }
         if freed && !touched.loads.is_empty() {

@@ -45,6 +45,8 @@ pub(super) struct PushQueue {
     classes: BTreeMap<Arc<JobSpec>, Class>,
     by_id: BTreeMap<JobId, (Arc<JobSpec>, Time)>,
     woken: bool,
+    /// Where the last pass stopped because it had looked at enough.
+    stopped: Option<Turn>,
 }
 
 /// A class in the order in which it is looked at.
@@ -118,12 +120,9 @@ impl PushQueue {
     }
 
     /// Classes to look at; on a timer cycle all of them.
-    ///
-    /// Where a cycle looks at so many only, the next one goes on where it stopped, so that nobody is never looked at.
-    fn turns(&mut self, all: bool, limited: bool) -> BTreeSet<Turn> {
+    fn turns(&mut self, all: bool) -> BTreeSet<Turn> {
         self.woken = false;
-        let goes_on = limited && self.classes.values().any(|class| class.refused.is_none());
-        if all && !goes_on {
+        if all {
             self.classes.values_mut().for_each(|class| class.refused = None);
         }
         self.classes.iter().filter(|(_, class)| class.refused.is_none()).filter_map(turn).collect()
@@ -154,15 +153,24 @@ impl Engine {
         let Some(Queue::Push(queue)) = self.pools.get_mut(id).map(|pool| &mut pool.queue) else { return };
         let strict = settings.queue_discipline == Discipline::Strict;
         // Under strict order a class that was refused before still blocks, so all are looked at in order.
-        let limited = settings.cycle_limit.is_some() && !strict;
-        let mut turns = queue.turns(timer || strict, limited);
+        let mut turns = queue.turns(timer || strict);
+        // Where a pass looks at so many only, the next one goes on there, so that nobody is never looked at.
+        let mut wrapped = BTreeSet::new();
+        if let Some(stopped) = queue.stopped.take().filter(|_| !strict) {
+            wrapped = turns;
+            turns = wrapped.split_off(&stopped);
+        }
         let mut blocked: BTreeSet<Tier> = BTreeSet::new();
         let mut left = settings.cycle_limit.unwrap_or(u32::MAX);
-        while let Some((_, _, job, spec)) = turns.pop_first() {
+        while let Some(turn) = turns.pop_first().or_else(|| wrapped.pop_first()) {
+            let (_, _, job, spec) = turn.clone();
             if strict && blocked.contains(&spec.tier) {
                 continue;
             }
             if left == 0 {
+                if let Some(Queue::Push(queue)) = self.pools.get_mut(id).map(|pool| &mut pool.queue) {
+                    queue.stopped = Some(turn);
+                }
                 break;
             }
             left -= 1;

@@ -102,6 +102,9 @@ impl State {
                     record.state = *state;
                     record.user_hold = false;
                     record.ended = Some(Box::new((cause.clone(), at)));
+                    if let Some(past) = &mut record.past {
+                        past.suspended = None;
+                    }
                 });
                 if let Some(state) = terminal_state(*state, cause) {
                     touched.changes = self.graph.ended(job, state);
@@ -175,6 +178,10 @@ impl State {
         for verdict in verdicts.into_iter().flatten() {
             for lock in verdict.locks {
                 for job in [&lock.first, &lock.second] {
+                    // A job that is placed already has the lock from now on.
+                    if self.jobs.get(job).is_some_and(|record| record.state.is_placed()) {
+                        self.locks.insert((None, lock.name()), job.clone());
+                    }
                     let locks = self.edge_locks.entry(job.clone()).or_default();
                     if !locks.contains(&lock) {
                         locks.push(lock.clone());

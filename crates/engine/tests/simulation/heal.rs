@@ -52,8 +52,9 @@ impl World {
     fn widen_limits(&mut self) -> Found {
         for mut pool in self.pools.clone() {
             pool.pull.paused = false;
+            // In strict order a job that cannot run keeps all others waiting, as it should.
+            pool.push.queue_discipline = landfall_model::Discipline::BestEffort;
             if pool.batch.backfill == landfall_model::Backfill::Strict {
-                // In strict order a job that cannot run keeps all others waiting, as it should.
                 pool.batch.backfill = landfall_model::Backfill::Easy;
             }
             (pool.batch.power_cap_w, pool.batch.io_cap) = (None, None);
