@@ -41,6 +41,9 @@ pub struct Engine {
     /// A fault planted in the solver to see whether tests notice it.
     #[cfg(feature = "mutations")]
     pub solver_mutation: Option<crate::solver::Mutation>,
+    /// A fault planted in the ledger to see whether checks notice it.
+    #[cfg(feature = "mutations")]
+    pub fault: Option<crate::mutation::Fault>,
 }
 
 impl Default for Engine {
@@ -76,6 +79,8 @@ impl Engine {
             emptied: Vec::new(),
             #[cfg(feature = "mutations")]
             solver_mutation: None,
+            #[cfg(feature = "mutations")]
+            fault: None,
         };
         let pools: Vec<PoolId> = engine.state.pools.keys().cloned().collect();
         for pool in pools {
@@ -264,6 +269,9 @@ impl Engine {
                 dispatcher.node_changed(*slot as usize);
             }
         }
+        if !touched.nodes.is_empty() || !touched.pools.is_empty() {
+            self.pools.values_mut().for_each(Dispatcher::fleet_changed);
+        }
         for (pool, slot) in &touched.heard {
             if let Some(dispatcher) = self.pools.get_mut(pool) {
                 dispatcher.node_heard(*slot as usize);
@@ -276,8 +284,12 @@ impl Engine {
                 dispatcher.load_changed(*slot as usize, freed);
             }
             let node = &self.state.pools[pool].nodes[*slot as usize];
-            if freed && node.state == NodeState::Draining {
-                self.emptied.push(node.id.clone());
+            let (id, state) = (node.id.clone(), node.state);
+            if freed && state == NodeState::Draining {
+                self.emptied.push(id);
+            } else if state == NodeState::Unknown {
+                // How long it may be silent depends on what runs there.
+                self.set_node_timer(&id);
             }
         }
         if freed && !touched.loads.is_empty() {
@@ -299,6 +311,8 @@ impl Engine {
             Event::Round(pool) => self.round_passed(pool),
             Event::NodeJoined { node, .. } => self.set_node_timer(&node.id),
             Event::NodeMoved { node, .. } | Event::Probed { node, .. } => self.set_node_timer(node),
+            // How long a node may be silent is a setting of its pool.
+            Event::PoolSet { pool, .. } => self.set_node_timers(&pool.id),
             _ => {}
         }
     }

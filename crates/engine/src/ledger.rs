@@ -155,7 +155,7 @@ impl State {
         open.place(grant.placement.clone()).is_ok()
     }
 
-    fn commit_of(&self, proposal: &Proposal, record: &JobRecord) -> Commit {
+    pub(crate) fn commit_of(&self, proposal: &Proposal, record: &JobRecord) -> Commit {
         let (mut units, mut gpus, mut power_w) = (0, 0, 0);
         for grant in &proposal.grants {
             let Some((node, _)) = self.node(&grant.node) else { continue };

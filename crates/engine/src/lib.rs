@@ -22,6 +22,7 @@ pub mod event;
 pub mod fence;
 pub mod heartbeat;
 pub mod input;
+pub mod invariants;
 pub mod ledger;
 pub mod record;
 pub mod state;
@@ -37,6 +38,9 @@ pub mod quota;
 pub mod reactive;
 pub mod solver;
 pub mod staging;
+
+#[cfg(feature = "mutations")]
+pub mod mutation;
 
 mod dispatch;
 mod engine;

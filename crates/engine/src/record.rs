@@ -284,6 +284,8 @@ pub struct NodeRecord {
     pub probe_at: Option<Time>,
     /// When the last placement or hold on it ended.
     pub vacated_at: Option<Time>,
+    /// Whether it is to finish what it has and take nothing new, also after a silence.
+    pub drains: bool,
 }
 
 impl NodeRecord {
@@ -299,6 +301,7 @@ impl NodeRecord {
             kept_for: None,
             probe_at: None,
             vacated_at: None,
+            drains: false,
         }
     }
 }

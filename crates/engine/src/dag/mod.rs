@@ -157,6 +157,14 @@ impl EdgeLock {
         let (first, second) = if a <= b { (a, b) } else { (b, a) };
         Self { first, second }
     }
+
+    /// The name of the lock; two long ids are named by their digest.
+    pub(crate) fn name(&self) -> Name {
+        let text = self.to_string();
+        Name::new(&text)
+            .or_else(|_| Name::new(&format!("edge:{}", blake3::hash(text.as_bytes()).to_hex())))
+            .unwrap_or_else(|error| unreachable!("a digest is a name: {error}"))
+    }
 }
 
 impl fmt::Display for EdgeLock {

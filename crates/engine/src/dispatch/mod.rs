@@ -94,6 +94,10 @@ impl Dispatcher {
             self.index.node_changed(slot);
         }
         self.wake();
+    }
+
+    /// A node came, went or changed, here or in a pool that may lend.
+    pub(crate) fn fleet_changed(&mut self) {
         if let Queue::Batch(queue) = &mut self.queue {
             queue.nodes_changed();
         }
@@ -144,6 +148,26 @@ impl Dispatcher {
             Queue::Pull(queue) => !queue.is_empty(),
             Queue::Batch(queue) => !queue.is_empty(),
             Queue::None => false,
+        }
+    }
+
+    /// Whether a job is in the queue.
+    pub(crate) fn has(&self, job: &JobId) -> bool {
+        match &self.queue {
+            Queue::Push(queue) => queue.has(job),
+            Queue::Pull(queue) => queue.has(job),
+            Queue::Batch(queue) => queue.has(job),
+            Queue::None => false,
+        }
+    }
+
+    /// How many jobs are in the queue.
+    pub(crate) fn queued(&self) -> usize {
+        match &self.queue {
+            Queue::Push(queue) => queue.len(),
+            Queue::Pull(queue) => queue.len(),
+            Queue::Batch(queue) => queue.len(),
+            Queue::None => 0,
         }
     }
 
@@ -210,8 +234,15 @@ impl Engine {
     /// Sends a proposal to the ledger; if it is committed, the nodes are told to start.
     pub(crate) fn propose(&mut self, proposal: Proposal) -> Result<Fence, Vec<Reason>> {
         let job = proposal.job.clone();
-        match self.state.check(self.now, &proposal) {
+        let checked = self.state.check(self.now, &proposal);
+        #[cfg(feature = "mutations")]
+        let checked = self.mutated(&proposal, checked);
+        match checked {
             Ok(commit) => {
+                #[cfg(feature = "mutations")]
+                if self.fault == Some(crate::mutation::Fault::AwardPlaced) {
+                    self.emit(Event::Committed(Box::new(commit.clone())));
+                }
                 self.emit(Event::Committed(Box::new(commit)));
                 self.send_start(&job);
                 let fence = self.fence_of(&job).unwrap_or_else(|| unreachable!("a committed job is there"));

@@ -66,6 +66,14 @@ impl PullQueue {
         })
     }
 
+    pub(super) fn has(&self, id: &JobId) -> bool {
+        self.kind_of.contains_key(id)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.kind_of.len()
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.kind_of.is_empty()
     }

@@ -45,6 +45,8 @@ pub(super) struct PushQueue {
     classes: BTreeMap<Arc<JobSpec>, Class>,
     by_id: BTreeMap<JobId, (Arc<JobSpec>, Time)>,
     woken: bool,
+    /// Where the last pass stopped because it had looked at enough.
+    stopped: Option<Turn>,
 }
 
 /// A class in the order in which it is looked at.
@@ -52,8 +54,15 @@ type Turn = (Reverse<i32>, Time, JobId, Arc<JobSpec>);
 
 impl PushQueue {
     pub(super) fn insert(&mut self, job: &Job, held: bool, now: Time) {
+        let waits = !held && job.retry_at.is_none_or(|at| at <= now);
+        let known =
+            self.by_id.get(&job.id).is_some_and(|(spec, at)| *spec == job.spec && *at == job.submitted_at);
+        if known && waits {
+            // Nothing changed that could help it, so what is known of its class stays known.
+            return;
+        }
         self.remove(&job.id);
-        if held || job.retry_at.is_some_and(|at| at > now) {
+        if !waits {
             return;
         }
         // Equal specs share one allocation, so that a million jobs of a class have one.
@@ -75,6 +84,14 @@ impl PushQueue {
         if class.jobs.is_empty() {
             self.classes.remove(&spec);
         }
+    }
+
+    pub(super) fn has(&self, id: &JobId) -> bool {
+        self.by_id.contains_key(id)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.by_id.len()
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -137,13 +154,23 @@ impl Engine {
         let strict = settings.queue_discipline == Discipline::Strict;
         // Under strict order a class that was refused before still blocks, so all are looked at in order.
         let mut turns = queue.turns(timer || strict);
+        // Where a pass looks at so many only, the next one goes on there, so that nobody is never looked at.
+        let mut wrapped = BTreeSet::new();
+        if let Some(stopped) = queue.stopped.take().filter(|_| !strict) {
+            wrapped = turns;
+            turns = wrapped.split_off(&stopped);
+        }
         let mut blocked: BTreeSet<Tier> = BTreeSet::new();
         let mut left = settings.cycle_limit.unwrap_or(u32::MAX);
-        while let Some((_, _, job, spec)) = turns.pop_first() {
+        while let Some(turn) = turns.pop_first().or_else(|| wrapped.pop_first()) {
+            let (_, _, job, spec) = turn.clone();
             if strict && blocked.contains(&spec.tier) {
                 continue;
             }
             if left == 0 {
+                if let Some(Queue::Push(queue)) = self.pools.get_mut(id).map(|pool| &mut pool.queue) {
+                    queue.stopped = Some(turn);
+                }
                 break;
             }
             left -= 1;
@@ -157,6 +184,9 @@ impl Engine {
                     }
                     if strict && !self.is_unsatisfiable(id, &job) {
                         blocked.insert(spec.tier);
+                    } else if strict {
+                        // It lets others pass, also where a cycle looks at so many only.
+                        left = left.saturating_add(1);
                     }
                 }
             }

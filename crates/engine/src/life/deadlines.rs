@@ -128,6 +128,10 @@ impl Engine {
     }
 
     pub(crate) fn hold_due(&mut self, id: u64) {
+        #[cfg(feature = "mutations")]
+        if self.fault == Some(crate::mutation::Fault::LeakedHold) {
+            return;
+        }
         if self.state.holds.get(&id).is_some_and(|hold| hold.expires_at <= self.now) {
             self.emit(Event::HoldEnded { id, why: HoldEnd::Expired });
         }
@@ -143,6 +147,12 @@ impl Engine {
     pub(crate) fn set_node_timer(&mut self, node: &NodeId) {
         let at = self.node_deadline(node);
         self.timers.set(Timer::Node(node.clone()), at);
+    }
+
+    pub(crate) fn set_node_timers(&mut self, pool: &PoolId) {
+        let nodes = self.state.pools.get(pool).map_or(&[][..], |pool| pool.nodes.as_slice());
+        let nodes: Vec<NodeId> = nodes.iter().map(|node| node.id.clone()).collect();
+        nodes.iter().for_each(|node| self.set_node_timer(node));
     }
 
     fn node_deadline(&self, id: &NodeId) -> Option<Time> {

@@ -96,6 +96,10 @@ impl Engine {
 
     fn can_hold(&self, placement: &Placement, node: &NodeId) -> Result<(), Refused> {
         let Some((at, kept)) = self.state.node(node) else { return Err(unknown("node", node.as_str())) };
+        #[cfg(feature = "mutations")]
+        if self.fault == Some(crate::mutation::Fault::AwardTaken) {
+            return Ok(());
+        }
         for share in &placement.devices {
             let Some(gpu) = at.gpu(share.index) else { continue };
             if let Some(holder) = &gpu.holder {
@@ -129,6 +133,10 @@ impl Engine {
     }
 
     pub(crate) fn release(&mut self, id: u64) -> Answer {
+        #[cfg(feature = "mutations")]
+        if self.fault == Some(crate::mutation::Fault::LeakedHold) {
+            return Answer::Done;
+        }
         if self.state.holds.contains_key(&id) {
             self.emit(Event::HoldEnded { id, why: HoldEnd::Released });
         }

@@ -1,6 +1,6 @@
 //! The life of nodes: join, heartbeat, silence, drain, faults, quarantine, return.
 
-use landfall_model::{Approval, Dispatch, JobId, Millis, Node, NodeId, NodeState, PoolId, TenantId};
+use landfall_model::{Approval, Dispatch, JobId, Mib, Millis, Node, NodeId, NodeState, PoolId, TenantId};
 
 use super::unknown;
 use crate::effect::{Alert, Answer, Effect, Refused};
@@ -45,9 +45,10 @@ impl Engine {
         let known = self.state.node(&id).map(|(node, _)| node.state);
         self.emit(Event::NodeJoined { pool, node });
         match known {
-            None | Some(NodeState::Booting | NodeState::Down | NodeState::Unknown) => {
+            None | Some(NodeState::Booting) => {
                 self.emit(Event::NodeMoved { node: id.clone(), to: NodeState::Ready });
             }
+            Some(NodeState::Down | NodeState::Unknown) => self.back_in_service(&id, NodeState::Ready),
             Some(NodeState::Ready | NodeState::Degraded | NodeState::Draining | NodeState::Drained) => {}
         }
         if let Some(running) = running {
@@ -64,21 +65,27 @@ impl Engine {
 
     /// Jobs and holds that the node as it is now has no room for are lost there.
     fn drop_what_no_longer_fits(&mut self, node: &Node) {
+        // Holds leave before jobs, the newest first.
+        while let Some((known, _)) = self.state.node(&node.id) {
+            let newest =
+                self.state.holds.values().rev().find(|hold| hold.node == node.id).map(|hold| hold.id);
+            let short = known.cpu_committed > node.cpu_total
+                || known.ram_committed > node.ram_total
+                || known.gpus.iter().any(|gpu| {
+                    let room = node.gpu(gpu.index).map_or(Mib::ZERO, landfall_model::Gpu::vram_total);
+                    let used = gpu.is_closed() || !gpu.milli_committed.is_zero();
+                    gpu.vram_committed > room || (used && node.gpu(gpu.index).is_none())
+                });
+            let Some(id) = newest.filter(|_| short) else { break };
+            self.emit(Event::HoldEnded { id, why: HoldEnd::NodeGone });
+        }
         loop {
             let Some((known, _)) = self.state.node(&node.id) else { return };
             let Err(job) = node.clone().carry_over(known) else { break };
+            if let Some(fence) = self.fence_of(&job) {
+                self.want(Effect::Stop { fence, node: node.id.clone(), grace: Millis::ZERO });
+            }
             self.lost_on(&job, &node.id);
-        }
-        let holds: Vec<u64> = self
-            .state
-            .holds
-            .values()
-            .filter(|hold| hold.node == node.id)
-            .filter(|hold| hold.placement.devices.iter().any(|share| node.gpu(share.index).is_none()))
-            .map(|hold| hold.id)
-            .collect();
-        for id in holds {
-            self.emit(Event::HoldEnded { id, why: HoldEnd::NodeGone });
         }
     }
 
@@ -119,7 +126,15 @@ impl Engine {
     fn back_from_silence(&mut self, id: &NodeId) {
         let failures = self.state.node(id).map_or(0, |(_, record)| record.start_failures);
         let to = if failures >= START_FAILURES_MAX { NodeState::Degraded } else { NodeState::Ready };
+        self.back_in_service(id, to);
+    }
+
+    /// A node is there again; what an operator asked of it before still holds.
+    fn back_in_service(&mut self, id: &NodeId, to: NodeState) {
+        let drains = self.state.node(id).is_some_and(|(_, record)| record.drains);
+        let to = if drains { NodeState::Draining } else { to };
         self.emit(Event::NodeMoved { node: id.clone(), to });
+        self.drained_if_empty(id);
     }
 
     /// A node's configuration is no longer what it should be; sensitive work leaves it alone from now on.
@@ -148,10 +163,16 @@ impl Engine {
         }
         for job in self.jobs_on(id) {
             let there = running.iter().any(|fence| fence.job == job && self.is_current(fence));
-            let started = self
-                .run_of(&job)
-                .is_some_and(|run| run.nodes.iter().any(|at| at.node == *id && at.phase > Phase::Assigned));
-            if started && !there {
+            // Where it ended, or saved its part in order to leave, nobody expects it.
+            let expected = self.run_of(&job).is_some_and(|run| {
+                let leaves = run.saving.as_ref().is_some_and(|saving| saving.leaves.is_some());
+                run.nodes.iter().filter(|at| at.node == *id).any(|at| match at.phase {
+                    Phase::Started => true,
+                    Phase::Checkpointed => !leaves,
+                    Phase::Assigned | Phase::Ended => false,
+                })
+            });
+            if expected && !there {
                 self.lost_on(&job, id);
             }
         }

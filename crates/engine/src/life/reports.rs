@@ -113,6 +113,8 @@ impl Engine {
             self.stop_on_nodes(job, Millis::ZERO);
             self.emit(Event::Suspended { job: job.clone(), cause: Cause::Walltime });
         } else if let Some(cause) = saving.leaves {
+            // A report of an earlier checkpoint may have counted; whatever still runs must not run beside its successor.
+            self.stop_on_nodes(job, Millis::ZERO);
             self.emit(Event::Suspended { job: job.clone(), cause });
         } else {
             self.emit(Event::Saved(job.clone()));

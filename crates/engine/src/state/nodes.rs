@@ -69,6 +69,12 @@ impl State {
         state.move_node(slot as usize, to);
         let record = &mut state.records[slot as usize];
         record.since = at;
+        record.drains = match to {
+            NodeState::Draining | NodeState::Drained => true,
+            // Silence does not undo what an operator asked for.
+            NodeState::Unknown | NodeState::Down => record.drains,
+            NodeState::Booting | NodeState::Ready | NodeState::Degraded => false,
+        };
         record.probe_at = (to == NodeState::Degraded).then(|| at + PROBE_EVERY);
         touched.nodes.push((pool.clone(), slot));
         state.refresh_usage(at);
@@ -131,6 +137,7 @@ impl State {
         gone.state = NodeState::Down;
         gone.accepting = false;
         *node = gone;
+        state.records[slot as usize].drains = false;
         let pool = pool.clone();
         for reports in state.world.reports.values_mut() {
             reports.remove(id);

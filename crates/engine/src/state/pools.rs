@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{State, TenantState, Touched};
 use crate::preempt::PreemptBudget;
-use crate::quota::{BUDGET_WINDOW, UsageMeter, hours};
-use crate::record::NodeRecord;
+use crate::quota::{BUDGET_WINDOW, UsageMeter, gpu_ms, hours};
+use crate::record::{JobRecord, NodeRecord};
 use crate::solver::Reservation;
 use crate::units::{MICRO, Micro};
 
@@ -187,9 +187,23 @@ impl State {
     }
 
     pub(super) fn set_tenant(&mut self, tenant: &Tenant, touched: &mut Touched) {
-        let new = || TenantState::new(tenant.clone());
-        let state = self.tenants.entry(tenant.id.clone()).or_insert_with(new);
-        state.tenant = tenant.clone();
+        match self.tenants.get_mut(&tenant.id) {
+            Some(state) => state.tenant = tenant.clone(),
+            None => {
+                // Its jobs may have come before it was known; from now on they count.
+                let mut state = TenantState::new(tenant.clone());
+                let theirs = |record: &&Box<JobRecord>| record.job.spec.tenant.as_ref() == Some(&tenant.id);
+                for record in self.jobs.values().filter(theirs) {
+                    state.jobs += u64::from(!record.state.is_final());
+                    if let Some(run) = &record.run {
+                        state.units += run.units;
+                        state.gpus += run.gpus;
+                        state.gpu_ms_promised += gpu_ms(&record.job.spec, run.gpus);
+                    }
+                }
+                self.tenants.insert(tenant.id.clone(), state);
+            }
+        }
         let at = self.now;
         for (id, pool) in &mut self.pools {
             pool.world.tenants.insert(tenant.id.clone(), tenant.clone());

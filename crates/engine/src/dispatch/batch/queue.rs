@@ -39,6 +39,14 @@ impl BatchQueue {
         self.waiting.is_empty() && self.behind.is_empty()
     }
 
+    pub(crate) fn has(&self, id: &JobId) -> bool {
+        self.waiting.contains_key(id)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
     pub(crate) fn insert(&mut self, record: &JobRecord) {
         let id = &record.job.id;
         self.remove(id);

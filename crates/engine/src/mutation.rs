@@ -1,0 +1,34 @@
+//! Faults that can be planted in the ledger, to see whether the checks of [`crate::invariants`] notice them.
+
+use crate::engine::Engine;
+use crate::event::Commit;
+use crate::ledger::{Proposal, Reason};
+
+/// A fault of the ledger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// It gives away devices that are taken.
+    AwardTaken,
+    /// It places a job that is placed already.
+    AwardPlaced,
+    /// It does not take back what was held when a hold ends.
+    LeakedHold,
+}
+
+impl Engine {
+    /// What a ledger with the planted fault says.
+    pub(crate) fn mutated(
+        &self,
+        proposal: &Proposal,
+        checked: Result<Commit, Vec<Reason>>,
+    ) -> Result<Commit, Vec<Reason>> {
+        match (self.fault, checked) {
+            (Some(Fault::AwardTaken), Err(reasons)) if reasons == [Reason::NodeTaken] => self
+                .state
+                .job(&proposal.job)
+                .map(|record| self.state.commit_of(proposal, record))
+                .ok_or(reasons),
+            (_, checked) => checked,
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Random worlds with trouble of all kinds, checked after every step, then healed.
+//!
+//! A failing world prints its seed and how to run it alone. `LANDFALL_SEEDS` sets how many small worlds are run.
+#![allow(missing_docs, reason = "tests")]
+
+mod actions;
+mod agent;
+mod fleet;
+mod heal;
+#[cfg(feature = "mutations")]
+mod mutations;
+mod rng;
+mod work;
+mod world;
+
+use std::collections::BTreeMap;
+
+use landfall_engine::invariants::Violation;
+
+use world::{Size, World};
+
+const TINY: Size = Size { nodes: (1, 3), actions: 14, rebuilds: false };
+const SMALL: Size = Size { nodes: (1, 6), actions: 60, rebuilds: false };
+const CLOSE: Size = Size { nodes: (1, 4), actions: 40, rebuilds: true };
+const LARGE: Size = Size { nodes: (10, 40), actions: 700, rebuilds: false };
+
+/// Worlds that may fail before the rest is left alone.
+const FAILURES_MAX: u64 = 40;
+
+fn command(kind: &str, seed: u64) -> String {
+    format!("LANDFALL_SEED={seed} cargo test -p landfall-engine --test simulation {kind} -- --nocapture")
+}
+
+fn run(size: Size, seed: u64) -> Result<u64, Violation> {
+    let mut world = World::new(seed, size)?;
+    world.live()?;
+    world.heal()?;
+    Ok(world.steps)
+}
+
+fn run_all(kind: &'static str, size: Size, usual: u64) {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let seeds = match (number("LANDFALL_SEED"), number("LANDFALL_SEEDS")) {
+        (Some(seed), _) => seed..seed + 1,
+        (None, Some(most)) => 0..usual.min(most).max(most * usual / 10_000),
+        (None, None) => 0..usual,
+    };
+    let (mut worlds, mut steps) = (0u64, 0);
+    // One seed of each kind of failure says more than the first failure alone.
+    let mut failures: BTreeMap<String, (u64, u64, String)> = BTreeMap::new();
+    for seed in seeds {
+        worlds += 1;
+        let found = match std::panic::catch_unwind(|| run(size, seed)) {
+            Ok(Ok(more)) => {
+                steps += more;
+                continue;
+            }
+            Ok(Err(found)) => (found.name.to_owned(), found.detail),
+            Err(_) => ("panic".to_owned(), "see above".to_owned()),
+        };
+        failures.entry(found.0).or_insert((0, seed, found.1)).0 += 1;
+        if failures.values().map(|(count, ..)| count).sum::<u64>() >= FAILURES_MAX {
+            break;
+        }
+    }
+    println!("{kind}: {worlds} seeds, {steps} steps");
+    for (name, (count, seed, detail)) in &failures {
+        eprintln!("{name} in {count} worlds, first with\n    {}\n{detail}\n", command(kind, *seed));
+    }
+    assert!(failures.is_empty(), "{} kinds of failure in {worlds} {kind} worlds", failures.len());
+}
+
+#[test]
+fn tiny() {
+    run_all("tiny", TINY, 10_000);
+}
+
+#[test]
+fn small() {
+    run_all("small", SMALL, 600);
+}
+
+/// Hashes at every step, and the state rebuilt from all events.
+#[test]
+fn close() {
+    run_all("close", CLOSE, 100);
+}
+
+#[test]
+fn large() {
+    run_all("large", LARGE, 4);
+}
