@@ -9,6 +9,7 @@ use landfall_model::{Job, Mib, MilliCpu, Name, Node, NodeId, PoolId, Time};
 use smallvec::SmallVec;
 
 use crate::choice::Scored;
+use crate::filters::batch::state::out_of_service;
 use crate::policy::{Bound, Policy};
 use crate::refusal::{Quantity, Refusal, RefusalClass, Wake};
 use crate::score::clamp100;
@@ -163,6 +164,13 @@ impl Policy {
                 record.refused("pool", refusal.clone());
             }
             refused = Some(refusal);
+        }
+        // Nor does a node out of service take work, whether or not the policy thought of it.
+        if let Some(refusal) = out_of_service(&view).filter(|_| !self.checks_state) {
+            if R::KEEPS {
+                record.refused("state", refusal.clone());
+            }
+            refused.get_or_insert(refusal);
         }
         for (info, filter) in &self.filters {
             let Some(refusal) = filter.check(&view) else { continue };

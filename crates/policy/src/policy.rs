@@ -82,6 +82,8 @@ pub struct Policy {
     pub(crate) request: Request,
     pub(crate) level_terms: Option<(usize, usize)>,
     reads: Reads,
+    /// Whether a filter of its own looks at the state of nodes.
+    pub(crate) checks_state: bool,
     warnings: Vec<String>,
 }
 
@@ -127,7 +129,10 @@ impl Policy {
         };
         let counted = terms.iter().filter(|bound| bound.counts()).chain(&multipliers);
         let reads = counted.fold(Reads::default(), |all, bound| all.and(bound.info.reads));
+        let checks_state =
+            filters.iter().any(|(info, _)| ["batch-state", "pull-active"].contains(&info.name));
         let mut policy = Self {
+            checks_state,
             filters,
             terms,
             multipliers,

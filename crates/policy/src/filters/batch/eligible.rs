@@ -10,7 +10,7 @@ use crate::view::Pass;
 
 /// Whether every filter but occupancy admits the node.
 pub(crate) fn is_eligible(spec: &JobSpec, node: &Node, pass: &Pass<'_>) -> bool {
-    state::admits(node) && block_end::admits(spec, node, pass.now) && suits(spec, node, pass.world)
+    state::admits(spec, node) && block_end::admits(spec, node, pass.now) && suits(spec, node, pass.world)
 }
 
 /// Whether every filter admits the node that looks neither at the clock nor at the node's state or occupancy.

@@ -11,7 +11,7 @@ mod gpu_memory;
 mod gpu_model;
 mod memory;
 mod ready;
-mod state;
+pub(crate) mod state;
 mod taken;
 mod unified_memory;
 

@@ -1,6 +1,6 @@
 //! `batch-state`: only nodes in service take new work.
 
-use landfall_model::{Node, NodeState};
+use landfall_model::{JobSpec, Node, NodeState};
 
 use crate::filter::{Filter, FilterInfo};
 use crate::params::{ParamError, Params};
@@ -25,27 +25,30 @@ fn build(_: &Params<'_>) -> Result<Box<dyn Filter>, ParamError> {
 }
 
 /// Whether the node takes new work.
-pub(super) fn admits(node: &Node) -> bool {
-    node.state == NodeState::Ready
+pub(super) fn admits(spec: &JobSpec, node: &Node) -> bool {
+    node.state == NodeState::Ready || (node.state == NodeState::Degraded && spec.allow_degraded)
 }
 
 impl Filter for State {
     fn check(&self, view: &View<'_>) -> Option<Refusal> {
-        if admits(view.node) {
-            return None;
-        }
-        let (found, remedy) = match view.node.state {
-            NodeState::Ready => ("ready", ""),
-            NodeState::Booting => ("booting", "wait for its first full report"),
-            NodeState::Degraded => ("degraded", "wait for a good probe, or repair the node"),
-            NodeState::Unknown => ("unknown", "wait for its next heartbeat"),
-            NodeState::Draining => ("draining", "return the node to service when its work is done"),
-            NodeState::Drained => ("drained", "return the node to service"),
-            NodeState::Down => ("down", "bring the node back"),
-        };
-        let (needed, found) = (Quantity::Word("ready"), Quantity::Word(found));
-        Some(Refusal::not_now("node_state", needed, found, Wake::NodeStateChange).remedy(remedy))
+        out_of_service(view)
     }
+}
+
+/// Refuses a node that takes no new work.
+pub(crate) fn out_of_service(view: &View<'_>) -> Option<Refusal> {
+    let (found, remedy) = match view.node.state {
+        NodeState::Ready => return None,
+        NodeState::Degraded if view.spec.allow_degraded => return None,
+        NodeState::Booting => ("booting", "wait for its first full report"),
+        NodeState::Degraded => ("degraded", "wait for a good probe, or repair the node"),
+        NodeState::Unknown => ("unknown", "wait for its next heartbeat"),
+        NodeState::Draining => ("draining", "return the node to service when its work is done"),
+        NodeState::Drained => ("drained", "return the node to service"),
+        NodeState::Down => ("down", "bring the node back"),
+    };
+    let (needed, found) = (Quantity::Word("ready"), Quantity::Word(found));
+    Some(Refusal::not_now("node_state", needed, found, Wake::NodeStateChange).remedy(remedy))
 }
 
 #[cfg(test)]

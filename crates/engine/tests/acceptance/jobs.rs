@@ -1,0 +1,326 @@
+//! The life of a job in a batch pool: dependencies, quotas, locks, walltime, checkpoints (batch-scheduling.md §10–§18).
+
+use landfall_engine::dag::{Edge, EdgeKind, Element, Join};
+use landfall_engine::input::{Report, RunUsage, StartRefusal, Submission};
+use landfall_engine::record::{Cause, JobState};
+use landfall_engine::{Answer, Effect, Input};
+use landfall_model::{Dispatch, Millis, QuotaOnSubmit};
+
+use crate::support::{Cluster, job_id, node_id, pool};
+
+fn batch(scenario: &str) -> Cluster {
+    Cluster::new(pool(Dispatch::Batch, |_| {}), scenario)
+}
+
+const FOUR: &str = r#"nodes = [{ id = "n", count = 4, cpu_milli = 1000, ram_mib = 1000 }]"#;
+
+fn job(id: &str, more: &str) -> Submission {
+    Cluster::jobs(&format!(r#"jobs = [{{ id = "{id}", {more} }}]"#)).remove(0)
+}
+
+fn after(id: &str, on: &[(&str, EdgeKind)], join: Join) -> Submission {
+    let mut submission = job(id, "nodes = 1");
+    submission.edges = on.iter().map(|&(on, kind)| Edge { on: job_id(on), kind }).collect();
+    submission.join = join;
+    submission
+}
+
+/// Places what can be placed and lets all nodes say that it runs.
+fn run(cluster: &mut Cluster, job: &str) {
+    let until = cluster.now.as_millis() as f64 / 1000.0 + 5.0;
+    cluster.heartbeats();
+    cluster.run_until(until);
+    cluster.start(job);
+}
+
+#[test]
+fn b41_failure_cancels_the_whole_chain_in_one_step() {
+    let mut cluster = batch(FOUR);
+    let chain = vec![
+        job("a", "nodes = 1"),
+        after("b", &[("a", EdgeKind::Success)], Join::All),
+        after("c", &[("b", EdgeKind::Success)], Join::All),
+    ];
+    cluster.at(0.0).done(Input::Submit(chain));
+    run(&mut cluster, "a");
+    assert_eq!((cluster.state("b"), cluster.state("c")), (JobState::Pending, JobState::Pending));
+    cluster.exit("a", 1);
+    assert_eq!(cluster.state("a"), JobState::Failed);
+    for job in ["b", "c"] {
+        assert_eq!(cluster.state(job), JobState::Cancelled);
+        let cause = &cluster.record(job).ended.as_ref().unwrap().0;
+        assert!(matches!(cause, Cause::DependencyUnsatisfiable { on_failure: false, .. }), "{cause:?}");
+    }
+}
+
+#[test]
+fn b42_failure_edges_and_joins() {
+    let start = |join| {
+        let mut cluster = batch(FOUR);
+        let edges = [("a", EdgeKind::Failure), ("b", EdgeKind::Failure)];
+        let jobs = vec![job("a", "nodes = 1"), job("b", "nodes = 1"), after("h", &edges, join)];
+        cluster.at(0.0).done(Input::Submit(jobs));
+        cluster.heartbeats();
+        cluster.run_until(5.0);
+        cluster.start("a");
+        cluster.start("b");
+        cluster
+    };
+    let mut any = start(Join::Any);
+    any.exit("a", 1);
+    assert!(any.record("h").is_queued(), "one failure is enough while b runs");
+    let mut any = start(Join::Any);
+    any.exit("a", 0);
+    assert_eq!(any.state("h"), JobState::Pending);
+    any.exit("b", 0);
+    assert_eq!(any.state("h"), JobState::Cancelled);
+    let mut all = start(Join::All);
+    all.exit("a", 0);
+    assert_eq!(all.state("h"), JobState::Cancelled, "at once");
+    let cause = all.record("h").ended.as_ref().unwrap().0.clone();
+    assert!(matches!(cause, Cause::DependencyUnsatisfiable { on_failure: true, .. }));
+}
+
+#[test]
+fn b43_arrays_sizes_and_cycles() {
+    let mut cluster = batch(FOUR);
+    let element = |array: &str, index: u32| {
+        let mut submission = job(&format!("{array}-{index}"), "nodes = 1");
+        submission.element = Some(Element { array: job_id(array), index });
+        submission
+    };
+    cluster.at(0.0).done(Input::Submit((0..3).map(|index| element("first", index)).collect()));
+    let successors = (0..5).map(|index| {
+        let mut submission = element("second", index);
+        submission.edges = vec![Edge { on: job_id("first"), kind: EdgeKind::Corresponding }];
+        submission
+    });
+    cluster.done(Input::Submit(successors.collect()));
+    for index in 0..5 {
+        let queued = cluster.record(&format!("second-{index}")).is_queued();
+        assert_eq!(queued, index >= 3, "element {index}");
+    }
+    let many = (0..1001).map(|index| after(&format!("m{index}"), &[("first-0", EdgeKind::Any)], Join::All));
+    let before = cluster.engine.state().hash();
+    cluster.refused(Input::Submit(many.collect()));
+    let cycle = vec![
+        after("x", &[("y", EdgeKind::Success)], Join::All),
+        after("y", &[("x", EdgeKind::Success)], Join::All),
+    ];
+    assert_eq!(cluster.refused(Input::Submit(cycle)), "cycle");
+    let unknown = vec![after("x", &[("nobody", EdgeKind::Success)], Join::All)];
+    assert_eq!(cluster.refused(Input::Submit(unknown)), "unknown_dependency");
+    assert_eq!(cluster.engine.state().hash(), before, "nothing is stored on failure");
+}
+
+#[test]
+fn a_job_that_goes_back_keeps_its_successors_waiting() {
+    let mut cluster = batch(FOUR);
+    let jobs = vec![job("a", "requeue = \"always\""), after("b", &[("a", EdgeKind::Any)], Join::All)];
+    cluster.at(0.0).done(Input::Submit(jobs));
+    run(&mut cluster, "a");
+    cluster.exit("a", 3);
+    assert_eq!((cluster.state("a"), cluster.record("a").requeues), (JobState::Pending, 1));
+    assert!(cluster.record("b").job.waits_for.is_some());
+}
+
+#[test]
+fn b37_quota_at_submission_and_at_commit() {
+    let quota = |on_submit: QuotaOnSubmit| {
+        let settings = pool(Dispatch::Batch, |pool| pool.batch.quota_on_submit = on_submit);
+        let nodes = r#"
+            tenants = [{ id = "t", max_nodes = 200.0 }]
+            nodes = [{ id = "n", count = 300 }]"#;
+        let mut cluster = Cluster::new(settings, nodes);
+        cluster.at(0.0).submit(r#"jobs = [{ id = "used", tenant = "t", nodes = 195 }]"#);
+        cluster.heartbeats();
+        cluster.run_until(5.0);
+        assert_eq!(cluster.nodes_of("used").len(), 195);
+        cluster
+    };
+    let ten = || vec![job("ten", "tenant = \"t\", nodes = 10")];
+    assert_eq!(quota(QuotaOnSubmit::Reject).refused(Input::Submit(ten())), "quota_nodes");
+    let mut queue = quota(QuotaOnSubmit::Queue);
+    queue.done(Input::Submit(ten()));
+    queue.heartbeats();
+    queue.run_until(10.0);
+    assert_eq!(queue.state("ten"), JobState::Pending);
+    let too_many = vec![job("more", "tenant = \"t\", nodes = 201")];
+    assert_eq!(queue.refused(Input::Submit(too_many)), "quota_nodes");
+    queue.start("used");
+    queue.exit("used", 0);
+    queue.heartbeats();
+    queue.run_until(20.0);
+    assert_eq!(queue.state("ten"), JobState::Staging);
+}
+
+#[test]
+fn locks_are_held_by_one_job_at_a_time() {
+    let mut cluster = batch(FOUR);
+    cluster.at(0.0).submit(r#"jobs = [{ id = "a", mutex = ["db"] }, { id = "b", mutex = ["db"] }]"#);
+    cluster.heartbeats();
+    cluster.run_until(5.0);
+    assert_eq!((cluster.state("a"), cluster.state("b")), (JobState::Staging, JobState::Pending));
+    cluster.start("a");
+    cluster.exit("a", 0);
+    cluster.heartbeats();
+    cluster.run_until(10.0);
+    assert_eq!(cluster.state("b"), JobState::Staging);
+}
+
+#[test]
+fn b45_walltime_with_grace() {
+    let started = || {
+        let mut cluster = batch(FOUR);
+        cluster.at(0.0).submit(r#"jobs = [{ id = "j", walltime_ms = "3600s" }]"#);
+        cluster.heartbeats();
+        cluster.run_until(0.0);
+        cluster.start("j");
+        cluster.keep_alive(3599.0);
+        cluster.run_until(3599.999);
+        assert_eq!(cluster.state("j"), JobState::Running);
+        cluster.run_until(3600.0);
+        assert_eq!(cluster.state("j"), JobState::Stopping);
+        assert!(matches!(cluster.effects(), [Effect::Stop { grace, .. }] if *grace == Millis::secs(30)));
+        cluster
+    };
+    let mut inside = started();
+    inside.at(3610.0).exit("j", 0);
+    assert_eq!(inside.state("j"), JobState::Completed);
+    assert_eq!(inside.record("j").ended.as_ref().unwrap().0, Cause::OverWalltime);
+    let mut over = started();
+    over.run_until(3629.999);
+    assert_eq!(over.state("j"), JobState::Stopping);
+    over.run_until(3630.0);
+    assert_eq!(over.state("j"), JobState::Failed);
+    assert_eq!(over.record("j").ended.as_ref().unwrap().0, Cause::Walltime);
+    assert!(
+        over.effects().iter().any(|effect| matches!(effect, Effect::Stop { grace, .. } if grace.is_zero()))
+    );
+}
+
+#[test]
+fn start_commands_go_out_again_and_are_given_up() {
+    let mut cluster = batch(FOUR);
+    cluster.at(0.0).submit(r#"jobs = [{ id = "j" }]"#);
+    cluster.run_until(0.0);
+    assert_eq!(cluster.state("j"), JobState::Staging);
+    let starts = |cluster: &Cluster| {
+        let start = |effect: &&Effect| matches!(effect, Effect::Start { .. });
+        cluster.effects().iter().filter(start).count()
+    };
+    for at in [1.0, 2.0, 5.0] {
+        cluster.at(at).tick();
+        assert_eq!(starts(&cluster), 1, "at {at}");
+    }
+    assert_eq!(cluster.record("j").attempt, 1);
+    cluster.at(10.0).tick();
+    assert_eq!((cluster.record("j").attempt, cluster.record("j").failures), (2, 1));
+    cluster.run_until(29.0);
+    cluster.heartbeats();
+    cluster.run_until(59.0);
+    assert_eq!(cluster.state("j"), JobState::Failed);
+    assert_eq!(cluster.record("j").ended.as_ref().unwrap().0, Cause::StartFailed);
+}
+
+#[test]
+fn refusals_of_a_node_by_their_kind() {
+    let refused = |refusal| {
+        let mut cluster = batch(FOUR);
+        cluster.at(0.0).submit(r#"jobs = [{ id = "j" }]"#);
+        cluster.run_until(0.0);
+        let node = cluster.nodes_of("j").remove(0);
+        cluster.report("j", &node, Report::Refused(refusal));
+        (cluster.state("j"), cluster.record("j").attempt)
+    };
+    assert_eq!(refused(StartRefusal::Busy), (JobState::Staging, 1));
+    assert_eq!(refused(StartRefusal::Unsupported), (JobState::Pending, 2));
+    assert_eq!(refused(StartRefusal::Malformed), (JobState::Failed, 1));
+    let mut cluster = batch(FOUR);
+    cluster.at(0.0).submit(r#"jobs = [{ id = "j" }]"#);
+    cluster.run_until(0.0);
+    cluster.start("j");
+    let node = cluster.nodes_of("j").remove(0);
+    assert_eq!(cluster.report("j", &node, Report::Started), Answer::Ignored("started".into()));
+}
+
+#[test]
+fn a_gang_fails_as_a_whole_and_completes_when_all_have() {
+    let gang = || {
+        let mut cluster = batch(FOUR);
+        cluster.at(0.0).submit(r#"jobs = [{ id = "g", nodes = 3 }]"#);
+        cluster.run_until(0.0);
+        assert_eq!(cluster.nodes_of("g").len(), 3);
+        cluster.start("g");
+        cluster
+    };
+    let exit = |code| Report::Exited { code, failure: None, usage: Box::new(RunUsage::default()) };
+    let mut cluster = gang();
+    let nodes = cluster.nodes_of("g");
+    cluster.report("g", &nodes[0], exit(0));
+    cluster.report("g", &nodes[1], exit(0));
+    assert_eq!(cluster.state("g"), JobState::Running);
+    cluster.report("g", &nodes[2], exit(0));
+    assert_eq!(cluster.state("g"), JobState::Completed);
+    let mut cluster = gang();
+    cluster.report("g", &nodes[1], exit(7));
+    assert_eq!(cluster.state("g"), JobState::Failed);
+    let stops = cluster.effects().iter().filter(|effect| matches!(effect, Effect::Stop { .. })).count();
+    assert_eq!(stops, 2, "the others are told");
+}
+
+#[test]
+fn suspend_saves_and_resume_goes_on_with_what_was_left() {
+    let mut cluster = batch(FOUR);
+    cluster.at(0.0).submit(r#"jobs = [{ id = "j", checkpoint = "manual", walltime_ms = "1000s" }]"#);
+    cluster.run_until(0.0);
+    cluster.start("j");
+    cluster.keep_alive(400.0);
+    cluster.done(Input::Suspend(job_id("j")));
+    assert_eq!(cluster.state("j"), JobState::Checkpointing);
+    assert!(matches!(cluster.effects(), [Effect::Checkpoint { leave: true, .. }]));
+    let node = cluster.nodes_of("j").remove(0);
+    cluster.keep_alive(410.0);
+    assert_eq!(cluster.report("j", &node, Report::Checkpointed), Answer::Done);
+    assert_eq!(cluster.state("j"), JobState::Suspended);
+    assert!(cluster.nodes_of("j").is_empty());
+    cluster.keep_alive(500.0);
+    assert_eq!(cluster.state("j"), JobState::Suspended, "only its owner lets it go on");
+    cluster.done(Input::Resume { job: job_id("j"), walltime: None });
+    cluster.keep_alive(505.0);
+    cluster.start("j");
+    assert!(matches!(cluster.fence("j").attempt, 2));
+    let run = cluster.record("j").run.as_ref().unwrap();
+    assert_eq!(run.ends_at.unwrap().since(run.started_at.unwrap()), Millis::secs(590));
+}
+
+#[test]
+fn cancel_at_any_point() {
+    let mut cluster = batch(FOUR);
+    cluster.at(0.0).submit(r#"jobs = [{ id = "wait", nodes = 4 }, { id = "j", nodes = 4 }]"#);
+    cluster.done(Input::Cancel(job_id("wait")));
+    assert_eq!(cluster.state("wait"), JobState::Cancelled);
+    cluster.run_until(0.0);
+    assert_eq!(cluster.state("j"), JobState::Staging);
+    cluster.done(Input::Cancel(job_id("j")));
+    assert_eq!(cluster.state("j"), JobState::Stopping);
+    assert_eq!(cluster.step(Input::Cancel(job_id("j"))), Answer::Ignored("stopping".into()));
+    for node in cluster.nodes_of("j") {
+        cluster.report("j", &node, Report::Stopped);
+    }
+    assert_eq!(cluster.state("j"), JobState::Cancelled);
+    assert_eq!(cluster.step(Input::Cancel(job_id("j"))), Answer::Ignored("ended".into()));
+    assert_eq!(cluster.refused(Input::Cancel(job_id("nobody"))), "unknown_job");
+    let (node, _) = cluster.engine.state().node(&node_id("n-0")).unwrap();
+    assert!(node.placements.is_empty());
+}
+
+#[test]
+fn never_fits_is_said_at_submission() {
+    let mut cluster = batch(FOUR);
+    let refused = |cluster: &mut Cluster, more: &str| cluster.refused(Input::Submit(vec![job("j", more)]));
+    assert_eq!(refused(&mut cluster, "nodes = 5"), "never_fits");
+    assert_eq!(refused(&mut cluster, "cpu_milli = 1001"), "never_fits");
+    cluster.done(Input::Submit(vec![job("j", "nodes = 5, wait_for_capacity = true")]));
+    assert_eq!(cluster.state("j"), JobState::Pending);
+}
