@@ -64,10 +64,9 @@ pub struct Fleet {
     /// Kind of each slot, and its place among the members of that kind.
     kind_of: Vec<(u32, u32)>,
     pub(super) kinds: Vec<Kind>,
+    by_key: BTreeMap<KindKey, usize>,
     /// Number of groups of the pool's own nodes.
     pub(super) home_groups: u32,
-    /// Number of groups in all.
-    pub(super) groups: u32,
     /// Number of fingerprints in all.
     pub(super) fingerprints: u32,
 }
@@ -180,8 +179,8 @@ impl Fleet {
         let sorted: Vec<Kind> = sorted.collect();
         Self {
             home_groups: (home.len() as u32).max(1),
-            groups: groups.len() as u32,
             fingerprints: fingerprints.len() as u32,
+            by_key: sorted.iter().enumerate().map(|(number, kind)| (kind.key, number)).collect(),
             kinds: sorted,
             kind_of,
             homes: nodes.iter().map(|node| node.pool.clone()).collect(),
@@ -241,6 +240,6 @@ impl Fleet {
 
     /// The kind with this key.
     pub(super) fn kind(&self, key: KindKey) -> Option<usize> {
-        self.kinds.iter().position(|kind| kind.key == key)
+        self.by_key.get(&key).copied()
     }
 }

@@ -7,10 +7,23 @@
 //! Time is planned per *kind* of node, in counts ([`Fleet`]). Every kind has a step function of its free nodes; the walk
 //! books and unbooks intervals on these, with an undo log for what is only tried. Node ids appear when a set is chosen.
 
+mod attempt;
+mod bits;
+mod classes;
+mod estimates;
 mod fleet;
+mod open;
+mod overlay;
+mod pack;
 mod plan;
 mod problem;
 mod reason;
+mod sets;
+mod stops;
+mod timeline;
+mod walk;
+
+use landfall_model::Time;
 
 pub use fleet::{Fleet, KindKey, Slot};
 pub use plan::{
@@ -27,6 +40,32 @@ pub use reason::{Reason, Refusal};
 /// Solves one cycle of one pool.
 #[must_use]
 pub fn solve(problem: &Problem<'_>) -> Plan {
-    let _ = problem;
-    Plan::default()
+    let mut walk = walk::Walk::new(problem);
+    walk.run();
+    let (reservations, moved) = walk.reservations();
+    let times = walk.estimate();
+    let mut plan = Plan { reservations, moved, ..Plan::default() };
+    for (at, waiting) in problem.waiting.iter().enumerate() {
+        let (against, preempting) = match &walk.outcomes[at] {
+            Some(walk::Outcome::Waits(against)) => (against, false),
+            Some(walk::Outcome::Preempting(_, against)) => (against, true),
+            Some(walk::Outcome::Started(_)) | None => continue,
+        };
+        let Some(first) = against.first() else { continue };
+        let gate = [Reason::Dependency, Reason::UserHold, Reason::NotBefore];
+        plan.waiting.push(Wait {
+            waiting: at,
+            job: waiting.job.clone(),
+            reason: first.reason.clone(),
+            refusals: against.as_ref().clone(),
+            position: plan.waiting.len() as u32 + 1,
+            ahead: plan.waiting.last().map(|wait: &Wait| wait.job.clone()),
+            planned_start: times[at].planned.map(Time::from_millis),
+            likely_start: times[at].likely.map(Time::from_millis),
+            precision: times[at].precision,
+            immediate_missed: waiting.spec.immediate && !preempting && !gate.contains(&first.reason),
+        });
+    }
+    plan.steps = walk.steps;
+    plan
 }

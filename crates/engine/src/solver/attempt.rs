@@ -1,0 +1,329 @@
+//! Trying to place one job: which nodes are usable from some instant on, the best set among them, and its booking.
+
+use std::sync::Arc;
+
+use super::classes::{Class, Seen, in_block};
+use super::fleet::Slot;
+use super::open;
+use super::overlay::{Booking, Overlay, clamp};
+use super::pack::Offer;
+use super::plan::SetValue;
+use super::problem::Problem;
+use super::reason::Refusal;
+use super::sets::{Choice, Chosen, Terms, rank};
+use super::timeline::FOREVER;
+
+/// Which nodes are looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Scope {
+    /// Own nodes that are free now.
+    Now,
+    /// These, and what the first so many lenders lend.
+    Lent(usize),
+    /// Own nodes from a later instant on.
+    From(i64),
+}
+
+/// Nodes found for a job.
+#[derive(Debug, Clone)]
+pub(super) struct Found {
+    pub(super) slots: Vec<Slot>,
+    /// Whole nodes of each kind.
+    pub(super) kinds: Vec<(usize, i64)>,
+    /// Shared nodes among them, with devices.
+    pub(super) shared: Vec<(Slot, Vec<u16>)>,
+    pub(super) value: SetValue,
+    pub(super) runner_up: Option<SetValue>,
+    pub(super) power_unknown: bool,
+}
+
+/// How many nodes beyond the fewest a range job may take.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Growth {
+    pub(super) most: u32,
+}
+
+impl Overlay<'_> {
+    fn offer(&self, seen: &Seen, count: i64, shared: Option<Slot>, near: f64) -> Option<Offer> {
+        let kind = &self.fleet.kinds[seen.kind];
+        let count = u32::try_from(count).ok().filter(|&count| count > 0)?;
+        Some(Offer {
+            kind: seen.kind,
+            count,
+            shared,
+            group: kind.group,
+            own: kind.own,
+            fingerprint: kind.fingerprint,
+            rank: 0,
+            power_rank: 0,
+            locality: near,
+            power: seen.power,
+        })
+    }
+
+    /// Usable nodes of a class.
+    fn offers(&self, p: &Problem<'_>, class: &Class<'_>, scope: Scope, covered_only: bool) -> Vec<Offer> {
+        let from = if let Scope::From(at) = scope { at } else { self.now };
+        let to = from.saturating_add(class.span);
+        let mut offers = Vec::new();
+        for seen in &class.own {
+            let kind = &self.fleet.kinds[seen.kind];
+            if !in_block(kind, from, to) {
+                continue;
+            }
+            let mut count = self.nodes_free(seen.kind, from, to);
+            if !matches!(scope, Scope::From(_)) {
+                count = count.min(self.free_now(seen.kind).count() as i64);
+            }
+            offers.extend(self.offer(seen, count, None, seen.locality));
+        }
+        if !class.spec.exclusive {
+            self.open_offers(class, (from, to), covered_only, &mut offers);
+        }
+        if let Scope::Lent(lenders) = scope {
+            for (number, lender) in p.lenders.iter().enumerate().take(lenders) {
+                self.lent_offers(class, lender.pool, self.lends[number], to, &mut offers);
+            }
+        }
+        rank(&mut offers, self.fleet.fingerprints, |offer| self.fleet.kinds[offer.kind].node.drifted);
+        offers
+    }
+
+    /// Nodes open to sharing with enough left. Those that nothing covers count as whole ones already.
+    fn open_offers(
+        &self,
+        class: &Class<'_>,
+        (from, to): (i64, i64),
+        covered_only: bool,
+        offers: &mut Vec<Offer>,
+    ) {
+        for (&slot, uses) in &self.open {
+            let Some((kind, _)) = self.fleet.place(slot) else { continue };
+            let Some(seen) = class.own.iter().find(|seen| seen.kind == kind) else { continue };
+            let parts = open::uncovered(uses, from, to);
+            let free = parts == [(from, to)];
+            let reserved = parts.iter().any(|&(a, b)| self.nodes_free(kind, a, b) < 1);
+            let node = &self.fleet.kinds[kind].node;
+            if free
+                || reserved
+                || (covered_only && !parts.is_empty())
+                || !in_block(&self.fleet.kinds[kind], from, to)
+                || open::fit(class.spec, node, uses, from, to).is_none()
+            {
+                continue;
+            }
+            let near = open::locality_left(class.spec, node, uses, from, to);
+            offers.extend(self.offer(seen, 1, Some(slot), near));
+        }
+    }
+
+    /// What one pool lends: its idle nodes with the lowest ids.
+    fn lent_offers(
+        &self,
+        class: &Class<'_>,
+        lender: &landfall_model::PoolId,
+        lends: u32,
+        to: i64,
+        offers: &mut Vec<Offer>,
+    ) {
+        let of_lender = |seen: &&Seen| {
+            let kind = &self.fleet.kinds[seen.kind];
+            kind.node.pool.as_ref() == Some(lender) && in_block(kind, self.now, to)
+        };
+        let seen: Vec<&Seen> = class.lent.iter().filter(of_lender).collect();
+        let mut idle: Vec<(Slot, usize)> = Vec::new();
+        for (number, seen) in seen.iter().enumerate() {
+            let members = &self.fleet.kinds[seen.kind].members;
+            let free = self.free_now(seen.kind).iter().take(lends as usize);
+            idle.extend(free.map(|place| (members[place], number)));
+        }
+        idle.sort_unstable();
+        idle.truncate(lends as usize);
+        for (number, seen) in seen.iter().enumerate() {
+            let count = idle.iter().filter(|(_, of)| *of == number).count() as i64;
+            offers.extend(self.offer(seen, count, None, seen.locality));
+        }
+    }
+
+    /// The best set for a class: for its fewest nodes, then as many more as a range job may have.
+    pub(super) fn find(
+        &mut self,
+        p: &Problem<'_>,
+        class: &Class<'_>,
+        scope: Scope,
+        growth: Option<Growth>,
+    ) -> Result<Found, Vec<Refusal>> {
+        let found = self.find_among(p, class, scope, growth, false)?;
+        if found.shared.is_empty() || self.is_kept(&found, class, scope) {
+            return Ok(found);
+        }
+        self.find_among(p, class, scope, growth, true)
+    }
+
+    /// Whether nothing is booked twice if whole and shared nodes of one kind are taken together.
+    fn is_kept(&mut self, found: &Found, class: &Class<'_>, scope: Scope) -> bool {
+        let mark = self.mark();
+        let booking = self.booking(found, class, scope);
+        self.book(&booking);
+        let kinds = booking.uses.iter().filter_map(|(slot, _)| self.fleet.place(*slot));
+        let kept = kinds.into_iter().all(|(kind, _)| self.nodes_free(kind, booking.from, booking.to) >= 0);
+        self.undo(mark);
+        kept
+    }
+
+    fn find_among(
+        &self,
+        p: &Problem<'_>,
+        class: &Class<'_>,
+        scope: Scope,
+        growth: Option<Growth>,
+        covered_only: bool,
+    ) -> Result<Found, Vec<Refusal>> {
+        let offers = self.offers(p, class, scope, covered_only);
+        let (from, to) = self.interval(class, scope);
+        let later = matches!(scope, Scope::From(at) if at != self.now);
+        let ids = |offer: &Offer, count: u32| -> Vec<Slot> {
+            let members = &self.fleet.kinds[offer.kind].members;
+            match offer.shared {
+                Some(slot) => vec![slot],
+                None if later => members.iter().copied().take(count as usize).collect(),
+                None => self.free_now(offer.kind).iter().take(count as usize).map(|at| members[at]).collect(),
+            }
+        };
+        let terms = Terms {
+            weights: p.weights,
+            borrow_penalty: p.loans.borrow_penalty,
+            home_groups: self.fleet.home_groups,
+            power_room: self.power.as_ref().map(|line| line.min(from, to)),
+            io_room: self.io.as_ref().map(|line| line.min(from, to)),
+        };
+        let choice = Choice { offers: &offers, wish: class.wish, terms, ids: &ids };
+        let mut chosen = choice.best(class.spec.nodes.min)?;
+        let more = growth.filter(|growth| growth.most > class.spec.nodes.min && chosen.value.borrowed == 0);
+        if let Some(growth) = more {
+            let own: Vec<Offer> = offers.iter().filter(|offer| offer.own).cloned().collect();
+            let wider = Choice { offers: &own, ..choice };
+            if let Some(larger) = grow(&wider, &chosen, growth.most) {
+                let slots = wider.slots(&larger.counts);
+                return Ok(self.found(p, class, &own, larger, slots, from, to));
+            }
+        }
+        chosen.runner_up = chosen.runner_up.filter(|_| class.wish.hint != landfall_model::SetHint::Any);
+        let slots = choice.slots(&chosen.counts);
+        Ok(self.found(p, class, &offers, chosen, slots, from, to))
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "all parts of one answer, put together in one place")]
+    fn found(
+        &self,
+        p: &Problem<'_>,
+        class: &Class<'_>,
+        offers: &[Offer],
+        chosen: Chosen,
+        slots: Vec<Slot>,
+        from: i64,
+        to: i64,
+    ) -> Found {
+        let mut kinds: Vec<(usize, i64)> = Vec::new();
+        let mut shared = Vec::new();
+        for &(at, count) in &chosen.counts {
+            let offer = &offers[at];
+            match offer.shared {
+                None => kinds.push((offer.kind, i64::from(count))),
+                Some(slot) => {
+                    let node = &self.fleet.kinds[offer.kind].node;
+                    let uses = self.open.get(&slot).map_or(&[][..], Vec::as_slice);
+                    shared.push((slot, open::fit(class.spec, node, uses, from, to).unwrap_or_default()));
+                }
+            }
+        }
+        let of = |kind: usize| class.own.iter().chain(&class.lent).find(|seen| seen.kind == kind);
+        let power_unknown = p.caps.power_w.is_some()
+            && chosen.counts.iter().any(|&(at, _)| of(offers[at].kind).is_some_and(|s| s.power_unknown));
+        Found { slots, kinds, shared, value: chosen.value, runner_up: chosen.runner_up, power_unknown }
+    }
+
+    fn interval(&self, class: &Class<'_>, scope: Scope) -> (i64, i64) {
+        let from = if let Scope::From(at) = scope { at } else { self.now };
+        (from, from.saturating_add(class.span))
+    }
+
+    /// What a set books.
+    pub(super) fn booking(&mut self, found: &Found, class: &Class<'_>, scope: Scope) -> Booking {
+        let (from, to) = self.interval(class, scope);
+        let uses = found.shared.iter().map(|(slot, devices)| {
+            let key = self.use_key();
+            (*slot, open::usage(class.spec, devices, from, to, key))
+        });
+        Booking {
+            from,
+            to,
+            uses: uses.collect(),
+            // A loan is planned by its home pool.
+            kinds: found.kinds.iter().copied().filter(|&(kind, _)| self.fleet.kinds[kind].own).collect(),
+            power: clamp(found.value.extra_power_w),
+            io: class.wish.io,
+        }
+    }
+
+    /// The earliest slot for the fewest nodes of a class, not before `not_before`.
+    pub(super) fn earliest(
+        &mut self,
+        p: &Problem<'_>,
+        class: &Class<'_>,
+        not_before: i64,
+    ) -> Option<(i64, Found)> {
+        let horizon = self.now.saturating_add(i64::try_from(p.settings.horizon_ms.get()).unwrap_or(FOREVER));
+        let kinds: Vec<usize> = class.own.iter().map(|seen| seen.kind).collect();
+        if kinds.is_empty() {
+            return None;
+        }
+        let view = self.view(&kinds);
+        let least = i64::from(class.spec.nodes.min);
+        let mut at = not_before.max(self.now);
+        loop {
+            if class.spec.exclusive {
+                at = self.view_line(view).first_window(at, class.span, least, horizon)?;
+            } else if at > horizon {
+                return None;
+            }
+            let scope = if at == self.now { Scope::Now } else { Scope::From(at) };
+            if let Ok(found) = self.find(p, class, scope, None) {
+                return Some((at, found));
+            }
+            at = self.next_change(class, view, at)?;
+        }
+    }
+
+    /// The next instant at which something that the class needs comes free.
+    fn next_change(&self, class: &Class<'_>, view: usize, after: i64) -> Option<i64> {
+        let rises = [Some(self.view_line(view)), self.power.as_ref(), self.io.as_ref()];
+        let rises = rises.into_iter().flatten().filter_map(|line| line.next_rise(after));
+        let starts = class.own.iter().filter_map(|seen| self.fleet.kinds[seen.kind].from);
+        let starts = starts.map(|start| start.as_millis()).filter(|&start| start > after);
+        // A sum may stay level while one kind rises and another falls.
+        let each = class.own.iter().filter_map(|seen| self.kind_rise(seen.kind, after));
+        let uses = self.open.values().flatten().map(|used| used.to);
+        let uses = uses.filter(|&end| !class.spec.exclusive && end > after && end != FOREVER);
+        rises.chain(starts).chain(each).chain(uses).min()
+    }
+}
+
+/// The largest set that needs no more groups and configurations than the smallest one does.
+fn grow(choice: &Choice<'_>, least: &Chosen, most: u32) -> Option<Chosen> {
+    let mut groups: std::collections::BTreeMap<u32, u64> = std::collections::BTreeMap::new();
+    for offer in choice.offers {
+        *groups.entry(offer.group).or_default() += u64::from(offer.count);
+    }
+    let mut sizes: Vec<u64> = groups.into_values().collect();
+    sizes.sort_unstable_by_key(|&size| std::cmp::Reverse(size));
+    let reachable: u64 = sizes.iter().take(least.value.span as usize).sum();
+    let most = u64::from(most).min(reachable);
+    let least_nodes: u32 = least.counts.iter().map(|&(_, count)| count).sum();
+    let within = Some((least.value.span, least.value.fingerprints));
+    let most = u32::try_from(most).unwrap_or(u32::MAX);
+    (least_nodes + 1..=most).rev().find_map(|wanted| choice.best_within(wanted, within).ok())
+}
+
+/// What stands against a class, shared by its jobs.
+pub(super) type Against = Arc<Vec<Refusal>>;

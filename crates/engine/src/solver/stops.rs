@@ -1,0 +1,271 @@
+//! Stopping work for a job: asking lent nodes back, then stopping what is less urgent.
+//!
+//! Both try sets of victims on the overlay: their nodes are taken as free, the best set of nodes is looked for, and all
+//! is undone. What is granted is booked as it will happen: victims leave when they have saved, and the job follows.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::attempt::{Found, Scope};
+use super::classes::Class;
+use super::fleet::Slot;
+use super::overlay::{Booking, Overlay, clamp};
+use super::plan::{Preempt, Shrink, Step};
+use super::problem::{Occupant, Problem};
+use super::reason::{Reason, Refusal};
+use super::walk::{Outcome, Walk};
+use crate::preempt::{self, ChoiceRules, Claim, Incumbent, NoVictims, PREEMPTORS_PER_CYCLE, Victim};
+
+/// Somebody who would leave nodes: all of them, or those it can do without.
+#[derive(Clone)]
+struct Leaver {
+    occupant: usize,
+    victim: Victim,
+    nodes: Vec<Slot>,
+    shrinks: bool,
+}
+
+impl Walk<'_, '_> {
+    /// Has work stopped for a job; otherwise says whether the cost was the reason.
+    pub(super) fn stop_others(&mut self, job: usize) -> Result<Outcome, bool> {
+        if let Ok(outcome) = self.reclaim(job) {
+            return Ok(outcome);
+        }
+        let class = &self.classes[self.class_of[job]];
+        let settings = self.p.settings;
+        let allowed = settings.preemption && class.spec.may_preempt && self.preemptors < PREEMPTORS_PER_CYCLE;
+        if !allowed || self.preemptions_left == 0 {
+            return Err(false);
+        }
+        let claim = Claim::Preempt { class: class.spec.class, rule: settings.preempt_rule };
+        let candidates = self.p.occupants.iter().enumerate().filter(|(at, occupant)| {
+            !occupant.borrower && occupant.spec.class < class.spec.class && !self.stopped.contains(at)
+        });
+        let leavers: Vec<Leaver> = candidates
+            .filter_map(|(at, occupant)| {
+                let victim = preempt::judge(&incumbent(self.p, occupant), claim, self.p.now).ok()?;
+                Some(Leaver { occupant: at, victim, nodes: occupant.nodes.to_vec(), shrinks: false })
+            })
+            .collect();
+        let rules = ChoiceRules {
+            max_victims: settings.max_victims.min(self.preemptions_left),
+            cost_max: settings.preempt_cost_max,
+            reclaim: false,
+        };
+        let outcome = self.stop(job, leavers, &rules)?;
+        self.preemptors += 1;
+        Ok(outcome)
+    }
+
+    /// Asks nodes back that other pools borrowed.
+    fn reclaim(&mut self, job: usize) -> Result<Outcome, bool> {
+        let mut leavers = Vec::new();
+        for (at, occupant) in self.p.occupants.iter().enumerate() {
+            if !occupant.borrower || self.stopped.contains(&at) {
+                continue;
+            }
+            let ours =
+                |slot: &Slot| self.p.fleet.place(*slot).is_some_and(|(k, _)| self.p.fleet.kinds[k].own);
+            let mut nodes: Vec<Slot> = occupant.nodes.iter().copied().filter(ours).collect();
+            nodes.sort_unstable();
+            let spec = occupant.spec;
+            if spec.resizable || spec.lifecycle == landfall_model::Lifecycle::Reactive {
+                // It goes on with fewer nodes, so nothing is lost and no exemption applies.
+                let spare = occupant.nodes.len().saturating_sub(spec.nodes.min as usize);
+                let nodes = nodes.split_off(nodes.len().saturating_sub(spare));
+                if occupant.running && !nodes.is_empty() {
+                    let victim = Victim {
+                        job: occupant.job.clone(),
+                        class: spec.class,
+                        cost: 0.0,
+                        started: occupant.started,
+                    };
+                    leavers.push(Leaver { occupant: at, victim, nodes, shrinks: true });
+                }
+            } else if let Ok(victim) =
+                preempt::judge(&incumbent(self.p, occupant), Claim::Reclaim, self.p.now)
+            {
+                leavers.push(Leaver { occupant: at, victim, nodes, shrinks: false });
+            }
+        }
+        let rules = ChoiceRules {
+            max_victims: self.p.settings.max_victims,
+            cost_max: self.p.settings.preempt_cost_max,
+            reclaim: true,
+        };
+        self.stop(job, leavers, &rules)
+    }
+
+    fn stop(&mut self, job: usize, leavers: Vec<Leaver>, rules: &ChoiceRules) -> Result<Outcome, bool> {
+        if leavers.is_empty() {
+            return Err(false);
+        }
+        let number = self.class_of[job];
+        let sorted = preempt::shortlist(leavers.iter().map(|leaver| leaver.victim.clone()).collect());
+        let of = |victim: &Victim| leavers.iter().find(|leaver| leaver.victim.job == victim.job);
+        let listed: Vec<&Leaver> = sorted.iter().filter_map(of).collect();
+        let (p, class, overlay, releases) =
+            (self.p, &self.classes[number], &mut self.overlay, &self.releases);
+        let chosen = preempt::choose(sorted, rules, |indices| {
+            let going: Vec<&Leaver> = indices.iter().filter_map(|&at| listed.get(at).copied()).collect();
+            try_without(p, overlay, class, releases, &going)
+        });
+        let choice = chosen.map_err(|none| none == NoVictims::PreemptCost)?;
+        let going: Vec<Leaver> = choice.victims.iter().filter_map(of).cloned().collect();
+        Ok(self.grant(job, &choice.set, &going, choice.cost, rules.reclaim))
+    }
+
+    /// Books what will happen and proposes it.
+    fn grant(&mut self, job: usize, found: &Found, going: &[Leaver], cost: f64, reclaim: bool) -> Outcome {
+        let number = self.class_of[job];
+        let now = self.overlay.now;
+        let ready = self.ready_at(going, reclaim);
+        let span = self.classes[number].span;
+        let used: BTreeSet<Slot> = found.slots.iter().copied().collect();
+        let mut leaving: BTreeSet<Slot> = BTreeSet::new();
+        let mut shrinks = Vec::new();
+        for leaver in going {
+            let end = self.releases[leaver.occupant];
+            let nodes: Vec<Slot> = match leaver.shrinks {
+                true => leaver.nodes.iter().copied().filter(|slot| used.contains(slot)).collect(),
+                false => leaver.nodes.clone(),
+            };
+            for (kind, slot) in nodes.iter().filter_map(|&slot| Some((self.p.fleet.place(slot)?.0, slot))) {
+                if self.p.fleet.kinds[kind].own && !self.overlay.open.contains_key(&slot) {
+                    self.overlay.add_nodes(kind, ready, end, 1);
+                    leaving.insert(slot);
+                }
+            }
+            if leaver.shrinks {
+                let nodes = self.p.fleet.ids(&nodes);
+                shrinks.push(Shrink { job: leaver.victim.job.clone(), nodes });
+            }
+            self.stopped.insert(leaver.occupant);
+        }
+        for &slot in &found.slots {
+            let Some((kind, _)) = self.p.fleet.place(slot) else { continue };
+            let from = if leaving.contains(&slot) { ready } else { now };
+            self.overlay.add_nodes(kind, from, ready.saturating_add(span), -1);
+            self.overlay.set_free(slot, false);
+        }
+        let class = &self.classes[number];
+        let demand = Booking {
+            from: now,
+            to: ready.saturating_add(span),
+            power: clamp(found.value.extra_power_w),
+            io: class.wish.io,
+            ..Booking::default()
+        };
+        self.overlay.book(&demand);
+        self.generation += 1;
+        let victims: Vec<_> = going.iter().filter(|l| !l.shrinks).map(|l| l.victim.job.clone()).collect();
+        if !reclaim {
+            self.preemptions_left = self.preemptions_left.saturating_sub(victims.len() as u32);
+        }
+        let units = self.units(number, found);
+        self.spend(job, found.slots.len() as u32, units);
+        self.steps.push(Step::Preempt(Preempt {
+            waiting: job,
+            job: self.p.waiting[job].job.clone(),
+            reclaim,
+            victims,
+            shrinks,
+            nodes: self.p.fleet.ids(&found.slots),
+            slots: found.slots.clone(),
+            cost,
+            ready_at: landfall_model::Time::from_millis(ready),
+            value: found.value,
+            node_units: units,
+        }));
+        Outcome::Preempting(ready, Arc::new(vec![Refusal::plain(Reason::Preempting)]))
+    }
+
+    /// When all of them are expected to be gone: after the longest checkpoint, or the kill grace of one that cannot save.
+    fn ready_at(&self, going: &[Leaver], reclaim: bool) -> i64 {
+        let settings = self.p.settings;
+        let grace = clamp(settings.kill_grace_ms.get());
+        let last = going.iter().map(|leaver| {
+            let minutes = self.p.occupants[leaver.occupant].checkpoint_minutes;
+            match minutes.filter(|_| !leaver.shrinks) {
+                Some(minutes) => (minutes * 60_000.0).round() as i64,
+                None => grace,
+            }
+        });
+        let notice = if reclaim { clamp(self.p.loans.return_grace_ms.get()) } else { 0 };
+        let last = last.max().unwrap_or(0).max(1);
+        self.overlay.now.saturating_add(notice).saturating_add(last)
+    }
+}
+
+/// The best set with some victims gone, and how many freed nodes it leaves unused.
+fn try_without(
+    p: &Problem<'_>,
+    overlay: &mut Overlay<'_>,
+    class: &Class<'_>,
+    releases: &[i64],
+    going: &[&Leaver],
+) -> Option<(Found, u32)> {
+    let mark = overlay.mark();
+    let mut freed: BTreeSet<Slot> = BTreeSet::new();
+    for leaver in going {
+        let end = releases[leaver.occupant];
+        for &slot in &leaver.nodes {
+            let Some((kind, _)) = overlay.fleet.place(slot) else { continue };
+            // A shared node is free for others only when all on it have gone, and then it is planned by amounts.
+            if !overlay.fleet.kinds[kind].own || overlay.open.contains_key(&slot) || overlay.is_free(slot) {
+                continue;
+            }
+            overlay.add_nodes(kind, overlay.now, end, 1);
+            overlay.set_free(slot, true);
+            freed.insert(slot);
+        }
+        give_back(p, overlay, leaver, end);
+    }
+    let found = overlay.find(p, class, Scope::Now, None).ok();
+    overlay.undo(mark);
+    let found = found?;
+    let used = found.slots.iter().filter(|slot| freed.contains(slot)).count();
+    Some((found, (freed.len() - used) as u32))
+}
+
+/// A victim that leaves altogether gives back its power and traffic as well.
+fn give_back(p: &Problem<'_>, overlay: &mut Overlay<'_>, leaver: &Leaver, end: i64) {
+    if leaver.shrinks {
+        return;
+    }
+    let occupant = &p.occupants[leaver.occupant];
+    let kinds = occupant.nodes.iter().filter_map(|&slot| p.fleet.place(slot));
+    let power = kinds.fold(0u64, |sum, (kind, _)| {
+        sum.saturating_add(p.fleet.kinds[kind].extra_power(occupant.spec.power_w).unwrap_or(0))
+    });
+    overlay.unbook(&Booking {
+        from: overlay.now,
+        to: end,
+        power: clamp(power),
+        io: clamp(occupant.spec.io_bytes_s.get()),
+        ..Booking::default()
+    });
+}
+
+/// An occupant as the rules of preemption see it.
+fn incumbent<'o>(p: &Problem<'_>, occupant: &'o Occupant<'_>) -> Incumbent<'o> {
+    let spec = occupant.spec;
+    let at_home = |&slot: &Slot| p.fleet.place(slot).is_some_and(|(kind, _)| p.fleet.kinds[kind].own);
+    Incumbent {
+        job: occupant.job,
+        running: occupant.running,
+        class: spec.class,
+        sensitive: spec.sensitive,
+        preemptible: spec.preemptible,
+        lifecycle: spec.lifecycle,
+        walltime: spec.walltime_ms,
+        ends_at: occupant.ends_at,
+        started: occupant.started,
+        nodes: occupant.nodes.len() as u32,
+        on_home_nodes: !occupant.borrower && occupant.nodes.iter().all(at_home),
+        checkpoint: spec.checkpoint,
+        checkpoint_minutes: occupant.checkpoint_minutes,
+        over_share: occupant.over_share,
+        preempted: occupant.preempted,
+    }
+}

@@ -1,0 +1,764 @@
+//! The walk over the waiting jobs.
+//!
+//! Every job ends in one of these: it starts, has work stopped for it, is *gated* (it could not run whatever the nodes;
+//! it is overtaken and gets no reservation) or is *blocked* (nodes, span, power or traffic; the first blocked ones get a
+//! reservation). Reservations that stand from the last cycle are booked before the first job is looked at; the walk lifts
+//! the one of each job it reaches and books it anew, at the same time or earlier.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use landfall_model::{Backfill, BackfillOrder, Name, QueueOrder, Rescore, Reservations, TenantId, Time};
+use landfall_policy::q;
+
+use super::attempt::{Against, Found, Growth, Scope};
+use super::classes::{self, Class};
+use super::fleet::Slot;
+use super::open;
+use super::overlay::{Booking, Overlay, Releases, release};
+use super::plan::{Loan, MoveCause, Moved, Reservation, Start, Step};
+use super::problem::{Problem, TenantRoom};
+use super::reason::{Reason, Refusal};
+
+/// What became of a waiting job.
+#[derive(Debug, Clone)]
+pub(super) enum Outcome {
+    /// It starts.
+    Started(Found),
+    /// Work is being stopped for it, until about this instant.
+    Preempting(i64, Against),
+    /// It waits.
+    Waits(Against),
+}
+
+/// The walk and all it keeps up.
+pub(super) struct Walk<'p, 'a> {
+    pub(super) p: &'p Problem<'a>,
+    pub(super) overlay: Overlay<'a>,
+    pub(super) classes: Vec<Class<'a>>,
+    pub(super) class_of: Vec<usize>,
+    /// Place of each waiting job in the order.
+    place: Vec<usize>,
+    /// Rises whenever something booked is given back: then what did not fit before may fit.
+    pub(super) generation: u64,
+    pub(super) rooms: Vec<TenantRoom>,
+    room_of: BTreeMap<Option<TenantId>, usize>,
+    locks: BTreeSet<(Option<TenantId>, Name)>,
+    /// What each waiting job has reserved.
+    pub(super) reserved: BTreeMap<usize, Booking>,
+    original: BTreeMap<usize, i64>,
+    causes: BTreeMap<usize, MoveCause>,
+    hold_of: BTreeMap<usize, usize>,
+    /// Held nodes with somebody on them.
+    busy_held: BTreeSet<Slot>,
+    pub(super) outcomes: Vec<Option<Outcome>>,
+    pub(super) steps: Vec<Step>,
+    blocked: u32,
+    preempting: u32,
+    pub(super) preemptors: u32,
+    pub(super) preemptions_left: u32,
+    /// Occupants that are being stopped already.
+    pub(super) stopped: BTreeSet<usize>,
+    pub(super) releases: Releases,
+    started_units: Vec<(usize, f64)>,
+}
+
+impl<'p, 'a> Walk<'p, 'a> {
+    pub(super) fn new(p: &'p Problem<'a>) -> Self {
+        let now = p.now.as_millis();
+        let grace = i64::try_from(p.settings.kill_grace_ms.get()).unwrap_or(i64::MAX);
+        let releases: Releases =
+            p.occupants.iter().map(|o| release(now, o.ends_at.map(Time::as_millis), grace)).collect();
+        let hold_ends = hold_ends(p, |_| 1.0);
+        let overlay = Overlay::new(p, &releases, &hold_ends);
+        let (classes, class_of) = classes::classes(p);
+        let index: BTreeMap<_, _> = p.waiting.iter().enumerate().map(|(at, w)| (w.job, at)).collect();
+        let hold_of: BTreeMap<usize, usize> = p
+            .holds
+            .iter()
+            .enumerate()
+            .filter_map(|(number, hold)| Some((*index.get(hold.job)?, number)))
+            .collect();
+        let held: BTreeSet<Slot> = p.holds.iter().flat_map(|hold| hold.nodes).copied().collect();
+        let occupied = p.occupants.iter().filter(|_| !held.is_empty()).flat_map(|o| o.nodes).copied();
+        let mut rooms = p.tenants.clone();
+        let mut room_of: BTreeMap<Option<TenantId>, usize> =
+            rooms.iter().enumerate().map(|(at, room)| (room.tenant.clone(), at)).collect();
+        for waiting in &p.waiting {
+            if !room_of.contains_key(&waiting.spec.tenant) {
+                room_of.insert(waiting.spec.tenant.clone(), rooms.len());
+                rooms.push(TenantRoom::unlimited(waiting.spec.tenant.clone()));
+            }
+        }
+        let mut walk = Self {
+            p,
+            overlay,
+            classes,
+            class_of,
+            place: (0..p.waiting.len()).collect(),
+            generation: 0,
+            rooms,
+            room_of,
+            locks: p.locks.iter().cloned().collect(),
+            reserved: BTreeMap::new(),
+            original: BTreeMap::new(),
+            causes: BTreeMap::new(),
+            hold_of,
+            busy_held: occupied.filter(|slot| held.contains(slot)).collect(),
+            outcomes: vec![None; p.waiting.len()],
+            steps: Vec::new(),
+            blocked: 0,
+            preempting: 0,
+            preemptors: 0,
+            preemptions_left: p.preemptions_left,
+            stopped: BTreeSet::new(),
+            releases,
+            started_units: Vec::new(),
+        };
+        if walk.makes_reservations() && p.settings.reservations == Reservations::Standing {
+            for reservation in p.reservations {
+                if let Some(&job) = index.get(&reservation.job) {
+                    walk.stand(job, reservation);
+                }
+            }
+        }
+        walk
+    }
+
+    fn makes_reservations(&self) -> bool {
+        matches!(self.p.settings.backfill, Backfill::Easy | Backfill::Conservative)
+    }
+
+    /// Books a reservation of the last cycle. One whose time has come is kept for its job from now on.
+    fn stand(&mut self, job: usize, reservation: &Reservation) {
+        let class = &self.classes[self.class_of[job]];
+        let from = reservation.start.as_millis().max(self.overlay.now);
+        let to = from.saturating_add(class.span);
+        let mut kinds: BTreeMap<usize, i64> = BTreeMap::new();
+        for &(key, count) in &reservation.kinds {
+            if let Some(kind) = self.p.fleet.kind(key) {
+                *kinds.entry(kind).or_default() += i64::from(count);
+            }
+        }
+        let mut uses = Vec::new();
+        for slot in reservation.shared.iter().filter_map(|node| self.p.fleet.slot(node)) {
+            let Some((kind, _)) = self.p.fleet.place(slot) else { continue };
+            let node = &self.p.fleet.kinds[kind].node;
+            let others = self.overlay.open.get(&slot);
+            match others.and_then(|others| open::fit(class.spec, node, others, from, to)) {
+                Some(devices) => {
+                    let key = self.overlay.use_key();
+                    uses.push((slot, open::usage(class.spec, &devices, from, to, key)));
+                }
+                None => *kinds.entry(kind).or_default() += 1,
+            }
+        }
+        let of = |kind: usize| self.p.fleet.kinds[kind].extra_power(class.spec.power_w).unwrap_or(0);
+        let whole = kinds.iter().map(|(&kind, &count)| of(kind).saturating_mul(count.unsigned_abs()));
+        let parts = uses.iter().filter_map(|(slot, _)| Some(of(self.p.fleet.place(*slot)?.0)));
+        let power = whole.chain(parts).fold(0u64, u64::saturating_add);
+        let booking = Booking {
+            from,
+            to,
+            kinds: kinds.into_iter().collect(),
+            uses,
+            power: super::overlay::clamp(power),
+            io: class.wish.io,
+        };
+        self.overlay.book(&booking);
+        self.original.insert(job, reservation.start.as_millis());
+        self.reserved.insert(job, booking);
+    }
+
+    /// Walks.
+    pub(super) fn run(&mut self) {
+        let eligible = |at: &usize| self.p.waiting[*at].gate != Some(Reason::Dependency);
+        let mut order: Vec<usize> = (0..self.p.waiting.len()).filter(eligible).collect();
+        let scan = self.p.settings.scan_max as usize;
+        let mut sorted = false;
+        let mut next = 0;
+        while next < order.len().min(scan) {
+            let job = order[next];
+            next += 1;
+            let starts = self.steps.len();
+            let outcome = self.visit(job);
+            self.outcomes[job] = Some(outcome);
+            let overtaking = self.blocked + self.preempting > 0;
+            if overtaking && !sorted && self.p.settings.backfill_order == BackfillOrder::Shortest {
+                sorted = true;
+                order[next..].sort_by_key(|&at| (self.classes[self.class_of[at]].span, self.place[at]));
+            }
+            if self.steps.len() > starts {
+                self.rescore(&mut order[next..]);
+            }
+        }
+        let late = Arc::new(vec![Refusal::plain(Reason::ScanMax)]);
+        for (at, waiting) in self.p.waiting.iter().enumerate() {
+            if self.outcomes[at].is_none() {
+                let against = match &waiting.gate {
+                    Some(gate) => Arc::new(vec![Refusal::plain(gate.clone())]),
+                    None => Arc::clone(&late),
+                };
+                self.outcomes[at] = Some(Outcome::Waits(against));
+            }
+        }
+    }
+
+    /// Sorts what is left by scores that know of the starts so far.
+    fn rescore(&mut self, rest: &mut [usize]) {
+        let settings = self.p.settings;
+        let Some(rescore) = self.p.rescore else { return };
+        if settings.rescore != Rescore::Start || settings.order != QueueOrder::Score {
+            return;
+        }
+        let first = rest.iter().map(|&at| self.place[at]).min().unwrap_or(0);
+        let mut scored: Vec<(i64, Time, usize)> = rest
+            .iter()
+            .map(|&at| (-q(rescore(at, &self.started_units)), self.p.waiting[at].queued_at, at))
+            .collect();
+        scored.sort_by(|a, b| {
+            (a.0, a.1).cmp(&(b.0, b.1)).then_with(|| self.p.waiting[a.2].job.cmp(self.p.waiting[b.2].job))
+        });
+        for (offset, &(_, _, at)) in scored.iter().enumerate() {
+            self.place[at] = first + offset;
+            rest[offset] = at;
+        }
+    }
+
+    fn visit(&mut self, job: usize) -> Outcome {
+        let waiting = &self.p.waiting[job];
+        if let Some(gate) = &waiting.gate {
+            self.give_up(job, MoveCause::Gate);
+            return self.waits(job, vec![Refusal::plain(gate.clone())]);
+        }
+        if self.p.settings.backfill == Backfill::Strict && self.blocked + self.preempting > 0 {
+            return self.waits(job, vec![Refusal::plain(Reason::StrictOrder)]);
+        }
+        if let Some(&hold) = self.hold_of.get(&job)
+            && let Some(outcome) = self.visit_held(job, hold)
+        {
+            return outcome;
+        }
+        let class = self.class_of[job];
+        let own = self.reserved.remove(&job);
+        if let Some(booking) = &own {
+            self.overlay.unbook(booking);
+        }
+        let gates = self.gates(job);
+        if !gates.is_empty() {
+            if own.is_some() {
+                self.generation += 1;
+                self.causes.insert(job, MoveCause::Quota);
+            }
+            return self.waits(job, gates);
+        }
+        let known = self.classes[class].blocked.clone().filter(|(generation, _)| {
+            own.is_none() && *generation == self.generation && !self.lifts_any(job)
+        });
+        let against = match known {
+            Some((_, against)) => against,
+            None => {
+                let mark = self.overlay.mark();
+                let lifted = self.lift(job);
+                match self.place_now(job) {
+                    Ok(outcome) => {
+                        if own.is_some() {
+                            self.generation += 1;
+                        }
+                        self.put_back(lifted);
+                        return outcome;
+                    }
+                    Err(refusals) => {
+                        if lifted.is_empty() {
+                            let against = Arc::new(refusals);
+                            if own.is_none() {
+                                self.classes[class].blocked = Some((self.generation, Arc::clone(&against)));
+                            }
+                            against
+                        } else {
+                            self.overlay.undo(mark);
+                            Arc::new(refusals)
+                        }
+                    }
+                }
+            }
+        };
+        if against.iter().any(|r| matches!(r.reason, Reason::QuotaNodes | Reason::QuotaGpus)) {
+            return Outcome::Waits(against);
+        }
+        self.block(job, own, against)
+    }
+
+    /// A job with nodes held for it starts on them when the last of its victims has gone.
+    fn visit_held(&mut self, job: usize, hold: usize) -> Option<Outcome> {
+        let hold = &self.p.holds[hold];
+        let places = hold.nodes.iter().map(|&slot| self.p.fleet.place(slot));
+        let lost =
+            places.clone().any(|place| !place.is_some_and(|(kind, _)| self.p.fleet.kinds[kind].in_service()));
+        if lost || hold.nodes.is_empty() {
+            return None;
+        }
+        if hold.nodes.iter().any(|slot| self.busy_held.contains(slot)) {
+            self.preempting += 1;
+            let ready = hold.ready_at.unwrap_or(self.p.now).max(self.p.now).as_millis();
+            let against = vec![Refusal::plain(Reason::Preempting)];
+            return Some(Outcome::Preempting(ready, Arc::new(against)));
+        }
+        let mut slots = hold.nodes.to_vec();
+        slots.sort_unstable();
+        let kinds = places.flatten().fold(BTreeMap::new(), |mut kinds: BTreeMap<usize, i64>, (kind, _)| {
+            *kinds.entry(kind).or_default() += 1;
+            kinds
+        });
+        let found = Found {
+            slots,
+            kinds: kinds.into_iter().collect(),
+            shared: Vec::new(),
+            value: super::plan::SetValue::default(),
+            runner_up: None,
+            power_unknown: false,
+        };
+        // The hold is on the timeline already, as long as the job may run; so are its node units.
+        self.take_locks(job);
+        self.propose(job, &found, Vec::new(), 0.0);
+        Some(Outcome::Started(found))
+    }
+
+    /// Locks and quotas that stand against a job.
+    fn gates(&self, job: usize) -> Vec<Refusal> {
+        let (waiting, class) = (&self.p.waiting[job], &self.classes[self.class_of[job]]);
+        let (spec, room) = (class.spec, &self.rooms[self.room_of[&class.spec.tenant]]);
+        let mut against = Vec::new();
+        let lock = |name: &Name| self.locks.contains(&(spec.tenant.clone(), name.clone()));
+        if waiting.spec.mutex.iter().any(lock) {
+            against.push(Refusal::plain(Reason::Mutex));
+        }
+        let units = class.unit * f64::from(spec.nodes.min);
+        if units > room.node_units + 1e-9 {
+            against.push(Refusal::new(Reason::QuotaNodes, units, room.node_units.max(0.0)));
+        }
+        let gpus = gpus(class, spec.nodes.min);
+        if let Some(left) = room.gpus.filter(|&left| gpus > left) {
+            against.push(Refusal::new(Reason::QuotaGpus, gpus as f64, left as f64));
+        }
+        let hours = class.gpu_hours(spec.nodes.min);
+        if let Some(left) = room.gpu_hours.filter(|&left| hours > left + 1e-9) {
+            against.push(Refusal::new(Reason::GpuHours, hours, left.max(0.0)));
+        }
+        against
+    }
+
+    /// The most nodes a range job may take.
+    fn growth(&self, class: &Class<'_>) -> Option<Growth> {
+        let spec = class.spec;
+        if spec.nodes.max <= spec.nodes.min || spec.lifecycle == landfall_model::Lifecycle::Reactive {
+            return None;
+        }
+        let room = &self.rooms[self.room_of[&spec.tenant]];
+        let whole = |amount: f64| if amount >= f64::from(u32::MAX) { u32::MAX } else { amount as u32 };
+        let mut most = spec.nodes.max;
+        if class.unit > 0.0 {
+            most = most.min(whole((room.node_units + 1e-9) / class.unit));
+        }
+        if let Some(gpus) = room.gpus.filter(|_| spec.gpu_count > 0) {
+            most = most.min(u32::try_from(gpus / u64::from(spec.gpu_count)).unwrap_or(u32::MAX));
+        }
+        if let Some(hours) = room.gpu_hours.filter(|_| class.gpu_hours(1) > 0.0) {
+            most = most.min(whole((hours + 1e-9) / class.gpu_hours(1)));
+        }
+        Some(Growth { most })
+    }
+
+    fn does_not_bind(&self, holder: usize, job: usize) -> bool {
+        !self.p.reservations_bind()
+            || (self.place[holder] > self.place[job]
+                && self.p.waiting[holder].spec.class < self.p.waiting[job].spec.class)
+    }
+
+    fn lifts_any(&self, job: usize) -> bool {
+        self.reserved.keys().any(|&holder| self.does_not_bind(holder, job))
+    }
+
+    /// Lifts the reservations that do not bind a job.
+    fn lift(&mut self, job: usize) -> Vec<(usize, Booking)> {
+        let holders: Vec<usize> =
+            self.reserved.keys().copied().filter(|&holder| self.does_not_bind(holder, job)).collect();
+        let mut lifted = Vec::with_capacity(holders.len());
+        for holder in holders {
+            if let Some(booking) = self.reserved.get(&holder).cloned() {
+                self.overlay.unbook(&booking);
+                lifted.push((holder, booking));
+            }
+        }
+        lifted
+    }
+
+    /// Books lifted reservations again; those whose place is gone are planned anew at once, so that later jobs are bound.
+    fn put_back(&mut self, mut lifted: Vec<(usize, Booking)>) {
+        lifted.sort_by_key(|(holder, booking)| (booking.from, self.place[*holder]));
+        let mut displaced = Vec::new();
+        for (holder, booking) in lifted {
+            if self.overlay.has_room(&booking) || !self.p.reservations_bind() {
+                self.overlay.book(&booking);
+            } else {
+                self.reserved.remove(&holder);
+                displaced.push(holder);
+            }
+        }
+        for holder in displaced {
+            self.generation += 1;
+            self.causes.insert(holder, MoveCause::HigherClass);
+            let class = self.class_of[holder];
+            if let Some((at, found)) = self.overlay.earliest(self.p, &self.classes[class], self.overlay.now) {
+                self.reserve(holder, at, &found);
+            }
+        }
+    }
+
+    fn reserve(&mut self, job: usize, at: i64, found: &Found) {
+        let class = &self.classes[self.class_of[job]];
+        let booking = self.overlay.booking(found, class, Scope::From(at));
+        self.overlay.book(&booking);
+        self.reserved.insert(job, booking);
+    }
+
+    fn give_up(&mut self, job: usize, cause: MoveCause) {
+        if let Some(booking) = self.reserved.remove(&job) {
+            self.overlay.unbook(&booking);
+            self.generation += 1;
+            self.causes.insert(job, cause);
+        }
+    }
+
+    /// Starts a job on own or borrowed nodes, or has work stopped for it.
+    fn place_now(&mut self, job: usize) -> Result<Outcome, Vec<Refusal>> {
+        let class = self.class_of[job];
+        let growth = self.growth(&self.classes[class]);
+        let mut against = match self.overlay.find(self.p, &self.classes[class], Scope::Now, growth) {
+            Ok(found) => {
+                let units = self.units(class, &found);
+                let left = self.rooms[self.room_of[&self.classes[class].spec.tenant]].node_units;
+                if units > left + 1e-9 {
+                    return Err(vec![Refusal::new(Reason::QuotaNodes, units, left.max(0.0))]);
+                }
+                return Ok(self.start(job, found, Vec::new()));
+            }
+            Err(refusals) => self.explain(class, refusals),
+        };
+        if self.p.loans.borrow && self.classes[class].may_borrow() && !self.p.lenders.is_empty() {
+            for lenders in 1..=self.p.lenders.len() {
+                let scope = Scope::Lent(lenders);
+                if let Ok(found) = self.overlay.find(self.p, &self.classes[class], scope, None) {
+                    let loans = self.loans(&found);
+                    return Ok(self.start(job, found, loans));
+                }
+            }
+            against.push(Refusal::plain(Reason::Loan));
+        }
+        match self.stop_others(job) {
+            Ok(outcome) => {
+                self.preempting += 1;
+                Ok(outcome)
+            }
+            Err(too_dear) => {
+                if too_dear {
+                    against.push(Refusal::plain(Reason::PreemptCost));
+                }
+                Err(against)
+            }
+        }
+    }
+
+    fn loans(&mut self, found: &Found) -> Vec<Loan> {
+        let mut loans = Vec::new();
+        for (number, lender) in self.p.lenders.iter().enumerate() {
+            let of = |slot: &&Slot| {
+                self.p.fleet.home(**slot) == Some(lender.pool)
+                    && self.p.fleet.place(**slot).is_some_and(|(kind, _)| !self.p.fleet.kinds[kind].own)
+            };
+            let slots: Vec<Slot> = found.slots.iter().filter(of).copied().collect();
+            if !slots.is_empty() {
+                self.overlay.lend(number, slots.len() as u32);
+                loans.push(Loan { lender: lender.pool.clone(), nodes: self.p.fleet.ids(&slots) });
+            }
+        }
+        loans
+    }
+
+    /// Node units that a set takes.
+    pub(super) fn units(&self, class: usize, found: &Found) -> f64 {
+        let spec = self.classes[class].spec;
+        if spec.exclusive {
+            return found.slots.len() as f64;
+        }
+        let kinds = found.slots.iter().filter_map(|&slot| self.p.fleet.place(slot));
+        kinds.fold(0.0, |sum, (kind, _)| sum + open::units(spec, &self.p.fleet.kinds[kind].node))
+    }
+
+    /// Books a set from now on and proposes it.
+    fn start(&mut self, job: usize, mut found: Found, loans: Vec<Loan>) -> Outcome {
+        let number = self.class_of[job];
+        let class = &self.classes[number];
+        let mut booking = self.overlay.booking(&found, class, Scope::Now);
+        if !class.spec.exclusive {
+            // A whole node that a shared job takes is open to others from now on.
+            booking.kinds.clear();
+            let known: BTreeSet<Slot> = found.shared.iter().map(|(slot, _)| *slot).collect();
+            for &slot in found.slots.iter().filter(|slot| !known.contains(slot)) {
+                let Some((kind, _)) = self.p.fleet.place(slot) else { continue };
+                let node = &self.p.fleet.kinds[kind].node;
+                let devices = open::fit(class.spec, node, &[], booking.from, booking.to).unwrap_or_default();
+                if self.p.fleet.kinds[kind].own {
+                    let key = self.overlay.use_key();
+                    let used = open::usage(class.spec, &devices, booking.from, booking.to, key);
+                    booking.uses.push((slot, used));
+                }
+                found.shared.push((slot, devices));
+            }
+            found.shared.sort_unstable();
+        }
+        self.overlay.book(&booking);
+        for &slot in &found.slots {
+            self.overlay.set_free(slot, false);
+        }
+        let units = self.units(number, &found);
+        self.spend(job, found.slots.len() as u32, units);
+        self.propose(job, &found, loans, units);
+        Outcome::Started(found)
+    }
+
+    /// Takes quotas and locks.
+    pub(super) fn spend(&mut self, job: usize, nodes: u32, units: f64) {
+        let class = &self.classes[self.class_of[job]];
+        let hours = class.gpu_hours(nodes);
+        let gpus = gpus(class, nodes);
+        let room = &mut self.rooms[self.room_of[&class.spec.tenant]];
+        room.node_units -= units;
+        room.gpus = room.gpus.map(|left| left.saturating_sub(gpus));
+        room.gpu_hours = room.gpu_hours.map(|left| left - hours);
+        self.take_locks(job);
+    }
+
+    fn take_locks(&mut self, job: usize) {
+        let spec = self.p.waiting[job].spec;
+        self.locks.extend(spec.mutex.iter().map(|name| (spec.tenant.clone(), name.clone())));
+    }
+
+    fn propose(&mut self, job: usize, found: &Found, loans: Vec<Loan>, node_units: f64) {
+        let devices = found.shared.iter().map(|(_, devices)| devices.clone()).collect();
+        self.started_units.push((job, node_units));
+        self.steps.push(Step::Start(Start {
+            waiting: job,
+            job: self.p.waiting[job].job.clone(),
+            backfill: self.blocked + self.preempting > 0,
+            nodes: self.p.fleet.ids(&found.slots),
+            slots: found.slots.clone(),
+            devices,
+            loans,
+            value: found.value,
+            runner_up: found.runner_up,
+            node_units,
+            power_unknown: found.power_unknown,
+        }));
+    }
+
+    /// A job that cannot start now; it may get a reservation.
+    fn block(&mut self, job: usize, own: Option<Booking>, against: Against) -> Outcome {
+        let settings = self.p.settings;
+        let before = self.blocked;
+        self.blocked += 1;
+        let entitled = own.is_some()
+            || ((before < settings.depth || settings.backfill == Backfill::Conservative)
+                && self.reserved.len() < settings.reservations_max as usize);
+        if !self.makes_reservations() || !entitled {
+            return self.waits_for(job, against);
+        }
+        let class = self.class_of[job];
+        let lifted = self.lift(job);
+        let now = self.overlay.now;
+        let floor = self.classes[class]
+            .floor
+            .filter(|&(generation, _)| generation == self.generation && own.is_none() && lifted.is_empty());
+        let from = floor.map_or(now, |(_, at)| at);
+        let slot = self.overlay.earliest(self.p, &self.classes[class], from);
+        let mut against = against;
+        match &slot {
+            Some((at, found)) => {
+                if own.is_none() && lifted.is_empty() {
+                    self.classes[class].floor = Some((self.generation, *at));
+                }
+                self.reserve(job, *at, found);
+            }
+            None => {
+                let mut more = against.as_ref().clone();
+                more.push(Refusal::plain(Reason::BeyondHorizon));
+                against = Arc::new(more);
+            }
+        }
+        if let Some(old) = &own {
+            let new = self.reserved.get(&job);
+            let same = |new: &Booking| new.from == old.from && new.kinds == old.kinds && new.uses.is_empty();
+            if !new.is_some_and(same) {
+                self.generation += 1;
+            }
+            if new.is_none_or(|new| new.from > old.from) && !self.causes.contains_key(&job) {
+                let cause = self.cause(class, old.from);
+                self.causes.insert(job, cause);
+            }
+        }
+        self.put_back(lifted);
+        self.waits_for(job, against)
+    }
+
+    /// Why a reservation could not stay.
+    fn cause(&mut self, class: usize, at: i64) -> MoveCause {
+        let now = self.overlay.now;
+        let overruns = self.p.occupants.iter().any(|o| o.ends_at.is_some_and(|end| end.as_millis() <= now));
+        let scope = if at == now { Scope::Now } else { Scope::From(at) };
+        let refusals = self.overlay.find(self.p, &self.classes[class], scope, None).err().unwrap_or_default();
+        if refusals.iter().any(|r| matches!(r.reason, Reason::Power | Reason::Io)) {
+            MoveCause::CapLowered
+        } else if overruns {
+            MoveCause::Overrun
+        } else {
+            MoveCause::NodeLost
+        }
+    }
+
+    pub(super) fn waits(&self, job: usize, refusals: Vec<Refusal>) -> Outcome {
+        self.waits_for(job, Arc::new(refusals))
+    }
+
+    fn waits_for(&self, job: usize, against: Against) -> Outcome {
+        match self.p.waiting[job].rejected {
+            None => Outcome::Waits(against),
+            Some(reason) => {
+                let mut all = against.as_ref().clone();
+                all.push(Refusal::plain(Reason::Ledger(reason.to_owned())));
+                Outcome::Waits(Arc::new(all))
+            }
+        }
+    }
+
+    /// What stands against a class in full, the decisive reason first.
+    fn explain(&self, class: usize, refusals: Vec<Refusal>) -> Vec<Refusal> {
+        let class = &self.classes[class];
+        let least = i64::from(class.spec.nodes.min);
+        let (now, to) = (self.overlay.now, self.overlay.now.saturating_add(class.span));
+        let mut list = refusals;
+        if list.first().is_some_and(|refusal| refusal.reason == Reason::Nodes) {
+            let here = || {
+                let kinds = class.own.iter().map(|seen| seen.kind);
+                kinds.filter(|&kind| classes::in_block(&self.p.fleet.kinds[kind], now, to))
+            };
+            let free: i64 = here().map(|kind| self.overlay.free_now(kind).count() as i64).sum();
+            let all: i64 = here().map(|kind| self.p.fleet.kinds[kind].members.len() as i64).sum();
+            let kinds: BTreeSet<usize> = here().collect();
+            let suited: i64 = class
+                .own
+                .iter()
+                .chain(&class.lent)
+                .map(|seen| self.p.fleet.kinds[seen.kind].members.len() as i64)
+                .sum();
+            let held: i64 = self
+                .p
+                .holds
+                .iter()
+                .flat_map(|hold| hold.nodes)
+                .filter(|&&slot| self.p.fleet.place(slot).is_some_and(|(kind, _)| kinds.contains(&kind)))
+                .count() as i64;
+            if all > free + held {
+                list.push(Refusal::new(Reason::NodeTaken, least as f64, (all - free - held) as f64));
+            }
+            if held > 0 {
+                let mut refusal = Refusal::new(Reason::Held, least as f64, held as f64);
+                refusal.jobs = self.p.holds.iter().map(|hold| hold.job.clone()).collect();
+                if free < least && free + held >= least {
+                    list.insert(0, refusal);
+                } else {
+                    list.push(refusal);
+                }
+            }
+            let mut refusal = Refusal::new(Reason::Reserved, least as f64, list[0].found);
+            let overlaps = |booking: &Booking| {
+                booking.from < to
+                    && (booking.kinds.iter().any(|(kind, _)| kinds.contains(kind))
+                        || !booking.uses.is_empty())
+            };
+            let holders = self.reserved.iter().filter(|(_, booking)| overlaps(booking));
+            refusal.jobs = holders.map(|(&job, _)| self.p.waiting[job].job.clone()).collect();
+            if !refusal.jobs.is_empty() && free >= least {
+                list.insert(0, refusal);
+            }
+            list.extend(classes::refused_nodes(self.p, class, now));
+            if suited < least {
+                list.insert(0, Refusal::new(Reason::NeverFits, least as f64, suited as f64));
+            }
+        }
+        list
+    }
+
+    /// The reservations that stand now, and those that moved.
+    pub(super) fn reservations(&self) -> (Vec<Reservation>, Vec<Moved>) {
+        let time = |ms: i64| Time::from_millis(ms);
+        let mut standing: Vec<Reservation> = self
+            .reserved
+            .iter()
+            .map(|(&job, booking)| {
+                let kinds = booking.kinds.iter().map(|&(kind, count)| {
+                    (self.p.fleet.kinds[kind].key, u32::try_from(count).unwrap_or(u32::MAX))
+                });
+                let shared: Vec<Slot> = booking.uses.iter().map(|(slot, _)| *slot).collect();
+                Reservation {
+                    job: self.p.waiting[job].job.clone(),
+                    start: time(booking.from),
+                    end: (booking.to != super::timeline::FOREVER).then(|| time(booking.to)),
+                    kinds: kinds.collect(),
+                    shared: self.p.fleet.ids(&shared),
+                }
+            })
+            .collect();
+        standing.sort_by(|a, b| (a.start, &a.job).cmp(&(b.start, &b.job)));
+        let moved = self.original.iter().filter_map(|(&job, &from)| {
+            if !matches!(self.outcomes[job], Some(Outcome::Waits(_))) {
+                return None;
+            }
+            let to = self.reserved.get(&job).map(|booking| booking.from);
+            if to.is_some_and(|to| to <= from.max(self.overlay.now)) {
+                return None;
+            }
+            let cause = self.causes.get(&job).copied().unwrap_or(MoveCause::NodeLost);
+            let job = self.p.waiting[job].job.clone();
+            Some(Moved { job, from: time(from), to: to.map(time), cause })
+        });
+        (standing, moved.collect())
+    }
+}
+
+fn gpus(class: &Class<'_>, nodes: u32) -> u64 {
+    u64::from(class.spec.gpu_count) * u64::from(nodes)
+}
+
+/// Until when held nodes are kept from others: until the job they are kept for would end on them.
+pub(super) fn hold_ends(p: &Problem<'_>, factor: impl Fn(&Option<TenantId>) -> f64) -> Vec<i64> {
+    let index: BTreeMap<_, _> = p.waiting.iter().map(|w| (w.job, w)).collect();
+    let end = |hold: &super::problem::Hold<'_>| {
+        let until = hold.until.map(Time::as_millis);
+        match index.get(hold.job) {
+            Some(waiting) => {
+                let span = scaled(classes::span(waiting.duration), factor(&waiting.spec.tenant));
+                until.unwrap_or(p.now.as_millis()).max(p.now.as_millis()).saturating_add(span)
+            }
+            None => until.unwrap_or(super::timeline::FOREVER),
+        }
+    };
+    p.holds.iter().map(end).collect()
+}
+
+/// A span times a factor, at least a moment.
+pub(super) fn scaled(span: i64, factor: f64) -> i64 {
+    if span == super::timeline::FOREVER || factor == 1.0 {
+        return span;
+    }
+    (((span as f64) * factor).round() as i64).max(1)
+}

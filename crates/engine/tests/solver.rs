@@ -1,0 +1,11 @@
+//! The batch solver against the cases of the specification, against brute force, and against its promises.
+
+mod solver {
+    mod exhaustive;
+    mod properties;
+    mod replay;
+    mod sets;
+    mod support;
+    mod times;
+    mod walk;
+}

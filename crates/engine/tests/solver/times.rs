@@ -1,0 +1,126 @@
+//! Reservations, backfill and planned times (cases B24 to B26).
+
+use landfall_engine::solver::{MoveCause, Precision, Reason};
+use landfall_model::{JobSpec, Time};
+
+use super::support::{Setting, groups, nodes_of, planned, reserved, spec, starts, wait_of};
+
+/// Four nodes, two of them busy for 2 h; `first` wants all four for 1 h.
+fn b24(class: u8) -> Setting {
+    let mut setting = Setting::new(groups(&[4]));
+    setting.run("x", spec(2, 4), &["a1", "a2"], Some(7200));
+    setting.wait("first", JobSpec { class, ..spec(4, 1) });
+    setting
+}
+
+#[test]
+fn b24_who_may_overtake() {
+    for (hours, starts_now) in [(0, false), (1, true), (2, true), (3, false)] {
+        let mut setting = b24(8);
+        setting.wait("second", JobSpec { class: 1, ..spec(2, hours) });
+        let plan = setting.plan();
+        assert_eq!(reserved(&plan, "first"), Some(7200));
+        assert_eq!(planned(&plan, "first"), Some(7200));
+        assert_eq!(nodes_of(&plan, "second") == "a3 a4", starts_now, "{hours} h");
+        if starts_now {
+            assert!(starts(&plan)[0].backfill);
+        } else {
+            let wait = wait_of(&plan, "second");
+            assert_eq!(wait.reason, Reason::Reserved);
+            assert_eq!(wait.refusals[0].jobs[0].as_str(), "first", "the job in the way is named");
+            assert_eq!((wait.position, wait.ahead.as_ref().unwrap().as_str()), (2, "first"));
+            assert_eq!(planned(&plan, "second"), Some(10_800), "{hours} h");
+        }
+    }
+}
+
+#[test]
+fn b25_what_a_reservation_leaves() {
+    let mut setting = Setting::new(groups(&[10]));
+    setting.run("x", spec(6, 4), &["a1", "a2", "a3", "a4", "a5", "a6"], Some(7200));
+    setting.wait("first", spec(8, 1)).wait("second", spec(2, 1));
+    let plan = setting.plan();
+    assert_eq!((starts(&plan).len(), reserved(&plan, "first")), (1, Some(7200)));
+    let mut setting = Setting::new(groups(&[8]));
+    setting.run("x", spec(4, 4), &["a1", "a2", "a3", "a4"], Some(3600));
+    setting.wait("first", spec(6, 1)).wait("second", spec(4, 2));
+    let plan = setting.plan();
+    assert_eq!((starts(&plan).len(), planned(&plan, "second")), (0, Some(7200)));
+}
+
+#[test]
+fn b26_a_higher_class_is_not_bound() {
+    let standing = b24(5).plan().reservations;
+    for (class, want) in [(5, None), (6, Some(10_805))] {
+        let mut setting = b24(5);
+        setting.now = Time::from_secs(5);
+        setting.reservations = standing.clone();
+        setting.waiting.clear();
+        setting.wait("urgent", JobSpec { class, ..spec(2, 3) }).wait("first", spec(4, 1));
+        let plan = setting.plan();
+        match want {
+            None => {
+                assert_eq!(planned(&plan, "urgent"), Some(10_800));
+                assert_eq!(reserved(&plan, "first"), Some(7200), "the reservation stands");
+                assert!(plan.moved.is_empty());
+            }
+            Some(at) => {
+                assert_eq!(nodes_of(&plan, "urgent"), "a3 a4");
+                assert_eq!(planned(&plan, "first"), Some(at));
+                let moved = &plan.moved[0];
+                assert_eq!((moved.cause, moved.to), (MoveCause::HigherClass, Some(Time::from_secs(at))));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_reservation_moves_only_for_a_cause_that_is_named() {
+    let standing = b24(5).plan().reservations;
+    let mut setting = b24(5);
+    setting.now = Time::from_secs(7205);
+    setting.reservations = standing.clone();
+    let plan = setting.plan();
+    assert_eq!(plan.moved[0].cause, MoveCause::Overrun, "the busy nodes were not given back in time");
+    assert_eq!(plan.moved[0].to, Some(Time::from_secs(7230)), "when the kill grace is over");
+    let mut setting = b24(5);
+    setting.now = Time::from_secs(5);
+    setting.nodes[3].state = landfall_model::NodeState::Down;
+    setting.reservations = standing;
+    let plan = setting.plan();
+    assert_eq!((plan.moved[0].cause, plan.moved[0].to), (MoveCause::NodeLost, None));
+    assert_eq!(wait_of(&plan, "first").precision, Precision::None);
+    assert!(wait_of(&plan, "first").refusals.iter().any(|r| r.reason == Reason::BeyondHorizon));
+}
+
+#[test]
+fn work_without_end_never_gives_nodes_back() {
+    let mut setting = Setting::new(groups(&[2]));
+    setting.run("x", spec(2, 0), &["a1", "a2"], None);
+    setting.wait("j", spec(1, 1));
+    let plan = setting.plan();
+    assert_eq!((planned(&plan, "j"), wait_of(&plan, "j").precision), (None, Precision::None));
+    assert!(wait_of(&plan, "j").refusals.iter().any(|r| r.reason == Reason::BeyondHorizon));
+}
+
+#[test]
+fn likely_times_scale_what_runs_and_what_waits() {
+    let mut setting = b24(5);
+    let room = landfall_engine::solver::TenantRoom::unlimited(None);
+    setting.tenants.push(landfall_engine::solver::TenantRoom { likely_factor: 0.75, ..room });
+    setting.wait("second", spec(4, 1));
+    let plan = setting.plan();
+    let likely = |job| wait_of(&plan, job).likely_start.unwrap().as_millis() / 1000;
+    // x began 2 h ago with 4 h: at three quarters it has one more hour.
+    assert_eq!((planned(&plan, "first"), likely("first")), (Some(7200), 3600));
+    assert_eq!((planned(&plan, "second"), likely("second")), (Some(10_800), 3600 + 2700));
+}
+
+#[test]
+fn blocks_and_maintenance_end_a_plan() {
+    let mut setting = Setting::new(groups(&[2]));
+    setting.nodes[0].maintenance_at = Some(Time::from_secs(3600));
+    setting.wait("long", spec(1, 2)).wait("short", spec(1, 1));
+    let plan = setting.plan();
+    assert_eq!((nodes_of(&plan, "long").as_str(), nodes_of(&plan, "short").as_str()), ("a2", "a1"));
+}
