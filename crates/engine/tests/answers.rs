@@ -251,7 +251,7 @@ fn strict_order_names_the_job_that_is_not_passed() {
 fn one_pair_is_judged_by_policy_and_ledger() {
     let engine = settled(&push_with(&[wants("j", 4, "")]));
     let b = engine.why_not(&job("j"), &node("b")).unwrap();
-    assert!(!b.verdict.is_admitted() && !b.placed_here && !b.ledger.is_empty());
+    assert!(!b.verdict.is_admitted() && !b.placed_here);
     assert_eq!(b.occupants, [job("old")]);
     assert!(engine.why_not(&job("old"), &node("b")).unwrap().placed_here);
     assert!(engine.why_not(&job("j"), &node("nowhere")).is_none());
@@ -503,4 +503,109 @@ fn changes_to_the_policy_of_a_scenario_are_in_force() {
     let engine = engine(text);
     let pool = engine.state().pools.values().next().unwrap();
     assert!(pool.policy.as_ref().unwrap().contains("0.125"));
+}
+
+/// Four nodes; `long` has two of them for two hours. `wide` needs three, `short` and `hog` one.
+const BATCH: &str = r#"
+now_ms = 1000
+[[pools]]
+id = "hpc"
+dispatch = "batch"
+policy = "balanced"
+[[nodes]]
+id = "n"
+count = 4
+pool = "hpc"
+cpu_milli = "32 cores"
+ram_mib = "64GiB"
+[[jobs]]
+id = "wide"
+pool = "hpc"
+nodes = 3
+walltime_ms = "1h"
+class = 8
+submitted_at_ms = 0
+[[jobs]]
+id = "short"
+pool = "hpc"
+nodes = 1
+walltime_ms = "30min"
+[[jobs]]
+id = "hog"
+pool = "hpc"
+nodes = 2
+walltime_ms = "5h"
+"#;
+
+/// The same with `long` on the first two nodes.
+fn batch() -> String {
+    let placed = |id: &str| {
+        format!(
+            "[[nodes]]\nid = \"{id}\"\npool = \"hpc\"\ncpu_milli = \"32 cores\"\nram_mib = \"64GiB\"\n\
+             placements = [{{ job = \"long\", exclusive = true, walltime_ms = \"2h\" }}]\n"
+        )
+    };
+    let two = BATCH.replace("count = 4", "count = 2").replace("id = \"n\"", "id = \"free\"");
+    let at = two.find("[[jobs]]").unwrap();
+    format!("{}{}{}{}", &two[..at], placed("n-0"), placed("n-1"), &two[at..])
+}
+
+#[test]
+fn a_gang_that_is_placed_becomes_one_running_job() {
+    let engine = engine(&batch());
+    assert_eq!(nodes_of(&engine, "long"), ["n-0", "n-1"]);
+    let placed = explained(&engine, "long").placed.unwrap();
+    assert_eq!(minutes(placed.ends_at), 120);
+}
+
+#[test]
+fn a_blocked_gang_has_a_reservation_and_a_short_job_is_backfilled() {
+    let engine = settled(&batch());
+    let wide = explained(&engine, "wide");
+    assert_eq!((wide.state, wide.dispatch), (JobState::Pending, Dispatch::Batch));
+    assert!(wide.reason.is_some() && !wide.help.is_empty(), "{wide:?}");
+    assert_eq!(wide.queue.as_ref().map(|queue| queue.position), Some(1));
+    let estimate = engine.estimate(&job("wide")).unwrap();
+    assert_eq!((minutes(estimate.planned_start), estimate.precision), (120, Precision::Exact));
+
+    assert_eq!(
+        explained(&engine, "short").placed.unwrap().kind,
+        landfall_engine::record::StartKind::Backfill
+    );
+    let hog = explained(&engine, "hog");
+    assert_eq!(hog.state, JobState::Pending, "it would delay `wide`");
+    assert_eq!(hog.queue.unwrap().ahead, Some(job("wide")));
+}
+
+#[test]
+fn a_batch_job_is_explained_before_its_first_cycle_too() {
+    let engine = engine(&batch());
+    assert_eq!(explained(&engine, "short").reason.as_deref(), Some("next_cycle"));
+    assert_eq!(explained(&engine, "wide").queue.map(|queue| queue.position), Some(1));
+    let hash = engine.state().hash();
+    assert_eq!(minutes(engine.estimate(&job("wide")).unwrap().planned_start), 120);
+    assert_eq!(engine.state().hash(), hash);
+}
+
+#[test]
+fn a_lost_node_moves_a_reservation() {
+    let engine = engine(&batch());
+    let answer = engine.plan(Change::NodesLost(vec![node("free-1")]));
+    let wide = answer.moved.iter().find(|moved| moved.job == job("wide"));
+    assert!(wide.is_none_or(|wide| wide.after.planned_start >= wide.before.planned_start), "{wide:?}");
+    let added = {
+        let mut node = situation(&batch()).node("free-0").unwrap().clone();
+        node.id = NodeId::new("free-2").unwrap();
+        engine
+            .plan(Change::NodesAdded(vec![node.clone(), Node { id: NodeId::new("free-3").unwrap(), ..node }]))
+    };
+    assert!(added.starts.iter().any(|start| start.job == job("wide")), "{added:?}");
+}
+
+#[test]
+fn a_batch_job_that_could_never_run_is_refused() {
+    let job = situation(&batch().replace("nodes = 3", "nodes = 9")).job("wide").unwrap().clone();
+    let without = batch().replace("id = \"wide\"", "id = \"other\"");
+    let answer = engine(&without).plan(submit(job));
+    assert_eq!(answer.refused.unwrap().code, "never_fits");
 }

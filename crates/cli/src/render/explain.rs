@@ -50,6 +50,7 @@ pub(crate) fn page(explained: &Explained, page: Page) -> String {
         }
     }
     text += &suggestion(explained, page);
+    text += &standing(explained, page);
     text
 }
 
@@ -239,6 +240,13 @@ fn reason(refused: &Refused, explained: &Explained, page: Page) -> String {
     };
     line("    next look   ", &again);
     text
+}
+
+/// Where the job stands once all that can start now has started.
+fn standing(explained: &Explained, page: Page) -> String {
+    let Some(found) = &explained.standing else { return String::new() };
+    let job = clean(found.explanation.job.as_str());
+    format!("\n{job} {}", super::standing::section(&found.explanation, found.estimate.as_ref(), page))
 }
 
 /// The smallest change that helps most, when nothing is admitted.

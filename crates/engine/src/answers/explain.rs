@@ -142,7 +142,7 @@ pub struct WhyNot {
     pub node_state: NodeState,
     /// What the policy of the job's pool says about the pair.
     pub verdict: Verdict,
-    /// What the ledger would say against it; empty if it would commit.
+    /// What the ledger would say against it; empty if it would commit, or if the policy refuses it before.
     pub ledger: Vec<Reason>,
     /// Jobs that hold the node or parts of it.
     pub occupants: Vec<JobId>,
@@ -340,7 +340,8 @@ impl Engine {
         };
         let verdict = policy.pair_verdict(&pass, &record.job, at, direction);
         let mut asked = proposal(record, at, &verdict, None);
-        if state.pool.dispatch == Dispatch::Batch && record.job.spec.exclusive {
+        let whole = state.pool.dispatch == Dispatch::Batch && record.job.spec.exclusive;
+        if whole {
             let placement = whole_node(record, at);
             asked.grants = [Grant { node: node.clone(), placement, lender: None }].into_iter().collect();
         }
@@ -353,7 +354,10 @@ impl Engine {
             node: node.clone(),
             placed_here: at.placements.iter().any(|placement| placement.job == *job),
             node_state: at.state,
-            ledger: self.state.check(self.now, &asked).err().unwrap_or_default(),
+            ledger: match verdict.is_admitted() || whole {
+                true => self.state.check(self.now, &asked).err().unwrap_or_default(),
+                false => Vec::new(),
+            },
             verdict,
             occupants: at.placements.iter().map(|placement| placement.job.clone()).collect(),
             kept_for: kept.kept_for.clone(),

@@ -44,7 +44,8 @@ impl Engine {
             reasons.push(Why::new("paused", "the pool gives out no work").help("let the pool go on"));
         }
         reasons.extend(self.best_of(record, &judged, policy.dispatch_floor()));
-        reasons.extend(as_whys(&nodes, state.nodes.len()));
+        let known: Vec<Why> = as_whys(&nodes, state.nodes.len());
+        reasons.extend(known.into_iter().filter(|why| why.reason != "at_capacity"));
         Waiting { queue, reasons, nodes, decision: None }
     }
 
@@ -66,7 +67,14 @@ impl Engine {
             let detail = format!("worker {} may take it with its next request", node.id);
             return vec![Why::new("next_request", detail)];
         }
-        if let Some((node, _)) = best(&|node, verdict| verdict.barred.is_none() && open(node)) {
+        // The policy of the pool may refuse full workers itself; that is no reason against the job.
+        let only_full = |verdict: &Verdict| {
+            verdict.refusals.iter().all(|refused| refused.refusal.reason == "at_capacity")
+        };
+        let full_one = judged.iter().find(|(node, verdict)| {
+            open(node) && !self.has_room(node, kind) && verdict.barred.is_none() && only_full(verdict)
+        });
+        if let Some((node, _)) = full_one {
             return vec![full(node, kind)];
         }
         if let Some((node, verdict)) = best(&|_, verdict| verdict.barred == Some("below_floor")) {
