@@ -408,6 +408,7 @@ pool = "ci"
 architecture = "x86_64-linux"
 ready_at_ms = 0
 queued_at_ms = 0
+rescore_count = 8
 [[jobs]]
 id = "mac"
 pool = "ci"
@@ -512,6 +513,7 @@ now_ms = 1000
 id = "hpc"
 dispatch = "batch"
 policy = "balanced"
+batch = { order = "fifo" }
 [[nodes]]
 id = "n"
 count = 4
@@ -593,12 +595,12 @@ fn a_lost_node_moves_a_reservation() {
     let answer = engine.plan(Change::NodesLost(vec![node("free-1")]));
     let wide = answer.moved.iter().find(|moved| moved.job == job("wide"));
     assert!(wide.is_none_or(|wide| wide.after.planned_start >= wide.before.planned_start), "{wide:?}");
-    let added = {
-        let mut node = situation(&batch()).node("free-0").unwrap().clone();
-        node.id = NodeId::new("free-2").unwrap();
-        engine
-            .plan(Change::NodesAdded(vec![node.clone(), Node { id: NodeId::new("free-3").unwrap(), ..node }]))
+    let new = |id: &str| {
+        let mut new = situation(&batch()).node("free-0").unwrap().clone();
+        new.id = node(id);
+        new
     };
+    let added = engine.plan(Change::NodesAdded(vec![new("free-2"), new("free-3")]));
     assert!(added.starts.iter().any(|start| start.job == job("wide")), "{added:?}");
 }
 
