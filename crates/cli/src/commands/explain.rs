@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use landfall_model::{Name, Time};
+use landfall_model::{Dispatch, Name, Time};
 use landfall_policy::verdict::{Decision, Direction, Margin, Ranking, ReasonCount, Verdict};
 use serde::Serialize;
 
@@ -128,6 +128,13 @@ impl Explained {
         Self { focus, outcome, comparison, groups, suggestion, standing, asked }
     }
 
+    /// Where a job of a batch pool stands, if the question is not about one node: sets of nodes are chosen there, so no
+    /// ranking of single nodes says anything about it.
+    pub(crate) fn planned(&self) -> Option<&Standing> {
+        let batch = |standing: &&Standing| standing.explanation.dispatch == Dispatch::Batch;
+        self.standing.as_ref().filter(|_| self.focus.is_none()).filter(batch)
+    }
+
     /// The verdict that is explained.
     pub(crate) fn verdict(&self) -> Option<&Verdict> {
         let ranking = &self.asked.ranking;
@@ -165,6 +172,10 @@ struct Json<'a> {
 
 impl Answer for Explained {
     fn exit(&self) -> Exit {
+        if let Some(standing) = self.planned() {
+            let placed = standing.explanation.placed.is_some();
+            return if placed { Exit::Done } else { Exit::Nothing };
+        }
         if self.asked.ranking.winner.is_some() { Exit::Done } else { Exit::Nothing }
     }
 

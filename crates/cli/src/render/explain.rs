@@ -14,6 +14,9 @@ use crate::findings::Comparison;
 
 /// The page of `explain`.
 pub(crate) fn page(explained: &Explained, page: Page) -> String {
+    if explained.planned().is_some() {
+        return standing(explained, page).trim_start().to_owned();
+    }
     let ranking = &explained.asked.ranking;
     let mut text = heading(ranking, explained.asked.origin);
     text.push('\n');

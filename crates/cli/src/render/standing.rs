@@ -4,6 +4,8 @@ use landfall_engine::answers::{Estimate, Explanation, OnNode};
 use landfall_engine::record::{Cause, JobState, StartKind};
 use landfall_engine::solver::Precision;
 use landfall_model::{Dispatch, Millis, Time};
+use landfall_policy::catalogue;
+use landfall_policy::term::Class;
 
 use super::style::{GOOD, STRONG, WARN};
 use super::text::{clean, labelled, short};
@@ -94,7 +96,11 @@ pub(super) fn nodes(nodes: &[OnNode]) -> String {
 /// A total and the terms that count most in it.
 pub(super) fn points(total: f64, terms: &[landfall_engine::breakdown::Points]) -> String {
     const MOST: usize = 3;
-    let mut terms: Vec<_> = terms.iter().filter(|term| term.points != 0.0).collect();
+    // Factors are no points.
+    let adds = |term: &&landfall_engine::breakdown::Points| {
+        catalogue::term(&term.term).is_none_or(|info| info.class != Class::Multiplier) && term.points != 0.0
+    };
+    let mut terms: Vec<_> = terms.iter().filter(adds).collect();
     terms.sort_by(|a, b| b.points.abs().total_cmp(&a.points.abs()));
     let shown: Vec<String> =
         terms.iter().take(MOST).map(|term| format!("{} {}", term.term, short(term.points))).collect();

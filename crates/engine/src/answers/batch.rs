@@ -8,6 +8,23 @@ use crate::engine::Engine;
 use crate::record::JobRecord;
 use crate::solver::{Refusal, Step, Wait};
 
+/// Reasons of which the solver counts the nodes they stand against.
+const ABOUT_NODES: [&str; 13] = [
+    "node_state",
+    "node_taken",
+    "gpu_model",
+    "gpu_count",
+    "gpu_memory",
+    "cpu",
+    "memory",
+    "feature",
+    "unified_memory",
+    "fingerprint",
+    "block_end",
+    "held",
+    "quarantine",
+];
+
 impl Engine {
     pub(super) fn batch_waiting(&self, record: &JobRecord) -> Waiting {
         let id = &record.job.id;
@@ -65,15 +82,19 @@ fn waited(wait: &Wait, of: u64) -> Waiting {
 fn why(refusal: &Refusal) -> Why {
     let name = refusal.reason.to_string();
     let mut detail = meaning(&name).to_owned();
-    if refusal.needed > 0.0 || refusal.found > 0.0 {
+    let of_nodes = ABOUT_NODES.contains(&name.as_str());
+    if of_nodes {
+        detail += &format!(" ({} of them)", short(refusal.found));
+    } else if refusal.needed > 0.0 || refusal.found > 0.0 {
         detail += &format!(" ({} needed, {} found)", short(refusal.needed), short(refusal.found));
     }
     if !refusal.jobs.is_empty() {
         detail += &format!(": {}", named(&refusal.jobs));
     }
     let mut why = Why::new(Cow::Owned(name), detail).jobs(refusal.jobs.clone());
-    let said = |value: f64| Some(value).filter(|value| *value > 0.0);
-    (why.needed, why.found) = (said(refusal.needed), Some(refusal.found).filter(|_| refusal.needed > 0.0));
+    let said = refusal.needed > 0.0 || refusal.found > 0.0;
+    why.needed = Some(refusal.needed).filter(|_| said && !of_nodes);
+    why.found = Some(refusal.found).filter(|_| said);
     why
 }
 

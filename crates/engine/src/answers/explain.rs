@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use landfall_model::{Dispatch, JobId, Name, NodeId, NodeState, PoolId, Time};
+use landfall_model::{Dispatch, JobId, Name, Node, NodeId, NodeState, PoolId, Time};
 use landfall_policy::refusal::RefusalClass;
 use landfall_policy::verdict::{Decision, Direction, Verdict};
 use landfall_policy::view::Pass;
@@ -12,7 +12,7 @@ use super::reason::{Why, named};
 use crate::breakdown::Breakdown;
 use crate::dispatch::proposal;
 use crate::engine::Engine;
-use crate::event::Grant;
+use crate::event::{Commit, Grant};
 use crate::fence::Fence;
 use crate::ledger::{Proposal, Reason, whole_node};
 use crate::record::{Cause, JobRecord, JobState, Phase, StartKind};
@@ -243,12 +243,36 @@ impl Engine {
             let span = at.since(self.now);
             gates.push(Why::new("not_before", format!("its time comes in {span}")).until(Some(at)));
         }
+        gates.extend(self.quota_gates(record));
         if let Some(hold) = self.state.holds.values().find(|hold| hold.job == job.id) {
             let detail = format!("hold {} keeps node {} for it; its maker places it", hold.id, hold.node);
             let help = "wait for the maker of the hold, or release the hold";
             gates.push(Why::new("held", detail).until(Some(hold.expires_at)).help(help));
         }
         gates
+    }
+
+    /// Quotas that rule the job out wherever it would be placed.
+    fn quota_gates(&self, record: &JobRecord) -> Vec<Why> {
+        let spec = &record.job.spec;
+        let Some(tenant) = spec.tenant.as_ref().and_then(|id| self.state.tenants.get(id)) else {
+            return Vec::new();
+        };
+        let batch =
+            self.state.pools.get(&record.pool).is_some_and(|pool| pool.pool.dispatch == Dispatch::Batch);
+        let nodes = u64::from(spec.nodes.min);
+        let least = Commit {
+            job: record.job.id.clone(),
+            grants: Default::default(),
+            kind: StartKind::Start,
+            // What a job takes of a node it shares is known when the node is.
+            units: if batch && spec.exclusive { nodes * crate::units::MICRO } else { 0 },
+            gpus: nodes * u64::from(spec.gpu_count),
+            power_w: 0,
+            why: Breakdown::default(),
+        };
+        let reasons = crate::quota::at_commit(tenant, &least, spec, self.now);
+        reasons.into_iter().map(|reason| self.quota_reason(record, reason)).collect()
     }
 
     /// What the ledger says against a proposal, as reasons.
@@ -269,11 +293,20 @@ impl Engine {
                 }
                 Reason::NodeTaken => match kept() {
                     Some(job) => Why::new("held", format!("the node is kept for {job}")).jobs(vec![job]),
-                    None => Why::new("conflict", "what it would get was given away meanwhile"),
+                    None => Why::new("conflict", self.what_is_taken(proposal)),
                 },
                 other => Why::new(format!("ledger:{other}"), format!("the ledger would refuse it: {other}")),
             })
             .collect()
+    }
+
+    /// What of a proposal is no longer there.
+    fn what_is_taken(&self, proposal: &Proposal) -> String {
+        let taken = proposal.grants.iter().find_map(|grant| {
+            let error = self.state.node(&grant.node)?.0.clone().place(grant.placement.clone()).err()?;
+            Some(format!("the policy would take node {}, and the ledger says: {error}", grant.node))
+        });
+        taken.unwrap_or_else(|| "a node it would get is used by another job alone".to_owned())
     }
 
     fn quota_reason(&self, record: &JobRecord, reason: Reason) -> Why {
@@ -399,6 +432,11 @@ fn suspended(record: &JobRecord) -> Why {
             .help("resume it with more time"),
         _ => Why::new("suspended", "it made room for other work and comes back with the next cycle"),
     }
+}
+
+/// Whether a node left for good; its place is kept and nothing else.
+pub(super) fn has_left(node: &Node) -> bool {
+    node.state == NodeState::Down && !node.accepting && node.cpu_total.is_zero() && node.ram_total.is_zero()
 }
 
 /// What verdicts say against their candidates, most frequent first.

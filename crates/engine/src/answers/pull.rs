@@ -7,7 +7,7 @@ use landfall_model::{JobKind, Node, NodeState};
 use landfall_policy::verdict::{Direction, Verdict};
 use landfall_policy::view::Pass;
 
-use super::explain::{Waiting, as_whys, node_reasons};
+use super::explain::{Waiting, as_whys, has_left, node_reasons};
 use super::reason::Why;
 use crate::dispatch::proposal;
 use crate::engine::Engine;
@@ -29,6 +29,7 @@ impl Engine {
         let judged: Vec<(&Node, Verdict)> = state
             .nodes
             .iter()
+            .filter(|node| !has_left(node))
             .map(|node| (node, policy.pair_verdict(&pass, &job, node, Direction::JobsForNode)))
             .map(|(node, mut verdict)| {
                 // Workers rank jobs, so a verdict names the job; here the node is what tells them apart.
@@ -44,7 +45,7 @@ impl Engine {
             reasons.push(Why::new("paused", "the pool gives out no work").help("let the pool go on"));
         }
         reasons.extend(self.best_of(record, &judged, policy.dispatch_floor()));
-        let known: Vec<Why> = as_whys(&nodes, state.nodes.len());
+        let known: Vec<Why> = as_whys(&nodes, judged.len());
         reasons.extend(known.into_iter().filter(|why| why.reason != "at_capacity"));
         Waiting { queue, reasons, nodes, decision: None }
     }

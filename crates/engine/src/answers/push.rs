@@ -1,12 +1,13 @@
 //! Why a job of a push pool waits: what all nodes say, what the ledger says of the best one, who is ahead.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 
 use landfall_model::{Discipline, JobId};
 use landfall_policy::verdict::Decision;
 use landfall_policy::view::Pass;
 
-use super::explain::{Waiting, as_whys, node_reasons};
+use super::explain::{Waiting, as_whys, has_left, node_reasons};
 use super::reason::Why;
 use crate::dispatch::proposal;
 use crate::engine::Engine;
@@ -25,7 +26,11 @@ impl Engine {
         let pass = Pass::of_parts(self.now, &state.world, &state.nodes, dispatcher.backlog());
         let policy = dispatcher.policy(record.job.spec.kind);
         let ranking = policy.rank_nodes_in(&pass, dispatcher.tie_ranks(), &record.job);
-        let nodes = node_reasons(ranking.candidates.iter());
+        let there: BTreeSet<&str> =
+            state.nodes.iter().filter(|node| !has_left(node)).map(|node| node.id.as_str()).collect();
+        let nodes = node_reasons(
+            ranking.candidates.iter().filter(|verdict| there.contains(verdict.candidate.as_str())),
+        );
         let winner = ranking.winner.as_ref().and_then(|winner| {
             let verdict = ranking.candidates.iter().find(|verdict| verdict.candidate == *winner)?;
             let node = state.nodes.iter().find(|node| node.id.as_str() == winner.as_str())?;
@@ -50,7 +55,7 @@ impl Engine {
             }
             None => {
                 let mut reasons = vec![decided(&ranking.decision)];
-                reasons.extend(as_whys(&nodes, state.nodes.len()));
+                reasons.extend(as_whys(&nodes, there.len()));
                 reasons
             }
         };
