@@ -611,3 +611,31 @@ fn a_batch_job_that_could_never_run_is_refused() {
     let answer = engine(&without).plan(submit(job));
     assert_eq!(answer.refused.unwrap().code, "never_fits");
 }
+
+#[test]
+fn silence_before_the_instant_of_the_scenario_counts() {
+    let text = PUSH.replacen("id = \"a\"", "id = \"a\"\nheartbeat_age_ms = \"10min\"", 1);
+    let engine = engine(&text);
+    let (a, record) = engine.state().node(&node("a")).unwrap();
+    let heard = Time::from_millis(1000 - 600_000);
+    assert_eq!((a.heartbeat_at, record.heard_at), (Some(heard), heard));
+    assert_eq!(engine.state().now, Time::from_millis(1000));
+}
+
+#[test]
+fn a_placed_job_that_is_listed_too_keeps_its_tenant() {
+    let text = push_with(&[wants("old", 4, "tenant = \"t\"")]);
+    let engine = settled(&text);
+    assert_eq!(explained(&engine, "old").state, JobState::Running);
+    assert_eq!(engine.state().tenants[&TenantId::new("t").unwrap()].gpus, 4);
+    let more = engine.plan(submit(one("more", 2, "tenant = \"t\"")));
+    assert_eq!(more.waiting[0].explanation.reason.as_deref(), Some("quota_gpus"));
+}
+
+#[test]
+fn a_node_that_left_is_not_counted_among_those_that_refuse() {
+    let engine = engine(&push_with(&[wants("one", 4, "")]));
+    let lost = engine.plan(Change::NodesLost(vec![node("b")]));
+    let one = lost.waiting.iter().find(|waiting| waiting.job == job("one")).unwrap();
+    assert_eq!(one.explanation.nodes.iter().map(|reason| reason.nodes).max(), Some(1));
+}

@@ -318,7 +318,8 @@ impl Engine {
         let detail = match reason {
             Reason::QuotaGpus => {
                 let most = quota.max_gpus.unwrap_or_default();
-                format!("tenant {id} holds {} of {most} GPUs", tenant.gpus)
+                let asked = u64::from(record.job.spec.gpu_count) * u64::from(record.job.spec.nodes.min);
+                format!("tenant {id} holds {} of {most} GPUs, and this job needs {asked}", tenant.gpus)
             }
             Reason::GpuHours => {
                 let left = tenant.gpu_hours_left(self.now).unwrap_or_default().max(0.0);
@@ -326,7 +327,8 @@ impl Engine {
             }
             _ => {
                 let held = tenant.units as f64 / crate::units::MICRO as f64;
-                format!("tenant {id} holds {held} of {} nodes", quota.max_nodes)
+                let asked = record.job.spec.nodes.min;
+                format!("tenant {id} holds {held} of {} nodes, and this job needs {asked}", quota.max_nodes)
             }
         };
         Why::new(reason.name(), detail)
