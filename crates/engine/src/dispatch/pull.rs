@@ -9,16 +9,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use landfall_model::{Job, JobId, JobKind, JobReport, Name, NodeId, NodeState, PolicySetting, PoolId, World};
 use landfall_policy::Policy;
 use landfall_policy::index::{BestJob, JobIndex};
-use landfall_policy::view::Devices;
 
 use super::Queue;
-use crate::breakdown::Breakdown;
+use super::push::proposal;
 use crate::effect::Answer;
 use crate::engine::Engine;
-use crate::event::{Event, Grant};
+use crate::event::Event;
 use crate::ledger::Proposal;
 use crate::life::unknown;
-use crate::record::{JobRecord, StartKind};
+use crate::record::JobRecord;
 
 /// The queue of a pull pool.
 #[derive(Debug)]
@@ -72,6 +71,10 @@ impl PullQueue {
 
     pub(super) fn len(&self) -> usize {
         self.kind_of.len()
+    }
+
+    pub(super) fn policy(&self, kind: JobKind) -> &Policy {
+        &self.kinds[position(kind)].policy
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -148,22 +151,8 @@ impl Engine {
         let BestJob { job, verdict, runner_up } =
             index.best(policy, self.now, &state.world, &state.nodes, node)?;
         let record = self.state.jobs.get(&job)?;
-        let chosen = verdict
-            .gpus
-            .iter()
-            .filter_map(|index| node.gpus.iter().position(|gpu| gpu.index == *index))
-            .map(|position| position as u16)
-            .collect();
-        let devices = Devices { mode: verdict.mode, chosen };
-        let placement = devices.placement(&record.job, node);
         let runner_up = runner_up.and_then(|job| Name::new(job.as_str()).ok());
-        Some(Proposal {
-            attempt: record.attempt,
-            grants: [Grant { node: node.id.clone(), placement, lender: None }].into_iter().collect(),
-            kind: StartKind::Start,
-            why: Breakdown::of(&verdict, runner_up),
-            job,
-        })
+        Some(proposal(record, node, &verdict, runner_up))
     }
 
     /// Takes in what a worker would have to fetch.

@@ -247,7 +247,9 @@ fn urgent_work_stops_less_urgent_work_and_gets_its_nodes() {
     cluster.start("low");
     cluster.keep_alive(660.0);
     cluster.submit(r#"jobs = [{ id = "high", nodes = 2, class = 8 }]"#);
-    cluster.submit(r#"jobs = [{ id = "thief", nodes = 1, class = 5, may_preempt = false, walltime_ms = "1min" }]"#);
+    cluster.submit(
+        r#"jobs = [{ id = "thief", nodes = 1, class = 5, may_preempt = false, walltime_ms = "1min" }]"#,
+    );
     cluster.keep_alive(665.0);
     assert_eq!(cluster.state("low"), JobState::Checkpointing);
     assert_eq!(cluster.state("high"), JobState::Pending);
@@ -424,7 +426,11 @@ fn the_peer_of_a_negotiated_pool_lives_in_the_engine() {
     cluster.run_until(60.0);
     let peer = &cluster.engine.state().peers[&id];
     let job = peer.jobs().values().next().unwrap();
-    assert!(matches!(job.progress.state, negotiate::JobState::Failed { .. }), "nobody is there: {:?}", job.progress.state);
+    assert!(
+        matches!(job.progress.state, negotiate::JobState::Failed { .. }),
+        "nobody is there: {:?}",
+        job.progress.state
+    );
     // The journal holds what the peer was told, so it can be rebuilt.
     let mut rebuilt = landfall_engine::State::default();
     for (at, event) in &cluster.events {
@@ -436,11 +442,7 @@ fn the_peer_of_a_negotiated_pool_lives_in_the_engine() {
 #[test]
 fn every_acceptance_run_can_be_rebuilt_from_its_events() {
     let mut cluster = two_pools();
-    submit_to(
-        &mut cluster.at(0.0),
-        "p",
-        r#"jobs = [{ id = "x", nodes = 5, walltime_ms = "1h" }]"#,
-    );
+    submit_to(&mut cluster.at(0.0), "p", r#"jobs = [{ id = "x", nodes = 5, walltime_ms = "1h" }]"#);
     cluster.run_until(0.0);
     cluster.start("x");
     submit_to(&mut cluster, "p", r#"jobs = [{ id = "y", nodes = 4 }]"#);
