@@ -86,12 +86,7 @@ impl Dispatcher {
         if self.tie_ranks.len() == nodes.len() {
             return;
         }
-        let mut by_id: Vec<u32> = (0..nodes.len() as u32).collect();
-        by_id.sort_unstable_by(|a, b| nodes[*a as usize].id.cmp(&nodes[*b as usize].id));
-        self.tie_ranks = vec![0; nodes.len()];
-        for (rank, slot) in (0u32..).zip(by_id) {
-            self.tie_ranks[slot as usize] = rank;
-        }
+        self.tie_ranks = ranks_by_id(nodes);
         self.index = NodeIndex::new(nodes.len());
     }
 
@@ -104,8 +99,8 @@ impl Dispatcher {
     }
 
     /// For each node, its place by id.
-    pub(crate) fn tie_ranks(&self) -> &[u32] {
-        &self.tie_ranks
+    pub(crate) fn tie_ranks(&self, nodes: &[Node]) -> Vec<u32> {
+        if self.tie_ranks.len() == nodes.len() { self.tie_ranks.clone() } else { ranks_by_id(nodes) }
     }
 
     /// What the waiting jobs add up to, where the policy looks at that.
@@ -249,6 +244,17 @@ impl Dispatcher {
             queue.forget(job);
         }
     }
+}
+
+/// For each node, its place by id.
+fn ranks_by_id(nodes: &[Node]) -> Vec<u32> {
+    let mut by_id: Vec<u32> = (0..nodes.len() as u32).collect();
+    by_id.sort_unstable_by(|a, b| nodes[*a as usize].id.cmp(&nodes[*b as usize].id));
+    let mut ranks = vec![0; nodes.len()];
+    for (rank, slot) in (0u32..).zip(by_id) {
+        ranks[slot as usize] = rank;
+    }
+    ranks
 }
 
 impl Engine {
