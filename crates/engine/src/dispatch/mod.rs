@@ -70,7 +70,7 @@ impl Dispatcher {
         }
     }
 
-    fn new(pool: &Pool, text: Option<&str>, nodes: &[Node]) -> Option<Self> {
+    fn new(pool: &Pool, text: Option<&str>) -> Option<Self> {
         let policy = Self::policy_of(pool, text).ok()?;
         let queue = match pool.dispatch {
             Dispatch::Push => Queue::Push(PushQueue::default()),
@@ -78,18 +78,15 @@ impl Dispatcher {
             Dispatch::Batch => Queue::Batch(Box::default()),
             Dispatch::Negotiate => Queue::None,
         };
-        let mut new = Self { policy, index: NodeIndex::new(0), tie_ranks: Vec::new(), queue };
-        new.nodes_joined(nodes);
-        Some(new)
+        Some(Self { policy, index: NodeIndex::new(0), tie_ranks: Vec::new(), queue })
     }
 
-    fn nodes_joined(&mut self, nodes: &[Node]) {
-        let mut by_id: Vec<u32> = (0..nodes.len() as u32).collect();
-        by_id.sort_unstable_by(|a, b| nodes[*a as usize].id.cmp(&nodes[*b as usize].id));
-        self.tie_ranks = vec![0; nodes.len()];
-        for (rank, slot) in (0u32..).zip(by_id) {
-            self.tie_ranks[slot as usize] = rank;
+    /// Makes the index anew if nodes have joined since it was made.
+    fn take_in(&mut self, nodes: &[Node]) {
+        if self.tie_ranks.len() == nodes.len() {
+            return;
         }
+        self.tie_ranks = ranks_by_id(nodes);
         self.index = NodeIndex::new(nodes.len());
     }
 
@@ -99,11 +96,6 @@ impl Dispatcher {
             Queue::Pull(queue) => queue.policy(kind),
             _ => &self.policy,
         }
-    }
-
-    /// For each node, its place by id.
-    pub(crate) fn tie_ranks(&self) -> &[u32] {
-        &self.tie_ranks
     }
 
     /// What the waiting jobs add up to, where the policy looks at that.
@@ -127,11 +119,9 @@ impl Dispatcher {
         matches!(&self.queue, Queue::Push(queue) if queue.ledger_refused(spec))
     }
 
-    pub(crate) fn node_changed(&mut self, slot: usize, nodes: &[Node]) {
-        if self.tie_ranks.len() == nodes.len() {
+    pub(crate) fn node_changed(&mut self, slot: usize) {
+        if slot < self.tie_ranks.len() {
             self.index.node_changed(slot);
-        } else {
-            self.nodes_joined(nodes);
         }
         self.wake();
         if let Queue::Batch(queue) = &mut self.queue {
@@ -141,13 +131,15 @@ impl Dispatcher {
 
     pub(crate) fn node_heard(&mut self, slot: usize) {
         // Only a policy that looks at the clock can tell a heartbeat from silence.
-        if self.policy.reads_clock() {
+        if self.policy.reads_clock() && slot < self.tie_ranks.len() {
             self.index.node_changed(slot);
         }
     }
 
     pub(crate) fn load_changed(&mut self, slot: usize, freed: bool) {
-        self.index.load_changed(slot);
+        if slot < self.tie_ranks.len() {
+            self.index.load_changed(slot);
+        }
         if freed {
             self.wake();
         }
@@ -225,11 +217,22 @@ impl Dispatcher {
     }
 }
 
+/// For each node, its place by id.
+pub(crate) fn ranks_by_id(nodes: &[Node]) -> Vec<u32> {
+    let mut by_id: Vec<u32> = (0..nodes.len() as u32).collect();
+    by_id.sort_unstable_by(|a, b| nodes[*a as usize].id.cmp(&nodes[*b as usize].id));
+    let mut ranks = vec![0; nodes.len()];
+    for (rank, slot) in (0u32..).zip(by_id) {
+        ranks[slot as usize] = rank;
+    }
+    ranks
+}
+
 impl Engine {
     /// Makes what a pool keeps ready anew.
     pub(crate) fn set_up(&mut self, id: &PoolId) {
         let Some(state) = self.state.pools.get(id) else { return };
-        let Some(dispatcher) = Dispatcher::new(&state.pool, state.policy.as_deref(), &state.nodes) else {
+        let Some(dispatcher) = Dispatcher::new(&state.pool, state.policy.as_deref()) else {
             return;
         };
         self.pools.insert(id.clone(), dispatcher);

@@ -8,7 +8,7 @@ use landfall_model::{JobSpec, Millis, Node, NodeCount, NodePower, SetHint};
 use landfall_policy::q;
 
 use super::properties::Draws;
-use super::support::{Setting, name, node, nodes_of, spec, starts, weights};
+use super::support::{Setting, balanced, name, node, nodes_of, spec, starts};
 
 /// Preference between two nodes, the smaller first.
 fn preference(node: &Node, all: &[Node], power_first: bool) -> impl Ord + use<> {
@@ -105,7 +105,7 @@ fn brute_force(nodes: &[Node], hint: SetHint, wanted: usize) -> String {
             sources.push(alike);
         }
     }
-    let weights = weights("balanced");
+    let weights = balanced();
     let mut rated = Vec::new();
     for source in &sources {
         for power_first in [false, true] {
@@ -231,8 +231,8 @@ fn backfill_equals_the_best_of_all_start_decisions() {
         [&[], &[1], &[2], &[1, 1], &[1, 2], &[2, 2], &[1, 1, 1], &[1, 1, 2], &[1, 2, 2], &[2, 2, 2]];
     let nodes: Vec<Node> = (1..=3).map(|at| node(&format!("a{at}"))).collect();
     for busy in busy_sets {
-        // Every third of all worlds, at another place for each set of busy nodes, keeps this short.
-        for code in (busy.len()..9usize.pow(4)).step_by(3) {
+        // Every seventh of all worlds, at another place for each set of busy nodes, keeps this short.
+        for code in (busy.len()..9usize.pow(4)).step_by(7) {
             let one = |at: u32| code / 9usize.pow(at) % 9;
             let jobs: [(u32, usize); 4] = [0, 1, 2, 3].map(|at| (1 + (one(at) % 3) as u32, 1 + one(at) / 3));
             let mut setting = Setting::new(nodes.clone());
