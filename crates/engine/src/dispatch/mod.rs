@@ -98,11 +98,6 @@ impl Dispatcher {
         }
     }
 
-    /// For each node, its place by id.
-    pub(crate) fn tie_ranks(&self, nodes: &[Node]) -> Vec<u32> {
-        if self.tie_ranks.len() == nodes.len() { self.tie_ranks.clone() } else { ranks_by_id(nodes) }
-    }
-
     /// What the waiting jobs add up to, where the policy looks at that.
     pub(crate) fn backlog(&self) -> Backlog {
         match &self.queue {
@@ -247,7 +242,7 @@ impl Dispatcher {
 }
 
 /// For each node, its place by id.
-fn ranks_by_id(nodes: &[Node]) -> Vec<u32> {
+pub(crate) fn ranks_by_id(nodes: &[Node]) -> Vec<u32> {
     let mut by_id: Vec<u32> = (0..nodes.len() as u32).collect();
     by_id.sort_unstable_by(|a, b| nodes[*a as usize].id.cmp(&nodes[*b as usize].id));
     let mut ranks = vec![0; nodes.len()];

@@ -4,7 +4,7 @@
 //! per pool; only jobs that have not yet seen enough rounds differ by them, so a round moves the young jobs and leaves
 //! the others alone.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use landfall_model::{Job, JobId, JobKind, JobReport, Name, NodeId, NodeState, PolicySetting, PoolId, World};
 use landfall_policy::Policy;
@@ -23,7 +23,6 @@ use crate::record::JobRecord;
 #[derive(Debug)]
 pub(super) struct PullQueue {
     kinds: [KindQueue; 2],
-    kind_of: BTreeMap<JobId, JobKind>,
     /// Jobs that have seen fewer rounds than count, so that a round changes them.
     young: BTreeSet<JobId>,
     rounds_that_count: u32,
@@ -59,18 +58,17 @@ impl PullQueue {
         };
         Some(Self {
             kinds: [of_kind("build")?, of_kind("eval")?],
-            kind_of: BTreeMap::new(),
             young: BTreeSet::new(),
             rounds_that_count: policy.rescore_rounds(),
         })
     }
 
     pub(super) fn has(&self, id: &JobId) -> bool {
-        self.kind_of.contains_key(id)
+        self.kinds.iter().any(|kind| kind.index.get(id).is_some())
     }
 
     pub(super) fn len(&self) -> usize {
-        self.kind_of.len()
+        self.kinds.iter().map(|kind| kind.index.len()).sum()
     }
 
     pub(super) fn policy(&self, kind: JobKind) -> &Policy {
@@ -78,7 +76,7 @@ impl PullQueue {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.kind_of.is_empty()
+        self.kinds.iter().all(|kind| kind.index.is_empty())
     }
 
     pub(super) fn insert(&mut self, record: &JobRecord, rounds: u32, world: &World) {
@@ -87,16 +85,15 @@ impl PullQueue {
         let (id, kind) = (job.id.clone(), job.spec.kind);
         self.kinds[position(kind)].index.insert(job, world);
         if rounds < self.rounds_that_count {
-            self.young.insert(id.clone());
+            self.young.insert(id);
         }
-        self.kind_of.insert(id, kind);
     }
 
     pub(super) fn remove(&mut self, id: &JobId) {
-        if let Some(kind) = self.kind_of.remove(id) {
-            self.kinds[position(kind)].index.remove(id);
-            self.young.remove(id);
+        for kind in &mut self.kinds {
+            kind.index.remove(id);
         }
+        self.young.remove(id);
     }
 }
 
