@@ -1,10 +1,13 @@
 //! What the engine wants done outside, and what it answers.
 
-use landfall_model::{JobId, Millis, NodeId, Placement, PoolId, Time};
+use landfall_model::{JobId, Millis, Name, NodeId, Placement, PoolId, Time};
 use serde::{Deserialize, Serialize};
 
+use crate::autoscale::Call;
 use crate::fence::Fence;
 use crate::ledger::Reason;
+use crate::negotiate;
+use crate::reactive::ScaleAlert;
 
 /// Something to be done outside. Every command to a node carries a fence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -50,6 +53,22 @@ pub enum Effect {
     },
     /// Look whether a degraded node is well again.
     Probe(NodeId),
+    /// Ask a provider of capacity something.
+    AskProvider(Box<Call>),
+    /// Bring the inputs of a waiting job near.
+    Stage {
+        /// The job.
+        job: JobId,
+        /// What identifies each input.
+        inputs: Vec<Name>,
+    },
+    /// What the peer of a negotiated pool wants done.
+    Peer {
+        /// The pool.
+        pool: PoolId,
+        /// What.
+        effect: Box<negotiate::Effect>,
+    },
     /// Tell people.
     Alert(Alert),
 }
@@ -64,6 +83,13 @@ pub enum Alert {
     QuarantinePaused(PoolId),
     /// A node's configuration drifted.
     ConformanceDrift(NodeId),
+    /// Something is wrong with the scaling of a service.
+    Scaling {
+        /// The job.
+        job: JobId,
+        /// What.
+        alert: ScaleAlert,
+    },
 }
 
 /// Why a request was not followed.

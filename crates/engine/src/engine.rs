@@ -105,7 +105,8 @@ impl Engine {
     pub fn next_wake(&self) -> Option<Time> {
         let cycles =
             self.state.pools.iter().filter(|(id, _)| self.wants_cycle(id)).map(|(_, pool)| pool.next_cycle);
-        cycles.chain(self.timers.next()).min()
+        // A beat that passed while there was nothing to do is due at once.
+        cycles.chain(self.timers.next()).chain(self.state.next_autoscale()).min().map(|at| at.max(self.now))
     }
 
     /// Takes one input in at one instant. Time never goes back: an earlier instant counts as the last one.
@@ -154,6 +155,15 @@ impl Engine {
             Input::Report { node, fence, report } => self.report(&node, &fence, report),
             Input::Ask { node, kind } => self.ask(&node, kind),
             Input::Fetches { node, entries } => self.fetches(&node, entries),
+            Input::Metric { job, sample } => self.metric(&job, sample),
+            Input::Staged { job, digest, near } => self.staged(job, digest, near),
+            Input::SetAutoscale { settings, providers } => self.set_autoscale(*settings, providers),
+            Input::Quoted { provider, answer } => self.quoted(&provider, answer),
+            Input::Provisioned { request, answer } => self.provisioned(&request, answer),
+            Input::Withdrawn(request) => self.withdrawn(&request),
+            Input::BlockChanged { block, event } => self.block_changed(&block, event),
+            Input::SetPeer { pool, id, settings } => self.set_peer(pool, id, *settings),
+            Input::Peer { pool, input } => self.tell_peer(pool, input),
             Input::Reserve { job, node, gpus, lifetime, fence } => {
                 self.reserve(&job, &node, &gpus, lifetime, fence.as_ref())
             }
@@ -171,6 +181,7 @@ impl Engine {
                 Timer::Hold(hold) => self.hold_due(hold),
                 Timer::Kept(pool, job) => self.kept_due(&pool, &job),
                 Timer::Node(node) => self.node_due(&node),
+                Timer::Peer(pool) => self.peer_due(&pool),
             }
         }
         let due: Vec<PoolId> = self
@@ -183,6 +194,7 @@ impl Engine {
         for pool in due {
             self.cycle(&pool);
         }
+        self.autoscale();
         Answer::Done
     }
 
@@ -211,6 +223,10 @@ impl Engine {
         self.follow(&event, &touched);
         self.events.push(event);
         // What follows for jobs that waited for this one happens in the same step, predecessors first.
+        if let Some(Event::PeerTold { pool, .. } | Event::PeerSet { pool, .. }) = self.events.last() {
+            let pool = pool.clone();
+            self.peer_wants(&pool, touched.peer);
+        }
         for change in touched.changes {
             self.dependency_changed(change);
         }
@@ -250,8 +266,7 @@ impl Engine {
         }
         for (pool, slot) in &touched.nodes {
             if let Some(dispatcher) = self.pools.get_mut(pool) {
-                let nodes = &self.state.pools[pool].nodes;
-                dispatcher.node_changed(*slot as usize, nodes);
+                dispatcher.node_changed(*slot as usize);
             }
         }
         if !touched.nodes.is_empty() || !touched.pools.is_empty() {

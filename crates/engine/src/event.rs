@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use landfall_model::{
-    Block, HistoryRow, Instance, Job, JobId, JobReport, Millis, MixClass, Node, NodeId, NodeState, Placement,
-    Pool, PoolId, Provider, Tenant, TenantId, Time,
+    Block, HistoryRow, Instance, Job, JobId, JobReport, Millis, MixClass, Name, Node, NodeId, NodeState,
+    Placement, Pool, PoolId, Provider, Tenant, TenantId, Time,
 };
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
@@ -13,6 +13,9 @@ use smallvec::SmallVec;
 use crate::breakdown::Breakdown;
 use crate::dag::Submission;
 use crate::heartbeat::Heartbeat;
+use crate::life::capacity::Capacity;
+use crate::negotiate::{self, Peer};
+use crate::reactive::Reactive;
 use crate::record::{Cause, JobState, Phase, StartKind};
 use crate::solver::{MoveCause, Reservation};
 
@@ -379,6 +382,38 @@ pub enum Event {
         tenant: TenantId,
         /// Its share, if known.
         share: Option<f64>,
+    },
+    /// What the ledger keeps for buying capacity changed.
+    CapacitySet(Box<Capacity>),
+    /// Where the scaling of a service stands.
+    ReactiveSet {
+        /// The job.
+        job: JobId,
+        /// Where it stands.
+        reactive: Box<Reactive>,
+    },
+    /// An input of a waiting job was brought near, or could not be.
+    Staged {
+        /// The job.
+        job: JobId,
+        /// What identifies the input.
+        digest: Name,
+        /// Whether it is near now.
+        near: bool,
+    },
+    /// The peer of a negotiated pool was set up.
+    PeerSet {
+        /// The pool.
+        pool: PoolId,
+        /// The peer.
+        peer: Box<Peer>,
+    },
+    /// The peer of a negotiated pool was told something.
+    PeerTold {
+        /// The pool.
+        pool: PoolId,
+        /// What.
+        input: Box<negotiate::Input>,
     },
     /// A pool ran a cycle.
     Cycled {

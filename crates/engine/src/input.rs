@@ -3,14 +3,18 @@
 use std::sync::Arc;
 
 use landfall_model::{
-    Block, Bytes, HistoryRow, Instance, Job, JobId, JobKind, JobReport, Mib, Millis, MixClass, Node, NodeId,
-    Pool, PoolId, Provider, Tenant, TenantId, Time,
+    Block, BlockId, Bytes, HistoryRow, Instance, Job, JobId, JobKind, JobReport, Mib, Millis, MixClass, Name,
+    Node, NodeId, Pool, PoolId, Provider, Tenant, TenantId, Time,
 };
 use serde::{Deserialize, Serialize};
 
+use crate::autoscale::provider::Delivery;
+use crate::autoscale::{AutoscaleSettings, BlockEvent, Description, ProviderError, Quote, RequestId};
 use crate::dag::{Edge, Element, Join};
 use crate::fence::Fence;
 use crate::heartbeat::Heartbeat;
+use crate::negotiate;
+use crate::reactive::Sample;
 
 /// A job as it is submitted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -285,6 +289,71 @@ pub enum Input {
         node: NodeId,
         /// By job.
         entries: Vec<(JobId, Option<JobReport>)>,
+    },
+
+    /// A measurement of a reactive job.
+    Metric {
+        /// The job.
+        job: JobId,
+        /// What was measured.
+        sample: Sample,
+    },
+    /// An input of a waiting job was brought near, or could not be.
+    Staged {
+        /// The job.
+        job: JobId,
+        /// What identifies the input.
+        digest: Name,
+        /// Whether it is near now.
+        near: bool,
+    },
+
+    /// Buying capacity is set up or changed.
+    SetAutoscale {
+        /// How to decide.
+        settings: Box<AutoscaleSettings>,
+        /// Who sells.
+        providers: Vec<Description>,
+    },
+    /// A provider said what it asks.
+    Quoted {
+        /// The provider.
+        provider: Name,
+        /// What it said.
+        answer: Result<Quote, ProviderError>,
+    },
+    /// A provider answered a purchase; `None` means that nobody waits for it any more.
+    Provisioned {
+        /// The purchase.
+        request: RequestId,
+        /// What it said.
+        answer: Option<Result<Vec<Delivery>, ProviderError>>,
+    },
+    /// A provider took an order back.
+    Withdrawn(RequestId),
+    /// Something happened to a block that was bought.
+    BlockChanged {
+        /// The block.
+        block: BlockId,
+        /// What.
+        event: BlockEvent,
+    },
+
+    /// The peer of a negotiated pool is set up.
+    SetPeer {
+        /// The pool.
+        pool: PoolId,
+        /// The peer's id.
+        id: NodeId,
+        /// Its settings.
+        settings: Box<negotiate::Settings>,
+    },
+    /// The peer of a negotiated pool is told something.
+    Peer {
+        /// The pool.
+        pool: PoolId,
+        /// What.
+        input: Box<negotiate::Input>,
     },
 
     /// A placer outside the server keeps devices for a job.

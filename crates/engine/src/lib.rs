@@ -28,19 +28,23 @@ pub mod record;
 pub mod state;
 pub mod units;
 
+pub mod autoscale;
 pub mod checkpoint;
 pub mod dag;
 pub mod loans;
+pub mod negotiate;
 pub mod preempt;
 pub mod quota;
+pub mod reactive;
 pub mod solver;
+pub mod staging;
 
 #[cfg(feature = "mutations")]
 pub mod mutation;
 
 mod dispatch;
 mod engine;
-mod life;
+pub mod life;
 mod timers;
 
 pub use effect::{Alert, Answer, Effect, Refused};

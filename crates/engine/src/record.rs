@@ -11,13 +11,16 @@
 //!
 //! Cancelled is reached from anywhere but the three final states. Every way back to Pending raises the attempt.
 
-use landfall_model::{Job, JobId, Millis, NodeId, PoolId, Time};
+use std::collections::BTreeMap;
+
+use landfall_model::{Job, JobId, Millis, Name, NodeId, PoolId, Time};
 use landfall_policy::rules::node_record::Karma;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use crate::breakdown::Breakdown;
 use crate::preempt::Preempted;
+use crate::reactive::Reactive;
 
 /// Where a job stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -184,6 +187,8 @@ pub struct Run {
     pub power_w: u64,
     /// When its nodes are wanted back, and why.
     pub notice: Option<(Cause, Time)>,
+    /// Where the scaling of a service stands.
+    pub reactive: Option<Box<Reactive>>,
     /// A stop under way.
     pub stop: Option<Stop>,
     /// A checkpoint under way.
@@ -209,6 +214,8 @@ pub struct Past {
     pub walltime_left: Option<Millis>,
     /// Whether it goes on from a checkpoint.
     pub resumes: bool,
+    /// How often each input could not be brought near.
+    pub staging_failures: BTreeMap<Name, u32>,
     /// Times a fetch missed.
     pub fetch_misses: u32,
     /// Rejections by the ledger in a row.
@@ -277,6 +284,8 @@ pub struct NodeRecord {
     pub probe_at: Option<Time>,
     /// Whether it is to finish what it has and take nothing new, also after a silence.
     pub drains: bool,
+    /// When the last placement or hold on it ended.
+    pub vacated_at: Option<Time>,
 }
 
 impl NodeRecord {
@@ -292,6 +301,7 @@ impl NodeRecord {
             kept_for: None,
             probe_at: None,
             drains: false,
+            vacated_at: None,
         }
     }
 }

@@ -15,6 +15,8 @@ pub(crate) enum Timer {
     Kept(PoolId, JobId),
     /// A node that falls silent, or is to be probed.
     Node(NodeId),
+    /// The peer of a negotiated pool.
+    Peer(PoolId),
 }
 
 /// All deadlines in order.

@@ -326,6 +326,8 @@ pub struct JobSpec {
     pub immediate: bool,
     /// How long it should wait at most; measured, not promised.
     pub qos_wait_ms: Option<Millis>,
+    /// What a reactive job's metric should stay below, in thousandths; without one it goes by how busy its nodes are.
+    pub scale_target_milli: Option<u64>,
     /// May shrink to its fewest nodes.
     pub resizable: bool,
     /// Accepted though no node known today could hold it.
@@ -422,6 +424,7 @@ impl JobSpec {
             io_bytes_s: Bytes::ZERO,
             immediate: false,
             qos_wait_ms: None,
+            scale_target_milli: None,
             resizable: false,
             wait_for_capacity: false,
             allow_degraded: false,

@@ -197,7 +197,7 @@ fn rank(jobs: &[NewJob], checked: &mut Checked, depth: impl Fn(&JobId) -> u32) -
             match (vertex, &open.target) {
                 (Some(&vertex), _) => before[at].push(vertex),
                 (None, Target::Job(id) | Target::Array(id)) => {
-                    depths[at] = depths[at].max(depth(id).saturating_add(1))
+                    depths[at] = depths[at].max(depth(id).saturating_add(1));
                 }
             }
         }

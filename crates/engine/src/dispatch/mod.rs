@@ -64,7 +64,7 @@ impl Dispatcher {
         }
     }
 
-    fn new(pool: &Pool, text: Option<&str>, nodes: &[Node]) -> Option<Self> {
+    fn new(pool: &Pool, text: Option<&str>) -> Option<Self> {
         let policy = Self::policy_of(pool, text).ok()?;
         let queue = match pool.dispatch {
             Dispatch::Push => Queue::Push(PushQueue::default()),
@@ -72,12 +72,14 @@ impl Dispatcher {
             Dispatch::Batch => Queue::Batch(Box::default()),
             Dispatch::Negotiate => Queue::None,
         };
-        let mut new = Self { policy, index: NodeIndex::new(0), tie_ranks: Vec::new(), queue };
-        new.nodes_joined(nodes);
-        Some(new)
+        Some(Self { policy, index: NodeIndex::new(0), tie_ranks: Vec::new(), queue })
     }
 
-    fn nodes_joined(&mut self, nodes: &[Node]) {
+    /// Makes the index anew if nodes have joined since it was made.
+    fn take_in(&mut self, nodes: &[Node]) {
+        if self.tie_ranks.len() == nodes.len() {
+            return;
+        }
         let mut by_id: Vec<u32> = (0..nodes.len() as u32).collect();
         by_id.sort_unstable_by(|a, b| nodes[*a as usize].id.cmp(&nodes[*b as usize].id));
         self.tie_ranks = vec![0; nodes.len()];
@@ -87,11 +89,9 @@ impl Dispatcher {
         self.index = NodeIndex::new(nodes.len());
     }
 
-    pub(crate) fn node_changed(&mut self, slot: usize, nodes: &[Node]) {
-        if self.tie_ranks.len() == nodes.len() {
+    pub(crate) fn node_changed(&mut self, slot: usize) {
+        if slot < self.tie_ranks.len() {
             self.index.node_changed(slot);
-        } else {
-            self.nodes_joined(nodes);
         }
         self.wake();
     }
@@ -105,13 +105,15 @@ impl Dispatcher {
 
     pub(crate) fn node_heard(&mut self, slot: usize) {
         // Only a policy that looks at the clock can tell a heartbeat from silence.
-        if self.policy.reads_clock() {
+        if self.policy.reads_clock() && slot < self.tie_ranks.len() {
             self.index.node_changed(slot);
         }
     }
 
     pub(crate) fn load_changed(&mut self, slot: usize, freed: bool) {
-        self.index.load_changed(slot);
+        if slot < self.tie_ranks.len() {
+            self.index.load_changed(slot);
+        }
         if freed {
             self.wake();
         }
@@ -213,7 +215,7 @@ impl Engine {
     /// Makes what a pool keeps ready anew.
     pub(crate) fn set_up(&mut self, id: &PoolId) {
         let Some(state) = self.state.pools.get(id) else { return };
-        let Some(dispatcher) = Dispatcher::new(&state.pool, state.policy.as_deref(), &state.nodes) else {
+        let Some(dispatcher) = Dispatcher::new(&state.pool, state.policy.as_deref()) else {
             return;
         };
         self.pools.insert(id.clone(), dispatcher);

@@ -213,6 +213,7 @@ impl Engine {
         let record = self.state.jobs.get(job)?;
         let state = self.state.pools.get(pool)?;
         let dispatcher = self.pools.get_mut(pool)?;
+        dispatcher.take_in(&state.nodes);
         let pass = Pass::of_parts(self.now, &state.world, &state.nodes, Backlog::default());
         let best = dispatcher.index.best(&dispatcher.policy, &pass, &dispatcher.tie_ranks, &record.job)?;
         let node = &state.nodes[best.slot];
@@ -238,6 +239,20 @@ impl Engine {
             kind: StartKind::Start,
             why: Breakdown::of(&best.verdict, runner_up),
         })
+    }
+
+    /// Waiting jobs of push pools, each with whether it asks for capacity: ready, within its quota, and not hopeless.
+    pub(crate) fn demand(&self) -> Vec<(Arc<JobSpec>, bool)> {
+        let mut all = Vec::new();
+        for (id, dispatcher) in &self.pools {
+            let Queue::Push(queue) = &dispatcher.queue else { continue };
+            for (spec, class) in &queue.classes {
+                let Some((_, job)) = class.jobs.first() else { continue };
+                let is_demand = class.refused != Some(Refusal::Ledger) && !self.is_unsatisfiable(id, job);
+                all.extend(std::iter::repeat_n((spec.clone(), is_demand), class.jobs.len()));
+            }
+        }
+        all
     }
 
     /// Whether no node, as it is or as a provider could deliver it, would ever do.

@@ -52,6 +52,8 @@ impl Engine {
         for hold in self.state.holds.values() {
             self.timers.set(Timer::Hold(hold.id), Some(hold.expires_at));
         }
+        let peers: Vec<PoolId> = self.state.peers.keys().cloned().collect();
+        peers.iter().for_each(|pool| self.set_peer_timer(pool));
         for (id, pool) in &self.state.pools {
             for (job, kept) in &pool.kept {
                 self.timers.set(Timer::Kept(id.clone(), job.clone()), Some(kept.until));

@@ -1,11 +1,14 @@
 //! The life of jobs and nodes: what each input and each deadline does.
 
+pub mod capacity;
 mod control;
 mod deadlines;
 mod ends;
 mod holds;
 mod nodes;
+mod peers;
 mod reports;
+mod scaling;
 mod setup;
 mod submit;
 

@@ -54,6 +54,12 @@ impl Engine {
         if let Some(running) = running {
             self.compare_running(&id, &running, true);
         }
+        // A block that was bought begins to count with the first node of it that is heard.
+        let block =
+            self.state.node(&id).and_then(|(node, _)| node.block.as_ref()).map(|block| block.id.clone());
+        if let Some(block) = block {
+            self.block_changed(&block, crate::autoscale::BlockEvent::Heartbeat);
+        }
         Answer::Done
     }
 

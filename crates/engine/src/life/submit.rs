@@ -1,10 +1,10 @@
 //! Accepting jobs: all of a submission or nothing.
 
-use landfall_model::{Dispatch, Job, JobId, Name, PoolId};
+use landfall_model::{Dispatch, Job, JobId, Name, PoolId, Warmth};
 
 use super::unknown;
 use crate::dag;
-use crate::effect::{Answer, Refused};
+use crate::effect::{Answer, Effect, Refused};
 use crate::engine::Engine;
 use crate::event::Event;
 use crate::input::Submission;
@@ -65,6 +65,7 @@ impl Engine {
             }
         }
         for (job, pool, user_hold) in accepted {
+            self.stage(&job, &pool);
             self.emit(Event::Submitted { job: Box::new(job), pool, user_hold });
         }
         if let Some(edges) = edges {
@@ -131,6 +132,27 @@ impl Engine {
             .find(|edge| edge.kind != dag::EdgeKind::Mutex)
             .and_then(|edge| Name::new(edge.on.as_str()).ok());
         job
+    }
+
+    /// Has the inputs of a job brought near, where the pool has a stager.
+    fn stage(&mut self, job: &Job, pool: &PoolId) {
+        let staged = self.state.pools.get(pool).is_some_and(|pool| pool.pool.batch.staging);
+        let far = job.spec.inputs.iter().flatten().filter(|input| input.tier != Warmth::Hot);
+        let inputs: Vec<Name> = far.map(|input| input.digest.clone()).collect();
+        if staged && !inputs.is_empty() {
+            self.want(Effect::Stage { job: job.id.clone(), inputs });
+        }
+    }
+
+    /// An input of a waiting job was brought near, or could not be.
+    pub(crate) fn staged(&mut self, job: JobId, digest: Name, near: bool) -> Answer {
+        let Some(record) = self.state.job(&job) else { return Answer::Refused(unknown("job", job.as_str())) };
+        if !record.job.spec.inputs.iter().flatten().any(|input| input.digest == digest) {
+            let message = format!("job `{job}` has no input `{digest}`");
+            return Answer::Refused(Refused::new("unknown_input", message, "name one of its inputs"));
+        }
+        self.emit(Event::Staged { job, digest, near });
+        Answer::Done
     }
 
     /// What follows for a job from the end of another.

@@ -268,7 +268,7 @@ impl<'a> Walk<'_, 'a> {
                     ends.push((end, found.slots.len() as f64 * per_node(self.p.waiting[at].spec)));
                 }
             }
-            ends.sort_by(|a, b| a.0.cmp(&b.0));
+            ends.sort_by_key(|(end, _)| *end);
             let mut back = 0.0;
             let enough = ends.iter().filter(|(end, _)| *end != FOREVER).find(|(_, amount)| {
                 back += amount;

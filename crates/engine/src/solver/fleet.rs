@@ -71,6 +71,9 @@ pub struct Fleet {
     pub(super) fingerprints: u32,
 }
 
+/// Index, model, memory, link group, and whether it is partitioned.
+type DeviceTraits = (u16, Option<Name>, Option<u64>, Option<u16>, bool);
+
 /// All that tells kinds apart, in a form that can be sorted and hashed.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Traits {
@@ -84,7 +87,7 @@ struct Traits {
     maintenance: Option<Time>,
     block: Option<(landfall_model::BlockId, bool, Option<Time>, Option<Time>)>,
     features: Vec<(Name, u32)>,
-    devices: Vec<(u16, Option<Name>, Option<u64>, Option<u16>, bool)>,
+    devices: Vec<DeviceTraits>,
     links: Vec<u32>,
     domains: Vec<(u32, u32)>,
 }

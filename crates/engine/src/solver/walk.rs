@@ -11,12 +11,12 @@ use std::sync::Arc;
 use landfall_model::{Backfill, BackfillOrder, Name, QueueOrder, Rescore, Reservations, TenantId, Time};
 use landfall_policy::q;
 
-use super::attempt::{Against, Found, Growth, Scope};
+use super::attempt::{Against, Found, Scope};
 use super::classes::{self, Class};
 use super::fleet::Slot;
 use super::open;
 use super::overlay::{Booking, Overlay, Releases, release};
-use super::plan::{Loan, MoveCause, Moved, Reservation, Start, Step};
+use super::plan::{Loan, MoveCause, Start, Step};
 use super::problem::{Problem, TenantRoom};
 use super::reason::{Reason, Refusal};
 
@@ -38,29 +38,29 @@ pub(super) struct Walk<'p, 'a> {
     pub(super) classes: Vec<Class<'a>>,
     pub(super) class_of: Vec<usize>,
     /// Place of each waiting job in the order.
-    place: Vec<usize>,
+    pub(super) place: Vec<usize>,
     /// Rises whenever something booked is given back: then what did not fit before may fit.
     pub(super) generation: u64,
     pub(super) rooms: Vec<TenantRoom>,
-    room_of: BTreeMap<Option<TenantId>, usize>,
-    locks: BTreeSet<(Option<TenantId>, Name)>,
+    pub(super) room_of: BTreeMap<Option<TenantId>, usize>,
+    pub(super) locks: BTreeSet<(Option<TenantId>, Name)>,
     /// What each waiting job has reserved.
     pub(super) reserved: BTreeMap<usize, Booking>,
-    original: BTreeMap<usize, i64>,
-    causes: BTreeMap<usize, MoveCause>,
-    hold_of: BTreeMap<usize, usize>,
+    pub(super) original: BTreeMap<usize, i64>,
+    pub(super) causes: BTreeMap<usize, MoveCause>,
+    pub(super) hold_of: BTreeMap<usize, usize>,
     /// Held nodes with somebody on them.
-    busy_held: BTreeSet<Slot>,
+    pub(super) busy_held: BTreeSet<Slot>,
     pub(super) outcomes: Vec<Option<Outcome>>,
     pub(super) steps: Vec<Step>,
-    blocked: u32,
-    preempting: u32,
+    pub(super) blocked: u32,
+    pub(super) preempting: u32,
     pub(super) preemptors: u32,
     pub(super) preemptions_left: u32,
     /// Occupants that are being stopped already.
     pub(super) stopped: BTreeSet<usize>,
     pub(super) releases: Releases,
-    started_units: Vec<(usize, f64)>,
+    pub(super) started_units: Vec<(usize, f64)>,
 }
 
 impl<'p, 'a> Walk<'p, 'a> {
@@ -127,47 +127,6 @@ impl<'p, 'a> Walk<'p, 'a> {
 
     fn makes_reservations(&self) -> bool {
         matches!(self.p.settings.backfill, Backfill::Easy | Backfill::Conservative)
-    }
-
-    /// Books a reservation of the last cycle. One whose time has come is kept for its job from now on.
-    fn stand(&mut self, job: usize, reservation: &Reservation) {
-        let class = &self.classes[self.class_of[job]];
-        let from = reservation.start.as_millis().max(self.overlay.now);
-        let to = from.saturating_add(class.span);
-        let mut kinds: BTreeMap<usize, i64> = BTreeMap::new();
-        for &(key, count) in &reservation.kinds {
-            if let Some(kind) = self.p.fleet.kind(key) {
-                *kinds.entry(kind).or_default() += i64::from(count);
-            }
-        }
-        let mut uses = Vec::new();
-        for slot in reservation.shared.iter().filter_map(|node| self.p.fleet.slot(node)) {
-            let Some((kind, _)) = self.p.fleet.place(slot) else { continue };
-            let node = &self.p.fleet.kinds[kind].node;
-            let others = self.overlay.open.get(&slot);
-            match others.and_then(|others| open::fit(class.spec, node, others, from, to)) {
-                Some(devices) => {
-                    let key = self.overlay.use_key();
-                    uses.push((slot, open::usage(class.spec, &devices, from, to, key)));
-                }
-                None => *kinds.entry(kind).or_default() += 1,
-            }
-        }
-        let of = |kind: usize| self.p.fleet.kinds[kind].extra_power(class.spec.power_w).unwrap_or(0);
-        let whole = kinds.iter().map(|(&kind, &count)| of(kind).saturating_mul(count.unsigned_abs()));
-        let parts = uses.iter().filter_map(|(slot, _)| Some(of(self.p.fleet.place(*slot)?.0)));
-        let power = whole.chain(parts).fold(0u64, u64::saturating_add);
-        let booking = Booking {
-            from,
-            to,
-            kinds: kinds.into_iter().collect(),
-            uses,
-            power: super::overlay::clamp(power),
-            io: class.wish.io,
-        };
-        self.overlay.book(&booking);
-        self.original.insert(job, reservation.start.as_millis());
-        self.reserved.insert(job, booking);
     }
 
     /// Walks.
@@ -324,112 +283,6 @@ impl<'p, 'a> Walk<'p, 'a> {
         Some(Outcome::Started(found))
     }
 
-    /// Locks and quotas that stand against a job.
-    fn gates(&self, job: usize) -> Vec<Refusal> {
-        let (waiting, class) = (&self.p.waiting[job], &self.classes[self.class_of[job]]);
-        let (spec, room) = (class.spec, &self.rooms[self.room_of[&class.spec.tenant]]);
-        let mut against = Vec::new();
-        let lock = |name: &Name| self.locks.contains(&(spec.tenant.clone(), name.clone()));
-        if waiting.spec.mutex.iter().any(lock) {
-            against.push(Refusal::plain(Reason::Mutex));
-        }
-        let units = class.unit * f64::from(spec.nodes.min);
-        if units > room.node_units + 1e-9 {
-            against.push(Refusal::new(Reason::QuotaNodes, units, room.node_units.max(0.0)));
-        }
-        let gpus = gpus(class, spec.nodes.min);
-        if let Some(left) = room.gpus.filter(|&left| gpus > left) {
-            against.push(Refusal::new(Reason::QuotaGpus, gpus as f64, left as f64));
-        }
-        let hours = class.gpu_hours(spec.nodes.min);
-        if let Some(left) = room.gpu_hours.filter(|&left| hours > left + 1e-9) {
-            against.push(Refusal::new(Reason::GpuHours, hours, left.max(0.0)));
-        }
-        against
-    }
-
-    /// The most nodes a range job may take.
-    fn growth(&self, class: &Class<'_>) -> Option<Growth> {
-        let spec = class.spec;
-        if spec.nodes.max <= spec.nodes.min || spec.lifecycle == landfall_model::Lifecycle::Reactive {
-            return None;
-        }
-        let room = &self.rooms[self.room_of[&spec.tenant]];
-        let whole = |amount: f64| if amount >= f64::from(u32::MAX) { u32::MAX } else { amount as u32 };
-        let mut most = spec.nodes.max;
-        if class.unit > 0.0 {
-            most = most.min(whole((room.node_units + 1e-9) / class.unit));
-        }
-        if let Some(gpus) = room.gpus.filter(|_| spec.gpu_count > 0) {
-            most = most.min(u32::try_from(gpus / u64::from(spec.gpu_count)).unwrap_or(u32::MAX));
-        }
-        if let Some(hours) = room.gpu_hours.filter(|_| class.gpu_hours(1) > 0.0) {
-            most = most.min(whole((hours + 1e-9) / class.gpu_hours(1)));
-        }
-        Some(Growth { most })
-    }
-
-    fn does_not_bind(&self, holder: usize, job: usize) -> bool {
-        !self.p.reservations_bind()
-            || (self.place[holder] > self.place[job]
-                && self.p.waiting[holder].spec.class < self.p.waiting[job].spec.class)
-    }
-
-    fn lifts_any(&self, job: usize) -> bool {
-        self.reserved.keys().any(|&holder| self.does_not_bind(holder, job))
-    }
-
-    /// Lifts the reservations that do not bind a job.
-    fn lift(&mut self, job: usize) -> Vec<(usize, Booking)> {
-        let holders: Vec<usize> =
-            self.reserved.keys().copied().filter(|&holder| self.does_not_bind(holder, job)).collect();
-        let mut lifted = Vec::with_capacity(holders.len());
-        for holder in holders {
-            if let Some(booking) = self.reserved.get(&holder).cloned() {
-                self.overlay.unbook(&booking);
-                lifted.push((holder, booking));
-            }
-        }
-        lifted
-    }
-
-    /// Books lifted reservations again; those whose place is gone are planned anew at once, so that later jobs are bound.
-    fn put_back(&mut self, mut lifted: Vec<(usize, Booking)>) {
-        lifted.sort_by_key(|(holder, booking)| (booking.from, self.place[*holder]));
-        let mut displaced = Vec::new();
-        for (holder, booking) in lifted {
-            if self.overlay.has_room(&booking) || !self.p.reservations_bind() {
-                self.overlay.book(&booking);
-            } else {
-                self.reserved.remove(&holder);
-                displaced.push(holder);
-            }
-        }
-        for holder in displaced {
-            self.generation += 1;
-            self.causes.insert(holder, MoveCause::HigherClass);
-            let class = self.class_of[holder];
-            if let Some((at, found)) = self.overlay.earliest(self.p, &self.classes[class], self.overlay.now) {
-                self.reserve(holder, at, &found);
-            }
-        }
-    }
-
-    fn reserve(&mut self, job: usize, at: i64, found: &Found) {
-        let class = &self.classes[self.class_of[job]];
-        let booking = self.overlay.booking(found, class, Scope::From(at));
-        self.overlay.book(&booking);
-        self.reserved.insert(job, booking);
-    }
-
-    fn give_up(&mut self, job: usize, cause: MoveCause) {
-        if let Some(booking) = self.reserved.remove(&job) {
-            self.overlay.unbook(&booking);
-            self.generation += 1;
-            self.causes.insert(job, cause);
-        }
-    }
-
     /// Starts a job on own or borrowed nodes, or has work stopped for it.
     fn place_now(&mut self, job: usize) -> Result<Outcome, Vec<Refusal>> {
         let class = self.class_of[job];
@@ -485,16 +338,6 @@ impl<'p, 'a> Walk<'p, 'a> {
         loans
     }
 
-    /// Node units that a set takes.
-    pub(super) fn units(&self, class: usize, found: &Found) -> f64 {
-        let spec = self.classes[class].spec;
-        if spec.exclusive {
-            return found.slots.len() as f64;
-        }
-        let kinds = found.slots.iter().filter_map(|&slot| self.p.fleet.place(slot));
-        kinds.fold(0.0, |sum, (kind, _)| sum + open::units(spec, &self.p.fleet.kinds[kind].node))
-    }
-
     /// Books a set from now on and proposes it.
     fn start(&mut self, job: usize, mut found: Found, loans: Vec<Loan>) -> Outcome {
         let number = self.class_of[job];
@@ -525,23 +368,6 @@ impl<'p, 'a> Walk<'p, 'a> {
         self.spend(job, found.slots.len() as u32, units);
         self.propose(job, &found, loans, units);
         Outcome::Started(found)
-    }
-
-    /// Takes quotas and locks.
-    pub(super) fn spend(&mut self, job: usize, nodes: u32, units: f64) {
-        let class = &self.classes[self.class_of[job]];
-        let hours = class.gpu_hours(nodes);
-        let gpus = gpus(class, nodes);
-        let room = &mut self.rooms[self.room_of[&class.spec.tenant]];
-        room.node_units -= units;
-        room.gpus = room.gpus.map(|left| left.saturating_sub(gpus));
-        room.gpu_hours = room.gpu_hours.map(|left| left - hours);
-        self.take_locks(job);
-    }
-
-    fn take_locks(&mut self, job: usize) {
-        let spec = self.p.waiting[job].spec;
-        self.locks.extend(spec.mutex.iter().map(|name| (spec.tenant.clone(), name.clone())));
     }
 
     fn propose(&mut self, job: usize, found: &Found, loans: Vec<Loan>, node_units: f64) {
@@ -610,21 +436,6 @@ impl<'p, 'a> Walk<'p, 'a> {
         self.waits_for(job, against)
     }
 
-    /// Why a reservation could not stay.
-    fn cause(&mut self, class: usize, at: i64) -> MoveCause {
-        let now = self.overlay.now;
-        let overruns = self.p.occupants.iter().any(|o| o.ends_at.is_some_and(|end| end.as_millis() <= now));
-        let scope = if at == now { Scope::Now } else { Scope::From(at) };
-        let refusals = self.overlay.find(self.p, &self.classes[class], scope, None).err().unwrap_or_default();
-        if refusals.iter().any(|r| matches!(r.reason, Reason::Power | Reason::Io)) {
-            MoveCause::CapLowered
-        } else if overruns {
-            MoveCause::Overrun
-        } else {
-            MoveCause::NodeLost
-        }
-    }
-
     pub(super) fn waits(&self, job: usize, refusals: Vec<Refusal>) -> Outcome {
         self.waits_for(job, Arc::new(refusals))
     }
@@ -639,104 +450,6 @@ impl<'p, 'a> Walk<'p, 'a> {
             }
         }
     }
-
-    /// What stands against a class in full, the decisive reason first.
-    fn explain(&self, class: usize, refusals: Vec<Refusal>) -> Vec<Refusal> {
-        let class = &self.classes[class];
-        let least = i64::from(class.spec.nodes.min);
-        let (now, to) = (self.overlay.now, self.overlay.now.saturating_add(class.span));
-        let mut list = refusals;
-        if list.first().is_some_and(|refusal| refusal.reason == Reason::Nodes) {
-            let here = || {
-                let kinds = class.own.iter().map(|seen| seen.kind);
-                kinds.filter(|&kind| classes::in_block(&self.p.fleet.kinds[kind], now, to))
-            };
-            let free: i64 = here().map(|kind| self.overlay.free_now(kind).count() as i64).sum();
-            let all: i64 = here().map(|kind| self.p.fleet.kinds[kind].members.len() as i64).sum();
-            let kinds: BTreeSet<usize> = here().collect();
-            let suited: i64 = class
-                .own
-                .iter()
-                .chain(&class.lent)
-                .map(|seen| self.p.fleet.kinds[seen.kind].members.len() as i64)
-                .sum();
-            let held: i64 = self
-                .p
-                .holds
-                .iter()
-                .flat_map(|hold| hold.nodes)
-                .filter(|&&slot| self.p.fleet.place(slot).is_some_and(|(kind, _)| kinds.contains(&kind)))
-                .count() as i64;
-            if all > free + held {
-                list.push(Refusal::new(Reason::NodeTaken, least as f64, (all - free - held) as f64));
-            }
-            if held > 0 {
-                let mut refusal = Refusal::new(Reason::Held, least as f64, held as f64);
-                refusal.jobs = self.p.holds.iter().map(|hold| hold.job.clone()).collect();
-                if free < least && free + held >= least {
-                    list.insert(0, refusal);
-                } else {
-                    list.push(refusal);
-                }
-            }
-            let mut refusal = Refusal::new(Reason::Reserved, least as f64, list[0].found);
-            let overlaps = |booking: &Booking| {
-                booking.from < to
-                    && (booking.kinds.iter().any(|(kind, _)| kinds.contains(kind))
-                        || !booking.uses.is_empty())
-            };
-            let holders = self.reserved.iter().filter(|(_, booking)| overlaps(booking));
-            refusal.jobs = holders.map(|(&job, _)| self.p.waiting[job].job.clone()).collect();
-            if !refusal.jobs.is_empty() && free >= least {
-                list.insert(0, refusal);
-            }
-            list.extend(classes::refused_nodes(self.p, class, now));
-            if suited < least {
-                list.insert(0, Refusal::new(Reason::NeverFits, least as f64, suited as f64));
-            }
-        }
-        list
-    }
-
-    /// The reservations that stand now, and those that moved.
-    pub(super) fn reservations(&self) -> (Vec<Reservation>, Vec<Moved>) {
-        let time = |ms: i64| Time::from_millis(ms);
-        let mut standing: Vec<Reservation> = self
-            .reserved
-            .iter()
-            .map(|(&job, booking)| {
-                let kinds = booking.kinds.iter().map(|&(kind, count)| {
-                    (self.p.fleet.kinds[kind].key, u32::try_from(count).unwrap_or(u32::MAX))
-                });
-                let shared: Vec<Slot> = booking.uses.iter().map(|(slot, _)| *slot).collect();
-                Reservation {
-                    job: self.p.waiting[job].job.clone(),
-                    start: time(booking.from),
-                    end: (booking.to != super::timeline::FOREVER).then(|| time(booking.to)),
-                    kinds: kinds.collect(),
-                    shared: self.p.fleet.ids(&shared),
-                }
-            })
-            .collect();
-        standing.sort_by(|a, b| (a.start, &a.job).cmp(&(b.start, &b.job)));
-        let moved = self.original.iter().filter_map(|(&job, &from)| {
-            if !matches!(self.outcomes[job], Some(Outcome::Waits(_))) {
-                return None;
-            }
-            let to = self.reserved.get(&job).map(|booking| booking.from);
-            if to.is_some_and(|to| to <= from.max(self.overlay.now)) {
-                return None;
-            }
-            let cause = self.causes.get(&job).copied().unwrap_or(MoveCause::NodeLost);
-            let job = self.p.waiting[job].job.clone();
-            Some(Moved { job, from: time(from), to: to.map(time), cause })
-        });
-        (standing, moved.collect())
-    }
-}
-
-fn gpus(class: &Class<'_>, nodes: u32) -> u64 {
-    u64::from(class.spec.gpu_count) * u64::from(nodes)
 }
 
 /// Until when held nodes are kept from others: until the job they are kept for would end on them.

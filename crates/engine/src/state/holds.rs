@@ -18,8 +18,10 @@ impl State {
 
     pub(super) fn hold_ended(&mut self, id: u64, touched: &mut Touched) {
         let Some(hold) = self.holds.remove(&id) else { return };
+        let vacated = self.now;
         if let Some((pool, slot, state)) = self.node_mut(&hold.node) {
             give_back(&mut state.nodes[slot as usize], &hold);
+            state.records[slot as usize].vacated_at = Some(vacated);
             touched.loads.push((pool.clone(), slot));
         }
         touched.jobs.push(hold.job);

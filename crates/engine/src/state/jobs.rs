@@ -1,6 +1,8 @@
 //! How events change jobs, and what placing and leaving nodes does to everything else.
 
-use landfall_model::{Job, JobId, JobSpec, Millis, Name, PoolId, TenantId, Time};
+use std::sync::Arc;
+
+use landfall_model::{Job, JobId, JobSpec, Millis, Name, PoolId, TenantId, Time, Warmth};
 use smallvec::SmallVec;
 
 use super::{State, Touched};
@@ -35,6 +37,18 @@ impl State {
                 }
             }),
             Event::Committed(commit) => self.committed(commit, touched),
+            Event::ReactiveSet { job, reactive } => {
+                self.in_run(job, touched, |run| run.reactive = Some(reactive.clone()));
+            }
+            Event::Staged { job, digest, near } => self.in_job(job, touched, |record| {
+                if *near {
+                    let spec = Arc::make_mut(&mut record.job.spec);
+                    let inputs = spec.inputs.iter_mut().flatten().filter(|input| input.digest == *digest);
+                    inputs.for_each(|input| input.tier = Warmth::Hot);
+                } else {
+                    *past(record).staging_failures.entry(digest.clone()).or_default() += 1;
+                }
+            }),
             Event::StartSent(id) => self.in_run(id, touched, |run| run.sends = run.sends.saturating_add(1)),
             Event::Reported { job, node, phase, exit } => self.in_run(job, touched, |run| {
                 if let Some(at) = run.nodes.iter_mut().find(|at| at.node == *node) {
@@ -272,6 +286,7 @@ impl State {
                 gpus: commit.gpus,
                 power_w: commit.power_w,
                 notice: None,
+                reactive: None,
                 stop: None,
                 saving: None,
                 saved_at: None,
@@ -401,9 +416,12 @@ impl State {
     }
 
     fn remove_from(&mut self, id: &JobId, at: &RunNode, touched: &mut Touched) {
+        let vacated = self.now;
         let Some((home, slot, state)) = self.node_mut(&at.node) else { return };
         let node = &mut state.nodes[slot as usize];
         node.remove(id);
+        state.records[slot as usize].vacated_at = Some(vacated);
+        let node = &mut state.nodes[slot as usize];
         if at.lender.is_some() {
             node.lent_to = None;
         }

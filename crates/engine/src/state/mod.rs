@@ -23,6 +23,8 @@ use smallvec::SmallVec;
 use crate::dag::{Change, EdgeLock, Graph};
 use crate::event::{Event, Hold};
 use crate::fence::Fence;
+use crate::life::capacity::Capacity;
+use crate::negotiate::Peer;
 use crate::quota::{Spending, hours};
 use crate::record::{JobRecord, NodeRecord};
 
@@ -121,6 +123,10 @@ pub struct State {
     pub graph: Graph,
     /// Locks that jobs share because of a `mutex` edge.
     pub edge_locks: BTreeMap<JobId, Vec<EdgeLock>>,
+    /// What is kept for buying capacity.
+    pub capacity: Option<Box<Capacity>>,
+    /// Peers of negotiated pools.
+    pub peers: BTreeMap<PoolId, Peer>,
     /// Arrays and their elements in order.
     pub arrays: BTreeMap<JobId, Vec<JobId>>,
 }
@@ -142,6 +148,8 @@ pub struct Touched {
     pub pools: BTreeSet<PoolId>,
     /// What follows for jobs that wait for others.
     pub changes: Vec<Change>,
+    /// What a peer wants done.
+    pub peer: Vec<crate::negotiate::Effect>,
 }
 
 impl State {
@@ -223,6 +231,16 @@ impl State {
             Event::Unreserved { pool, job } => {
                 if let Some(pool) = self.pools.get_mut(pool) {
                     pool.reservations.remove(job);
+                }
+            }
+            Event::CapacitySet(capacity) => self.capacity = Some(capacity.clone()),
+            Event::PeerSet { pool, peer } => {
+                self.peers.insert(pool.clone(), (**peer).clone());
+            }
+            Event::PeerTold { pool, input } => {
+                let at = self.now;
+                if let Some(peer) = self.peers.get_mut(pool) {
+                    touched.peer = peer.step(at, (**input).clone());
                 }
             }
             about_a_job => self.apply_to_job(about_a_job, &mut touched),

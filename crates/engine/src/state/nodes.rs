@@ -40,7 +40,10 @@ impl State {
             state.world.blocks.entry(block.id.clone()).or_insert_with(|| block.clone());
         }
         self.places.insert(node.id.clone(), (pool.clone(), slot));
+        // It counts once its state says so.
+        let joins_as = std::mem::replace(&mut node.state, NodeState::Booting);
         state.nodes.push(node);
+        state.move_node(slot as usize, joins_as);
         state.records.push(NodeRecord::new(at));
         state.refresh_usage(at);
         touched.nodes.push((pool.clone(), slot));
@@ -63,7 +66,7 @@ impl State {
     pub(super) fn node_moved(&mut self, id: &NodeId, to: NodeState, touched: &mut Touched) {
         let at = self.now;
         let Some((pool, slot, state)) = self.node_mut(id) else { return };
-        state.nodes[slot as usize].state = to;
+        state.move_node(slot as usize, to);
         let record = &mut state.records[slot as usize];
         record.since = at;
         record.drains = match to {

@@ -18,6 +18,11 @@ use crate::units::{MICRO, Micro};
 /// Finished runs kept per workload.
 pub(super) const HISTORY_ROWS_KEPT: usize = 800;
 
+/// Whether the units of a node in that state count.
+fn counts(state: NodeState) -> bool {
+    matches!(state, NodeState::Ready | NodeState::Draining)
+}
+
 /// Whole nodes kept for a job that others have to make room for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Kept {
@@ -51,6 +56,8 @@ pub struct PoolState {
     pub nodes: Vec<Node>,
     /// What the ledger keeps of each node, by position.
     pub records: Vec<NodeRecord>,
+    /// Nodes in service or finishing what they have.
+    pub in_service: u64,
     /// What its policy reads beside nodes and jobs.
     pub world: World,
     /// Node units held by each tenant here, in millionths; jobs without tenant are under `None`.
@@ -79,8 +86,15 @@ impl PoolState {
     /// Nodes whose units count: in service or finishing what they have.
     #[must_use]
     pub fn units(&self) -> Micro {
-        let counts = |node: &&Node| matches!(node.state, NodeState::Ready | NodeState::Draining);
-        self.nodes.iter().filter(counts).count() as u64 * MICRO
+        self.in_service * MICRO
+    }
+
+    /// Changes the state of a node and counts it.
+    pub(super) fn move_node(&mut self, slot: usize, to: NodeState) {
+        let node = &mut self.nodes[slot];
+        self.in_service -= u64::from(counts(node.state));
+        self.in_service += u64::from(counts(to));
+        node.state = to;
     }
 
     /// The share of the pool that a tenant holds now.
@@ -151,6 +165,7 @@ impl State {
             policy,
             nodes: Vec::new(),
             records: Vec::new(),
+            in_service: 0,
             world,
             held: BTreeMap::new(),
             meters: BTreeMap::new(),

@@ -136,6 +136,7 @@ fn b37_quota_at_submission_and_at_commit() {
         cluster.heartbeats();
         cluster.run_until(5.0);
         assert_eq!(cluster.nodes_of("used").len(), 195);
+        cluster.start("used");
         cluster
     };
     let ten = || vec![job("ten", "tenant = \"t\", nodes = 10")];
@@ -147,7 +148,6 @@ fn b37_quota_at_submission_and_at_commit() {
     assert_eq!(queue.state("ten"), JobState::Pending);
     let too_many = vec![job("more", "tenant = \"t\", nodes = 201")];
     assert_eq!(queue.refused(Input::Submit(too_many)), "quota_nodes");
-    queue.start("used");
     queue.exit("used", 0);
     queue.heartbeats();
     queue.run_until(20.0);

@@ -55,6 +55,12 @@ pub(crate) fn weights(policy: &str) -> SetWeights {
     SetWeights::of(&builtin::policy(policy).unwrap().unwrap())
 }
 
+/// The weights of the usual policy, read once: thousands of pools ask for them.
+pub(crate) fn balanced() -> SetWeights {
+    static BALANCED: std::sync::OnceLock<SetWeights> = std::sync::OnceLock::new();
+    *BALANCED.get_or_init(|| weights("balanced"))
+}
+
 /// A job that runs.
 #[derive(Clone)]
 pub(crate) struct Run {
@@ -94,7 +100,7 @@ impl Setting {
             nodes,
             settings: BatchSettings { preemption: false, ..BatchSettings::default() },
             loans: LoanSettings::default(),
-            weights: weights("balanced"),
+            weights: balanced(),
             world: World::default(),
             running: Vec::new(),
             holds: Vec::new(),
@@ -182,11 +188,13 @@ impl Setting {
 }
 
 pub(crate) fn starts(plan: &Plan) -> Vec<&Start> {
-    let start = |step| match step {
-        &Step::Start(ref start) => Some(start),
-        Step::Preempt(_) => None,
-    };
-    plan.steps.iter().filter_map(start).collect()
+    let mut found = Vec::new();
+    for step in &plan.steps {
+        if let Step::Start(start) = step {
+            found.push(start);
+        }
+    }
+    found
 }
 
 /// The nodes that a job starts on, as one line.

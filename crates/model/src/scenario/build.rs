@@ -645,6 +645,7 @@ fn spec(row: SpecFields, path: &str) -> Result<JobSpec> {
         io_bytes_s: row.io_bytes_s.unwrap_or_default(),
         immediate: row.immediate.unwrap_or(sensitive),
         qos_wait_ms: row.qos_wait_ms,
+        scale_target_milli: row.scale_target_milli,
         resizable: row.resizable.unwrap_or(false),
         wait_for_capacity: row.wait_for_capacity.unwrap_or(false),
         allow_degraded: row.allow_degraded.unwrap_or(false),

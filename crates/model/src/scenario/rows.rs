@@ -382,6 +382,7 @@ spec_rows! {
     io_bytes_s: Bytes,
     immediate: bool,
     qos_wait_ms: Millis,
+    scale_target_milli: u64,
     resizable: bool,
     wait_for_capacity: bool,
     allow_degraded: bool,

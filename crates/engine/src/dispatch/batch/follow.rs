@@ -116,38 +116,6 @@ impl Engine {
         }
     }
 
-    /// Takes nodes from a job that goes on with the rest.
-    fn give_nodes_back(&mut self, job: &JobId, nodes: &[NodeId]) {
-        let Some(record) = self.state.job(job) else { return };
-        let Some(run) = &record.run else { return };
-        let fence = self.state.fence(record);
-        let stays: Vec<&NodeId> =
-            run.nodes.iter().map(|at| &at.node).filter(|node| !nodes.contains(node)).collect();
-        let counted = self.counts_for(record, &stays);
-        for node in nodes {
-            self.want(Effect::Stop { fence: fence.clone(), node: node.clone(), grace: Millis::ZERO });
-        }
-        let (units, gpus, power_w) = counted;
-        let (job, lost) = (job.clone(), nodes.to_vec());
-        self.emit(Event::Resized { job, gained: Vec::new(), lost, units, gpus, power_w });
-    }
-
-    /// Node units, GPUs and watts that a job counts for on the given nodes.
-    fn counts_for(&self, record: &JobRecord, nodes: &[&NodeId]) -> (u64, u64, u64) {
-        let mut sums = (0, 0, 0);
-        for id in nodes {
-            let Some((node, _)) = self.state.node(id) else { continue };
-            let Some(placement) = node.placements.iter().find(|placement| placement.job == record.job.id)
-            else {
-                continue;
-            };
-            sums.0 += crate::units::node_units(node, placement);
-            sums.1 += placement.devices.len() as u64;
-            sums.2 += crate::ledger::extra_power(record.job.spec.power_w, node);
-        }
-        sums
-    }
-
     fn keep_reservations(
         &mut self,
         id: &PoolId,

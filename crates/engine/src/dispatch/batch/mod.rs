@@ -24,6 +24,11 @@ impl Engine {
     pub(crate) fn batch_cycle(&mut self, id: &PoolId) {
         self.bring_back_suspended(id);
         self.save_where_worth(id);
+        let placed: Vec<JobId> = match self.pools.get(id).map(|pool| &pool.queue) {
+            Some(Queue::Batch(queue)) => queue.placed().cloned().collect(),
+            _ => Vec::new(),
+        };
+        self.raise_to_min(&placed);
         let plan = self.solve_pool(id, crate::solver::Estimates::All);
         if let Some(plan) = plan {
             self.follow_plan(id, plan);

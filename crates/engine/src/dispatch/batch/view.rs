@@ -19,7 +19,11 @@ use crate::solver::{
     self, Behind, Caps, Estimates, Fleet, Hold, Lender, Occupant, Plan, Problem, Reason, SetWeights, Share,
     Slot, TenantRoom, Waiting,
 };
+use crate::staging;
 use crate::units::MICRO;
+
+/// Attempts to bring an input near before its job starts without.
+const STAGING_TRIES: u32 = 3;
 
 impl Engine {
     /// Solves one cycle of a pool on the state as it is.
@@ -179,6 +183,8 @@ impl Engine {
                 let mut waiting = self.waiting_job(record, score, queue);
                 if let Some(at) = record.job.retry_at.filter(|at| *at > self.now) {
                     (waiting.gate, waiting.gate_until) = (Some(Reason::NotBefore), Some(at));
+                } else if self.staging_gate(record) == staging::Gate::Wait {
+                    waiting.gate = Some(Reason::Staging);
                 }
                 waiting
             })
@@ -213,6 +219,22 @@ impl Engine {
         }
         waiting.rejected = queue.rejected.get(&record.job.id).map(String::as_str);
         waiting
+    }
+
+    /// Whether a job may start as far as its inputs are concerned.
+    pub(crate) fn staging_gate(&self, record: &JobRecord) -> staging::Gate {
+        let staged = self.state.pools.get(&record.pool).is_some_and(|pool| pool.pool.batch.staging);
+        let failures = record.past.as_ref().map(|past| &past.staging_failures);
+        let given_up =
+            failures.is_some_and(|failures| failures.values().any(|count| *count >= STAGING_TRIES));
+        staging::gate(staged, staging::near_fraction(record.job.spec.inputs.as_deref()), given_up)
+    }
+
+    /// Whether a job could use a node at all.
+    pub(crate) fn is_eligible(&self, id: &PoolId, spec: &JobSpec, node: &landfall_model::Node) -> bool {
+        let Some(state) = self.state.pools.get(id) else { return false };
+        let nodes = std::slice::from_ref(node);
+        SpecView::eligible(spec, &Pass::of_parts(self.now, &state.world, nodes, Default::default())) == 1
     }
 
     fn tenant_rooms(&self) -> Vec<TenantRoom> {

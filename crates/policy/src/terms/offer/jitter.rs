@@ -1,13 +1,17 @@
 //! `offer-jitter`: a seeded draw that spreads equal offers.
 
-use crate::params::{ParamError, ParamInfo, Params};
+use crate::params::{ParamError, ParamInfo, ParamKind, Params};
 use crate::score::{hash64, unit};
 use crate::term::{Class, Family, Reads, Term, TermInfo};
 use crate::view::View;
 use landfall_model::Job;
 use sha2::{Digest as _, Sha256};
 
-const SEED: ParamInfo = ParamInfo::whole("jitter_seed", 0, "", "What the draws start from.");
+// A seed is no amount: any non-negative number that a file can hold will do.
+const SEED: ParamInfo = ParamInfo {
+    kind: ParamKind::Whole { min: 0, max: i64::MAX },
+    ..ParamInfo::whole("jitter_seed", 0, "", "What the draws start from.")
+};
 
 /// What the catalogue says.
 pub(crate) const INFO: TermInfo = TermInfo {

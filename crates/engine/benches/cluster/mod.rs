@@ -1,0 +1,288 @@
+//! A seeded cluster that a benchmark drives.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use landfall_engine::fence::Fence;
+use landfall_engine::input::{Input, Report, RunUsage, Submission};
+use landfall_engine::{Answer, Effect, Engine};
+use landfall_model::{
+    Dispatch, Gpu, Job, JobId, JobKind, JobReport, JobSpec, Mib, MilliCpu, Millis, Name, Node, NodeId, Pool,
+    PoolId, Tenant, TenantId, Time,
+};
+
+/// A way to dispatch that has nodes and a queue in one place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Push,
+    Pull,
+    Batch,
+}
+
+impl Mode {
+    pub(crate) const ALL: [Self; 3] = [Self::Push, Self::Pull, Self::Batch];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Push => "push",
+            Self::Pull => "pull",
+            Self::Batch => "batch",
+        }
+    }
+}
+
+const CLASSES: usize = 40;
+/// Jobs that end between two cycles of a batch pool.
+const ENDS_PER_CYCLE: usize = 50;
+
+/// A small generator with a printable seed (SplitMix64).
+struct Rng(u64);
+
+impl Rng {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        (self.next() % bound.max(1) as u64) as usize
+    }
+}
+
+pub(crate) struct Cluster {
+    engine: Engine,
+    mode: Mode,
+    rng: Rng,
+    now: Time,
+    classes: Vec<Arc<JobSpec>>,
+    /// Attempts that run, with a node each.
+    running: Vec<(Fence, Vec<NodeId>)>,
+    workers: VecDeque<NodeId>,
+    next_job: u64,
+    pub(crate) steps: u64,
+    pub(crate) events: u64,
+}
+
+fn name(text: &str) -> Name {
+    Name::new(text).expect("a valid name")
+}
+
+impl Cluster {
+    pub(crate) fn new(mode: Mode, nodes: usize) -> Self {
+        let mut cluster = Self {
+            engine: Engine::new(),
+            mode,
+            rng: Rng(2026),
+            now: Time::ZERO,
+            classes: (0..CLASSES).map(|class| Arc::new(spec(mode, class))).collect(),
+            running: Vec::new(),
+            workers: VecDeque::new(),
+            next_job: 0,
+            steps: 0,
+            events: 0,
+        };
+        let dispatch = match mode {
+            Mode::Push => Dispatch::Push,
+            Mode::Pull => Dispatch::Pull,
+            Mode::Batch => Dispatch::Batch,
+        };
+        let mut pool = Pool::new(PoolId::new("pool").expect("a valid id"), dispatch);
+        pool.policy = Some(name(match mode {
+            Mode::Push => "bin-pack",
+            Mode::Pull => "resource-aware",
+            Mode::Batch => "balanced",
+        }));
+        pool.batch.scan_max = 1_000_000;
+        let id = pool.id.clone();
+        cluster.step(Input::SetPool { pool: Box::new(pool), policy: None });
+        for tenant in 0..8 {
+            let mut tenant = Tenant::new(TenantId::new(&format!("t{tenant}")).expect("a valid id"));
+            tenant.share = 0.125;
+            tenant.quota.max_nodes = 1e9;
+            cluster.step(Input::SetTenant(Box::new(tenant)));
+        }
+        for number in 0..nodes {
+            let node = node(mode, number);
+            cluster.workers.push_back(node.id.clone());
+            cluster.step(Input::Join { pool: id.clone(), node: Box::new(node), running: None });
+        }
+        cluster
+    }
+
+    fn step(&mut self, input: Input) -> Answer {
+        let outcome = self.engine.step(self.now, input);
+        self.steps += 1;
+        self.events += outcome.events.len() as u64;
+        let mut started: Vec<(Fence, NodeId)> = Vec::new();
+        for effect in outcome.effects {
+            if let Effect::Start { fence, node, .. } = effect {
+                started.push((fence, node));
+            }
+        }
+        for (fence, node) in started {
+            match self.running.last_mut().filter(|(known, _)| *known == fence) {
+                Some((_, nodes)) => nodes.push(node.clone()),
+                None => self.running.push((fence.clone(), vec![node.clone()])),
+            }
+            self.step(Input::Report { node, fence, report: Report::Started });
+        }
+        outcome.answer
+    }
+
+    fn submit(&mut self) {
+        let class = self.rng.below(CLASSES);
+        let id = JobId::new(&format!("job-{:09}", self.next_job)).expect("a valid id");
+        self.next_job += 1;
+        let job = Job::new(id.clone(), self.classes[class].clone(), self.now);
+        self.step(Input::Submit(vec![Submission::new(job)]));
+        if self.mode == Mode::Pull && self.rng.below(10) == 0 {
+            let node = self.workers[self.rng.below(self.workers.len())].clone();
+            let report = JobReport { missing_inputs: Some(2), missing_bytes: Some(1 << 20) };
+            self.step(Input::Fetches { node, entries: vec![(id, Some(report))] });
+        }
+    }
+
+    /// Submits until the pool is full.
+    pub(crate) fn fill(&mut self) {
+        let mut missed = 0;
+        while missed < 3 * CLASSES {
+            let before = self.running.len();
+            for _ in 0..CLASSES {
+                self.submit();
+            }
+            match self.mode {
+                Mode::Push => {}
+                Mode::Pull => self.ask_all(),
+                Mode::Batch => self.cycle(),
+            }
+            missed = if self.running.len() == before { missed + CLASSES } else { 0 };
+        }
+    }
+
+    fn ask_all(&mut self) {
+        for _ in 0..CLASSES {
+            let Some(node) = self.workers.pop_front() else { return };
+            self.workers.push_back(node.clone());
+            while matches!(
+                self.step(Input::Ask { node: node.clone(), kind: JobKind::Build }),
+                Answer::Work(_)
+            ) {}
+        }
+    }
+
+    /// Submits so many jobs that wait.
+    pub(crate) fn queue(&mut self, jobs: usize) {
+        for _ in 0..jobs {
+            self.submit();
+        }
+    }
+
+    /// Runs one cycle of a batch pool.
+    pub(crate) fn cycle(&mut self) {
+        self.now =
+            self.engine.state().pools.values().next().map_or(self.now, |pool| pool.next_cycle.max(self.now));
+        self.step(Input::Tick);
+    }
+
+    fn end_one(&mut self) {
+        if self.running.is_empty() {
+            return;
+        }
+        let at = self.rng.below(self.running.len());
+        let (fence, nodes) = self.running.swap_remove(at);
+        let job = fence.job.clone();
+        for node in &nodes {
+            let report = Report::Exited { code: 0, failure: None, usage: Box::new(RunUsage::default()) };
+            self.step(Input::Report { node: node.clone(), fence: fence.clone(), report });
+        }
+        self.step(Input::Forget(job));
+        if self.mode == Mode::Pull {
+            let node = nodes[0].clone();
+            self.step(Input::Ask { node, kind: JobKind::Build });
+        }
+    }
+
+    /// Ends jobs and submits as many, until about so many steps were made.
+    pub(crate) fn turn_over(&mut self, steps: usize) {
+        let until = self.steps + steps as u64;
+        let mut ends = 0;
+        while self.steps < until {
+            self.now = self.now + Millis::new(10);
+            self.end_one();
+            self.submit();
+            ends += 1;
+            if self.mode == Mode::Batch && ends % ENDS_PER_CYCLE == 0 {
+                self.cycle();
+            }
+        }
+    }
+
+    /// Ends running jobs without anything in their place.
+    pub(crate) fn free_some(&mut self, jobs: usize) {
+        for _ in 0..jobs {
+            self.end_one();
+        }
+    }
+
+    pub(crate) fn running(&self) -> usize {
+        self.running.len()
+    }
+
+    pub(crate) fn reserved(&self) -> usize {
+        self.engine.state().pools.values().map(|pool| pool.reservations.len()).sum()
+    }
+
+    pub(crate) fn free_nodes(&self) -> usize {
+        let nodes = self.engine.state().pools.values().flat_map(|pool| &pool.nodes);
+        nodes.filter(|node| node.placements.is_empty()).count()
+    }
+}
+
+fn spec(mode: Mode, class: usize) -> JobSpec {
+    let mut spec = JobSpec::empty();
+    spec.tenant = TenantId::new(&format!("t{}", class % 8)).ok();
+    spec.cpu_milli = MilliCpu::cores(1 + (class % 8) as u64);
+    spec.ram_mib = Mib::gib(1 + (class % 5) as u64 * 4);
+    spec.priority = (class % 3) as i32;
+    spec.exclusive = mode == Mode::Batch;
+    match mode {
+        Mode::Push => {
+            spec.gpu_count = [0, 1, 1, 2, 4, 8][class % 6];
+            spec.vram_mib = Mib::gib(if spec.gpu_count == 0 { 0 } else { 10 + (class % 4) as u64 * 10 });
+        }
+        Mode::Pull => spec.architecture = name(["x86_64", "aarch64", "builtin"][class % 3]),
+        Mode::Batch => {
+            let nodes = [1, 1, 2, 4, 8, 16, 64][class % 7];
+            (spec.nodes.min, spec.nodes.max) = (nodes, nodes);
+            spec.gpu_count = (class % 2) as u32 * 4;
+            spec.walltime_ms = Millis::secs(1800 * (1 + (class % 12) as u64));
+            spec.class = 3 + (class % 4) as u8;
+        }
+    }
+    spec
+}
+
+fn node(mode: Mode, number: usize) -> Node {
+    let id = NodeId::new(&format!("n{number:06}")).expect("a valid id");
+    let mut node = Node::new(id, MilliCpu::cores(64), Mib::gib(512));
+    let gpus = match mode {
+        Mode::Push => [0, 4, 8][number % 3],
+        Mode::Pull => 0,
+        Mode::Batch => [4, 8][number % 2],
+    };
+    node.gpus = (0..gpus).map(|index| Gpu::new(index, None, Some(Mib::gib(80)))).collect();
+    node.group = Some(name(&format!("g{:03}", number / 64)));
+    node.fingerprint = Some(name(["P", "Q"][usize::from(number % 10 == 0)]));
+    node.max_concurrent = 8;
+    if mode == Mode::Pull {
+        node.capabilities = Some(landfall_model::Capabilities {
+            architectures: [name(["x86_64", "aarch64"][number % 2])].into_iter().collect(),
+            fetch: true,
+            eval: true,
+        });
+    }
+    node
+}

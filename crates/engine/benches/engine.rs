@@ -1,0 +1,117 @@
+//! Steps per second of the engine in a steady state, one cycle of a large batch pool, and memory per waiting job.
+//!
+//! `cargo bench -p landfall-engine` runs everything; `-- --short` a small part, so that it cannot rot; `-- --mode NAME`
+//! one way to dispatch.
+//!
+//! The steady state is a full pool with a long queue: a running job ends, its place is given to a waiting one, the node
+//! says that it runs, and a new job is submitted. Every input counts as one step. Journal events are counted beside.
+#![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock and its own memory")]
+
+mod cluster;
+
+use std::time::{Duration, Instant};
+
+use cluster::{Cluster, Mode};
+
+/// What is run.
+struct Plan {
+    nodes: usize,
+    waiting: usize,
+    steps: usize,
+    batches: usize,
+    memory: usize,
+}
+
+const FULL: Plan = Plan { nodes: 10_000, waiting: 100_000, steps: 20_000, batches: 5, memory: 1_000_000 };
+const SHORT: Plan = Plan { nodes: 100, waiting: 1_000, steps: 500, batches: 2, memory: 10_000 };
+
+fn main() {
+    let args: Vec<String> = std::env::args().collect();
+    let plan = if args.iter().any(|arg| arg == "--short") { SHORT } else { FULL };
+    let only = args.iter().position(|arg| arg == "--mode").and_then(|at| args.get(at + 1));
+    let modes: Vec<Mode> =
+        Mode::ALL.into_iter().filter(|mode| only.is_none_or(|only| only == mode.name())).collect();
+
+    println!(
+        "steady state: {} nodes, {} waiting jobs; median of {} batches",
+        plan.nodes, plan.waiting, plan.batches
+    );
+    println!("{:<8} {:>11} {:>11} {:>9} {:>9}", "mode", "steps /s", "events /s", "us /step", "fill s");
+    for mode in &modes {
+        steady(*mode, &plan);
+    }
+    if modes.contains(&Mode::Batch) {
+        println!("\none batch cycle");
+        println!(
+            "{:<9} {:>9} {:>9} {:>9} {:>9} {:>9}",
+            "waiting", "nodes", "free", "started", "reserved", "ms"
+        );
+        for waiting in [plan.nodes / 10, plan.nodes] {
+            cycle(plan.nodes, waiting);
+        }
+    }
+    println!("\nmemory of waiting jobs");
+    println!("{:<8} {:>9} {:>12} {:>12}", "mode", "jobs", "MiB", "bytes /job");
+    for mode in &modes {
+        memory(*mode, plan.memory);
+    }
+}
+
+fn steady(mode: Mode, plan: &Plan) {
+    let begin = Instant::now();
+    let mut cluster = Cluster::new(mode, plan.nodes);
+    cluster.fill();
+    cluster.queue(plan.waiting);
+    let fill = begin.elapsed();
+    cluster.turn_over(plan.steps / 4);
+    let mut batches: Vec<(f64, f64)> = (0..plan.batches)
+        .map(|_| {
+            let (steps, events) = (cluster.steps, cluster.events);
+            let begin = Instant::now();
+            cluster.turn_over(plan.steps);
+            let took = begin.elapsed().as_secs_f64();
+            ((cluster.steps - steps) as f64 / took, (cluster.events - events) as f64 / took)
+        })
+        .collect();
+    batches.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (steps, events) = batches[batches.len() / 2];
+    let name = mode.name();
+    println!("{name:<8} {steps:>11.0} {events:>11.0} {:>9.2} {:>9.1}", 1e6 / steps, fill.as_secs_f64());
+}
+
+fn cycle(nodes: usize, waiting: usize) {
+    let mut cluster = Cluster::new(Mode::Batch, nodes);
+    cluster.fill();
+    cluster.queue(waiting);
+    cluster.free_some(nodes / 10);
+    let free = cluster.free_nodes();
+    let running = cluster.running();
+    let begin = Instant::now();
+    cluster.cycle();
+    let took: Duration = begin.elapsed();
+    let (started, reserved) = (cluster.running() - running, cluster.reserved());
+    let ms = took.as_secs_f64() * 1e3;
+    println!("{waiting:<9} {nodes:>9} {free:>9} {started:>9} {reserved:>9} {ms:>9.1}");
+}
+
+fn memory(mode: Mode, jobs: usize) {
+    let mut cluster = Cluster::new(mode, 10);
+    cluster.fill();
+    cluster.queue(1000);
+    let before = resident();
+    cluster.queue(jobs);
+    let bytes = resident().saturating_sub(before);
+    println!(
+        "{:<8} {jobs:>9} {:>12.1} {:>12.0}",
+        mode.name(),
+        bytes as f64 / (1 << 20) as f64,
+        bytes as f64 / jobs as f64
+    );
+}
+
+/// Memory of this process, in bytes; 0 where the system does not say.
+fn resident() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages: u64 = text.split_whitespace().nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0);
+    pages * 4096
+}

@@ -1,0 +1,199 @@
+//! Services that grow and shrink with demand: one node more or fewer at a time, always by a proposal.
+
+use landfall_model::{JobId, Lifecycle, Millis, NodeId};
+
+use super::unknown;
+use crate::effect::{Alert, Answer, Effect, Refused};
+use crate::engine::Engine;
+use crate::event::{Event, Grant};
+use crate::ledger::{extra_power, is_idle, whole_node};
+use crate::reactive::{
+    Bounds, Direction, HeldNode, Reactive, ReactiveSettings, Sample, ScaleRule, Step, node_to_give_up,
+};
+use crate::record::{JobRecord, JobState};
+use crate::units::{MICRO, node_units};
+
+impl Engine {
+    /// Takes in a measurement of a reactive job and moves by one node if it is time to.
+    pub(crate) fn metric(&mut self, job: &JobId, sample: Sample) -> Answer {
+        let Some(record) = self.state.job(job) else { return Answer::Refused(unknown("job", job.as_str())) };
+        if record.job.spec.lifecycle != Lifecycle::Reactive {
+            let message = format!("job `{job}` does not scale");
+            return Answer::Refused(Refused::new(
+                "not_reactive",
+                message,
+                "submit it with lifecycle = \"reactive\"",
+            ));
+        }
+        if record.state != JobState::Running {
+            return Answer::Ignored("not_running".into());
+        }
+        let target = record.job.spec.scale_target_milli;
+        let rule = target.map_or(ScaleRule::Utilisation, |milli| ScaleRule::Target(milli as f64 / 1000.0));
+        let mut reactive = self.reactive_of(record);
+        let (step, alert) =
+            reactive.sample(&ReactiveSettings::new(rule), sample, self.bounds(record), self.now);
+        self.alert(job, alert);
+        if let Step::Move(direction) = step {
+            self.scale(job, &mut reactive, direction);
+        }
+        self.emit(Event::ReactiveSet { job: job.clone(), reactive: Box::new(reactive) });
+        Answer::Done
+    }
+
+    /// Gives services that run on fewer nodes than they need a chance at every cycle.
+    pub(crate) fn raise_to_min(&mut self, jobs: &[JobId]) {
+        for job in jobs {
+            let Some(record) = self.state.job(job) else { continue };
+            if record.job.spec.lifecycle != Lifecycle::Reactive || record.state != JobState::Running {
+                continue;
+            }
+            let before = self.reactive_of(record);
+            let mut reactive = before.clone();
+            let (direction, alert) = reactive.cycle(self.bounds(record));
+            self.alert(job, alert);
+            if let Some(direction) = direction {
+                self.scale(job, &mut reactive, direction);
+            }
+            if reactive != before {
+                self.emit(Event::ReactiveSet { job: job.clone(), reactive: Box::new(reactive) });
+            }
+        }
+    }
+
+    fn reactive_of(&self, record: &JobRecord) -> Reactive {
+        record.run.as_ref().and_then(|run| run.reactive.as_deref()).cloned().unwrap_or_default()
+    }
+
+    fn alert(&mut self, job: &JobId, alert: Option<crate::reactive::ScaleAlert>) {
+        if let Some(alert) = alert {
+            self.want(Effect::Alert(Alert::Scaling { job: job.clone(), alert }));
+        }
+    }
+
+    fn bounds(&self, record: &JobRecord) -> Bounds {
+        let spec = &record.job.spec;
+        let nodes = record.run.as_ref().map_or(0, |run| run.nodes.len()) as u32;
+        let tenant = spec.tenant.as_ref().and_then(|id| self.state.tenants.get(id));
+        let headroom = tenant.map_or(u32::MAX, |tenant| {
+            let left = tenant.tenant.quota.max_nodes - tenant.units as f64 / MICRO as f64;
+            left.max(0.0) as u32
+        });
+        Bounds { nodes, min: spec.nodes.min, max: spec.nodes.max, headroom }
+    }
+
+    fn scale(&mut self, job: &JobId, reactive: &mut Reactive, direction: Direction) {
+        let moved = match direction {
+            Direction::Up => self.one_node_more(job),
+            Direction::Down => self.one_node_fewer(job),
+        };
+        if moved {
+            let alert = reactive.committed(direction, self.now);
+            self.alert(job, alert);
+        } else {
+            reactive.rejected(direction, self.now);
+        }
+    }
+
+    /// Adds the node that keeps the set closest and most alike; reserved capacity is left alone.
+    fn one_node_more(&mut self, job: &JobId) -> bool {
+        let Some(record) = self.state.job(job) else { return false };
+        let (Some(pool), Some(run)) = (self.state.pools.get(&record.pool), &record.run) else { return false };
+        let held: Vec<_> =
+            run.nodes.iter().filter_map(|at| self.state.node(&at.node)).map(|(node, _)| node).collect();
+        let reserved: u64 = pool.reservations.values().map(crate::solver::Reservation::node_count).sum();
+        let could = |node: &&landfall_model::Node| self.is_eligible(&record.pool, &record.job.spec, node);
+        let idle: Vec<_> = pool
+            .nodes
+            .iter()
+            .zip(&pool.records)
+            .filter(|(node, kept)| is_idle(node, kept) && node.lent_to.is_none())
+            .map(|(node, _)| node)
+            .filter(could)
+            .collect();
+        if idle.len() as u64 <= reserved {
+            return false;
+        }
+        let new_group = |node: &landfall_model::Node| held.iter().all(|other| other.group != node.group);
+        let unlike =
+            |node: &landfall_model::Node| held.iter().all(|other| other.fingerprint != node.fingerprint);
+        let best =
+            idle.into_iter().min_by_key(|node| (node.drifted, new_group(node), unlike(node), &node.id));
+        let Some(node) = best else { return false };
+        let grant = Grant { node: node.id.clone(), placement: whole_node(record, node), lender: None };
+        let (units, gpus) = (node_units(node, &grant.placement), grant.placement.devices.len() as u64);
+        let power_w = extra_power(record.job.spec.power_w, node);
+        let tenant = record.job.spec.tenant.as_ref().and_then(|id| self.state.tenants.get(id));
+        let over_quota = tenant.is_some_and(|tenant| {
+            let quota = &tenant.tenant.quota;
+            (tenant.units + units) as f64 > quota.max_nodes * MICRO as f64
+                || quota.max_gpus.is_some_and(|most| tenant.gpus + gpus > most)
+        });
+        let cap = pool.pool.batch.power_cap_w;
+        if over_quota || cap.is_some_and(|cap| pool.power_drawn(self.now) + power_w > cap) {
+            return false;
+        }
+        let (units, gpus, power_w) = (run.units + units, run.gpus + gpus, run.power_w + power_w);
+        self.emit(Event::Resized {
+            job: job.clone(),
+            gained: vec![grant],
+            lost: Vec::new(),
+            units,
+            gpus,
+            power_w,
+        });
+        self.send_start(job);
+        true
+    }
+
+    fn one_node_fewer(&mut self, job: &JobId) -> bool {
+        let Some(run) = self.run_of(job) else { return false };
+        let mut groups = Vec::new();
+        let held: Vec<HeldNode<'_>> = run
+            .nodes
+            .iter()
+            .map(|at| {
+                let group = self.state.node(&at.node).and_then(|(node, _)| node.group.clone());
+                let number = groups.iter().position(|known| *known == group).unwrap_or_else(|| {
+                    groups.push(group);
+                    groups.len() - 1
+                });
+                HeldNode { id: &at.node, borrowed: at.lender.is_some(), group: number as u32 }
+            })
+            .collect();
+        let Some(node) = node_to_give_up(&held).cloned() else { return false };
+        self.give_nodes_back(job, std::slice::from_ref(&node));
+        true
+    }
+
+    /// Takes nodes from a job that goes on with the rest.
+    pub(crate) fn give_nodes_back(&mut self, job: &JobId, nodes: &[NodeId]) {
+        let Some(record) = self.state.job(job) else { return };
+        let Some(run) = &record.run else { return };
+        let fence = self.state.fence(record);
+        let stays: Vec<&NodeId> =
+            run.nodes.iter().map(|at| &at.node).filter(|node| !nodes.contains(node)).collect();
+        let (units, gpus, power_w) = self.counts_for(record, &stays);
+        for node in nodes {
+            self.want(Effect::Stop { fence: fence.clone(), node: node.clone(), grace: Millis::ZERO });
+        }
+        let (job, lost) = (job.clone(), nodes.to_vec());
+        self.emit(Event::Resized { job, gained: Vec::new(), lost, units, gpus, power_w });
+    }
+
+    /// Node units, GPUs and watts that a job counts for on the given nodes.
+    fn counts_for(&self, record: &JobRecord, nodes: &[&NodeId]) -> (u64, u64, u64) {
+        let mut sums = (0, 0, 0);
+        for id in nodes {
+            let Some((node, _)) = self.state.node(id) else { continue };
+            let Some(placement) = node.placements.iter().find(|placement| placement.job == record.job.id)
+            else {
+                continue;
+            };
+            sums.0 += node_units(node, placement);
+            sums.1 += placement.devices.len() as u64;
+            sums.2 += extra_power(record.job.spec.power_w, node);
+        }
+        sums
+    }
+}

@@ -1,0 +1,87 @@
+//! Locks and quotas: what stands against a job whatever the nodes, and what a start takes of them.
+
+use landfall_model::Name;
+
+use super::attempt::{Found, Growth};
+use super::classes::Class;
+use super::open;
+use super::reason::{Reason, Refusal};
+use super::walk::Walk;
+
+fn gpus(class: &Class<'_>, nodes: u32) -> u64 {
+    u64::from(class.spec.gpu_count) * u64::from(nodes)
+}
+
+impl Walk<'_, '_> {
+    /// Locks and quotas that stand against a job.
+    pub(super) fn gates(&self, job: usize) -> Vec<Refusal> {
+        let (waiting, class) = (&self.p.waiting[job], &self.classes[self.class_of[job]]);
+        let (spec, room) = (class.spec, &self.rooms[self.room_of[&class.spec.tenant]]);
+        let mut against = Vec::new();
+        let lock = |name: &Name| self.locks.contains(&(spec.tenant.clone(), name.clone()));
+        if waiting.spec.mutex.iter().any(lock) {
+            against.push(Refusal::plain(Reason::Mutex));
+        }
+        let units = class.unit * f64::from(spec.nodes.min);
+        if units > room.node_units + 1e-9 {
+            against.push(Refusal::new(Reason::QuotaNodes, units, room.node_units.max(0.0)));
+        }
+        let gpus = gpus(class, spec.nodes.min);
+        if let Some(left) = room.gpus.filter(|&left| gpus > left) {
+            against.push(Refusal::new(Reason::QuotaGpus, gpus as f64, left as f64));
+        }
+        let hours = class.gpu_hours(spec.nodes.min);
+        if let Some(left) = room.gpu_hours.filter(|&left| hours > left + 1e-9) {
+            against.push(Refusal::new(Reason::GpuHours, hours, left.max(0.0)));
+        }
+        against
+    }
+
+    /// The most nodes a range job may take.
+    pub(super) fn growth(&self, class: &Class<'_>) -> Option<Growth> {
+        let spec = class.spec;
+        if spec.nodes.max <= spec.nodes.min || spec.lifecycle == landfall_model::Lifecycle::Reactive {
+            return None;
+        }
+        let room = &self.rooms[self.room_of[&spec.tenant]];
+        let whole = |amount: f64| if amount >= f64::from(u32::MAX) { u32::MAX } else { amount as u32 };
+        let mut most = spec.nodes.max;
+        if class.unit > 0.0 {
+            most = most.min(whole((room.node_units + 1e-9) / class.unit));
+        }
+        if let Some(gpus) = room.gpus.filter(|_| spec.gpu_count > 0) {
+            most = most.min(u32::try_from(gpus / u64::from(spec.gpu_count)).unwrap_or(u32::MAX));
+        }
+        if let Some(hours) = room.gpu_hours.filter(|_| class.gpu_hours(1) > 0.0) {
+            most = most.min(whole((hours + 1e-9) / class.gpu_hours(1)));
+        }
+        Some(Growth { most })
+    }
+
+    /// Node units that a set takes.
+    pub(super) fn units(&self, class: usize, found: &Found) -> f64 {
+        let spec = self.classes[class].spec;
+        if spec.exclusive {
+            return found.slots.len() as f64;
+        }
+        let kinds = found.slots.iter().filter_map(|&slot| self.p.fleet.place(slot));
+        kinds.fold(0.0, |sum, (kind, _)| sum + open::units(spec, &self.p.fleet.kinds[kind].node))
+    }
+
+    /// Takes quotas and locks.
+    pub(super) fn spend(&mut self, job: usize, nodes: u32, units: f64) {
+        let class = &self.classes[self.class_of[job]];
+        let hours = class.gpu_hours(nodes);
+        let gpus = gpus(class, nodes);
+        let room = &mut self.rooms[self.room_of[&class.spec.tenant]];
+        room.node_units -= units;
+        room.gpus = room.gpus.map(|left| left.saturating_sub(gpus));
+        room.gpu_hours = room.gpu_hours.map(|left| left - hours);
+        self.take_locks(job);
+    }
+
+    pub(super) fn take_locks(&mut self, job: usize) {
+        let spec = self.p.waiting[job].spec;
+        self.locks.extend(spec.mutex.iter().map(|name| (spec.tenant.clone(), name.clone())));
+    }
+}

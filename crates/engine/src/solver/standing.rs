@@ -1,0 +1,168 @@
+//! Reservations during the walk: those that stand, those that give way to a higher class, and why one moved.
+
+use std::collections::BTreeMap;
+
+use landfall_model::Time;
+
+use super::attempt::{Found, Scope};
+use super::fleet::Slot;
+use super::open;
+use super::overlay::Booking;
+use super::plan::{MoveCause, Moved, Reservation};
+use super::reason::Reason;
+use super::walk::{Outcome, Walk};
+
+impl Walk<'_, '_> {
+    /// Books a reservation of the last cycle. One whose time has come is kept for its job from now on.
+    pub(super) fn stand(&mut self, job: usize, reservation: &Reservation) {
+        let class = &self.classes[self.class_of[job]];
+        let from = reservation.start.as_millis().max(self.overlay.now);
+        let to = from.saturating_add(class.span);
+        let mut kinds: BTreeMap<usize, i64> = BTreeMap::new();
+        for &(key, count) in &reservation.kinds {
+            if let Some(kind) = self.p.fleet.kind(key) {
+                *kinds.entry(kind).or_default() += i64::from(count);
+            }
+        }
+        let mut uses = Vec::new();
+        for slot in reservation.shared.iter().filter_map(|node| self.p.fleet.slot(node)) {
+            let Some((kind, _)) = self.p.fleet.place(slot) else { continue };
+            let node = &self.p.fleet.kinds[kind].node;
+            let others = self.overlay.open.get(&slot);
+            match others.and_then(|others| open::fit(class.spec, node, others, from, to)) {
+                Some(devices) => {
+                    let key = self.overlay.use_key();
+                    uses.push((slot, open::usage(class.spec, &devices, from, to, key)));
+                }
+                None => *kinds.entry(kind).or_default() += 1,
+            }
+        }
+        let of = |kind: usize| self.p.fleet.kinds[kind].extra_power(class.spec.power_w).unwrap_or(0);
+        let whole = kinds.iter().map(|(&kind, &count)| of(kind).saturating_mul(count.unsigned_abs()));
+        let parts = uses.iter().filter_map(|(slot, _)| Some(of(self.p.fleet.place(*slot)?.0)));
+        let power = whole.chain(parts).fold(0u64, u64::saturating_add);
+        let booking = Booking {
+            from,
+            to,
+            kinds: kinds.into_iter().collect(),
+            uses,
+            power: super::overlay::clamp(power),
+            io: class.wish.io,
+        };
+        self.overlay.book(&booking);
+        self.original.insert(job, reservation.start.as_millis());
+        self.reserved.insert(job, booking);
+    }
+
+    pub(super) fn does_not_bind(&self, holder: usize, job: usize) -> bool {
+        !self.p.reservations_bind()
+            || (self.place[holder] > self.place[job]
+                && self.p.waiting[holder].spec.class < self.p.waiting[job].spec.class)
+    }
+
+    pub(super) fn lifts_any(&self, job: usize) -> bool {
+        self.reserved.keys().any(|&holder| self.does_not_bind(holder, job))
+    }
+
+    /// Lifts the reservations that do not bind a job.
+    pub(super) fn lift(&mut self, job: usize) -> Vec<(usize, Booking)> {
+        let holders: Vec<usize> =
+            self.reserved.keys().copied().filter(|&holder| self.does_not_bind(holder, job)).collect();
+        let mut lifted = Vec::with_capacity(holders.len());
+        for holder in holders {
+            if let Some(booking) = self.reserved.get(&holder).cloned() {
+                self.overlay.unbook(&booking);
+                lifted.push((holder, booking));
+            }
+        }
+        lifted
+    }
+
+    /// Books lifted reservations again; those whose place is gone are planned anew at once, so that later jobs are bound.
+    pub(super) fn put_back(&mut self, mut lifted: Vec<(usize, Booking)>) {
+        lifted.sort_by_key(|(holder, booking)| (booking.from, self.place[*holder]));
+        let mut displaced = Vec::new();
+        for (holder, booking) in lifted {
+            if self.overlay.has_room(&booking) || !self.p.reservations_bind() {
+                self.overlay.book(&booking);
+            } else {
+                self.reserved.remove(&holder);
+                displaced.push(holder);
+            }
+        }
+        for holder in displaced {
+            self.generation += 1;
+            self.causes.insert(holder, MoveCause::HigherClass);
+            let class = self.class_of[holder];
+            if let Some((at, found)) = self.overlay.earliest(self.p, &self.classes[class], self.overlay.now) {
+                self.reserve(holder, at, &found);
+            }
+        }
+    }
+
+    pub(super) fn reserve(&mut self, job: usize, at: i64, found: &Found) {
+        let class = &self.classes[self.class_of[job]];
+        let booking = self.overlay.booking(found, class, Scope::From(at));
+        self.overlay.book(&booking);
+        self.reserved.insert(job, booking);
+    }
+
+    pub(super) fn give_up(&mut self, job: usize, cause: MoveCause) {
+        if let Some(booking) = self.reserved.remove(&job) {
+            self.overlay.unbook(&booking);
+            self.generation += 1;
+            self.causes.insert(job, cause);
+        }
+    }
+
+    /// Why a reservation could not stay.
+    pub(super) fn cause(&mut self, class: usize, at: i64) -> MoveCause {
+        let now = self.overlay.now;
+        let overruns = self.p.occupants.iter().any(|o| o.ends_at.is_some_and(|end| end.as_millis() <= now));
+        let scope = if at == now { Scope::Now } else { Scope::From(at) };
+        let refusals = self.overlay.find(self.p, &self.classes[class], scope, None).err().unwrap_or_default();
+        if refusals.iter().any(|r| matches!(r.reason, Reason::Power | Reason::Io)) {
+            MoveCause::CapLowered
+        } else if overruns {
+            MoveCause::Overrun
+        } else {
+            MoveCause::NodeLost
+        }
+    }
+
+    /// The reservations that stand now, and those that moved.
+    pub(super) fn reservations(&self) -> (Vec<Reservation>, Vec<Moved>) {
+        let time = |ms: i64| Time::from_millis(ms);
+        let mut standing: Vec<Reservation> = self
+            .reserved
+            .iter()
+            .map(|(&job, booking)| {
+                let kinds = booking.kinds.iter().map(|&(kind, count)| {
+                    (self.p.fleet.kinds[kind].key, u32::try_from(count).unwrap_or(u32::MAX))
+                });
+                let shared: Vec<Slot> = booking.uses.iter().map(|(slot, _)| *slot).collect();
+                Reservation {
+                    job: self.p.waiting[job].job.clone(),
+                    start: time(booking.from),
+                    end: (booking.to != super::timeline::FOREVER).then(|| time(booking.to)),
+                    kinds: kinds.collect(),
+                    shared: self.p.fleet.ids(&shared),
+                }
+            })
+            .collect();
+        standing.sort_by(|a, b| (a.start, &a.job).cmp(&(b.start, &b.job)));
+        let moved = self.original.iter().filter_map(|(&job, &from)| {
+            if !matches!(self.outcomes[job], Some(Outcome::Waits(_))) {
+                return None;
+            }
+            let to = self.reserved.get(&job).map(|booking| booking.from);
+            if to.is_some_and(|to| to <= from.max(self.overlay.now)) {
+                return None;
+            }
+            let cause = self.causes.get(&job).copied().unwrap_or(MoveCause::NodeLost);
+            let job = self.p.waiting[job].job.clone();
+            Some(Moved { job, from: time(from), to: to.map(time), cause })
+        });
+        (standing, moved.collect())
+    }
+}
