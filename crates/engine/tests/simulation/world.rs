@@ -252,7 +252,7 @@ impl World {
                 let mail = Mail::Probed(node.clone(), good);
                 return self.send(10, 3000, mail);
             }
-            Effect::Notice { .. } | Effect::Alert(_) => return,
+            _ => return,
         };
         let copies = match self.rng.below(100) {
             0..8 if !self.calm => 0,
@@ -384,7 +384,7 @@ impl World {
                     _ => self.send(500, 9000, Mail::Saved(id.clone(), fence, leave)),
                 }
             }
-            Effect::Notice { .. } | Effect::Probe(_) | Effect::Alert(_) => {}
+            _ => {}
         }
     }
 
