@@ -413,7 +413,8 @@ impl World {
 
     pub(crate) fn join(&mut self, id: &NodeId) -> Found {
         let Some(agent) = self.agents.get(id) else { return Ok(()) };
-        let running = self.rng.chance(90).then(|| agent.running());
+        // After a crash it looks what still runs; only who tells anew what it is may leave that out.
+        let running = Some(agent.running());
         let (pool, node) = (agent.pool.clone(), Box::new(agent.node.clone()));
         self.step(Input::Join { pool, node, running })?;
         Ok(())
