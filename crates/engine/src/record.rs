@@ -282,10 +282,10 @@ pub struct NodeRecord {
     pub kept_for: Option<JobId>,
     /// When it is probed next, while degraded.
     pub probe_at: Option<Time>,
-    /// When the last placement or hold on it ended.
-    pub vacated_at: Option<Time>,
     /// Whether it is to finish what it has and take nothing new, also after a silence.
     pub drains: bool,
+    /// When the last placement or hold on it ended.
+    pub vacated_at: Option<Time>,
 }
 
 impl NodeRecord {
@@ -300,8 +300,8 @@ impl NodeRecord {
             karma: Karma::default(),
             kept_for: None,
             probe_at: None,
-            vacated_at: None,
             drains: false,
+            vacated_at: None,
         }
     }
 }

@@ -25,7 +25,7 @@ pub fn queues_match(engine: &Engine) -> Found {
             wanted &= !state.holds.values().any(|hold| hold.job == *id);
             if let Some(at) = record.job.retry_at.filter(|_| wanted) {
                 wanted = at <= engine.now;
-                if wanted != there && engine.next_wake().is_some_and(|wake| wake <= at) {
+                if wanted != there && engine.next_wake().is_some_and(|wake| wake <= at.max(engine.now)) {
                     continue;
                 }
             }
@@ -87,7 +87,7 @@ pub fn deadlines_have_timers(engine: &Engine) -> Found {
         let waits = engine.pools.get(id).is_some_and(|dispatcher| dispatcher.queued() > 0);
         if waits
             && pool.pool.dispatch != Dispatch::Negotiate
-            && engine.next_wake().is_none_or(|wake| wake > pool.next_cycle)
+            && engine.next_wake().is_none_or(|wake| wake > pool.next_cycle.max(engine.now))
         {
             return Violation::err(NAME, format!("jobs wait in {id}, and no cycle is due"));
         }

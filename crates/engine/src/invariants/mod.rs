@@ -258,7 +258,7 @@ pub fn holds_live(engine: &Engine) -> Found {
             .job(&hold.job)
             .is_some_and(|record| record.state == JobState::Pending && record.attempt == hold.attempt);
         let there = state.node(&hold.node).is_some_and(|(node, _)| node.state != NodeState::Down);
-        let ends = engine.next_wake().is_some_and(|wake| wake <= hold.expires_at);
+        let ends = engine.next_wake().is_some_and(|wake| wake <= hold.expires_at.max(engine.now));
         if !waits || !there || !ends || hold.id >= state.next_hold {
             let detail = format!("{hold:?}: waits {waits}, node there {there}, ends {ends}");
             return Violation::err("holds_live", detail);

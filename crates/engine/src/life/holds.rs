@@ -1,6 +1,6 @@
 //! Holds: what a placer outside the server keeps while it prepares a placement.
 
-use landfall_model::{JobId, Millis, NodeId, Placement};
+use landfall_model::{Dispatch, JobId, Millis, NodeId, Placement};
 
 use super::unknown;
 use crate::breakdown::Breakdown;
@@ -64,6 +64,13 @@ impl Engine {
             let message =
                 format!("job `{job}` needs {} devices, not {}", record.job.spec.gpu_count, gpus.len());
             return Err(Refused::new("bad_count", message, "name as many devices as the job needs"));
+        }
+        let whole_nodes = record.job.spec.exclusive
+            && self.state.pools.get(&record.pool).is_some_and(|pool| pool.pool.dispatch == Dispatch::Batch);
+        if record.job.spec.nodes.min > 1 || whole_nodes {
+            let message =
+                format!("job `{job}` takes whole nodes or several at once, and a hold is part of one");
+            return Err(Refused::new("whole_nodes", message, "let its pool place it"));
         }
         let stale = fence.is_some_and(|fence| fence.job != *job || fence.attempt < record.attempt);
         if stale || !record.is_queued() {

@@ -168,8 +168,10 @@ impl World {
         let Some(id) = self.any_node() else { return Ok(()) };
         let node = fleet::node(&mut self.rng, id.as_str());
         let Some(agent) = self.agents.get_mut(&id).filter(|agent| agent.hears()) else { return Ok(()) };
-        agent.node = node;
-        self.join(&id)
+        agent.node = node.clone();
+        let pool = agent.pool.clone();
+        let running = self.rng.chance(50).then(|| self.agents[&id].running());
+        self.step(Input::Join { pool, node: Box::new(node), running }).map(drop)
     }
 
     fn change_settings(&mut self) -> Found {

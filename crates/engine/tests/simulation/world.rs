@@ -252,12 +252,7 @@ impl World {
                 let mail = Mail::Probed(node.clone(), good);
                 return self.send(10, 3000, mail);
             }
-            // The simulated clusters lease nothing, stage nothing and negotiate elsewhere.
-            Effect::Notice { .. }
-            | Effect::Alert(_)
-            | Effect::AskProvider(_)
-            | Effect::Stage { .. }
-            | Effect::Peer { .. } => return,
+            _ => return,
         };
         let copies = match self.rng.below(100) {
             0..8 if !self.calm => 0,
@@ -418,7 +413,8 @@ impl World {
 
     pub(crate) fn join(&mut self, id: &NodeId) -> Found {
         let Some(agent) = self.agents.get(id) else { return Ok(()) };
-        let running = self.rng.chance(90).then(|| agent.running());
+        // After a crash it looks what still runs; only who tells anew what it is may leave that out.
+        let running = Some(agent.running());
         let (pool, node) = (agent.pool.clone(), Box::new(agent.node.clone()));
         self.step(Input::Join { pool, node, running })?;
         Ok(())
