@@ -239,9 +239,8 @@ impl State {
         let granted = |&(lender, count): &(&PoolId, u64)| {
             self.pools.get(lender).is_some_and(|pool| count <= self.lendable(pool))
         };
-        if !asked.is_empty()
-            && !(borrows && loans::may_borrow(&record.job.spec).is_ok() && asked.iter().all(granted))
-        {
+        let allowed = borrows && loans::may_borrow(&record.job.spec).is_ok() && asked.iter().all(granted);
+        if !asked.is_empty() && !allowed {
             reasons.push(Reason::Loan);
         }
     }

@@ -464,10 +464,10 @@ impl Node {
         if let Some(job) = newest(&has_devices) {
             return Err(job);
         }
-        if earlier.cpu_committed > self.cpu_total || earlier.ram_committed > self.ram_total {
-            if let Some(job) = newest(&|_| false) {
-                return Err(job);
-            }
+        if (earlier.cpu_committed > self.cpu_total || earlier.ram_committed > self.ram_total)
+            && let Some(job) = newest(&|_| false)
+        {
+            return Err(job);
         }
         for gpu in &self.gpus {
             let Some(old) = earlier.gpu(gpu.index) else { continue };

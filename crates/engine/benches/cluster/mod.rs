@@ -278,7 +278,7 @@ fn node(mode: Mode, number: usize) -> Node {
     };
     node.gpus = (0..gpus).map(|index| Gpu::new(index, None, Some(Mib::gib(80)))).collect();
     node.group = Some(name(&format!("g{:03}", number / 64)));
-    node.fingerprint = Some(name(["P", "Q"][usize::from(number % 10 == 0)]));
+    node.fingerprint = Some(name(["P", "Q"][usize::from(number.is_multiple_of(10))]));
     node.max_concurrent = 8;
     if mode == Mode::Pull {
         node.capabilities = Some(landfall_model::Capabilities {

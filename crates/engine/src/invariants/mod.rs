@@ -206,10 +206,13 @@ pub fn tenant_sums(state: &State) -> Found {
     Ok(())
 }
 
+/// Units by tenant, watts and bytes per second of one pool.
+type PoolSums = (BTreeMap<Option<TenantId>, u64>, u64, u64);
+
 /// What pools count (units by tenant, watts, storage traffic) is what their jobs add up to.
 pub fn pool_sums(state: &State) -> Found {
     const NAME: &str = "pool_sums";
-    let mut held: BTreeMap<&PoolId, (BTreeMap<Option<TenantId>, u64>, u64, u64)> = BTreeMap::new();
+    let mut held: BTreeMap<&PoolId, PoolSums> = BTreeMap::new();
     for record in state.jobs.values() {
         let Some(run) = &record.run else { continue };
         let sums = held.entry(&record.pool).or_default();

@@ -239,10 +239,8 @@ impl Engine {
         if *life == before {
             return Answer::Ignored("as_it_was".into());
         }
-        if never_started {
-            if let Some(known) = self.block(block) {
-                capacity.scaler.failed_to_start(known.tier, &known.provider, self.now);
-            }
+        if never_started && let Some(known) = self.block(block) {
+            capacity.scaler.failed_to_start(known.tier, &known.provider, self.now);
         }
         self.keep(capacity);
         if changed {

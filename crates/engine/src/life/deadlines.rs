@@ -91,11 +91,9 @@ impl Engine {
                     self.evict(job, cause);
                 }
             }
-            (Some(run), JobState::Stopping) => {
-                if run.stop.as_ref().is_some_and(|stop| stop.kill_at <= now) {
-                    self.stop_on_nodes(job, Millis::ZERO);
-                    self.all_stopped(job);
-                }
+            (Some(run), JobState::Stopping) if run.stop.as_ref().is_some_and(|stop| stop.kill_at <= now) => {
+                self.stop_on_nodes(job, Millis::ZERO);
+                self.all_stopped(job);
             }
             _ => {}
         }

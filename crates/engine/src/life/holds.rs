@@ -35,7 +35,6 @@ impl Engine {
     }
 
     /// The hold that is there already, or the one to make.
-    #[expect(clippy::type_complexity, reason = "a known hold or a new one, or why neither")]
     fn hold_for(
         &self,
         job: &JobId,

@@ -40,11 +40,11 @@ impl Engine {
                 "set up the peer of the pool first",
             ));
         }
-        if let negotiate::Input::Submit(submission) = &*input {
-            if let Err(refusal) = submission.validate() {
-                let hint = "change the field, or use another pool";
-                return Answer::Refused(Refused::new(refusal.reason.as_str(), refusal.to_string(), hint));
-            }
+        if let negotiate::Input::Submit(submission) = &*input
+            && let Err(refusal) = submission.validate()
+        {
+            let hint = "change the field, or use another pool";
+            return Answer::Refused(Refused::new(refusal.reason.as_str(), refusal.to_string(), hint));
         }
         self.emit(Event::PeerTold { pool, input });
         Answer::Done

@@ -58,11 +58,11 @@ impl Engine {
             }
         }
         let edges = linked.then_some(dag::Submission { tenant, jobs: new });
-        if let Some(edges) = &edges {
-            if let Err(error) = self.state.graph.check(edges, |id| self.state.known(id, edges)) {
-                let code = error.code();
-                return Answer::Refused(Refused::new(code, error.to_string(), "change the dependencies"));
-            }
+        if let Some(edges) = &edges
+            && let Err(error) = self.state.graph.check(edges, |id| self.state.known(id, edges))
+        {
+            let code = error.code();
+            return Answer::Refused(Refused::new(code, error.to_string(), "change the dependencies"));
         }
         for (job, pool, user_hold) in accepted {
             self.stage(&job, &pool);

@@ -177,7 +177,7 @@ impl State {
                 }
             }
             Event::MixSet { pool, mix } => {
-                self.in_world(pool, &mut touched, |world| world.mix.clone_from(mix))
+                self.in_world(pool, &mut touched, |world| world.mix.clone_from(mix));
             }
             Event::EnergyPrice(price) => {
                 for (id, pool) in &mut self.pools {

@@ -310,7 +310,7 @@ fn submit_to(cluster: &mut Cluster, pool: &str, text: &str) {
 fn nodes_are_lent_and_come_back() {
     let mut cluster = two_pools();
     submit_to(
-        &mut cluster.at(0.0),
+        cluster.at(0.0),
         "p",
         r#"jobs = [{ id = "wide", nodes = 6, class = 3, checkpoint = "manual", walltime_ms = "10h" }]"#,
     );
@@ -350,7 +350,7 @@ fn b44_two_pools_want_the_same_node_in_one_instant() {
     third.loans.lend_max_fraction = 0.5;
     cluster.add_pool(third, r#"nodes = [{ id = "c", count = 2 }]"#);
     submit_to(
-        &mut cluster.at(0.0),
+        cluster.at(0.0),
         "p",
         r#"jobs = [{ id = "x", nodes = 5, checkpoint = "manual", walltime_ms = "1h" }]"#,
     );
@@ -442,7 +442,7 @@ fn the_peer_of_a_negotiated_pool_lives_in_the_engine() {
 #[test]
 fn every_acceptance_run_can_be_rebuilt_from_its_events() {
     let mut cluster = two_pools();
-    submit_to(&mut cluster.at(0.0), "p", r#"jobs = [{ id = "x", nodes = 5, walltime_ms = "1h" }]"#);
+    submit_to(cluster.at(0.0), "p", r#"jobs = [{ id = "x", nodes = 5, walltime_ms = "1h" }]"#);
     cluster.run_until(0.0);
     cluster.start("x");
     submit_to(&mut cluster, "p", r#"jobs = [{ id = "y", nodes = 4 }]"#);

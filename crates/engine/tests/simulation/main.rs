@@ -1,6 +1,7 @@
 //! Random worlds with trouble of all kinds, checked after every step, then healed.
 //!
 //! A failing world prints its seed and how to run it alone. `LANDFALL_SEEDS` sets how many small worlds are run.
+#![expect(clippy::disallowed_methods, reason = "the number of seeds comes from the environment")]
 #![allow(missing_docs, reason = "tests")]
 
 mod actions;

@@ -23,11 +23,11 @@ impl Engine {
             match step {
                 Step::Start(start) => {
                     let job = start.job.clone();
-                    if let Some(proposal) = self.proposal_of(id, start) {
-                        if let Err(reasons) = self.propose(proposal) {
-                            let reason = reasons.first().map_or("", |reason| reason.name());
-                            rejected.insert(job, reason.to_owned());
-                        }
+                    if let Some(proposal) = self.proposal_of(id, start)
+                        && let Err(reasons) = self.propose(proposal)
+                    {
+                        let reason = reasons.first().map_or("", |reason| reason.name());
+                        rejected.insert(job, reason.to_owned());
                     }
                 }
                 Step::Preempt(preempt) => self.make_room(id, preempt),

@@ -57,12 +57,12 @@ impl BatchQueue {
     }
 
     pub(crate) fn remove(&mut self, id: &JobId) {
-        if self.waiting.remove(id).is_some() {
-            if let Some(job) = self.entries.remove(id) {
-                self.backlog.remove(&job);
-                let class = &mut self.classes[usize::from(job.spec.class.min(10))];
-                *class = class.saturating_sub(1);
-            }
+        if self.waiting.remove(id).is_some()
+            && let Some(job) = self.entries.remove(id)
+        {
+            self.backlog.remove(&job);
+            let class = &mut self.classes[usize::from(job.spec.class.min(10))];
+            *class = class.saturating_sub(1);
         }
         self.behind.remove(id);
     }

@@ -93,10 +93,10 @@ impl Engine {
 
     /// The nodes of a pool and of those that may lend to it, sorted into kinds.
     fn fleet(&mut self, id: &PoolId) -> Option<Arc<Fleet>> {
-        if let Queue::Batch(queue) = &self.pools.get(id)?.queue {
-            if let Some(fleet) = &queue.fleet {
-                return Some(fleet.clone());
-            }
+        if let Queue::Batch(queue) = &self.pools.get(id)?.queue
+            && let Some(fleet) = &queue.fleet
+        {
+            return Some(fleet.clone());
         }
         let fleet = Arc::new(self.new_fleet(id)?);
         if let Queue::Batch(queue) = &mut self.pools.get_mut(id)?.queue {
