@@ -7,7 +7,7 @@ use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
 use crate::answer::{Answer, fail, show};
-use crate::commands::{exit_codes, explain, gpu, policy, rank, scenario};
+use crate::commands::{exit_codes, explain, gpu, plan, policy, rank, scenario};
 use crate::error::CliError;
 use crate::exit::Exit;
 
@@ -18,6 +18,8 @@ Examples:
   landfall explain --scenario lab.toml --job train-7       why this node
   landfall explain --scenario lab.toml --job train-7 --node gpu-2
                                                            why that one, or why not
+  landfall plan --scenario lab.toml --job train-7          would it start now; if not, when and why
+  landfall plan --scenario lab.toml --lose gpu-2           what would happen without a node
   landfall policy show fit > mine.toml                     a start for a policy of your own
   landfall policy check mine.toml
   landfall gpu \"RTX 4090\" --vram 24GiB                     what a GPU is good for
@@ -40,8 +42,10 @@ struct Cli {
 enum Command {
     /// Rank nodes for a job, or jobs for a node.
     Rank(rank::Args),
-    /// Say why a node was chosen, or why another was not.
+    /// Say why a node was chosen, or why another was not; where a job stands and when it starts.
     Explain(explain::Args),
+    /// Say what would happen if: a job is submitted, nodes go or come, a policy or quota changes.
+    Plan(plan::Args),
     /// List, show and check policies and the terms they are made of.
     #[command(subcommand)]
     Policy(policy::Command),
@@ -70,6 +74,7 @@ fn answer(command: Command) -> Result<Box<dyn Answer>, CliError> {
     Ok(match command {
         Command::Rank(args) => Box::new(rank::run(&args)?),
         Command::Explain(args) => Box::new(explain::run(&args)?),
+        Command::Plan(args) => Box::new(plan::run(&args)?),
         Command::Policy(command) => policy::run(command)?,
         Command::Gpu(args) => gpu::run(&args),
         Command::Scenario(scenario::Command::Check(args)) => Box::new(scenario::check(&args)?),

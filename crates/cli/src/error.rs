@@ -42,6 +42,14 @@ pub(crate) enum CliError {
         /// What is wrong, and where.
         error: ScenarioError,
     },
+    /// A file describes a situation in which no engine could stand.
+    #[error("{refused}")]
+    Unusable {
+        /// The file as given.
+        file: String,
+        /// What is wrong.
+        refused: landfall_engine::Refused,
+    },
     /// A name stands for nothing.
     #[error("there is no {what} `{name}`")]
     NoSuch {
@@ -102,7 +110,9 @@ impl CliError {
     pub(crate) fn exit(&self) -> Exit {
         match self {
             Self::Usage { .. } => Exit::Usage,
-            Self::Read { .. } | Self::TooLarge { .. } | Self::Invalid { .. } => Exit::BadInput,
+            Self::Read { .. } | Self::TooLarge { .. } | Self::Invalid { .. } | Self::Unusable { .. } => {
+                Exit::BadInput
+            }
             Self::NoSuch { .. } => Exit::NoSuch,
             Self::Output(_) => Exit::Output,
         }
@@ -114,6 +124,7 @@ impl CliError {
             Self::Read { .. } => "unreadable_file",
             Self::TooLarge { .. } => "file_too_large",
             Self::Invalid { .. } => "invalid_file",
+            Self::Unusable { .. } => "unusable_situation",
             Self::NoSuch { .. } => "not_found",
             Self::Output(_) => "output",
         }
@@ -121,7 +132,10 @@ impl CliError {
 
     fn file(&self) -> Option<&str> {
         match self {
-            Self::Read { file, .. } | Self::TooLarge { file } | Self::Invalid { file, .. } => Some(file),
+            Self::Read { file, .. }
+            | Self::TooLarge { file }
+            | Self::Invalid { file, .. }
+            | Self::Unusable { file, .. } => Some(file),
             Self::NoSuch { file, .. } => file.as_deref(),
             Self::Usage { .. } | Self::Output(_) => None,
         }
@@ -140,6 +154,7 @@ impl CliError {
             Self::Read { .. } => Some("check the path and its permissions; `-` reads standard input"),
             Self::TooLarge { .. } => Some("give rows that repeat once, with `count`"),
             Self::Invalid { error, .. } => error.hint.as_deref(),
+            Self::Unusable { refused, .. } => Some(&refused.hint),
             Self::NoSuch { hint, .. } => hint.as_deref(),
             Self::Output(_) => None,
         }

@@ -17,17 +17,23 @@ pub(crate) enum Exit {
     NoSuch = 4,
     /// The answer cannot be written.
     Output = 5,
+    /// Done, and the answer is that the change would be refused.
+    Refused = 6,
 }
 
 impl Exit {
     /// Each code with its meaning for people; help and documentation show this list.
-    pub(crate) const ALL: [(Self, &'static str); 6] = [
-        (Self::Done, "done; a candidate was chosen, the file is valid, the GPU is known"),
-        (Self::Nothing, "done; nothing can be chosen now, or the GPU is unknown"),
+    pub(crate) const ALL: [(Self, &'static str); 7] = [
+        (
+            Self::Done,
+            "done; a candidate was chosen, the job would start now, the file is valid, the GPU is known",
+        ),
+        (Self::Nothing, "done; nothing can be chosen now, the job would wait, or the GPU is unknown"),
         (Self::Usage, "the command line is wrong"),
         (Self::BadInput, "an input file cannot be read or is invalid"),
-        (Self::NoSuch, "there is no such job, node, policy or term"),
+        (Self::NoSuch, "there is no such job, node, pool, tenant, policy or term"),
         (Self::Output, "the answer cannot be written (a closed pipe is no error)"),
+        (Self::Refused, "done; the planned change would be refused"),
     ];
 
     /// The number that the shell sees.

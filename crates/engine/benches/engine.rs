@@ -28,6 +28,9 @@ const SHORT: Plan = Plan { nodes: 100, waiting: 1_000, steps: 500, batches: 2, m
 fn main() {
     let args: Vec<String> = std::env::args().collect();
     let plan = if args.iter().any(|arg| arg == "--short") { SHORT } else { FULL };
+    if let Some(at) = args.iter().position(|arg| arg == "--memory") {
+        return print_memory(args.get(at + 1), args.get(at + 2));
+    }
     let only = args.iter().position(|arg| arg == "--mode").and_then(|at| args.get(at + 1));
     let modes: Vec<Mode> =
         Mode::ALL.into_iter().filter(|mode| only.is_none_or(|only| only == mode.name())).collect();
@@ -94,9 +97,22 @@ fn cycle(nodes: usize, waiting: usize) {
     println!("{waiting:<9} {nodes:>9} {free:>9} {started:>9} {reserved:>9} {ms:>9.1}");
 }
 
+/// Memory is measured in a process of its own, where nothing was freed before that could be used again.
 fn memory(mode: Mode, jobs: usize) {
+    let program = std::env::current_exe().expect("this program has a path");
+    let mut child = std::process::Command::new(program);
+    let output =
+        child.args(["--memory", mode.name(), &jobs.to_string()]).output().expect("this program runs again");
+    print!("{}", String::from_utf8_lossy(&output.stdout));
+}
+
+fn print_memory(mode: Option<&String>, jobs: Option<&String>) {
+    let mode = Mode::ALL.into_iter().find(|known| Some(known.name()) == mode.map(String::as_str));
+    let (Some(mode), Some(jobs)) = (mode, jobs.and_then(|jobs| jobs.parse::<usize>().ok())) else { return };
     let mut cluster = Cluster::new(mode, 10);
     cluster.fill();
+    // What workers say about jobs is kept per pair and not part of a waiting job.
+    cluster.reports = false;
     cluster.queue(1000);
     let before = resident();
     cluster.queue(jobs);

@@ -199,7 +199,7 @@ impl Engine {
     }
 
     /// Reacts to what the input changed until nothing is left to react to.
-    fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         loop {
             let before = self.events.len();
             for node in std::mem::take(&mut self.emptied) {
@@ -230,6 +230,12 @@ impl Engine {
         for change in touched.changes {
             self.dependency_changed(change);
         }
+    }
+
+    /// What has happened since this was last asked; for copies of the engine that nobody journals.
+    pub(crate) fn take_events(&mut self) -> Vec<Event> {
+        self.effects.clear();
+        std::mem::take(&mut self.events)
     }
 
     /// Asks for something to be done outside.
@@ -336,7 +342,7 @@ impl Engine {
     }
 
     /// Whether a pool has a reason to run its next cycle.
-    fn wants_cycle(&self, id: &PoolId) -> bool {
+    pub(crate) fn wants_cycle(&self, id: &PoolId) -> bool {
         let (Some(pool), Some(dispatcher)) = (self.state.pools.get(id), self.pools.get(id)) else {
             return false;
         };

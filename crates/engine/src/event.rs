@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use landfall_model::{
     Block, HistoryRow, Instance, Job, JobId, JobReport, Millis, MixClass, Name, Node, NodeId, NodeState,
-    Placement, Pool, PoolId, Provider, Tenant, TenantId, Time,
+    Placement, Pool, PoolId, Provider, Tenant, TenantId, Time, World,
 };
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
@@ -141,6 +141,13 @@ pub enum Event {
     },
     /// A block was leased, changed or ended.
     BlockSet(Arc<Block>),
+    /// Everything that a pool's policy reads beside nodes and jobs was set at once.
+    WorldSet {
+        /// The pool.
+        pool: PoolId,
+        /// What it reads.
+        world: Box<World>,
+    },
 
     /// A job was accepted.
     Submitted {

@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use landfall_model::{Dispatch, JobId, Millis, Node, NodeId, NodeState, Placement, PoolId, Time};
+use landfall_model::{Dispatch, JobId, Millis, Name, Node, NodeId, NodeState, Placement, PoolId, Time};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
@@ -182,12 +182,22 @@ impl State {
     }
 
     fn check_locks(&self, record: &JobRecord, reasons: &mut Vec<Reason>) {
+        if !self.lock_holders(record).is_empty() {
+            reasons.push(Reason::Mutex);
+        }
+    }
+
+    /// The other jobs that have a lock which the job needs, each with the name of the lock.
+    pub(crate) fn lock_holders(&self, record: &JobRecord) -> Vec<(Name, JobId)> {
         let spec = &record.job.spec;
         let own = spec.mutex.iter().map(|name| (spec.tenant.clone(), name.clone()));
         let edges = self.edge_locks_of(&record.job.id).into_iter().map(|name| (None, name));
-        if own.chain(edges).any(|key| self.locks.get(&key).is_some_and(|holder| *holder != record.job.id)) {
-            reasons.push(Reason::Mutex);
-        }
+        own.chain(edges)
+            .filter_map(|key| {
+                let holder = self.locks.get(&key).filter(|holder| **holder != record.job.id)?;
+                Some((key.1, holder.clone()))
+            })
+            .collect()
     }
 
     fn check_caps(&self, now: Time, commit: &Commit, record: &JobRecord, reasons: &mut Vec<Reason>) {

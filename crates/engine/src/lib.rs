@@ -16,6 +16,7 @@
 //! decided in [`ledger`], who proposes what in `dispatch`, what becomes of jobs and nodes in `life`.
 #![forbid(unsafe_code)]
 
+pub mod answers;
 pub mod breakdown;
 pub mod effect;
 pub mod event;

@@ -3,6 +3,8 @@
 #[path = "acceptance/support.rs"]
 mod support;
 
+#[path = "acceptance/around.rs"]
+mod around;
 #[path = "acceptance/jobs.rs"]
 mod jobs;
 #[path = "acceptance/nodes.rs"]

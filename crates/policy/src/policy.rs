@@ -177,6 +177,12 @@ impl Policy {
         self.terms.iter().chain(&self.multipliers).map(|bound| (bound.info, bound.weight))
     }
 
+    /// The lowest total that may be chosen, if there is one.
+    #[must_use]
+    pub fn dispatch_floor(&self) -> Option<f64> {
+        Some(self.choice.dispatch_floor).filter(|floor| floor.is_finite())
+    }
+
     /// Whether capacity is asked for when no node is admitted.
     #[must_use]
     pub fn requests_capacity(&self) -> bool {

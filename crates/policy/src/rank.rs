@@ -46,20 +46,32 @@ impl Policy {
     /// Ranks all nodes for a job.
     #[must_use]
     pub fn rank_nodes(&self, situation: &Situation, job: &Job) -> Ranking {
-        let pass = Pass::new(situation);
-        let skipped = self.left_out(&pass, job);
-        let judged = situation
+        self.rank_nodes_in(&Pass::new(situation), situation.tie_ranks(), job)
+    }
+
+    /// Ranks all nodes of a pass for a job; `tie_ranks` has the place of each node among nodes that are otherwise equal.
+    #[must_use]
+    pub fn rank_nodes_in(&self, pass: &Pass<'_>, tie_ranks: &[u32], job: &Job) -> Ranking {
+        let skipped = self.left_out(pass, job);
+        let judged = pass
             .nodes()
             .iter()
-            .zip(situation.tie_ranks())
+            .zip(tie_ranks)
             .enumerate()
             .filter(|(slot, _)| !skipped.contains(slot))
-            .map(|(_, (node, &rank))| self.judged(Pair { pass: &pass, job, node, ranks_nodes: true }, rank))
+            .map(|(_, (node, &rank))| self.judged(Pair { pass, job, node, ranks_nodes: true }, rank))
             .collect();
         let skipped = skipped.len() as u64;
-        self.ranking(&pass, Direction::NodesForJob, job.id.as_str(), judged, skipped, || {
-            capacity::decide(self, &pass, job)
+        self.ranking(pass, Direction::NodesForJob, job.id.as_str(), judged, skipped, || {
+            capacity::decide(self, pass, job)
         })
+    }
+
+    /// What the policy says about one pair.
+    #[must_use]
+    pub fn pair_verdict(&self, pass: &Pass<'_>, job: &Job, node: &Node, direction: Direction) -> Verdict {
+        let ranks_nodes = direction == Direction::NodesForJob;
+        self.explain(Pair { pass, job, node, ranks_nodes }).1
     }
 
     /// Ranks all jobs for a node.

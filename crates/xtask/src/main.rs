@@ -23,9 +23,21 @@ const STEPS: [Step; 8] = [
         cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "--deny", "warnings"])
     }),
     ("docs", "documentation builds without warnings", docs),
-    ("test", "all tests", |_| cargo(&["test", "--workspace", "--quiet"])),
+    ("test", "all tests, and that planted faults are found", |_| {
+        cargo(&["test", "--workspace", "--quiet", "--features", "landfall-engine/mutations"])
+    }),
     ("bench", "a short run of each benchmark", |_| {
-        cargo(&["bench", "--package", "landfall-policy", "--bench", "decisions", "--quiet", "--", "--short"])
+        cargo(&[
+            "bench",
+            "--package",
+            "landfall-policy",
+            "--bench",
+            "decisions",
+            "--quiet",
+            "--",
+            "--short",
+        ])?;
+        cargo(&["bench", "--package", "landfall-engine", "--bench", "engine", "--quiet", "--", "--short"])
     }),
 ];
 

@@ -3,11 +3,11 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use landfall_model::{Name, Time};
+use landfall_model::{Dispatch, Name, Time};
 use landfall_policy::verdict::{Decision, Direction, Margin, Ranking, ReasonCount, Verdict};
 use serde::Serialize;
 
-use super::question::{Asked, Scenario, Subject};
+use super::question::{Asked, Scenario, Standing, Subject};
 use crate::answer::{Answer, Page, to_json};
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -19,7 +19,8 @@ use crate::selection::{self, Origin};
 #[derive(Debug, clap::Args)]
 #[command(group(clap::ArgGroup::new("subject").required(true).multiple(true).args(["job", "node"])))]
 #[command(after_help = "\
-With --job alone: why the chosen node won. With --job and --node: why that node, or why not, and what would help. \
+With --job alone: why the chosen node won, and where the job stands: its place in the queue, why it waits, when it \
+starts once all that can start now has started. With --job and --node: why that node, or why not, and what would help. \
 With --node alone: why the node would take the job it would take; add --job and --pull to ask about one job.
 
 Examples:
@@ -73,6 +74,8 @@ pub(crate) struct Explained {
     pub(crate) groups: Vec<Group>,
     /// The smallest change that helps most, when nothing is admitted.
     pub(crate) suggestion: Option<Suggestion>,
+    /// Where the job stands in the queue, if one was asked about.
+    pub(crate) standing: Option<Standing>,
 }
 
 /// Answers `explain`.
@@ -90,12 +93,20 @@ pub(crate) fn run(args: &Args) -> Result<Explained, CliError> {
     if let Some(focus) = focus {
         scenario.check_candidate(subject, focus)?;
     }
-    let asked = scenario.rank(subject, &args.policy)?;
-    Ok(Explained::new(asked, focus.and_then(|focus| Name::new(focus).ok())))
+    let mut asked = scenario.rank(subject, &args.policy)?;
+    let standing = match args.job.as_ref().map(|job| scenario.standing(job, &asked)) {
+        Some(Ok(standing)) => Some(standing),
+        Some(Err(why)) => {
+            asked.warnings.push(format!("where the job stands cannot be told: {why}"));
+            None
+        }
+        None => None,
+    };
+    Ok(Explained::new(asked, focus.and_then(|focus| Name::new(focus).ok()), standing))
 }
 
 impl Explained {
-    fn new(asked: Asked, focus: Option<Name>) -> Self {
+    fn new(asked: Asked, focus: Option<Name>, standing: Option<Standing>) -> Self {
         let ranking = &asked.ranking;
         let verdict = find(ranking, focus.as_ref().or(ranking.winner.as_ref()));
         let outcome = match verdict {
@@ -114,7 +125,14 @@ impl Explained {
         let groups = groups(ranking);
         let none_admitted = !ranking.candidates.iter().any(Verdict::is_admitted);
         let suggestion = if none_admitted { suggestion(ranking, &groups) } else { None };
-        Self { focus, outcome, comparison, groups, suggestion, asked }
+        Self { focus, outcome, comparison, groups, suggestion, standing, asked }
+    }
+
+    /// Where a job of a batch pool stands, if the question is not about one node: sets of nodes are chosen there, so no
+    /// ranking of single nodes says anything about it.
+    pub(crate) fn planned(&self) -> Option<&Standing> {
+        let batch = |standing: &&Standing| standing.explanation.dispatch == Dispatch::Batch;
+        self.standing.as_ref().filter(|_| self.focus.is_none()).filter(batch)
     }
 
     /// The verdict that is explained.
@@ -148,11 +166,16 @@ struct Json<'a> {
     reasons: &'a [ReasonCount],
     refused: &'a [Group],
     suggestion: Option<&'a Suggestion>,
+    standing: Option<&'a Standing>,
     warnings: &'a [String],
 }
 
 impl Answer for Explained {
     fn exit(&self) -> Exit {
+        if let Some(standing) = self.planned() {
+            let placed = standing.explanation.placed.is_some();
+            return if placed { Exit::Done } else { Exit::Nothing };
+        }
         if self.asked.ranking.winner.is_some() { Exit::Done } else { Exit::Nothing }
     }
 
@@ -184,6 +207,7 @@ impl Answer for Explained {
             reasons: &ranking.reasons,
             refused: &self.groups,
             suggestion: self.suggestion.as_ref(),
+            standing: self.standing.as_ref(),
             warnings: &self.asked.warnings,
         };
         to_json(out, &json)

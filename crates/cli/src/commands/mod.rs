@@ -3,6 +3,7 @@
 pub(crate) mod exit_codes;
 pub(crate) mod explain;
 pub(crate) mod gpu;
+pub(crate) mod plan;
 pub(crate) mod policy;
 pub(crate) mod question;
 pub(crate) mod rank;

@@ -3,8 +3,12 @@
 use std::io::IsTerminal;
 use std::path::Path;
 
+use landfall_engine::Engine;
+use landfall_engine::answers::{Estimate, Explanation};
 use landfall_model::{JobId, NodeId, Situation};
+use landfall_policy::spec::PolicySpec;
 use landfall_policy::verdict::{Direction, Ranking};
+use serde::Serialize;
 
 use crate::error::CliError;
 use crate::input::Input;
@@ -19,8 +23,19 @@ pub(crate) struct Asked {
     pub(crate) origin: Origin,
     /// Whether nearer regions come before points.
     pub(crate) by_region: bool,
+    /// The policy as data.
+    pub(crate) policy: PolicySpec,
     /// What looked odd.
     pub(crate) warnings: Vec<String>,
+}
+
+/// Where a job stands once everything that can start now has started.
+#[derive(Debug, Serialize)]
+pub(crate) struct Standing {
+    /// Why it is where it is.
+    pub(crate) explanation: Explanation,
+    /// When it starts.
+    pub(crate) estimate: Option<Estimate>,
 }
 
 /// Who candidates are ranked for.
@@ -88,7 +103,24 @@ impl Scenario {
         };
         let region_mode = selected.policy.spec().params.get("region_mode");
         let by_region = region_mode.and_then(|mode| mode.as_str()) == Some("tiered");
-        Ok(Asked { ranking, origin: selected.origin, by_region, warnings: selected.warnings })
+        let policy = selected.policy.spec().clone();
+        Ok(Asked { ranking, origin: selected.origin, by_region, policy, warnings: selected.warnings })
+    }
+
+    /// Where a job stands in the queue; a text if that cannot be told.
+    pub(crate) fn standing(&self, job: &str, asked: &Asked) -> Result<Standing, String> {
+        let situation = &self.situation;
+        if situation.nodes().len().max(situation.jobs().len()) > MANY_ROWS {
+            return Err(format!("more than {MANY_ROWS} rows; the queue is not looked at"));
+        }
+        // A policy that was asked for stands before those of the pools.
+        let given =
+            situation.world.pools.is_empty() || matches!(asked.origin, Origin::File | Origin::Argument);
+        let engine = Engine::from_situation_with(situation, given.then_some(&asked.policy));
+        let engine = engine.map_err(|refused| format!("{refused}; {}", refused.hint))?.after_this_instant();
+        let id = JobId::new(job).map_err(|error| error.to_string())?;
+        let explanation = engine.explain(&id).ok_or_else(|| format!("there is no job {job}"))?;
+        Ok(Standing { explanation, estimate: engine.estimate(&id) })
     }
 
     /// Checks that a candidate exists.

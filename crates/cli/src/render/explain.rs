@@ -14,6 +14,9 @@ use crate::findings::Comparison;
 
 /// The page of `explain`.
 pub(crate) fn page(explained: &Explained, page: Page) -> String {
+    if explained.planned().is_some() {
+        return standing(explained, page).trim_start().to_owned();
+    }
     let ranking = &explained.asked.ranking;
     let mut text = heading(ranking, explained.asked.origin);
     text.push('\n');
@@ -50,6 +53,7 @@ pub(crate) fn page(explained: &Explained, page: Page) -> String {
         }
     }
     text += &suggestion(explained, page);
+    text += &standing(explained, page);
     text
 }
 
@@ -239,6 +243,13 @@ fn reason(refused: &Refused, explained: &Explained, page: Page) -> String {
     };
     line("    next look   ", &again);
     text
+}
+
+/// Where the job stands once all that can start now has started.
+fn standing(explained: &Explained, page: Page) -> String {
+    let Some(found) = &explained.standing else { return String::new() };
+    let job = clean(found.explanation.job.as_str());
+    format!("\n{job} {}", super::standing::section(&found.explanation, found.estimate.as_ref(), page))
 }
 
 /// The smallest change that helps most, when nothing is admitted.

@@ -44,7 +44,7 @@ pub(super) fn devices(verdict: &Verdict) -> String {
     }
 }
 
-fn ranges(indices: &[u16]) -> String {
+pub(super) fn ranges(indices: &[u16]) -> String {
     let mut runs: Vec<(u16, u16)> = Vec::new();
     for &index in indices {
         match runs.last_mut() {

@@ -3,6 +3,7 @@
 mod errors;
 mod gpu;
 mod output;
+mod plan;
 mod policies;
 mod ranking;
 mod tool;

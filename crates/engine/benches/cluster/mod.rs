@@ -62,6 +62,8 @@ pub(crate) struct Cluster {
     running: Vec<(Fence, Vec<NodeId>)>,
     workers: VecDeque<NodeId>,
     next_job: u64,
+    /// Whether workers say what they would have to fetch.
+    pub(crate) reports: bool,
     pub(crate) steps: u64,
     pub(crate) events: u64,
 }
@@ -81,6 +83,7 @@ impl Cluster {
             running: Vec::new(),
             workers: VecDeque::new(),
             next_job: 0,
+            reports: mode == Mode::Pull,
             steps: 0,
             events: 0,
         };
@@ -138,7 +141,7 @@ impl Cluster {
         self.next_job += 1;
         let job = Job::new(id.clone(), self.classes[class].clone(), self.now);
         self.step(Input::Submit(vec![Submission::new(job)]));
-        if self.mode == Mode::Pull && self.rng.below(10) == 0 {
+        if self.reports && self.rng.below(10) == 0 {
             let node = self.workers[self.rng.below(self.workers.len())].clone();
             let report = JobReport { missing_inputs: Some(2), missing_bytes: Some(1 << 20) };
             self.step(Input::Fetches { node, entries: vec![(id, Some(report))] });

@@ -7,8 +7,11 @@ mod batch;
 mod pull;
 mod push;
 
-use landfall_model::{Dispatch, JobId, Node, Pool, PoolId, Time, World};
+use std::sync::Arc;
+
+use landfall_model::{Dispatch, JobId, JobKind, JobSpec, Node, Pool, PoolId, Time, World};
 use landfall_policy::index::NodeIndex;
+use landfall_policy::rules::snapshot::Backlog;
 use landfall_policy::{Policy, builtin, policy_file};
 
 use crate::effect::{Alert, Effect, Refused};
@@ -17,10 +20,13 @@ use crate::event::Event;
 use crate::fence::Fence;
 use crate::ledger::{Proposal, Reason};
 use crate::record::{JobRecord, JobState};
+use crate::solver::Wait;
 
 use batch::BatchQueue;
 use pull::PullQueue;
 use push::PushQueue;
+
+pub(crate) use push::proposal;
 
 /// Rejections in a row after which people are told.
 const STARVED_AFTER: u32 = 10;
@@ -80,13 +86,37 @@ impl Dispatcher {
         if self.tie_ranks.len() == nodes.len() {
             return;
         }
-        let mut by_id: Vec<u32> = (0..nodes.len() as u32).collect();
-        by_id.sort_unstable_by(|a, b| nodes[*a as usize].id.cmp(&nodes[*b as usize].id));
-        self.tie_ranks = vec![0; nodes.len()];
-        for (rank, slot) in (0u32..).zip(by_id) {
-            self.tie_ranks[slot as usize] = rank;
-        }
+        self.tie_ranks = ranks_by_id(nodes);
         self.index = NodeIndex::new(nodes.len());
+    }
+
+    /// The policy in force; in a pull pool the one for jobs of a kind.
+    pub(crate) fn policy(&self, kind: JobKind) -> &Policy {
+        match &self.queue {
+            Queue::Pull(queue) => queue.policy(kind),
+            _ => &self.policy,
+        }
+    }
+
+    /// What the waiting jobs add up to, where the policy looks at that.
+    pub(crate) fn backlog(&self) -> Backlog {
+        match &self.queue {
+            Queue::Batch(queue) => queue.backlog(),
+            _ => Backlog::default(),
+        }
+    }
+
+    /// Why a job of a batch pool waits, as of the last cycle.
+    pub(crate) fn last_wait(&self, job: &JobId) -> Option<&Wait> {
+        match &self.queue {
+            Queue::Batch(queue) => queue.waits.get(job),
+            _ => None,
+        }
+    }
+
+    /// Whether the jobs of a class were looked at in a push pool and the ledger refused them.
+    pub(crate) fn ledger_refused(&self, spec: &Arc<JobSpec>) -> bool {
+        matches!(&self.queue, Queue::Push(queue) if queue.ledger_refused(spec))
     }
 
     pub(crate) fn node_changed(&mut self, slot: usize) {
@@ -209,6 +239,17 @@ impl Dispatcher {
             queue.forget(job);
         }
     }
+}
+
+/// For each node, its place by id.
+pub(crate) fn ranks_by_id(nodes: &[Node]) -> Vec<u32> {
+    let mut by_id: Vec<u32> = (0..nodes.len() as u32).collect();
+    by_id.sort_unstable_by(|a, b| nodes[*a as usize].id.cmp(&nodes[*b as usize].id));
+    let mut ranks = vec![0; nodes.len()];
+    for (rank, slot) in (0u32..).zip(by_id) {
+        ranks[slot as usize] = rank;
+    }
+    ranks
 }
 
 impl Engine {

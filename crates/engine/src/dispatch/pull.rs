@@ -4,27 +4,25 @@
 //! per pool; only jobs that have not yet seen enough rounds differ by them, so a round moves the young jobs and leaves
 //! the others alone.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use landfall_model::{Job, JobId, JobKind, JobReport, Name, NodeId, NodeState, PolicySetting, PoolId, World};
 use landfall_policy::Policy;
 use landfall_policy::index::{BestJob, JobIndex};
-use landfall_policy::view::Devices;
 
 use super::Queue;
-use crate::breakdown::Breakdown;
+use super::push::proposal;
 use crate::effect::Answer;
 use crate::engine::Engine;
-use crate::event::{Event, Grant};
+use crate::event::Event;
 use crate::ledger::Proposal;
 use crate::life::unknown;
-use crate::record::{JobRecord, StartKind};
+use crate::record::JobRecord;
 
 /// The queue of a pull pool.
 #[derive(Debug)]
 pub(super) struct PullQueue {
     kinds: [KindQueue; 2],
-    kind_of: BTreeMap<JobId, JobKind>,
     /// Jobs that have seen fewer rounds than count, so that a round changes them.
     young: BTreeSet<JobId>,
     rounds_that_count: u32,
@@ -60,22 +58,25 @@ impl PullQueue {
         };
         Some(Self {
             kinds: [of_kind("build")?, of_kind("eval")?],
-            kind_of: BTreeMap::new(),
             young: BTreeSet::new(),
             rounds_that_count: policy.rescore_rounds(),
         })
     }
 
     pub(super) fn has(&self, id: &JobId) -> bool {
-        self.kind_of.contains_key(id)
+        self.kinds.iter().any(|kind| kind.index.get(id).is_some())
     }
 
     pub(super) fn len(&self) -> usize {
-        self.kind_of.len()
+        self.kinds.iter().map(|kind| kind.index.len()).sum()
+    }
+
+    pub(super) fn policy(&self, kind: JobKind) -> &Policy {
+        &self.kinds[position(kind)].policy
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.kind_of.is_empty()
+        self.kinds.iter().all(|kind| kind.index.is_empty())
     }
 
     pub(super) fn insert(&mut self, record: &JobRecord, rounds: u32, world: &World) {
@@ -84,16 +85,15 @@ impl PullQueue {
         let (id, kind) = (job.id.clone(), job.spec.kind);
         self.kinds[position(kind)].index.insert(job, world);
         if rounds < self.rounds_that_count {
-            self.young.insert(id.clone());
+            self.young.insert(id);
         }
-        self.kind_of.insert(id, kind);
     }
 
     pub(super) fn remove(&mut self, id: &JobId) {
-        if let Some(kind) = self.kind_of.remove(id) {
-            self.kinds[position(kind)].index.remove(id);
-            self.young.remove(id);
+        for kind in &mut self.kinds {
+            kind.index.remove(id);
         }
+        self.young.remove(id);
     }
 }
 
@@ -148,22 +148,8 @@ impl Engine {
         let BestJob { job, verdict, runner_up } =
             index.best(policy, self.now, &state.world, &state.nodes, node)?;
         let record = self.state.jobs.get(&job)?;
-        let chosen = verdict
-            .gpus
-            .iter()
-            .filter_map(|index| node.gpus.iter().position(|gpu| gpu.index == *index))
-            .map(|position| position as u16)
-            .collect();
-        let devices = Devices { mode: verdict.mode, chosen };
-        let placement = devices.placement(&record.job, node);
         let runner_up = runner_up.and_then(|job| Name::new(job.as_str()).ok());
-        Some(Proposal {
-            attempt: record.attempt,
-            grants: [Grant { node: node.id.clone(), placement, lender: None }].into_iter().collect(),
-            kind: StartKind::Start,
-            why: Breakdown::of(&verdict, runner_up),
-            job,
-        })
+        Some(proposal(record, node, &verdict, runner_up))
     }
 
     /// Takes in what a worker would have to fetch.

@@ -11,8 +11,9 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use landfall_model::{Discipline, Job, JobId, JobSpec, Name, PoolId, Tier, Time};
+use landfall_model::{Discipline, Job, JobId, JobSpec, Name, Node, PoolId, Tier, Time};
 use landfall_policy::rules::snapshot::Backlog;
+use landfall_policy::verdict::Verdict;
 use landfall_policy::view::{Devices, Pass};
 
 use super::Queue;
@@ -20,7 +21,7 @@ use crate::breakdown::Breakdown;
 use crate::engine::Engine;
 use crate::event::Grant;
 use crate::ledger::{Proposal, Reason};
-use crate::record::StartKind;
+use crate::record::{JobRecord, StartKind};
 
 /// Waiting jobs of one class.
 #[derive(Debug, Default)]
@@ -113,6 +114,11 @@ impl PushQueue {
             class.refused = None;
             self.woken = true;
         }
+    }
+
+    /// Whether the ledger refused a class when it was last looked at.
+    pub(super) fn ledger_refused(&self, spec: &Arc<JobSpec>) -> bool {
+        self.classes.get(spec).is_some_and(|class| class.refused == Some(Refusal::Ledger))
     }
 
     pub(super) fn is_woken(&self) -> bool {
@@ -216,29 +222,8 @@ impl Engine {
         dispatcher.take_in(&state.nodes);
         let pass = Pass::of_parts(self.now, &state.world, &state.nodes, Backlog::default());
         let best = dispatcher.index.best(&dispatcher.policy, &pass, &dispatcher.tie_ranks, &record.job)?;
-        let node = &state.nodes[best.slot];
-        let chosen = best
-            .verdict
-            .gpus
-            .iter()
-            .filter_map(|index| node.gpus.iter().position(|gpu| gpu.index == *index))
-            .map(|position| position as u16)
-            .collect();
-        let devices = Devices { mode: best.verdict.mode, chosen };
         let runner_up = best.runner_up.and_then(|slot| Name::new(state.nodes[slot].id.as_str()).ok());
-        Some(Proposal {
-            job: job.clone(),
-            attempt: record.attempt,
-            grants: [Grant {
-                node: node.id.clone(),
-                placement: devices.placement(&record.job, node),
-                lender: None,
-            }]
-            .into_iter()
-            .collect(),
-            kind: StartKind::Start,
-            why: Breakdown::of(&best.verdict, runner_up),
-        })
+        Some(proposal(record, &state.nodes[best.slot], &best.verdict, runner_up))
     }
 
     /// Waiting jobs of push pools, each with whether it asks for capacity: ready, within its quota, and not hopeless.
@@ -264,6 +249,30 @@ impl Engine {
         };
         let pass = Pass::of_parts(self.now, &state.world, &state.nodes, Backlog::default());
         dispatcher.policy.is_unsatisfiable(&pass, &record.job)
+    }
+}
+
+/// What is proposed for a job on the node that a verdict admits.
+pub(crate) fn proposal(
+    record: &JobRecord,
+    node: &Node,
+    verdict: &Verdict,
+    runner_up: Option<Name>,
+) -> Proposal {
+    let chosen = verdict
+        .gpus
+        .iter()
+        .filter_map(|index| node.gpus.iter().position(|gpu| gpu.index == *index))
+        .map(|position| position as u16)
+        .collect();
+    let devices = Devices { mode: verdict.mode, chosen };
+    let placement = devices.placement(&record.job, node);
+    Proposal {
+        job: record.job.id.clone(),
+        attempt: record.attempt,
+        grants: [Grant { node: node.id.clone(), placement, lender: None }].into_iter().collect(),
+        kind: StartKind::Start,
+        why: Breakdown::of(verdict, runner_up),
     }
 }
 

@@ -169,7 +169,11 @@ impl Engine {
     }
 
     pub(crate) fn quoted(&mut self, provider: &Name, answer: Result<Quote, ProviderError>) -> Answer {
-        self.in_capacity(|_, capacity| capacity.quotes.note(provider, answer))
+        self.in_capacity(|engine, capacity| {
+            capacity.quotes.note(provider, answer);
+            // The last run may have had no price to go by.
+            engine.run_scaler(capacity, false);
+        })
     }
 
     /// Takes in how a purchase went; `None` means that nobody waits for an answer any more.

@@ -188,6 +188,9 @@ impl State {
             Event::InstanceSet { pool, instance } => {
                 self.in_world(pool, &mut touched, |world| world.instance = (**instance).clone());
             }
+            Event::WorldSet { pool, world } => {
+                self.in_world(pool, &mut touched, |known| known.clone_from(world));
+            }
             Event::BlockSet(block) => self.set_block(block, &mut touched),
             Event::History { pool, row } => self.in_world(pool, &mut touched, |world| {
                 let rows = world.history.entry(row.workload.clone()).or_default();

@@ -29,7 +29,7 @@ pub(crate) struct BatchQueue {
     /// Whether a class of jobs could ever fit, until a node changes.
     pub(super) fits: BTreeMap<Arc<JobSpec>, bool>,
     /// Why each job still waits, as of the last cycle.
-    pub(super) waits: BTreeMap<JobId, Wait>,
+    pub(crate) waits: BTreeMap<JobId, Wait>,
     /// Why the ledger refused a job in the last cycle.
     pub(super) rejected: BTreeMap<JobId, String>,
 }
@@ -125,7 +125,7 @@ impl BatchQueue {
         self.behind.iter()
     }
 
-    pub(super) fn backlog(&self) -> Backlog {
+    pub(crate) fn backlog(&self) -> Backlog {
         self.backlog
     }
 

@@ -29,15 +29,29 @@ impl Engine {
     /// Solves one cycle of a pool on the state as it is.
     pub(crate) fn solve_pool(&mut self, id: &PoolId, estimates: Estimates) -> Option<Plan> {
         let fleet = self.fleet(id)?;
+        self.solve_with(id, &fleet, estimates)
+    }
+
+    /// The same for whoever only looks: nothing is kept for the next time.
+    pub(crate) fn solve_for_show(&self, id: &PoolId) -> Option<Plan> {
+        let known = match &self.pools.get(id)?.queue {
+            Queue::Batch(queue) => queue.fleet.clone(),
+            _ => return None,
+        };
+        let fleet = known.or_else(|| self.new_fleet(id).map(Arc::new))?;
+        self.solve_with(id, &fleet, Estimates::All)
+    }
+
+    fn solve_with(&self, id: &PoolId, fleet: &Fleet, estimates: Estimates) -> Option<Plan> {
         let state = self.state.pools.get(id)?;
         let dispatcher = self.pools.get(id)?;
         let Queue::Batch(queue) = &dispatcher.queue else { return None };
         let settings = &state.pool.batch;
         let weights = SetWeights::of(&dispatcher.policy);
-        let mut problem = Problem::new(self.now, settings, &state.pool.loans, weights, &state.world, &fleet);
+        let mut problem = Problem::new(self.now, settings, &state.pool.loans, weights, &state.world, fleet);
 
         let placed = self.placed_on(id, queue);
-        let slots: Vec<Vec<Slot>> = placed.iter().map(|record| slots_of(record, &fleet)).collect();
+        let slots: Vec<Vec<Slot>> = placed.iter().map(|record| slots_of(record, fleet)).collect();
         let never = Preempted::default();
         for (record, slots) in placed.iter().zip(&slots) {
             problem.occupants.extend(self.occupant(record, slots, id, &never));
@@ -55,7 +69,7 @@ impl Engine {
             .map(|(job, nodes, until)| Hold { job, nodes, until: Some(*until), ready_at: None })
             .collect();
 
-        let idle: Vec<(&PoolId, Vec<Slot>, u32)> = self.lenders(id, &fleet);
+        let idle: Vec<(&PoolId, Vec<Slot>, u32)> = self.lenders(id, fleet);
         problem.lenders =
             idle.iter().map(|(pool, idle, lends)| Lender { pool, idle, lends: *lends }).collect();
 
@@ -84,15 +98,19 @@ impl Engine {
                 return Some(fleet.clone());
             }
         }
-        let own = self.state.pools.get(id)?;
-        let others =
-            self.state.pools.iter().filter(|(other, pool)| *other != id && lends(&own.pool, &pool.pool));
-        let nodes = own.nodes.iter().chain(others.flat_map(|(_, pool)| &pool.nodes));
-        let fleet = Arc::new(Fleet::new(Some(id), nodes));
+        let fleet = Arc::new(self.new_fleet(id)?);
         if let Queue::Batch(queue) = &mut self.pools.get_mut(id)?.queue {
             queue.fleet = Some(fleet.clone());
         }
         Some(fleet)
+    }
+
+    fn new_fleet(&self, id: &PoolId) -> Option<Fleet> {
+        let own = self.state.pools.get(id)?;
+        let others =
+            self.state.pools.iter().filter(|(other, pool)| *other != id && lends(&own.pool, &pool.pool));
+        let nodes = own.nodes.iter().chain(others.flat_map(|(_, pool)| &pool.nodes));
+        Some(Fleet::new(Some(id), nodes))
     }
 
     /// Jobs that hold nodes the pool plans with: its own jobs, and those of others on nodes it lent.

@@ -1,0 +1,288 @@
+//! `landfall plan`: what would happen if.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use landfall_engine::answers::{Change, PlanAnswer, dispatch_of};
+use landfall_engine::input::Submission;
+use landfall_engine::{Engine, Refused};
+use landfall_model::{Job, JobId, NodeId, Pool, PoolId, Situation, Tenant, TenantId};
+use landfall_policy::policy_file;
+use serde::Serialize;
+
+use crate::answer::{Answer, Page, to_json};
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::input::Input;
+use crate::render;
+use crate::selection;
+
+/// Arguments of `plan`.
+#[derive(Debug, clap::Args)]
+#[command(group(clap::ArgGroup::new("change").args(
+    ["job", "cancel", "lose", "add_nodes", "policy", "policy_file", "quota"])))]
+#[command(after_help = "\
+The situation first does by itself whatever it can do at its instant; the answer is what the change does on top of that. \
+With --job the jobs count as not yet submitted. Without any change: what starts by itself. Nothing is ever changed.
+
+Examples:
+  landfall plan --scenario lab.toml --job train-7                would it start, where, why; or until when it waits
+  landfall plan --scenario lab.toml --lose gpu-2                 who would be stopped, whose start moves
+  landfall plan --scenario lab.toml --add-nodes two-more.toml    is it worth it
+  landfall plan --scenario lab.toml --policy fgd                 another policy for the only pool
+  landfall plan --scenario lab.toml --quota team-a:gpus=16       a larger quota
+
+Ends with 0 if what was asked about would start now (or the change would be accepted), 1 if a job would wait, 6 if the \
+change would be refused.")]
+pub(crate) struct Args {
+    /// The situation: a scenario file in TOML or JSON; `-` reads standard input.
+    #[arg(long, value_name = "FILE")]
+    scenario: PathBuf,
+    /// Submit this job of the scenario now; may be given several times.
+    #[arg(long, value_name = "ID")]
+    job: Vec<String>,
+    /// Take this job back.
+    #[arg(long, value_name = "ID")]
+    cancel: Option<String>,
+    /// Lose this node; may be given several times.
+    #[arg(long, value_name = "ID")]
+    lose: Vec<String>,
+    /// Add the nodes of this scenario file.
+    #[arg(long, value_name = "FILE")]
+    add_nodes: Option<PathBuf>,
+    /// Give the pool this built-in policy.
+    #[arg(long, value_name = "NAME")]
+    policy: Option<String>,
+    /// Give the pool a policy of your own.
+    #[arg(long, value_name = "FILE")]
+    policy_file: Option<PathBuf>,
+    /// Change a quota: TENANT=N (nodes), or TENANT:gpus=N, TENANT:jobs=N, TENANT:gpu-hours=N.
+    #[arg(long, value_name = "TENANT=N")]
+    quota: Option<String>,
+    /// The pool that a policy is for, if there are several.
+    #[arg(long, value_name = "ID")]
+    pool: Option<String>,
+}
+
+/// The answer of `plan`.
+pub(crate) struct Planned {
+    /// The change in words.
+    pub(crate) change: String,
+    /// Jobs that the question is about.
+    pub(crate) asked: Vec<JobId>,
+    /// What would happen.
+    pub(crate) answer: PlanAnswer,
+}
+
+/// Answers `plan`.
+pub(crate) fn run(args: &Args) -> Result<Planned, CliError> {
+    let input = Input::read(&args.scenario)?;
+    let situation = input.situation()?;
+    let plan = Planner { args, input: &input, situation: &situation };
+    let submitted = plan.submitted()?;
+    let rest;
+    let base = if submitted.is_empty() {
+        &situation
+    } else {
+        rest = plan.without(&submitted)?;
+        &rest
+    };
+    let engine = Engine::from_situation(base).map_err(|refused| CliError::unusable(&input.file, refused))?;
+    let (change, text) = plan.change(&engine, &submitted)?;
+    let asked = submitted.into_iter().map(|job| job.id).collect();
+    Ok(Planned { change: text, asked, answer: engine.plan(change) })
+}
+
+struct Planner<'a> {
+    args: &'a Args,
+    input: &'a Input,
+    situation: &'a Situation,
+}
+
+impl Planner<'_> {
+    fn submitted(&self) -> Result<Vec<Job>, CliError> {
+        let find = |id: &String| self.situation.job(id).cloned().ok_or_else(|| self.no_job(id));
+        let mut jobs: Vec<Job> = self.args.job.iter().map(find).collect::<Result<_, _>>()?;
+        jobs.sort_by(|a, b| a.id.cmp(&b.id));
+        jobs.dedup_by(|a, b| a.id == b.id);
+        Ok(jobs)
+    }
+
+    /// The situation without some of its jobs.
+    fn without(&self, jobs: &[Job]) -> Result<Situation, CliError> {
+        let given = self.situation;
+        let rest = given.jobs().iter().filter(|job| !jobs.iter().any(|other| other.id == job.id));
+        let (nodes, rest) = (given.nodes().to_vec(), rest.cloned().collect());
+        Situation::new(given.now, nodes, rest, &[], given.world.clone()).map_err(|error| CliError::Usage {
+            message: error.to_string(),
+            hint: "correct the scenario".into(),
+        })
+    }
+
+    fn change(&self, engine: &Engine, submitted: &[Job]) -> Result<(Change, String), CliError> {
+        let args = self.args;
+        if !submitted.is_empty() {
+            let names: Vec<&str> = submitted.iter().map(|job| job.id.as_str()).collect();
+            let jobs = submitted.iter().cloned().map(Submission::new).collect();
+            return Ok((Change::Submit(jobs), format!("{} submitted", subject("job", &names))));
+        }
+        if let Some(id) = &args.cancel {
+            let known = JobId::new(id).ok().filter(|id| engine.state().job(id).is_some());
+            let job = known.ok_or_else(|| self.no_job(id))?;
+            return Ok((Change::Cancel(job), format!("job {id} is cancelled")));
+        }
+        if !args.lose.is_empty() {
+            let find = |id: &String| match self.situation.node(id) {
+                Some(node) => Ok(node.id.clone()),
+                None => {
+                    let known = self.situation.nodes().iter().map(|node| node.id.as_str());
+                    Err(CliError::no_such("node", id, known).in_file(&self.input.file))
+                }
+            };
+            let nodes: Vec<NodeId> = args.lose.iter().map(find).collect::<Result<_, _>>()?;
+            let names: Vec<&str> = nodes.iter().map(NodeId::as_str).collect();
+            let text = format!("{} lost", subject("node", &names));
+            return Ok((Change::NodesLost(nodes), text));
+        }
+        if let Some(path) = &args.add_nodes {
+            let file = Input::read(path)?;
+            let nodes = file.situation()?.nodes().to_vec();
+            if nodes.is_empty() {
+                let message = format!("{} has no nodes", file.file);
+                return Err(CliError::Usage { message, hint: "add rows under [[nodes]]".into() });
+            }
+            let names: Vec<&str> = nodes.iter().map(|node| node.id.as_str()).collect();
+            let text = format!("{} added", subject("node", &names));
+            return Ok((Change::NodesAdded(nodes), text));
+        }
+        if let Some(text) = &args.quota {
+            let (tenant, shown) = self.quota(text)?;
+            return Ok((Change::SetTenant(Box::new(tenant)), shown));
+        }
+        if args.policy.is_some() || args.policy_file.is_some() {
+            return self.policy(engine);
+        }
+        Ok((Change::Nothing, "nothing is changed".into()))
+    }
+
+    fn policy(&self, engine: &Engine) -> Result<(Change, String), CliError> {
+        let mut pool = self.pool(engine)?;
+        let (spec, text) = match (&self.args.policy, &self.args.policy_file) {
+            (_, Some(path)) => {
+                let spec = selection::load(path)?.spec().clone();
+                let text = policy_file::text(&spec).map(Arc::from);
+                (spec, text)
+            }
+            (name, None) => {
+                let name = name.as_deref().unwrap_or_default();
+                let found = landfall_policy::builtin::spec(name).and_then(Result::ok);
+                let spec = found.ok_or_else(|| selection::unknown(name))?;
+                pool.policy = landfall_model::Name::new(name).ok();
+                (spec, None)
+            }
+        };
+        let made_for = dispatch_of(&spec);
+        if made_for != Some(pool.dispatch) {
+            let message =
+                format!("policy `{}` is not made for the way that pool `{}` dispatches", spec.name, pool.id);
+            return Err(CliError::Usage {
+                message,
+                hint: "`landfall policy list` shows what each is for".into(),
+            });
+        }
+        let shown = format!("pool {} has policy {}", pool.id, spec.name);
+        Ok((Change::SetPool { pool: Box::new(pool), policy: text }, shown))
+    }
+
+    fn pool(&self, engine: &Engine) -> Result<Pool, CliError> {
+        let pools = &engine.state().pools;
+        let names = || pools.keys().map(PoolId::as_str);
+        let found = match &self.args.pool {
+            Some(name) => {
+                let found = pools.values().find(|pool| pool.pool.id.as_str() == name);
+                Some(
+                    found
+                        .ok_or_else(|| CliError::no_such("pool", name, names()).in_file(&self.input.file))?,
+                )
+            }
+            None => pools.values().next().filter(|_| pools.len() == 1),
+        };
+        found.map(|state| state.pool.clone()).ok_or_else(|| CliError::Usage {
+            message: "there are several pools".into(),
+            hint: format!("name one with --pool: {}", names().collect::<Vec<_>>().join(", ")),
+        })
+    }
+
+    fn quota(&self, text: &str) -> Result<(Tenant, String), CliError> {
+        let wrong = || CliError::Usage {
+            message: format!("`{text}` is no quota"),
+            hint: "write TENANT=N, TENANT:gpus=N, TENANT:jobs=N or TENANT:gpu-hours=N".into(),
+        };
+        let (subject, amount) = text.split_once('=').ok_or_else(wrong)?;
+        let (name, what) = subject.rsplit_once(':').unwrap_or((subject, "nodes"));
+        let tenants = &self.situation.world.tenants;
+        let tenant = TenantId::new(name).ok().and_then(|id| tenants.get(&id));
+        let mut tenant = tenant.cloned().ok_or_else(|| {
+            CliError::no_such("tenant", name, tenants.keys().map(TenantId::as_str)).in_file(&self.input.file)
+        })?;
+        let hours = || amount.parse::<f64>().ok().filter(|n| n.is_finite() && *n >= 0.0).ok_or_else(wrong);
+        let whole = || amount.parse::<u64>().map_err(|_| wrong());
+        match what {
+            "nodes" => tenant.quota.max_nodes = hours()?,
+            "gpus" => tenant.quota.max_gpus = Some(whole()?),
+            "jobs" => tenant.quota.max_jobs = Some(whole()?),
+            "gpu-hours" => tenant.quota.gpu_hours_cap = Some(hours()?),
+            _ => return Err(wrong()),
+        }
+        Ok((tenant, format!("tenant {name} may have {amount} {}", what.replace('-', " "))))
+    }
+
+    fn no_job(&self, id: &str) -> CliError {
+        let jobs = self.situation.jobs().iter().map(|job| job.id.as_str());
+        CliError::no_such("job", id, jobs).in_file(&self.input.file)
+    }
+}
+
+/// "job a is", "3 nodes are".
+fn subject(what: &str, names: &[&str]) -> String {
+    match names {
+        [only] => format!("{what} {only} is"),
+        several => format!("{} {what}s are", several.len()),
+    }
+}
+
+#[derive(Serialize)]
+struct Json<'a> {
+    schema: &'static str,
+    change: &'a str,
+    jobs: &'a [JobId],
+    #[serde(flatten)]
+    answer: &'a PlanAnswer,
+}
+
+impl Answer for Planned {
+    fn exit(&self) -> Exit {
+        if self.answer.refused.is_some() {
+            return Exit::Refused;
+        }
+        let starts = |job: &JobId| self.answer.starts.iter().any(|start| start.job == *job);
+        if self.asked.iter().all(starts) { Exit::Done } else { Exit::Nothing }
+    }
+
+    fn text(&self, page: Page) -> String {
+        render::plan::page(self, page)
+    }
+
+    fn json(&self, out: &mut dyn Write) -> serde_json::Result<()> {
+        let (change, jobs) = (self.change.as_str(), self.asked.as_slice());
+        to_json(out, &Json { schema: "landfall.plan/1", change, jobs, answer: &self.answer })
+    }
+}
+
+impl CliError {
+    /// A scenario that can be read and not be run.
+    pub(crate) fn unusable(file: &str, refused: Refused) -> Self {
+        Self::Unusable { file: file.to_owned(), refused }
+    }
+}

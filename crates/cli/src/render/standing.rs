@@ -1,0 +1,169 @@
+//! Where a job stands: its place in the queue, why it waits, when it starts, where it was put.
+
+use landfall_engine::answers::{Estimate, Explanation, OnNode};
+use landfall_engine::record::{Cause, JobState, StartKind};
+use landfall_engine::solver::Precision;
+use landfall_model::{Dispatch, Millis, Time};
+use landfall_policy::catalogue;
+use landfall_policy::term::Class;
+
+use super::style::{GOOD, STRONG, WARN};
+use super::text::{clean, labelled, short};
+use super::words;
+use crate::answer::Page;
+
+/// Reasons that are shown; the rest is rare, and in the JSON answer.
+const REASONS_MAX: usize = 8;
+
+/// Where a job stands, as a section of a page.
+pub(super) fn section(explanation: &Explanation, estimate: Option<&Estimate>, page: Page) -> String {
+    let mut text = format!(
+        "{STRONG}{}{STRONG:#} in pool {} ({}, policy {})\n",
+        state(explanation.state),
+        clean(explanation.pool.as_str()),
+        dispatch(explanation.dispatch),
+        clean(&explanation.policy)
+    );
+    let mut line = |label: &str, content: &str| text += &labelled(label, &clean(content), page.text_width());
+    if let Some(queue) = &explanation.queue {
+        let ahead = queue.ahead.as_ref().map(|job| format!(", behind {job}")).unwrap_or_default();
+        line("  queue       ", &format!("place {} of {}{ahead}", queue.position, queue.of));
+    }
+    for (at, why) in explanation.reasons.iter().take(REASONS_MAX).enumerate() {
+        let label = if at == 0 { "  waits       " } else { "  also        " };
+        line(label, &format!("{}: {}", why.reason, why.detail));
+    }
+    if let Some(placed) = &explanation.placed {
+        line("  on          ", &nodes(&placed.nodes));
+        if let Some(total) = placed.why.total {
+            line("  points      ", &points(total, &placed.why.terms));
+        }
+        if placed.kind != StartKind::Start {
+            line("  start       ", kind(placed.kind));
+        }
+        if let Some(leaves) = &placed.leaves {
+            line("  leaves      ", &cause(leaves));
+        }
+    }
+    if let Some(ended) = &explanation.ended {
+        line("  ended       ", &cause(&ended.cause));
+    }
+    if let Some(estimate) = estimate.filter(|_| explanation.placed.is_none()) {
+        line("  start       ", &start(estimate, explanation.now_ms));
+    }
+    for help in explanation.help.iter().take(REASONS_MAX) {
+        line("  would help  ", help);
+    }
+    text
+}
+
+/// An estimated start.
+pub(super) fn start(estimate: &Estimate, now: Time) -> String {
+    let Some(at) = estimate.planned_start else { return format!("cannot be told: {}", estimate.reason) };
+    let mut text = when(at, now);
+    if let Some(likely) = estimate.likely_start.filter(|likely| *likely != at) {
+        text += &format!(", likely {}", when(likely, now));
+    }
+    if estimate.precision == Precision::Coarse {
+        text = format!("not before {text}");
+    }
+    text
+}
+
+/// An instant as people wait for it.
+pub(super) fn when(at: Time, now: Time) -> String {
+    match at.since(now) {
+        Millis::ZERO => "now".into(),
+        _ => words::instant(at, now),
+    }
+}
+
+/// Nodes with their devices.
+pub(super) fn nodes(nodes: &[OnNode]) -> String {
+    const MOST: usize = 8;
+    let one = |at: &OnNode| {
+        let gpus = words::ranges(&at.gpus);
+        let lent = at.lender.as_ref().map(|pool| format!(" (lent by {pool})")).unwrap_or_default();
+        if gpus.is_empty() { format!("{}{lent}", at.node) } else { format!("{} gpu {gpus}{lent}", at.node) }
+    };
+    let mut text = nodes.iter().take(MOST).map(one).collect::<Vec<_>>().join(", ");
+    if nodes.len() > MOST {
+        text += &format!(" and {} more", nodes.len() - MOST);
+    }
+    text
+}
+
+/// A total and the terms that count most in it.
+pub(super) fn points(total: f64, terms: &[landfall_engine::breakdown::Points]) -> String {
+    const MOST: usize = 3;
+    // Factors are no points.
+    let adds = |term: &&landfall_engine::breakdown::Points| {
+        catalogue::term(&term.term).is_none_or(|info| info.class != Class::Multiplier) && term.points != 0.0
+    };
+    let mut terms: Vec<_> = terms.iter().filter(adds).collect();
+    terms.sort_by(|a, b| b.points.abs().total_cmp(&a.points.abs()));
+    let shown: Vec<String> =
+        terms.iter().take(MOST).map(|term| format!("{} {}", term.term, short(term.points))).collect();
+    if shown.is_empty() { short(total) } else { format!("{}: {}", short(total), shown.join(", ")) }
+}
+
+/// A state as files and JSON spell it.
+pub(super) fn state(state: JobState) -> &'static str {
+    match state {
+        JobState::Pending => "waits",
+        JobState::Staging => "starts now",
+        JobState::Running => "runs",
+        JobState::Checkpointing => "saves its work",
+        JobState::Stopping => "is stopped",
+        JobState::Suspended => "is suspended",
+        JobState::Completed => "has completed",
+        JobState::Failed => "has failed",
+        JobState::Cancelled => "was cancelled",
+    }
+}
+
+fn dispatch(dispatch: Dispatch) -> &'static str {
+    match dispatch {
+        Dispatch::Push => "push",
+        Dispatch::Pull => "pull",
+        Dispatch::Batch => "batch",
+        Dispatch::Negotiate => "negotiate",
+    }
+}
+
+/// What kind of start it is.
+pub(super) fn kind(kind: StartKind) -> &'static str {
+    match kind {
+        StartKind::Start => "in its turn",
+        StartKind::Backfill => "backfill: ahead of a blocked job that it does not delay",
+        StartKind::Preempt => "after less urgent work was stopped for it",
+    }
+}
+
+/// Why a job left a state.
+pub(super) fn cause(cause: &Cause) -> String {
+    match cause {
+        Cause::Exit(code) => format!("it exited with {code}"),
+        Cause::OverWalltime => "it ended after its walltime".into(),
+        Cause::Walltime => "its walltime is over".into(),
+        Cause::NodeLost => "its node is gone".into(),
+        Cause::StartFailed | Cause::NotStarted => "no node started it".into(),
+        Cause::Malformed => "the start command made no sense to the node".into(),
+        Cause::OfferRejected => "the node is draining or full".into(),
+        Cause::FetchMiss => "what it would fetch is not there".into(),
+        Cause::Transient => "it failed in a way that may pass".into(),
+        Cause::Preempted => "more urgent work needs its nodes".into(),
+        Cause::Reclaimed => "its nodes go back to the pool they came from".into(),
+        Cause::User => "somebody asked for it".into(),
+        Cause::DependencyUnsatisfiable { edge, .. } => {
+            format!("what it needs of {edge} can no longer happen")
+        }
+        Cause::ImmediateUnavailable => "it could not start at once".into(),
+        Cause::TenantRevoked => "the node no longer serves its tenant".into(),
+    }
+}
+
+/// A headline in the colour of good or bad news.
+pub(super) fn headline(good: bool, words: &str) -> String {
+    if good { format!("{GOOD}{words}{GOOD:#}") } else { format!("{WARN}{words}{WARN:#}") }
+}

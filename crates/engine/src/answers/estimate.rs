@@ -1,0 +1,156 @@
+//! When a job starts, as far as can be told.
+
+use std::collections::BTreeMap;
+
+use landfall_model::{Dispatch, JobId, PoolId, Time};
+use serde::Serialize;
+
+use super::forecast::Forecast;
+use crate::engine::Engine;
+use crate::record::{JobRecord, JobState};
+use crate::solver::{Precision, Step, Wait};
+
+/// When a job starts.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Estimate {
+    /// When it starts by plan; for a placed job, when it started.
+    #[serde(rename = "planned_start_ms")]
+    pub planned_start: Option<Time>,
+    /// When it starts if jobs run for as long as they usually do.
+    #[serde(rename = "likely_start_ms")]
+    pub likely_start: Option<Time>,
+    /// How good these times are.
+    pub precision: Precision,
+    /// Why there is none, or what it rests on.
+    pub reason: String,
+}
+
+/// Estimates of the jobs of one or more pools.
+pub type Estimates = BTreeMap<JobId, Estimate>;
+
+impl Estimate {
+    fn none(reason: impl Into<String>) -> Self {
+        let reason = reason.into();
+        Self { planned_start: None, likely_start: None, precision: Precision::None, reason }
+    }
+
+    fn at(time: Time, precision: Precision, reason: impl Into<String>) -> Self {
+        let reason = reason.into();
+        Self { planned_start: Some(time), likely_start: Some(time), precision, reason }
+    }
+
+    fn of(wait: &Wait) -> Self {
+        Self {
+            planned_start: wait.planned_start,
+            likely_start: wait.likely_start,
+            precision: wait.precision,
+            reason: match wait.precision {
+                Precision::None => wait.reason.to_string(),
+                Precision::Exact => "planned with the walltimes of all jobs".to_owned(),
+                Precision::Coarse => {
+                    "no sooner than this; only the first jobs are planned one by one".to_owned()
+                }
+            },
+        }
+    }
+}
+
+impl Engine {
+    /// When a job starts; `None` if there is no such job.
+    #[must_use]
+    pub fn estimate(&self, job: &JobId) -> Option<Estimate> {
+        let record = self.state.job(job)?;
+        if let Some(known) = self.without_looking_ahead(record) {
+            return Some(known);
+        }
+        self.estimates_of(&record.pool).remove(job)
+    }
+
+    /// Estimates of all jobs of a pool that wait.
+    #[must_use]
+    pub fn estimates_of(&self, pool: &PoolId) -> Estimates {
+        let Some(state) = self.state.pools.get(pool) else { return Estimates::new() };
+        let waiting = self.state.jobs.values().filter(|record| {
+            record.pool == *pool && matches!(record.state, JobState::Pending | JobState::Suspended)
+        });
+        match state.pool.dispatch {
+            Dispatch::Batch => {
+                let plan = self.solve_for_show(pool).unwrap_or_default();
+                let waits: BTreeMap<&JobId, &Wait> =
+                    plan.waiting.iter().map(|wait| (&wait.job, wait)).collect();
+                let starts: BTreeMap<&JobId, Time> =
+                    plan.steps.iter().map(|step| self.start_of(step)).collect();
+                let of = |record: &JobRecord| self.planned(record, &waits, &starts);
+                waiting.map(|record| (record.job.id.clone(), of(record))).collect()
+            }
+            Dispatch::Push | Dispatch::Pull => {
+                let forecast = self.forecast(pool);
+                let of = |record: &JobRecord| self.foreseen(record, &forecast);
+                waiting.map(|record| (record.job.id.clone(), of(record))).collect()
+            }
+            Dispatch::Negotiate => waiting
+                .map(|record| (record.job.id.clone(), Estimate::none("peers decide when they award it")))
+                .collect(),
+        }
+    }
+
+    /// Estimates of all jobs that wait, in all pools.
+    #[must_use]
+    pub fn estimates(&self) -> Estimates {
+        self.state.pools.keys().flat_map(|pool| self.estimates_of(pool)).collect()
+    }
+
+    /// What can be said without looking ahead: where the job stands decides.
+    fn without_looking_ahead(&self, record: &JobRecord) -> Option<Estimate> {
+        match (&record.run, record.state) {
+            (Some(run), _) => {
+                let at = run.started_at.unwrap_or(run.committed_at);
+                Some(Estimate::at(at, Precision::Exact, "it has its nodes"))
+            }
+            (None, state) if state.is_final() => Some(Estimate::none("it has ended")),
+            (None, _) if record.user_hold => Some(Estimate::none("user_hold")),
+            _ => None,
+        }
+    }
+
+    fn start_of<'a>(&self, step: &'a Step) -> (&'a JobId, Time) {
+        match step {
+            Step::Start(start) => (&start.job, self.now),
+            Step::Preempt(preempt) => (&preempt.job, preempt.ready_at),
+        }
+    }
+
+    fn planned(
+        &self,
+        record: &JobRecord,
+        waits: &BTreeMap<&JobId, &Wait>,
+        starts: &BTreeMap<&JobId, Time>,
+    ) -> Estimate {
+        let id = &record.job.id;
+        if let Some(known) = self.without_looking_ahead(record) {
+            return known;
+        }
+        match (starts.get(id), waits.get(id)) {
+            (Some(at), _) => Estimate::at(*at, Precision::Exact, "it would start in the next cycle"),
+            (None, Some(wait)) => Estimate::of(wait),
+            (None, None) if record.state == JobState::Suspended => Estimate::none("it is suspended"),
+            (None, None) => Estimate::none("no cycle has looked at it yet"),
+        }
+    }
+
+    fn foreseen(&self, record: &JobRecord, forecast: &Forecast) -> Estimate {
+        if let Some(known) = self.without_looking_ahead(record) {
+            return known;
+        }
+        match (forecast.starts.get(&record.job.id), forecast.cut_off) {
+            (Some(at), _) => {
+                Estimate::at(*at, Precision::Exact, "if all jobs run for as long as they are expected to")
+            }
+            (None, Some(at)) => {
+                let reason = "no sooner than this; only the first jobs are followed one by one";
+                Estimate::at(at, Precision::Coarse, reason)
+            }
+            (None, None) => Estimate::none("no expected end of any job makes room for it"),
+        }
+    }
+}

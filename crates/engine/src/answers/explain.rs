@@ -1,0 +1,484 @@
+//! Why a job is where it is: for every job, at any time.
+
+use std::collections::BTreeMap;
+
+use landfall_model::{Dispatch, JobId, Name, Node, NodeId, NodeState, PoolId, Time};
+use landfall_policy::refusal::RefusalClass;
+use landfall_policy::verdict::{Decision, Direction, Verdict};
+use landfall_policy::view::Pass;
+use serde::Serialize;
+
+use super::reason::{Why, named};
+use crate::breakdown::Breakdown;
+use crate::dispatch::proposal;
+use crate::engine::Engine;
+use crate::event::{Commit, Grant};
+use crate::fence::Fence;
+use crate::ledger::{Proposal, Reason, whole_node};
+use crate::record::{Cause, JobRecord, JobState, Phase, StartKind};
+
+/// A job's place among those that wait.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct QueuePlace {
+    /// Its place, from 1.
+    pub position: u64,
+    /// How many wait.
+    pub of: u64,
+    /// The job directly ahead of it.
+    pub ahead: Option<JobId>,
+}
+
+/// A reason for which nodes refuse a job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct NodeReason {
+    /// The reason.
+    pub reason: &'static str,
+    /// Nodes that have it among their reasons.
+    pub nodes: u64,
+    /// Nodes that have no other: lifting this one would admit them.
+    pub alone: u64,
+    /// Whether waiting may lift it on some node.
+    pub may_pass: bool,
+    /// What would help, as said for one of these nodes.
+    pub remedy: String,
+    /// That node.
+    pub example: Name,
+}
+
+/// One node of a placed job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct OnNode {
+    /// The node.
+    pub node: NodeId,
+    /// How far it is.
+    pub phase: Phase,
+    /// Indices of the devices it has there.
+    pub gpus: Vec<u16>,
+    /// The pool that lent the node, if another one did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lender: Option<PoolId>,
+}
+
+/// Where a job was placed and why.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Placed {
+    /// The attempt.
+    pub fence: Fence,
+    /// What kind of start it was.
+    pub kind: StartKind,
+    /// Its nodes.
+    pub nodes: Vec<OnNode>,
+    /// When the ledger committed it.
+    #[serde(rename = "committed_at_ms")]
+    pub committed_at: Time,
+    /// When it ran on all nodes.
+    #[serde(rename = "started_at_ms")]
+    pub started_at: Option<Time>,
+    /// When its walltime is over.
+    #[serde(rename = "ends_at_ms")]
+    pub ends_at: Option<Time>,
+    /// Why it has to leave, if it has to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub leaves: Option<Cause>,
+    /// Why these nodes.
+    pub why: Breakdown,
+}
+
+/// How a job ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Ended {
+    /// Why.
+    pub cause: Cause,
+    /// When.
+    #[serde(rename = "at_ms")]
+    pub at: Time,
+}
+
+/// Why a job is where it is.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Explanation {
+    /// The job.
+    pub job: JobId,
+    /// The instant of this answer.
+    pub now_ms: Time,
+    /// Where it stands.
+    pub state: JobState,
+    /// Its pool.
+    pub pool: PoolId,
+    /// How that pool dispatches.
+    pub dispatch: Dispatch,
+    /// The policy in force.
+    pub policy: String,
+    /// Which attempt this is.
+    pub attempt: u32,
+    /// Its place in the queue, while it waits there.
+    pub queue: Option<QueuePlace>,
+    /// The name of the primary reason why it waits; `None` if it does not wait.
+    pub reason: Option<String>,
+    /// Every reason, the primary one first.
+    pub reasons: Vec<Why>,
+    /// What nodes say against it, most frequent first; in batch pools the reasons count nodes themselves.
+    pub nodes: Vec<NodeReason>,
+    /// What is to be done about it where no node is admitted.
+    pub decision: Option<Decision>,
+    /// What would help, each once, in the order of the reasons.
+    pub help: Vec<String>,
+    /// Where it was placed.
+    pub placed: Option<Placed>,
+    /// How it ended.
+    pub ended: Option<Ended>,
+}
+
+/// What stands between one job and one node.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct WhyNot {
+    /// The job.
+    pub job: JobId,
+    /// The node.
+    pub node: NodeId,
+    /// Whether the job is placed there.
+    pub placed_here: bool,
+    /// Where the node stands.
+    pub node_state: NodeState,
+    /// What the policy of the job's pool says about the pair.
+    pub verdict: Verdict,
+    /// What the ledger would say against it; empty if it would commit, or if the policy refuses it before.
+    pub ledger: Vec<Reason>,
+    /// Jobs that hold the node or parts of it.
+    pub occupants: Vec<JobId>,
+    /// The job that the whole node is kept for.
+    pub kept_for: Option<JobId>,
+}
+
+/// What the ways to dispatch find out about a waiting job.
+#[derive(Debug, Default)]
+pub(super) struct Waiting {
+    pub(super) queue: Option<QueuePlace>,
+    pub(super) reasons: Vec<Why>,
+    pub(super) nodes: Vec<NodeReason>,
+    pub(super) decision: Option<Decision>,
+}
+
+impl Engine {
+    /// Why a job is where it is; `None` if there is no such job.
+    #[must_use]
+    pub fn explain(&self, job: &JobId) -> Option<Explanation> {
+        let record = self.state.job(job)?;
+        let pool = self.state.pools.get(&record.pool)?;
+        let dispatcher = self.pools.get(&record.pool)?;
+        let waiting = match record.state {
+            JobState::Pending => self.waiting(record, pool.pool.dispatch),
+            JobState::Suspended => Waiting { reasons: vec![suspended(record)], ..Waiting::default() },
+            _ => Waiting::default(),
+        };
+        let mut help: Vec<String> = Vec::new();
+        for text in waiting.reasons.iter().map(|why| why.help.as_ref()).filter(|text| !text.is_empty()) {
+            if !help.iter().any(|known| known == text) {
+                help.push(text.to_owned());
+            }
+        }
+        Some(Explanation {
+            job: job.clone(),
+            now_ms: self.now,
+            state: record.state,
+            pool: record.pool.clone(),
+            dispatch: pool.pool.dispatch,
+            policy: dispatcher.policy(record.job.spec.kind).name().to_owned(),
+            attempt: record.attempt,
+            queue: waiting.queue,
+            reason: waiting.reasons.first().map(|why| why.reason.to_string()),
+            reasons: waiting.reasons,
+            nodes: waiting.nodes,
+            decision: waiting.decision,
+            help,
+            placed: self.placed(record),
+            ended: record.ended.as_ref().map(|ended| Ended { cause: ended.0.clone(), at: ended.1 }),
+        })
+    }
+
+    fn waiting(&self, record: &JobRecord, dispatch: Dispatch) -> Waiting {
+        let mut waiting = match dispatch {
+            Dispatch::Push => self.push_waiting(record),
+            Dispatch::Pull => self.pull_waiting(record),
+            Dispatch::Batch => self.batch_waiting(record),
+            Dispatch::Negotiate => Waiting::default(),
+        };
+        let gates = self.gates(record);
+        waiting.reasons.retain(|why| !gates.iter().any(|gate| gate.reason == why.reason));
+        waiting.reasons.splice(0..0, gates);
+        if waiting.reasons.is_empty() {
+            waiting
+                .reasons
+                .push(Why::new("negotiating", "peers have not made an offer that was accepted yet"));
+        }
+        waiting
+    }
+
+    /// What keeps a job from being placed wherever that would be.
+    fn gates(&self, record: &JobRecord) -> Vec<Why> {
+        let mut gates = Vec::new();
+        let job = &record.job;
+        if let Some(name) = &job.waits_for {
+            let edges = self.state.graph.open_edges(&job.id);
+            let (jobs, any) = match edges {
+                Some((join, edges)) => {
+                    (edges.map(|edge| edge.on.clone()).collect(), join == crate::dag::Join::Any)
+                }
+                None => (Vec::new(), false),
+            };
+            let which = if jobs.is_empty() { name.to_string() } else { named(&jobs) };
+            let how = if any { "any of " } else { "" };
+            gates.push(Why::new("dependency", format!("waits for {how}{which}")).jobs(jobs));
+        }
+        let holders = self.state.lock_holders(record);
+        if !holders.is_empty() {
+            let detail = holders.iter().map(|(lock, job)| format!("{job} has the lock {lock}"));
+            let detail = detail.collect::<Vec<_>>().join("; ");
+            gates.push(Why::new("mutex", detail).jobs(holders.into_iter().map(|(_, job)| job).collect()));
+        }
+        if record.user_hold {
+            gates.push(Why::new("user_hold", "somebody holds it back"));
+        }
+        if let Some(at) = job.retry_at.filter(|at| *at > self.now) {
+            let span = at.since(self.now);
+            gates.push(Why::new("not_before", format!("its time comes in {span}")).until(Some(at)));
+        }
+        gates.extend(self.quota_gates(record));
+        if let Some(hold) = self.state.holds.values().find(|hold| hold.job == job.id) {
+            let detail = format!("hold {} keeps node {} for it; its maker places it", hold.id, hold.node);
+            let help = "wait for the maker of the hold, or release the hold";
+            gates.push(Why::new("held", detail).until(Some(hold.expires_at)).help(help));
+        }
+        gates
+    }
+
+    /// Quotas that rule the job out wherever it would be placed.
+    fn quota_gates(&self, record: &JobRecord) -> Vec<Why> {
+        let spec = &record.job.spec;
+        let Some(tenant) = spec.tenant.as_ref().and_then(|id| self.state.tenants.get(id)) else {
+            return Vec::new();
+        };
+        let batch =
+            self.state.pools.get(&record.pool).is_some_and(|pool| pool.pool.dispatch == Dispatch::Batch);
+        let nodes = u64::from(spec.nodes.min);
+        let least = Commit {
+            job: record.job.id.clone(),
+            grants: Default::default(),
+            kind: StartKind::Start,
+            // What a job takes of a node it shares is known when the node is.
+            units: if batch && spec.exclusive { nodes * crate::units::MICRO } else { 0 },
+            gpus: nodes * u64::from(spec.gpu_count),
+            power_w: 0,
+            why: Breakdown::default(),
+        };
+        let reasons = crate::quota::at_commit(tenant, &least, spec, self.now);
+        reasons.into_iter().map(|reason| self.quota_reason(record, reason)).collect()
+    }
+
+    /// What the ledger says against a proposal, as reasons.
+    pub(super) fn ledger_reasons(&self, record: &JobRecord, proposal: &Proposal) -> Vec<Why> {
+        let Err(reasons) = self.state.check(self.now, proposal) else { return Vec::new() };
+        let kept =
+            || proposal.grants.iter().find_map(|grant| self.state.node(&grant.node)?.1.kept_for.clone());
+        reasons
+            .into_iter()
+            .map(|reason| match reason {
+                Reason::QuotaNodes | Reason::QuotaGpus | Reason::GpuHours => {
+                    self.quota_reason(record, reason)
+                }
+                Reason::Mutex => {
+                    let jobs: Vec<JobId> =
+                        self.state.lock_holders(record).into_iter().map(|(_, job)| job).collect();
+                    Why::new("mutex", format!("{} has a lock it needs", named(&jobs))).jobs(jobs)
+                }
+                Reason::NodeTaken => match kept() {
+                    Some(job) => Why::new("held", format!("the node is kept for {job}")).jobs(vec![job]),
+                    None => Why::new("conflict", self.what_is_taken(proposal)),
+                },
+                other => Why::new(format!("ledger:{other}"), format!("the ledger would refuse it: {other}")),
+            })
+            .collect()
+    }
+
+    /// What of a proposal is no longer there.
+    fn what_is_taken(&self, proposal: &Proposal) -> String {
+        let taken = proposal.grants.iter().find_map(|grant| {
+            let error = self.state.node(&grant.node)?.0.clone().place(grant.placement.clone()).err()?;
+            Some(format!("the policy would take node {}, and the ledger says: {error}", grant.node))
+        });
+        taken.unwrap_or_else(|| "a node it would get is used by another job alone".to_owned())
+    }
+
+    fn quota_reason(&self, record: &JobRecord, reason: Reason) -> Why {
+        let tenant = record.job.spec.tenant.as_ref().and_then(|id| self.state.tenants.get(id));
+        let Some(tenant) = tenant else {
+            return Why::new(reason.name(), super::reason::meaning(reason.name()));
+        };
+        let (id, quota) = (&tenant.tenant.id, &tenant.tenant.quota);
+        let detail = match reason {
+            Reason::QuotaGpus => {
+                let most = quota.max_gpus.unwrap_or_default();
+                let asked = u64::from(record.job.spec.gpu_count) * u64::from(record.job.spec.nodes.min);
+                format!("tenant {id} holds {} of {most} GPUs, and this job needs {asked}", tenant.gpus)
+            }
+            Reason::GpuHours => {
+                let left = tenant.gpu_hours_left(self.now).unwrap_or_default().max(0.0);
+                format!("tenant {id} has {left:.1} GPU-hours left")
+            }
+            _ => {
+                let held = tenant.units as f64 / crate::units::MICRO as f64;
+                let asked = record.job.spec.nodes.min;
+                format!("tenant {id} holds {held} of {} nodes, and this job needs {asked}", quota.max_nodes)
+            }
+        };
+        Why::new(reason.name(), detail)
+    }
+
+    fn placed(&self, record: &JobRecord) -> Option<Placed> {
+        let run = record.run.as_ref()?;
+        let on = |at: &crate::record::RunNode| {
+            let placement = self.state.node(&at.node).and_then(|(node, _)| {
+                node.placements.iter().find(|placement| placement.job == record.job.id)
+            });
+            let gpus = placement.map_or_else(Vec::new, |placement| {
+                placement.devices.iter().map(|share| share.index).collect()
+            });
+            OnNode { node: at.node.clone(), phase: at.phase, gpus, lender: at.lender.clone() }
+        };
+        let stop = run.stop.as_ref().map(|stop| stop.cause.clone());
+        let saving = run.saving.as_ref().and_then(|saving| saving.leaves.clone());
+        let notice = run.notice.as_ref().map(|(cause, _)| cause.clone());
+        Some(Placed {
+            fence: self.state.fence(record),
+            kind: run.kind,
+            nodes: run.nodes.iter().map(on).collect(),
+            committed_at: run.committed_at,
+            started_at: run.started_at,
+            ends_at: run.ends_at,
+            leaves: stop.or(saving).or(notice),
+            why: run.why.clone(),
+        })
+    }
+
+    /// What stands between a job and a node; `None` if one of them does not exist.
+    #[must_use]
+    pub fn why_not(&self, job: &JobId, node: &NodeId) -> Option<WhyNot> {
+        let record = self.state.job(job)?;
+        let (at, kept) = self.state.node(node)?;
+        let state = self.state.pools.get(&record.pool)?;
+        let dispatcher = self.pools.get(&record.pool)?;
+        let policy = dispatcher.policy(record.job.spec.kind);
+        let pass = Pass::of_parts(self.now, &state.world, &state.nodes, dispatcher.backlog());
+        let direction = match state.pool.dispatch {
+            Dispatch::Pull => Direction::JobsForNode,
+            _ => Direction::NodesForJob,
+        };
+        let verdict = policy.pair_verdict(&pass, &record.job, at, direction);
+        let mut asked = proposal(record, at, &verdict, None);
+        let whole = state.pool.dispatch == Dispatch::Batch && record.job.spec.exclusive;
+        if whole {
+            let placement = whole_node(record, at);
+            asked.grants = [Grant { node: node.clone(), placement, lender: None }].into_iter().collect();
+        }
+        let home = self.state.places.get(node).map(|(pool, _)| pool);
+        for grant in &mut asked.grants {
+            grant.lender = home.filter(|home| **home != record.pool).cloned();
+        }
+        Some(WhyNot {
+            job: job.clone(),
+            node: node.clone(),
+            placed_here: at.placements.iter().any(|placement| placement.job == *job),
+            node_state: at.state,
+            ledger: match verdict.is_admitted() || whole {
+                true => self.state.check(self.now, &asked).err().unwrap_or_default(),
+                false => Vec::new(),
+            },
+            verdict,
+            occupants: at.placements.iter().map(|placement| placement.job.clone()).collect(),
+            kept_for: kept.kept_for.clone(),
+        })
+    }
+
+    /// The place of a job among the waiting ones of its pool, in the order of a key.
+    pub(super) fn place_by<K: Ord>(
+        &self,
+        record: &JobRecord,
+        counts: impl Fn(&JobRecord) -> bool,
+        key: impl Fn(&JobRecord) -> K,
+    ) -> Option<QueuePlace> {
+        if !record.is_queued() {
+            return None;
+        }
+        let mine = (key(record), &record.job.id);
+        let (mut of, mut position) = (0, 1);
+        let mut ahead: Option<(K, &JobId)> = None;
+        let others = self.state.jobs.values().filter(|other| other.pool == record.pool && other.is_queued());
+        for other in others.filter(|other| counts(other)) {
+            of += 1;
+            let theirs = (key(other), &other.job.id);
+            if theirs < mine {
+                position += 1;
+                if ahead.as_ref().is_none_or(|ahead| *ahead < theirs) {
+                    ahead = Some(theirs);
+                }
+            }
+        }
+        Some(QueuePlace { position, of, ahead: ahead.map(|(_, job)| job.clone()) })
+    }
+}
+
+fn suspended(record: &JobRecord) -> Why {
+    match record.past().suspended {
+        Some(Cause::User) => Why::new("suspended", "somebody suspended it").help("resume it"),
+        Some(Cause::Walltime) => Why::new("suspended", "it saved its work when its walltime was over")
+            .help("resume it with more time"),
+        _ => Why::new("suspended", "it made room for other work and comes back with the next cycle"),
+    }
+}
+
+/// Whether a node left for good; its place is kept and nothing else.
+pub(super) fn has_left(node: &Node) -> bool {
+    node.state == NodeState::Down && !node.accepting && node.cpu_total.is_zero() && node.ram_total.is_zero()
+}
+
+/// What verdicts say against their candidates, most frequent first.
+pub(super) fn node_reasons<'a>(verdicts: impl Iterator<Item = &'a Verdict>) -> Vec<NodeReason> {
+    let mut found: BTreeMap<&'static str, NodeReason> = BTreeMap::new();
+    for verdict in verdicts {
+        let refusals = || verdict.refusals.iter().map(|refused| &refused.refusal);
+        let first = refusals().next().map(|refusal| refusal.reason);
+        let alone = first.is_some() && refusals().all(|refusal| Some(refusal.reason) == first);
+        let mut counted: Vec<&'static str> = Vec::new();
+        for refusal in refusals() {
+            if counted.contains(&refusal.reason) {
+                continue;
+            }
+            counted.push(refusal.reason);
+            let entry = found.entry(refusal.reason).or_insert_with(|| NodeReason {
+                reason: refusal.reason,
+                nodes: 0,
+                alone: 0,
+                may_pass: false,
+                remedy: refusal.remedy.to_string(),
+                example: verdict.candidate.clone(),
+            });
+            entry.nodes += 1;
+            entry.alone += u64::from(alone);
+            entry.may_pass |= refusal.class == RefusalClass::NotNow;
+        }
+    }
+    let mut reasons: Vec<NodeReason> = found.into_values().collect();
+    reasons.sort_by_key(|reason| (std::cmp::Reverse(reason.nodes), reason.reason));
+    reasons
+}
+
+/// Node reasons as reasons of the job.
+pub(super) fn as_whys(nodes: &[NodeReason], of: usize) -> Vec<Why> {
+    let why = |node: &NodeReason| {
+        let detail = format!("stands against {} of {of} nodes, alone against {}", node.nodes, node.alone);
+        let mut why = Why::new(node.reason, detail).help(node.remedy.clone());
+        why.found = Some(node.nodes as f64);
+        why
+    };
+    nodes.iter().map(why).collect()
+}

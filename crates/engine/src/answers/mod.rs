@@ -1,0 +1,33 @@
+//! Answers to people's questions: why does it wait, when will it start, what would happen if.
+//!
+//! Every answer comes from the code that decides. [`Engine::explain`] looks at the state and asks policy, ledger and
+//! solver; [`Engine::estimate`] and [`Engine::plan`] let a copy of the engine run on, in virtual time or after a change.
+//! None of them changes the engine that was asked.
+//!
+//! ```text
+//!  explain ──► record, queue, policy verdicts, ledger check, solver's waits
+//!  estimate ─► copy ──► ends in order of time ──► dispatch ──► first start of each job
+//!  plan ─────► copy ──► change ──► this instant ──► what differs from not changing anything
+//! ```
+//!
+//! [`Engine`]: crate::Engine
+//! [`Engine::explain`]: crate::Engine::explain
+//! [`Engine::estimate`]: crate::Engine::estimate
+//! [`Engine::plan`]: crate::Engine::plan
+
+mod batch;
+mod estimate;
+mod explain;
+mod forecast;
+mod instant;
+mod plan;
+mod pull;
+mod push;
+mod reason;
+mod situation;
+
+pub use estimate::{Estimate, Estimates};
+pub use explain::{Ended, Explanation, NodeReason, OnNode, Placed, QueuePlace, WhyNot};
+pub use plan::{Change, Moved, PlanAnswer, StartsNow, StaysWaiting, Stopped};
+pub use reason::Why;
+pub use situation::dispatch_of;

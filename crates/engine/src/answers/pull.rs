@@ -1,0 +1,119 @@
+//! Why a job of a pull pool waits: the best that any worker says of it.
+//!
+//! From best to worst: a worker with room would take it, every worker that would is full, it is below the floor, it is
+//! vetoed, no worker is eligible.
+
+use landfall_model::{JobKind, Node, NodeState};
+use landfall_policy::verdict::{Direction, Verdict};
+use landfall_policy::view::Pass;
+
+use super::explain::{Waiting, as_whys, has_left, node_reasons};
+use super::reason::Why;
+use crate::dispatch::proposal;
+use crate::engine::Engine;
+use crate::record::JobRecord;
+
+impl Engine {
+    pub(super) fn pull_waiting(&self, record: &JobRecord) -> Waiting {
+        let (Some(state), Some(dispatcher)) =
+            (self.state.pools.get(&record.pool), self.pools.get(&record.pool))
+        else {
+            return Waiting::default();
+        };
+        let kind = record.job.spec.kind;
+        let queue = self.place_by(record, |other| other.job.spec.kind == kind, |other| other.job.ready_at);
+        let policy = dispatcher.policy(kind);
+        let pass = Pass::of_parts(self.now, &state.world, &state.nodes, dispatcher.backlog());
+        let mut job = record.job.clone();
+        job.rescore_count = self.state.rounds(record);
+        let judged: Vec<(&Node, Verdict)> = state
+            .nodes
+            .iter()
+            .filter(|node| !has_left(node))
+            .map(|node| (node, policy.pair_verdict(&pass, &job, node, Direction::JobsForNode)))
+            .map(|(node, mut verdict)| {
+                // Workers rank jobs, so a verdict names the job; here the node is what tells them apart.
+                if let Ok(name) = landfall_model::Name::new(node.id.as_str()) {
+                    verdict.candidate = name;
+                }
+                (node, verdict)
+            })
+            .collect();
+        let nodes = node_reasons(judged.iter().map(|(_, verdict)| verdict));
+        let mut reasons = Vec::new();
+        if state.pool.pull.paused {
+            reasons.push(Why::new("paused", "the pool gives out no work").help("let the pool go on"));
+        }
+        reasons.extend(self.best_of(record, &judged, policy.dispatch_floor()));
+        let known: Vec<Why> = as_whys(&nodes, judged.len());
+        reasons.extend(known.into_iter().filter(|why| why.reason != "at_capacity"));
+        Waiting { queue, reasons, nodes, decision: None }
+    }
+
+    fn best_of(&self, record: &JobRecord, judged: &[(&Node, Verdict)], floor: Option<f64>) -> Vec<Why> {
+        let kind = record.job.spec.kind;
+        let best = |suits: &dyn Fn(&Node, &Verdict) -> bool| {
+            let found = judged.iter().filter(|(node, verdict)| verdict.is_admitted() && suits(node, verdict));
+            let total = |verdict: &Verdict| landfall_policy::q(verdict.total.unwrap_or_default());
+            found.max_by(|(a, x), (b, y)| total(x).cmp(&total(y)).then_with(|| b.id.cmp(&a.id)))
+        };
+        let open = |node: &Node| node.state == NodeState::Ready && node.accepting;
+        if let Some((node, verdict)) =
+            best(&|node, verdict| verdict.barred.is_none() && open(node) && self.has_room(node, kind))
+        {
+            let against = self.ledger_reasons(record, &proposal(record, node, verdict, None));
+            if !against.is_empty() {
+                return against;
+            }
+            let detail = format!("worker {} may take it with its next request", node.id);
+            return vec![Why::new("next_request", detail)];
+        }
+        // The policy of the pool may refuse full workers itself; that is no reason against the job.
+        let only_full = |verdict: &Verdict| {
+            verdict.refusals.iter().all(|refused| refused.refusal.reason == "at_capacity")
+        };
+        let full_one = judged.iter().find(|(node, verdict)| {
+            open(node) && !self.has_room(node, kind) && verdict.barred.is_none() && only_full(verdict)
+        });
+        if let Some((node, _)) = full_one {
+            return vec![full(node, kind)];
+        }
+        if let Some((node, verdict)) = best(&|_, verdict| verdict.barred == Some("below_floor")) {
+            let total = verdict.total.unwrap_or_default();
+            let short = floor.map_or(0.0, |floor| floor - total);
+            let detail =
+                format!("{short:.1} points below the floor on worker {}, where it has most", node.id);
+            let mut why =
+                Why::new("below_floor", detail).help("wait: points rise with waiting and with reports");
+            (why.needed, why.found) = (floor, verdict.total);
+            return vec![why];
+        }
+        if let Some((node, verdict)) = best(&|_, verdict| !verdict.vetoes.is_empty()) {
+            let detail = format!("vetoed by {} on worker {}", verdict.vetoes.join(", "), node.id);
+            return vec![
+                Why::new("vetoed", detail).help("lift what the rule looks at, or give it another worker"),
+            ];
+        }
+        if let Some((node, _)) = best(&|_, verdict| verdict.barred.is_none()) {
+            let detail = format!("worker {} would take it, and takes no work now", node.id);
+            return vec![Why::new("node_state", detail)];
+        }
+        let detail = match judged.len() {
+            0 => "the pool has no worker".to_owned(),
+            count => format!("none of {count} workers is eligible"),
+        };
+        vec![Why::new("no_eligible_node", detail).help("add a worker that can run it, or ask for less")]
+    }
+}
+
+fn full(node: &Node, kind: JobKind) -> Why {
+    let what = if kind == JobKind::Build { "builds" } else { "evals" };
+    let detail = format!(
+        "every worker that may run it is full; {} has {} of {} {what}",
+        node.id,
+        node.placements.len(),
+        node.max_concurrent
+    );
+    let jobs = node.placements.iter().map(|placement| placement.job.clone()).collect();
+    Why::new("at_capacity", detail).jobs(jobs).help("wait for a build to end, or add workers")
+}

@@ -1,0 +1,96 @@
+//! Why a job of a push pool waits: what all nodes say, what the ledger says of the best one, who is ahead.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+use landfall_model::{Discipline, JobId};
+use landfall_policy::verdict::Decision;
+use landfall_policy::view::Pass;
+
+use super::explain::{Waiting, as_whys, has_left, node_reasons};
+use super::reason::Why;
+use crate::dispatch::{proposal, ranks_by_id};
+use crate::engine::Engine;
+use crate::record::JobRecord;
+use crate::state::PoolState;
+
+impl Engine {
+    pub(super) fn push_waiting(&self, record: &JobRecord) -> Waiting {
+        let (Some(state), Some(dispatcher)) =
+            (self.state.pools.get(&record.pool), self.pools.get(&record.pool))
+        else {
+            return Waiting::default();
+        };
+        let key = |other: &JobRecord| (Reverse(other.job.spec.priority), other.job.submitted_at);
+        let queue = self.place_by(record, |_| true, key);
+        let pass = Pass::of_parts(self.now, &state.world, &state.nodes, dispatcher.backlog());
+        let policy = dispatcher.policy(record.job.spec.kind);
+        let ranking = policy.rank_nodes_in(&pass, &ranks_by_id(&state.nodes), &record.job);
+        let there: BTreeSet<&str> =
+            state.nodes.iter().filter(|node| !has_left(node)).map(|node| node.id.as_str()).collect();
+        let nodes = node_reasons(
+            ranking.candidates.iter().filter(|verdict| there.contains(verdict.candidate.as_str())),
+        );
+        let winner = ranking.winner.as_ref().and_then(|winner| {
+            let verdict = ranking.candidates.iter().find(|verdict| verdict.candidate == *winner)?;
+            let node = state.nodes.iter().find(|node| node.id.as_str() == winner.as_str())?;
+            Some((verdict, node))
+        });
+        let reasons = match winner {
+            Some((verdict, node)) => {
+                let against = self.ledger_reasons(record, &proposal(record, node, verdict, None));
+                if !against.is_empty() {
+                    against
+                } else if let Some(ahead) = self.blocked_by(record, state) {
+                    let detail = format!("{ahead} is ahead of it and waits, and nothing of its tier passes");
+                    vec![Why::new("strict_order", detail).jobs(vec![ahead])]
+                } else if dispatcher.ledger_refused(&record.job.spec) {
+                    vec![Why::new("conflict", format!("node {} admits it now; it is tried again", node.id))]
+                } else {
+                    vec![Why::new(
+                        "next_look",
+                        format!("node {} admits it; it is placed when looked at next", node.id),
+                    )]
+                }
+            }
+            None => {
+                let mut reasons = vec![decided(&ranking.decision)];
+                reasons.extend(as_whys(&nodes, there.len()));
+                reasons
+            }
+        };
+        let decision = winner.is_none().then_some(ranking.decision);
+        Waiting { queue, reasons, nodes, decision }
+    }
+
+    /// Under strict order, the first job of the tier that is ahead and waits for more than the passing of time.
+    fn blocked_by(&self, record: &JobRecord, state: &PoolState) -> Option<JobId> {
+        if state.pool.push.queue_discipline != Discipline::Strict {
+            return None;
+        }
+        let key = |other: &JobRecord| {
+            (Reverse(other.job.spec.priority), other.job.submitted_at, other.job.id.clone())
+        };
+        let mine = key(record);
+        let ahead = self.state.jobs.values().filter(|other| {
+            other.pool == record.pool
+                && other.is_queued()
+                && other.job.spec.tier == record.job.spec.tier
+                && other.job.retry_at.is_none_or(|at| at <= self.now)
+                && key(other) < mine
+                && !self.is_unsatisfiable(&other.pool, &other.job.id)
+        });
+        ahead.min_by_key(|other| key(other)).map(|other| other.job.id.clone())
+    }
+}
+
+/// A decision against any node as a reason.
+fn decided(decision: &Decision) -> Why {
+    let (reason, detail) = match decision {
+        Decision::RequestMoreCapacity { reason, detail, .. }
+        | Decision::QueueForFlex { reason, detail, .. }
+        | Decision::Wait { reason, detail } => (*reason, detail.clone()),
+        Decision::ExistingNode { winner } => ("next_look", format!("node {winner} admits it")),
+    };
+    Why::new(reason, detail)
+}

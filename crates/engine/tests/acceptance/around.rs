@@ -1,0 +1,457 @@
+//! What surrounds dispatch: capacity from providers, services that scale, staging, loans, preemption, peers.
+
+use landfall_engine::autoscale::provider::{DeliveryStatus, ProviderApi, RequestId, StatusRequest};
+use landfall_engine::autoscale::simulated::{Behaviour, SimulatedProvider};
+use landfall_engine::autoscale::{AutoscaleSettings, BlockEvent, Call, Description};
+use landfall_engine::input::Report;
+use landfall_engine::negotiate;
+use landfall_engine::reactive::Sample;
+use landfall_engine::record::{Cause, JobState};
+use landfall_engine::{Effect, Input};
+use landfall_model::{
+    BlockId, BlockStatus, Dispatch, Gpu, Mib, MilliCpu, Millis, Money, Name, Node, NodeId, Pool, PoolId,
+};
+
+use crate::support::{Cluster, job_id, node_id, pool};
+
+/// A pool that leases its nodes from simulated providers.
+struct Leasing {
+    cluster: Cluster,
+    providers: Vec<SimulatedProvider>,
+    bought: Vec<(BlockId, usize, u32)>,
+    polls: u64,
+}
+
+impl Leasing {
+    fn new() -> Self {
+        let settings = pool(Dispatch::Push, |pool| pool.policy = Some(Name::new("bin-pack").unwrap()));
+        let mut cluster = Cluster::new(settings, "");
+        let descriptions = Description::defaults();
+        let of_price =
+            |description: &Description| Behaviour::reliable(description.clone(), Money::new(2_000_000), 64);
+        let providers =
+            descriptions.iter().map(|description| SimulatedProvider::new(of_price(description))).collect();
+        let settings = Box::new(AutoscaleSettings { fast_warm_gpus: 0, ..AutoscaleSettings::default() });
+        cluster.done(Input::SetAutoscale { settings, providers: descriptions });
+        Self { cluster, providers, bought: Vec::new(), polls: 0 }
+    }
+
+    /// Carries out what the engine wants of providers, and tells it what they say.
+    fn serve(&mut self) {
+        let effects = self.cluster.effects().to_vec();
+        for effect in effects {
+            let Effect::AskProvider(call) = effect else { continue };
+            let now = self.cluster.now;
+            match *call {
+                Call::Quote(request) => {
+                    let answer = self.of(&request.provider).quote(&request, now);
+                    self.cluster.step(Input::Quoted { provider: request.provider, answer });
+                    self.serve();
+                }
+                Call::Provision(request) => {
+                    let answer = self.of(&request.provider).provision(&request, now);
+                    let at = self.position(&request.provider);
+                    let new =
+                        answer.iter().flatten().map(|delivery| (delivery.block.clone(), at, delivery.gpus));
+                    self.bought.extend(new.collect::<Vec<_>>());
+                    self.cluster.step(Input::Provisioned { request: request.id, answer: Some(answer) });
+                    self.serve();
+                }
+                Call::Withdraw { provider, request } => {
+                    self.of(&provider).terminate(&request, now).unwrap();
+                    if let landfall_engine::autoscale::provider::Termination::Block(block) = request.what {
+                        self.cluster.step(Input::BlockChanged { block, event: BlockEvent::Gone });
+                    }
+                }
+            }
+        }
+    }
+
+    fn position(&self, provider: &Name) -> usize {
+        self.providers.iter().position(|known| known.describe().name() == provider).unwrap()
+    }
+
+    fn of(&mut self, provider: &Name) -> &mut SimulatedProvider {
+        let at = self.position(provider);
+        &mut self.providers[at]
+    }
+
+    /// Looks which blocks are ready; their nodes join.
+    fn poll(&mut self) {
+        let now = self.cluster.now;
+        for (block, provider, gpus) in self.bought.clone() {
+            self.polls += 1;
+            let id = RequestId { scope: Name::new("test").unwrap(), number: self.polls };
+            let request = StatusRequest { id, blocks: vec![block.clone()] };
+            let status = self.providers[provider].status(&request, now).unwrap();
+            let joined =
+                self.cluster.engine.state().places.contains_key(&NodeId::new(block.as_str()).unwrap());
+            if status == [DeliveryStatus::Ready] && !joined {
+                self.cluster.step(Input::BlockChanged { block: block.clone(), event: BlockEvent::Ready });
+                let known =
+                    self.cluster.engine.state().pools.values().next().unwrap().world.blocks[&block].clone();
+                let mut node =
+                    Node::new(NodeId::new(block.as_str()).unwrap(), MilliCpu::cores(64), Mib::gib(512));
+                node.gpus = (0..gpus as u16).map(|index| Gpu::new(index, None, Some(Mib::gib(80)))).collect();
+                node.block = Some(known);
+                let pool = PoolId::new("p").unwrap();
+                self.cluster.done(Input::Join { pool, node: Box::new(node), running: None });
+            }
+        }
+    }
+
+    fn run(&mut self, secs: u64) {
+        let end = self.cluster.now + Millis::secs(secs);
+        while self.cluster.now < end {
+            self.cluster.now = self.cluster.now + Millis::secs(5);
+            self.cluster.heartbeats();
+            self.cluster.tick();
+            self.serve();
+            self.poll();
+        }
+    }
+}
+
+#[test]
+fn waiting_jobs_bring_capacity_and_idle_capacity_goes_back() {
+    let mut leasing = Leasing::new();
+    let text = r#"jobs = [{ id = "j", gpu_count = 2, vram_mib = "40GiB", cpu_milli = 1000, expected_duration_ms = "10min" }]"#;
+    leasing.cluster.at(0.0).submit(text);
+    leasing.run(60);
+    assert_eq!(leasing.bought.len(), 1, "one purchase for one need");
+    assert_eq!(leasing.bought[0].2, 3, "half more than is needed, from the exact provider");
+    assert_eq!(leasing.cluster.state("j"), JobState::Pending);
+    for _ in 0..18 {
+        if leasing.cluster.state("j") == JobState::Pending {
+            leasing.run(5);
+        }
+    }
+    assert_eq!(leasing.cluster.state("j"), JobState::Staging, "placed as soon as the block is there");
+    leasing.cluster.start("j");
+    leasing.run(300);
+    assert_eq!(leasing.bought.len(), 1, "never bought twice");
+    leasing.cluster.exit("j", 0);
+    leasing.run(250);
+    let block = leasing.bought[0].0.clone();
+    let status = |leasing: &Leasing| {
+        leasing.cluster.engine.state().pools.values().next().unwrap().world.blocks[&block].status
+    };
+    assert_eq!(status(&leasing), BlockStatus::Active, "idle for less than its cool-down");
+    leasing.run(500);
+    assert_eq!(status(&leasing), BlockStatus::Sold);
+    assert_eq!(leasing.providers.iter().map(SimulatedProvider::leased_gpus).sum::<u64>(), 0);
+}
+
+#[test]
+fn pack_b32_a_hopeless_job_is_no_demand() {
+    let mut leasing = Leasing::new();
+    leasing.cluster.at(0.0).submit(r#"jobs = [{ id = "j", gpu_count = 10, vram_mib = "40GiB" }]"#);
+    leasing.run(300);
+    assert!(leasing.bought.is_empty());
+}
+
+fn batch(change: impl FnOnce(&mut Pool), scenario: &str) -> Cluster {
+    Cluster::new(pool(Dispatch::Batch, change), scenario)
+}
+
+#[test]
+fn b35_a_service_grows_and_shrinks_by_one_node_at_a_time() {
+    let grown = |value: f64, start: u32, until: i64| {
+        let mut cluster = batch(|_| {}, r#"nodes = [{ id = "n", count = 9 }]"#);
+        let text = format!(
+            r#"jobs = [{{ id = "s", lifecycle = "reactive", nodes = {{ min = {start}, max = 9 }}, scale_target_milli = 100000 }}]"#
+        );
+        cluster.at(0.0).submit(&text);
+        cluster.run_until(0.0);
+        cluster.start("s");
+        let mut moves = Vec::new();
+        let mut nodes = cluster.nodes_of("s").len();
+        for at in (0..=until).step_by(60) {
+            cluster.keep_alive(at as f64);
+            cluster.done(Input::Metric { job: job_id("s"), sample: Sample { value: Some(value), queue: 0 } });
+            for node in cluster.nodes_of("s") {
+                cluster.report("s", &node, Report::Started);
+            }
+            let now = cluster.nodes_of("s").len();
+            if now != nodes {
+                moves.push((at, now as i64 - nodes as i64));
+            }
+            nodes = now;
+        }
+        moves
+    };
+    assert_eq!(grown(120.0, 1, 360), [(120, 1), (300, 1)]);
+    assert_eq!(grown(100.0, 1, 600), []);
+}
+
+#[test]
+fn a_service_shrinks_to_its_fewest_nodes() {
+    let mut cluster = batch(|_| {}, r#"nodes = [{ id = "n", count = 5 }]"#);
+    let text = r#"jobs = [{ id = "s", lifecycle = "reactive", nodes = { min = 1, max = 9 }, scale_target_milli = 100000 }]"#;
+    cluster.at(0.0).submit(text);
+    cluster.run_until(0.0);
+    cluster.start("s");
+    let mut counts = Vec::new();
+    for at in (0..=3600).step_by(60) {
+        cluster.keep_alive(f64::from(at));
+        let value = if at < 700 { 120.0 } else { 40.0 };
+        cluster.done(Input::Metric { job: job_id("s"), sample: Sample { value: Some(value), queue: 0 } });
+        for node in cluster.nodes_of("s") {
+            cluster.report("s", &node, Report::Started);
+        }
+        counts.push(cluster.nodes_of("s").len());
+    }
+    assert_eq!(counts.iter().max(), Some(&5), "all there are: {counts:?}");
+    assert!(counts.windows(2).all(|pair| pair[0].abs_diff(pair[1]) <= 1), "{counts:?}");
+    assert_eq!(counts.last(), Some(&1), "{counts:?}");
+    assert!(cluster.effects().iter().all(|effect| !matches!(effect, Effect::Start { .. })));
+}
+
+#[test]
+fn b46_the_staging_gate() {
+    let started = |near: u64, declared: bool| {
+        let mut cluster = batch(|pool| pool.batch.staging = true, r#"nodes = [{ id = "n" }]"#);
+        let inputs = format!(
+            r#", inputs = [{{ digest = "hot", bytes = {near}, tier = "hot" }}, {{ digest = "far", bytes = {} }}]"#,
+            100 - near
+        );
+        let inputs = if declared { inputs.as_str() } else { "" };
+        cluster.at(0.0).submit(&format!(r#"jobs = [{{ id = "j"{inputs} }}]"#));
+        cluster.run_until(0.0);
+        cluster
+    };
+    assert_eq!(started(79, true).state("j"), JobState::Pending);
+    assert_eq!(started(80, true).state("j"), JobState::Staging);
+    assert_eq!(started(95, true).state("j"), JobState::Staging);
+    assert_eq!(started(0, false).state("j"), JobState::Staging);
+    let mut cluster = started(10, true);
+    let far = Name::new("far").unwrap();
+    cluster.done(Input::Staged { job: job_id("j"), digest: far.clone(), near: true });
+    cluster.run_until(5.0);
+    assert_eq!(cluster.state("j"), JobState::Staging, "its inputs came near");
+    let mut cluster = started(10, true);
+    for _ in 0..3 {
+        cluster.done(Input::Staged { job: job_id("j"), digest: far.clone(), near: false });
+    }
+    cluster.run_until(5.0);
+    assert_eq!(cluster.state("j"), JobState::Staging, "after three failures it starts anyway");
+}
+
+#[test]
+fn urgent_work_stops_less_urgent_work_and_gets_its_nodes() {
+    let mut cluster = batch(|_| {}, r#"nodes = [{ id = "n", count = 2 }]"#);
+    cluster
+        .at(0.0)
+        .submit(r#"jobs = [{ id = "low", nodes = 2, class = 2, checkpoint = "auto", walltime_ms = "10h" }]"#);
+    cluster.run_until(0.0);
+    cluster.start("low");
+    cluster.keep_alive(660.0);
+    cluster.submit(r#"jobs = [{ id = "high", nodes = 2, class = 8 }]"#);
+    cluster.submit(
+        r#"jobs = [{ id = "thief", nodes = 1, class = 5, may_preempt = false, walltime_ms = "1min" }]"#,
+    );
+    cluster.keep_alive(665.0);
+    assert_eq!(cluster.state("low"), JobState::Checkpointing);
+    assert_eq!(cluster.state("high"), JobState::Pending);
+    cluster.keep_alive(680.0);
+    for node in cluster.nodes_of("low") {
+        cluster.report("low", &node, Report::Checkpointed);
+    }
+    assert_eq!(cluster.state("high"), JobState::Staging, "as soon as all victims are gone");
+    assert_eq!(cluster.state("thief"), JobState::Pending, "freed nodes are kept for the preemptor");
+    assert_eq!(cluster.state("low"), JobState::Suspended);
+    cluster.start("high");
+    cluster.keep_alive(690.0);
+    assert_eq!(cluster.state("low"), JobState::Pending, "eligible again from the next cycle");
+    assert_eq!(cluster.record("low").requeues, 0, "a preemption does not count");
+    cluster.done(Input::Cancel(job_id("thief")));
+    cluster.exit("high", 0);
+    cluster.keep_alive(695.0);
+    cluster.start("low");
+    let run = cluster.record("low").run.as_ref().unwrap();
+    let left = run.ends_at.unwrap().since(run.started_at.unwrap());
+    assert!(left < Millis::secs(36_000) && left > Millis::secs(35_000), "goes on with what was left: {left}");
+}
+
+#[test]
+fn a_job_without_checkpoint_is_stopped_and_starts_over() {
+    let mut cluster = batch(|_| {}, r#"nodes = [{ id = "n" }]"#);
+    cluster.at(0.0).submit(r#"jobs = [{ id = "low", class = 2, walltime_ms = "10h" }]"#);
+    cluster.run_until(0.0);
+    cluster.start("low");
+    cluster.keep_alive(700.0);
+    cluster.submit(r#"jobs = [{ id = "high", class = 8 }]"#);
+    cluster.keep_alive(705.0);
+    assert_eq!(cluster.state("low"), JobState::Stopping);
+    cluster.keep_alive(740.0);
+    assert_eq!(cluster.state("low"), JobState::Pending);
+    assert_eq!(cluster.state("high"), JobState::Staging);
+}
+
+fn two_pools() -> Cluster {
+    let mut cluster = Cluster::new(
+        pool(Dispatch::Batch, |pool| pool.loans.lend_max_fraction = 0.5),
+        r#"nodes = [{ id = "a", count = 4 }]"#,
+    );
+    let mut other = Pool::new(PoolId::new("q").unwrap(), Dispatch::Batch);
+    other.loans.lend_max_fraction = 0.5;
+    cluster.add_pool(other, r#"nodes = [{ id = "b", count = 4 }]"#);
+    cluster
+}
+
+fn submit_to(cluster: &mut Cluster, pool: &str, text: &str) {
+    for mut submission in Cluster::jobs(text) {
+        submission.pool = PoolId::new(pool).ok();
+        cluster.done(Input::Submit(vec![submission]));
+    }
+}
+
+#[test]
+fn nodes_are_lent_and_come_back() {
+    let mut cluster = two_pools();
+    submit_to(
+        &mut cluster.at(0.0),
+        "p",
+        r#"jobs = [{ id = "wide", nodes = 6, class = 3, checkpoint = "manual", walltime_ms = "10h" }]"#,
+    );
+    cluster.run_until(0.0);
+    assert_eq!(cluster.nodes_of("wide"), ["a-0", "a-1", "a-2", "a-3", "b-0", "b-1"]);
+    let lent = |cluster: &Cluster| {
+        cluster
+            .engine
+            .state()
+            .pools
+            .values()
+            .flat_map(|pool| &pool.nodes)
+            .filter(|node| node.lent_to.is_some())
+            .count()
+    };
+    assert_eq!(lent(&cluster), 2);
+    cluster.start("wide");
+    cluster.keep_alive(700.0);
+    // Their home wants them back: notice, then a checkpoint, then they are home.
+    submit_to(&mut cluster, "q", r#"jobs = [{ id = "home", nodes = 4, class = 3 }]"#);
+    cluster.keep_alive(706.0);
+    assert_eq!(cluster.state("wide"), JobState::Running, "it has time to end by itself");
+    cluster.keep_alive(770.0);
+    assert_eq!(cluster.state("wide"), JobState::Checkpointing);
+    for node in cluster.nodes_of("wide") {
+        cluster.report("wide", &node, Report::Checkpointed);
+    }
+    assert_eq!(lent(&cluster), 0);
+    assert_eq!(cluster.nodes_of("home"), ["b-0", "b-1", "b-2", "b-3"]);
+}
+
+#[test]
+fn b44_two_pools_want_the_same_node_in_one_instant() {
+    // Both may borrow the only free nodes; the pool with the lower id goes first.
+    let mut cluster = two_pools();
+    let mut third = Pool::new(PoolId::new("r").unwrap(), Dispatch::Batch);
+    third.loans.lend_max_fraction = 0.5;
+    cluster.add_pool(third, r#"nodes = [{ id = "c", count = 2 }]"#);
+    submit_to(
+        &mut cluster.at(0.0),
+        "p",
+        r#"jobs = [{ id = "x", nodes = 5, checkpoint = "manual", walltime_ms = "1h" }]"#,
+    );
+    submit_to(
+        &mut cluster,
+        "q",
+        r#"jobs = [{ id = "y", nodes = 5, checkpoint = "manual", walltime_ms = "1h" }]"#,
+    );
+    cluster.run_until(0.0);
+    let (x, y) = (cluster.state("x"), cluster.state("y"));
+    assert!(matches!((x, y), (JobState::Staging, JobState::Pending)), "{x:?} {y:?}");
+    let queued = cluster.record("y").job.queued_at;
+    cluster.start("x");
+    cluster.exit("x", 0);
+    cluster.run_until(5.0);
+    assert_eq!(cluster.state("y"), JobState::Staging, "tried in the next cycle");
+    assert_eq!(cluster.record("y").job.queued_at, queued);
+}
+
+#[test]
+fn immediate_jobs_start_at_once_or_not_at_all() {
+    let mut cluster = batch(|_| {}, r#"nodes = [{ id = "n" }]"#);
+    cluster.at(0.0).submit(r#"jobs = [{ id = "a" }]"#);
+    cluster.run_until(0.0);
+    cluster.start("a");
+    cluster.submit(r#"jobs = [{ id = "now", immediate = true }]"#);
+    cluster.run_until(5.0);
+    assert_eq!(cluster.state("now"), JobState::Cancelled);
+    assert_eq!(cluster.record("now").ended.as_ref().unwrap().0, Cause::ImmediateUnavailable);
+}
+
+#[test]
+fn a_running_job_saves_its_work_when_that_is_worth_it() {
+    let mut cluster = batch(|_| {}, r#"nodes = [{ id = "n", gpus = [{ count = 4 }] }]"#);
+    cluster
+        .at(0.0)
+        .submit(r#"jobs = [{ id = "j", gpu_count = 4, checkpoint = "auto", walltime_ms = "10h" }]"#);
+    cluster.run_until(0.0);
+    cluster.start("j");
+    // The cycle asks; nothing waits, so only the longest interval counts.
+    submit_to(&mut cluster, "p", r#"jobs = [{ id = "next", gpu_count = 4, walltime_ms = "10h" }]"#);
+    let mut asked_at = None;
+    while asked_at.is_none() && cluster.now.as_millis() < 22_000_000 {
+        let at = cluster.now.as_millis() as f64 / 1000.0 + 5.0;
+        cluster.run_until(at);
+        if cluster.effects().iter().any(|effect| matches!(effect, Effect::Checkpoint { leave: false, .. })) {
+            asked_at = Some(cluster.now.as_millis() / 1000);
+        }
+        cluster.heartbeats();
+    }
+    // Cost: 8 s of storage path, 8 s of 4 GPUs, 1.6 for the space; value: t · 4 · 0.001 + 60 · backlog.
+    assert_eq!(asked_at, Some(300), "as soon as it may: the queue is as long as what runs");
+    cluster.report("j", "n", Report::Checkpointed);
+    assert_eq!(cluster.state("j"), JobState::Running);
+}
+
+#[test]
+fn the_peer_of_a_negotiated_pool_lives_in_the_engine() {
+    let mut cluster = Cluster::new(pool(Dispatch::Negotiate, |_| {}), "");
+    let id = PoolId::new("p").unwrap();
+    let settings = Box::new(negotiate::Settings::default());
+    let told = Input::Peer { pool: id.clone(), input: Box::new(negotiate::Input::Trust(Default::default())) };
+    assert_eq!(cluster.refused(told), "no_peer");
+    cluster.done(Input::SetPeer { pool: id.clone(), id: node_id("peer-x"), settings });
+    let submission = negotiate::Submission::new(node_id("peer-x"), 1);
+    let submit = negotiate::Input::Submit(Box::new(submission));
+    cluster.at(0.0).done(Input::Peer { pool: id.clone(), input: Box::new(submit) });
+    let asks = |cluster: &Cluster| {
+        let broadcast = |effect: &&Effect| matches!(effect, Effect::Peer { effect, .. } if matches!(**effect, negotiate::Effect::Broadcast { .. }));
+        cluster.effects().iter().filter(broadcast).count()
+    };
+    assert!(asks(&cluster) > 0, "{:?}", cluster.effects());
+    cluster.run_until(60.0);
+    let peer = &cluster.engine.state().peers[&id];
+    let job = peer.jobs().values().next().unwrap();
+    assert!(
+        matches!(job.progress.state, negotiate::JobState::Failed { .. }),
+        "nobody is there: {:?}",
+        job.progress.state
+    );
+    // The journal holds what the peer was told, so it can be rebuilt.
+    let mut rebuilt = landfall_engine::State::default();
+    for (at, event) in &cluster.events {
+        rebuilt.apply(*at, event);
+    }
+    assert_eq!(rebuilt.hash(), cluster.engine.state().hash());
+}
+
+#[test]
+fn every_acceptance_run_can_be_rebuilt_from_its_events() {
+    let mut cluster = two_pools();
+    submit_to(&mut cluster.at(0.0), "p", r#"jobs = [{ id = "x", nodes = 5, walltime_ms = "1h" }]"#);
+    cluster.run_until(0.0);
+    cluster.start("x");
+    submit_to(&mut cluster, "p", r#"jobs = [{ id = "y", nodes = 4 }]"#);
+    cluster.keep_alive(100.0);
+    cluster.done(Input::Cancel(job_id("x")));
+    cluster.keep_alive(200.0);
+    let mut rebuilt = landfall_engine::State::default();
+    for (at, event) in &cluster.events {
+        rebuilt.apply(*at, event);
+    }
+    assert_eq!(rebuilt, *cluster.engine.state());
+}
