@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use landfall_model::{JobId, MilliGpu, NodeId, NodeState, PoolId, Reservations, Time};
+use landfall_model::{JobId, MilliGpu, Millis, NodeId, NodeState, PoolId, Reservations, Time};
 
 use super::fresh::{self, Held};
 use super::{Found, Violation};
@@ -14,7 +14,11 @@ use crate::engine::{Engine, Outcome};
 use crate::event::{Commit, Event};
 use crate::input::{Input, Report};
 use crate::record::{JobRecord, JobState, Phase};
+use crate::solver::MoveCause;
 use crate::state::State;
+
+/// How much later a placed job may begin than it was planned to.
+const BEGINNING: Millis = Millis::secs(30);
 
 /// Follows an engine from its first step.
 #[derive(Debug, Default)]
@@ -24,6 +28,8 @@ pub struct Watcher {
     seen: BTreeMap<JobId, Seen>,
     /// Attempts told to start on a node and, as far as anybody knows, still there.
     live: BTreeMap<JobId, BTreeMap<NodeId, u32>>,
+    /// Pools in which something out of the ordinary happened since their last cycle.
+    disturbed: BTreeSet<PoolId>,
     /// Jobs that were accepted and not forgotten on request.
     accepted: BTreeSet<JobId>,
 }
@@ -63,6 +69,9 @@ impl Watcher {
                 self.may_commit(outcome.at, commit)?;
             }
             self.reservation_keeps_its_time(event)?;
+            if !is_ordinary(event) {
+                self.disturbed.extend(self.state.pools.keys().cloned());
+            }
             let touched = self.state.apply(outcome.at, event);
             self.note(event);
             for job in &touched.jobs {
@@ -317,13 +326,21 @@ impl Watcher {
             let detail = format!("{} moved from {known:?} to {}", reservation.job, reservation.start);
             return Violation::err("reservation_not_delayed", detail);
         }
+        // Jobs begin a little later than they were placed; beyond that a cause must be more than a word.
+        let later = known.map_or(Millis::ZERO, |known| reservation.start.since(known));
+        let in_vain = *moved == Some(MoveCause::NodeLost) && !self.disturbed.contains(id);
+        if standing && in_vain && later > BEGINNING {
+            let detail = format!("{} moved by {later} for a node, and no node changed", reservation.job);
+            return Violation::err("reservation_not_delayed", detail);
+        }
         Ok(())
     }
 
     /// A reserved job starts in the first cycle at or after its time, or its reservation moved for a cause.
-    fn promises_kept(&self, outcome: &Outcome) -> Found {
+    fn promises_kept(&mut self, outcome: &Outcome) -> Found {
         for event in &outcome.events {
             let Event::Cycled { pool: id, .. } = event else { continue };
+            self.disturbed.remove(id);
             let Some(pool) = self.state.pools.get(id) else { continue };
             let cycle = pool.pool.batch.cycle_ms;
             let late = |start: Time| start + cycle + cycle < outcome.at;
@@ -370,6 +387,30 @@ impl Watcher {
             None => Ok(()),
         }
     }
+}
+
+/// Whether an event is part of everyday work, which delays no reservation.
+fn is_ordinary(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::Submitted { .. }
+            | Event::Linked(_)
+            | Event::Eligible(_)
+            | Event::Committed(_)
+            | Event::StartSent(_)
+            | Event::Reported { .. }
+            | Event::Started(_)
+            | Event::Rejected(_)
+            | Event::Ended { .. }
+            | Event::Forgotten(_)
+            | Event::Reserved { .. }
+            | Event::Unreserved { .. }
+            | Event::NodeServed { .. }
+            | Event::History { .. }
+            | Event::Round(_)
+            | Event::Cycled { .. }
+            | Event::Saved(_)
+    ) || matches!(event, Event::Heard { heartbeat, .. } if heartbeat.is_bare())
 }
 
 /// Whether a job may go from one state to the other.

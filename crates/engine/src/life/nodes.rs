@@ -9,7 +9,7 @@ use crate::event::{Back, Event, HoldEnd};
 use crate::fence::Fence;
 use crate::heartbeat::Heartbeat;
 use crate::input::NodeOrder;
-use crate::record::{Cause, Phase};
+use crate::record::{Cause, JobState, Phase};
 
 /// Starts that may fail before a node is taken out.
 const START_FAILURES_MAX: u32 = 5;
@@ -172,8 +172,17 @@ impl Engine {
                     Phase::Assigned | Phase::Ended => false,
                 })
             });
+            let assigned = self.is_in(&job, JobState::Staging)
+                && self.run_of(&job).is_some_and(|run| {
+                    run.nodes.iter().any(|at| at.node == *id && at.phase == Phase::Assigned)
+                });
             if expected && !there {
                 self.lost_on(&job, id);
+            } else if assigned && !there {
+                // Whether the command or its answer is still on its way, nobody can tell: a new attempt can.
+                self.stop_on_nodes(&job, Millis::ZERO);
+                let back = Back { cause: Cause::NotStarted, retry_at: None, counts: false, failed: false };
+                self.back_or_fail(&job, back);
             }
         }
     }
