@@ -8,10 +8,12 @@
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock and its own memory")]
 
 mod cluster;
+mod peers;
 
 use std::time::{Duration, Instant};
 
 use cluster::{Cluster, Mode};
+use peers::Peers;
 
 /// What is run.
 struct Plan {
@@ -53,6 +55,11 @@ fn main() {
             cycle(plan.nodes, waiting);
         }
     }
+    if only.is_none_or(|only| only == "negotiate") {
+        println!("\nnegotiation: {} peers, each job announced to all", plan.nodes);
+        println!("{:<9} {:>11} {:>9} {:>9} {:>9}", "jobs", "steps /s", "us /step", "offers", "jobs /s");
+        negotiate(&plan);
+    }
     println!("\nmemory of waiting jobs");
     println!("{:<8} {:>9} {:>12} {:>12}", "mode", "jobs", "MiB", "bytes /job");
     for mode in &modes {
@@ -66,12 +73,14 @@ fn steady(mode: Mode, plan: &Plan) {
     cluster.fill();
     cluster.queue(plan.waiting);
     let fill = begin.elapsed();
-    cluster.turn_over(plan.steps / 4);
+    // Cycles over the whole queue make the steps of a batch pool dearer, so fewer of them do.
+    let steps_per_batch = if mode == Mode::Batch { plan.steps / 5 } else { plan.steps };
+    cluster.turn_over(steps_per_batch / 4);
     let mut batches: Vec<(f64, f64)> = (0..plan.batches)
         .map(|_| {
             let (steps, events) = (cluster.steps, cluster.events);
             let begin = Instant::now();
-            cluster.turn_over(plan.steps);
+            cluster.turn_over(steps_per_batch);
             let took = begin.elapsed().as_secs_f64();
             ((cluster.steps - steps) as f64 / took, (cluster.events - events) as f64 / took)
         })
@@ -80,6 +89,19 @@ fn steady(mode: Mode, plan: &Plan) {
     let (steps, events) = batches[batches.len() / 2];
     let name = mode.name();
     println!("{name:<8} {steps:>11.0} {events:>11.0} {:>9.2} {:>9.1}", 1e6 / steps, fill.as_secs_f64());
+}
+
+fn negotiate(plan: &Plan) {
+    let mut peers = Peers::new(plan.nodes);
+    peers.place(2);
+    let jobs = (plan.steps / 2000).max(2);
+    let (steps, offers) = (peers.steps, peers.offers);
+    let begin = Instant::now();
+    peers.place(jobs);
+    let took = begin.elapsed().as_secs_f64();
+    assert!(peers.placed >= jobs as u64, "every job was placed");
+    let (steps, offers) = ((peers.steps - steps) as f64 / took, peers.offers - offers);
+    println!("{jobs:<9} {steps:>11.0} {:>9.2} {offers:>9} {:>9.1}", 1e6 / steps, jobs as f64 / took);
 }
 
 fn cycle(nodes: usize, waiting: usize) {

@@ -275,7 +275,15 @@ impl Engine {
                 dispatcher.node_changed(*slot as usize);
             }
         }
-        if !touched.nodes.is_empty() || !touched.pools.is_empty() {
+        // Service, faults and most heartbeats change what a node did, not what kind of node it is.
+        let same_kind = match event {
+            Event::NodeServed { .. } | Event::NodeFault { .. } | Event::Probed { .. } => true,
+            Event::Heard { heartbeat, .. } => {
+                heartbeat.fingerprint.is_none() && heartbeat.accepting.is_none()
+            }
+            _ => false,
+        };
+        if !same_kind && (!touched.nodes.is_empty() || !touched.pools.is_empty()) {
             self.pools.values_mut().for_each(Dispatcher::fleet_changed);
         }
         for (pool, slot) in &touched.heard {

@@ -98,7 +98,6 @@ impl Cluster {
             Mode::Pull => "resource-aware",
             Mode::Batch => "balanced",
         }));
-        pool.batch.scan_max = 1_000_000;
         let id = pool.id.clone();
         cluster.step(Input::SetPool { pool: Box::new(pool), policy: None });
         for tenant in 0..8 {
