@@ -224,7 +224,7 @@ impl<'p, 'a> Walk<'p, 'a> {
                         if own.is_some() {
                             self.generation += 1;
                         }
-                        self.put_back(lifted);
+                        self.put_back(lifted, MoveCause::HigherClass);
                         return outcome;
                     }
                     Err(refusals) => {
@@ -400,13 +400,22 @@ impl<'p, 'a> Walk<'p, 'a> {
             return self.waits_for(job, against);
         }
         let class = self.class_of[job];
-        let lifted = self.lift(job);
+        let mut lifted = self.lift(job);
         let now = self.overlay.now;
         let floor = self.classes[class]
             .floor
             .filter(|&(generation, _)| generation == self.generation && own.is_none() && lifted.is_empty());
         let from = floor.map_or(now, |(_, at)| at);
-        let slot = self.overlay.earliest(self.p, &self.classes[class], from);
+        let mut slot = self.overlay.earliest(self.p, &self.classes[class], from);
+        // A reservation that has to move keeps its place in the order: those behind it give way to it.
+        let mut displacing = MoveCause::HigherClass;
+        if let Some(old) = &own
+            && slot.as_ref().is_none_or(|(at, _)| *at > old.from)
+        {
+            displacing = self.cause(class, old.from);
+            lifted.extend(self.lift_behind(job, &lifted));
+            slot = self.overlay.earliest(self.p, &self.classes[class], now);
+        }
         let mut against = against;
         match &slot {
             Some((at, found)) => {
@@ -428,11 +437,10 @@ impl<'p, 'a> Walk<'p, 'a> {
                 self.generation += 1;
             }
             if new.is_none_or(|new| new.from > old.from) && !self.causes.contains_key(&job) {
-                let cause = self.cause(class, old.from);
-                self.causes.insert(job, cause);
+                self.causes.insert(job, displacing);
             }
         }
-        self.put_back(lifted);
+        self.put_back(lifted, displacing);
         self.waits_for(job, against)
     }
 
