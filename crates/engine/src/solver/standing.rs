@@ -114,6 +114,24 @@ impl Walk<'_, '_> {
         }
     }
 
+    /// Books lifted reservations again in job order; one that has to move is planned before those behind it.
+    pub(super) fn put_back_in_order(&mut self, mut lifted: Vec<(usize, Booking)>, cause: MoveCause) {
+        lifted.sort_by_key(|(holder, _)| self.place[*holder]);
+        for (holder, booking) in lifted {
+            if self.overlay.has_room(&booking) || !self.p.reservations_bind() {
+                self.overlay.book(&booking);
+                continue;
+            }
+            self.reserved.remove(&holder);
+            self.generation += 1;
+            self.causes.insert(holder, cause);
+            let class = self.class_of[holder];
+            if let Some((at, found)) = self.overlay.earliest(self.p, &self.classes[class], self.overlay.now) {
+                self.reserve(holder, at, &found);
+            }
+        }
+    }
+
     pub(super) fn reserve(&mut self, job: usize, at: i64, found: &Found) {
         let class = &self.classes[self.class_of[job]];
         let booking = self.overlay.booking(found, class, Scope::From(at));

@@ -218,13 +218,22 @@ impl<'p, 'a> Walk<'p, 'a> {
             Some((_, against)) => against,
             None => {
                 let mark = self.overlay.mark();
-                let lifted = self.lift(job);
+                let mut lifted = self.lift(job);
+                // Whose time has come goes before those behind it, whatever is kept for them.
+                let due = own.as_ref().is_some_and(|own| own.from <= self.overlay.now);
+                if due {
+                    lifted.extend(self.lift_behind(job, &lifted));
+                }
                 match self.place_now(job) {
                     Ok(outcome) => {
                         if own.is_some() {
                             self.generation += 1;
                         }
-                        self.put_back(lifted, MoveCause::HigherClass);
+                        if due {
+                            self.put_back_in_order(lifted, MoveCause::NodeLost);
+                        } else {
+                            self.put_back(lifted, MoveCause::HigherClass);
+                        }
                         return outcome;
                     }
                     Err(refusals) => {
@@ -408,11 +417,11 @@ impl<'p, 'a> Walk<'p, 'a> {
         let from = floor.map_or(now, |(_, at)| at);
         let mut slot = self.overlay.earliest(self.p, &self.classes[class], from);
         // A reservation that has to move keeps its place in the order: those behind it give way to it.
-        let mut displacing = MoveCause::HigherClass;
+        let mut displacing = None;
         if let Some(old) = &own
             && slot.as_ref().is_none_or(|(at, _)| *at > old.from)
         {
-            displacing = self.cause(class, old.from);
+            displacing = Some(self.cause(class, old.from));
             lifted.extend(self.lift_behind(job, &lifted));
             slot = self.overlay.earliest(self.p, &self.classes[class], now);
         }
@@ -437,10 +446,13 @@ impl<'p, 'a> Walk<'p, 'a> {
                 self.generation += 1;
             }
             if new.is_none_or(|new| new.from > old.from) && !self.causes.contains_key(&job) {
-                self.causes.insert(job, displacing);
+                self.causes.insert(job, displacing.unwrap_or(MoveCause::NodeLost));
             }
         }
-        self.put_back(lifted, displacing);
+        match displacing {
+            Some(cause) => self.put_back_in_order(lifted, cause),
+            None => self.put_back(lifted, MoveCause::HigherClass),
+        }
         self.waits_for(job, against)
     }
 
