@@ -17,9 +17,6 @@ use crate::record::{JobRecord, JobState, Phase};
 use crate::solver::MoveCause;
 use crate::state::State;
 
-/// How much later a placed job may begin than it was planned to.
-const BEGINNING: Millis = Millis::secs(30);
-
 /// Follows an engine from its first step.
 #[derive(Debug, Default)]
 pub struct Watcher {
@@ -69,7 +66,7 @@ impl Watcher {
                 self.may_commit(outcome.at, commit)?;
             }
             self.reservation_keeps_its_time(event)?;
-            if !is_ordinary(event) {
+            if !self.is_ordinary(outcome.at, event) {
                 self.disturbed.extend(self.state.pools.keys().cloned());
             }
             let touched = self.state.apply(outcome.at, event);
@@ -326,14 +323,26 @@ impl Watcher {
             let detail = format!("{} moved from {known:?} to {}", reservation.job, reservation.start);
             return Violation::err("reservation_not_delayed", detail);
         }
-        // Jobs begin a little later than they were placed; beyond that a cause must be more than a word.
+        // A cause must be more than a word.
         let later = known.map_or(Millis::ZERO, |known| reservation.start.since(known));
         let in_vain = *moved == Some(MoveCause::NodeLost) && !self.disturbed.contains(id);
-        if standing && in_vain && later > BEGINNING {
+        if standing && in_vain && !later.is_zero() {
             let detail = format!("{} moved by {later} for a node, and no node changed", reservation.job);
             return Violation::err("reservation_not_delayed", detail);
         }
         Ok(())
+    }
+
+    /// Whether nothing can be late because of an event. A job that begins later than it was placed also ends later.
+    fn is_ordinary(&self, at: Time, event: &Event) -> bool {
+        match event {
+            Event::Started(job) => self
+                .state
+                .job(job)
+                .and_then(|record| record.run.as_ref())
+                .is_some_and(|run| run.committed_at == at),
+            event => is_everyday(event),
+        }
     }
 
     /// A reserved job starts in the first cycle at or after its time, or its reservation moved for a cause.
@@ -390,7 +399,7 @@ impl Watcher {
 }
 
 /// Whether an event is part of everyday work, which delays no reservation.
-fn is_ordinary(event: &Event) -> bool {
+fn is_everyday(event: &Event) -> bool {
     matches!(
         event,
         Event::Submitted { .. }
@@ -399,7 +408,6 @@ fn is_ordinary(event: &Event) -> bool {
             | Event::Committed(_)
             | Event::StartSent(_)
             | Event::Reported { .. }
-            | Event::Started(_)
             | Event::Rejected(_)
             | Event::Ended { .. }
             | Event::Forgotten(_)

@@ -78,8 +78,22 @@ impl Walk<'_, '_> {
         lifted
     }
 
+    /// Lifts the reservations of jobs that come after a job, beside those that are lifted already.
+    pub(super) fn lift_behind(&mut self, job: usize, lifted: &[(usize, Booking)]) -> Vec<(usize, Booking)> {
+        let behind = |holder: &usize| {
+            self.place[*holder] > self.place[job] && !lifted.iter().any(|(other, _)| other == holder)
+        };
+        let holders = self.reserved.iter().filter(|(holder, _)| behind(holder));
+        let more: Vec<(usize, Booking)> =
+            holders.map(|(holder, booking)| (*holder, booking.clone())).collect();
+        for (_, booking) in &more {
+            self.overlay.unbook(booking);
+        }
+        more
+    }
+
     /// Books lifted reservations again; those whose place is gone are planned anew at once, so that later jobs are bound.
-    pub(super) fn put_back(&mut self, mut lifted: Vec<(usize, Booking)>) {
+    pub(super) fn put_back(&mut self, mut lifted: Vec<(usize, Booking)>, cause: MoveCause) {
         lifted.sort_by_key(|(holder, booking)| (booking.from, self.place[*holder]));
         let mut displaced = Vec::new();
         for (holder, booking) in lifted {
@@ -92,7 +106,25 @@ impl Walk<'_, '_> {
         }
         for holder in displaced {
             self.generation += 1;
-            self.causes.insert(holder, MoveCause::HigherClass);
+            self.causes.insert(holder, cause);
+            let class = self.class_of[holder];
+            if let Some((at, found)) = self.overlay.earliest(self.p, &self.classes[class], self.overlay.now) {
+                self.reserve(holder, at, &found);
+            }
+        }
+    }
+
+    /// Books lifted reservations again in job order; one that has to move is planned before those behind it.
+    pub(super) fn put_back_in_order(&mut self, mut lifted: Vec<(usize, Booking)>, cause: MoveCause) {
+        lifted.sort_by_key(|(holder, _)| self.place[*holder]);
+        for (holder, booking) in lifted {
+            if self.overlay.has_room(&booking) || !self.p.reservations_bind() {
+                self.overlay.book(&booking);
+                continue;
+            }
+            self.reserved.remove(&holder);
+            self.generation += 1;
+            self.causes.insert(holder, cause);
             let class = self.class_of[holder];
             if let Some((at, found)) = self.overlay.earliest(self.p, &self.classes[class], self.overlay.now) {
                 self.reserve(holder, at, &found);

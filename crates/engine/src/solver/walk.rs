@@ -218,13 +218,22 @@ impl<'p, 'a> Walk<'p, 'a> {
             Some((_, against)) => against,
             None => {
                 let mark = self.overlay.mark();
-                let lifted = self.lift(job);
+                let mut lifted = self.lift(job);
+                // Whose time has come goes before those behind it, whatever is kept for them.
+                let due = own.as_ref().is_some_and(|own| own.from <= self.overlay.now);
+                if due {
+                    lifted.extend(self.lift_behind(job, &lifted));
+                }
                 match self.place_now(job) {
                     Ok(outcome) => {
                         if own.is_some() {
                             self.generation += 1;
                         }
-                        self.put_back(lifted);
+                        if due {
+                            self.put_back_in_order(lifted, MoveCause::NodeLost);
+                        } else {
+                            self.put_back(lifted, MoveCause::HigherClass);
+                        }
                         return outcome;
                     }
                     Err(refusals) => {
@@ -400,13 +409,22 @@ impl<'p, 'a> Walk<'p, 'a> {
             return self.waits_for(job, against);
         }
         let class = self.class_of[job];
-        let lifted = self.lift(job);
+        let mut lifted = self.lift(job);
         let now = self.overlay.now;
         let floor = self.classes[class]
             .floor
             .filter(|&(generation, _)| generation == self.generation && own.is_none() && lifted.is_empty());
         let from = floor.map_or(now, |(_, at)| at);
-        let slot = self.overlay.earliest(self.p, &self.classes[class], from);
+        let mut slot = self.overlay.earliest(self.p, &self.classes[class], from);
+        // A reservation that has to move keeps its place in the order: those behind it give way to it.
+        let mut displacing = None;
+        if let Some(old) = &own
+            && slot.as_ref().is_none_or(|(at, _)| *at > old.from)
+        {
+            displacing = Some(self.cause(class, old.from));
+            lifted.extend(self.lift_behind(job, &lifted));
+            slot = self.overlay.earliest(self.p, &self.classes[class], now);
+        }
         let mut against = against;
         match &slot {
             Some((at, found)) => {
@@ -428,11 +446,13 @@ impl<'p, 'a> Walk<'p, 'a> {
                 self.generation += 1;
             }
             if new.is_none_or(|new| new.from > old.from) && !self.causes.contains_key(&job) {
-                let cause = self.cause(class, old.from);
-                self.causes.insert(job, cause);
+                self.causes.insert(job, displacing.unwrap_or(MoveCause::NodeLost));
             }
         }
-        self.put_back(lifted);
+        match displacing {
+            Some(cause) => self.put_back_in_order(lifted, cause),
+            None => self.put_back(lifted, MoveCause::HigherClass),
+        }
         self.waits_for(job, against)
     }
 

@@ -31,7 +31,8 @@ impl World {
 
     /// One thing happens.
     pub(crate) fn act(&mut self) -> Found {
-        match self.rng.below(100) {
+        let what = if self.prompt { 0 } else { self.rng.below(100) };
+        match what {
             0..34 => self.submit(),
             34..42 => self.submit_several(),
             42..48 => self.do_to_job(Input::Cancel),

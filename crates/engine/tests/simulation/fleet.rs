@@ -12,8 +12,9 @@ pub(crate) fn name(text: &str) -> Name {
 }
 
 /// Pools of a world: one to three, of any kind; batch pools come in pairs that lend to each other.
-pub(crate) fn pools(rng: &mut Rng) -> Vec<Pool> {
+pub(crate) fn pools(rng: &mut Rng, batch: bool) -> Vec<Pool> {
     let kinds: &[Dispatch] = match rng.below(6) {
+        _ if batch => &[Dispatch::Batch],
         0 => &[Dispatch::Push],
         1 => &[Dispatch::Pull],
         2 => &[Dispatch::Batch],

@@ -20,10 +20,12 @@ use landfall_engine::invariants::Violation;
 
 use world::{Size, World};
 
-const TINY: Size = Size { nodes: (1, 3), actions: 14, rebuilds: false };
-const SMALL: Size = Size { nodes: (1, 6), actions: 60, rebuilds: false };
-const CLOSE: Size = Size { nodes: (1, 4), actions: 40, rebuilds: true };
-const LARGE: Size = Size { nodes: (10, 40), actions: 700, rebuilds: false };
+const TINY: Size = Size { nodes: (1, 3), actions: 14, rebuilds: false, prompt: false };
+const SMALL: Size = Size { nodes: (1, 6), actions: 60, rebuilds: false, prompt: false };
+const CLOSE: Size = Size { nodes: (1, 4), actions: 40, rebuilds: true, prompt: false };
+const LARGE: Size = Size { nodes: (10, 40), actions: 700, rebuilds: false, prompt: false };
+
+const PROMPT: Size = Size { nodes: (2, 5), actions: 40, rebuilds: false, prompt: true };
 
 /// Worlds that may fail before the rest is left alone.
 const FAILURES_MAX: u64 = 40;
@@ -85,6 +87,12 @@ fn small() {
 #[test]
 fn close() {
     run_all("close", CLOSE, 100);
+}
+
+/// Nothing is late, so no reservation may be.
+#[test]
+fn prompt() {
+    run_all("prompt", PROMPT, 300);
 }
 
 #[test]

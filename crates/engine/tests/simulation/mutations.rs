@@ -70,5 +70,5 @@ fn a_leaked_hold_is_noticed() {
 #[test]
 fn backfill_over_a_reservation_is_noticed() {
     let plant = Planted { solver: Some(Mutation::BackfillIgnoresReservation), ..Planted::default() };
-    noticed(plant, crate::SMALL, 2000, &["reservation_not_delayed"]);
+    noticed(plant, crate::PROMPT, 100, &["reservation_not_delayed"]);
 }

@@ -19,6 +19,8 @@ pub(crate) struct Size {
     pub(crate) actions: u64,
     /// Whether hashes are compared at every step and the state is rebuilt from all events now and then.
     pub(crate) rebuilds: bool,
+    /// No trouble and no delay: batch pools whose reservations must hold to the millisecond.
+    pub(crate) prompt: bool,
 }
 
 pub(crate) type Found<T = ()> = Result<T, Violation>;
@@ -39,6 +41,7 @@ pub(crate) struct World {
     sent: u64,
     /// No more faults.
     pub(crate) calm: bool,
+    pub(crate) prompt: bool,
     pub(crate) pools: Vec<Pool>,
     pub(crate) tenants: u64,
     pub(crate) jobs: Vec<JobId>,
@@ -53,7 +56,7 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn new(seed: u64, size: Size) -> Found<Self> {
         let mut rng = Rng::new(seed);
-        let pools = fleet::pools(&mut rng);
+        let pools = fleet::pools(&mut rng, size.prompt);
         let mut world = Self {
             now: Time::from_secs(1_000_000),
             engine: Engine::new(),
@@ -62,7 +65,8 @@ impl World {
             agents: BTreeMap::new(),
             post: Post::new(),
             sent: 0,
-            calm: false,
+            calm: size.prompt,
+            prompt: size.prompt,
             tenants: rng.within(1, 3),
             jobs: Vec::new(),
             holds: Vec::new(),
@@ -259,6 +263,9 @@ impl World {
             8..16 if !self.calm => 2,
             _ => 1,
         };
+        if self.prompt {
+            return self.send(0, 0, Mail::Command(node, effect));
+        }
         for _ in 0..copies {
             let most = if self.rng.chance(10) && !self.calm { 5000 } else { 300 };
             self.send(1, most, Mail::Command(node.clone(), effect.clone()));
@@ -269,6 +276,9 @@ impl World {
     fn say(&mut self, node: &NodeId, fence: Fence, report: Report) {
         let cut = self.agents.get(node).is_some_and(|agent| agent.cut);
         let mail = Mail::Report(node.clone(), fence, report);
+        if self.prompt {
+            return self.send(0, 0, mail);
+        }
         if !self.calm && self.rng.chance(8) {
             self.send(1, 4000, mail.clone());
         }
@@ -406,7 +416,7 @@ impl World {
             return self.say(id, fence, Report::Refused(refusal));
         }
         self.say(id, fence.clone(), Report::Started);
-        let (least, most) = if self.calm { (500, 5000) } else { (100, 90_000) };
+        let (least, most) = if self.calm && self.actions_left == 0 { (500, 5000) } else { (100, 90_000) };
         let code = if self.calm || self.rng.chance(80) { 0 } else { 1 };
         self.send(least, most, Mail::Exit(id.clone(), fence, code));
     }
@@ -426,11 +436,11 @@ impl World {
             return Ok(());
         }
         let mut heartbeat = Heartbeat::default();
-        if self.rng.chance(10) {
+        if self.rng.chance(10) && !self.prompt {
             heartbeat.ram_used = Some(landfall_model::Mib::gib(self.rng.below(4)));
             heartbeat.accepting = Some(self.calm || self.rng.chance(90));
         }
-        if self.calm {
+        if self.calm && !self.prompt {
             heartbeat.accepting = Some(true);
         }
         let running = agent.running();
