@@ -335,10 +335,11 @@ impl Watcher {
             let detail = format!("{} moved from {known:?} to {}", reservation.job, reservation.start);
             return Violation::err("reservation_not_delayed", detail);
         }
-        // A cause must be more than a word.
+        // A cause must be more than a word. Jobs start with a cycle, so what comes after them may be a cycle later.
+        let cycle = pool.pool.batch.cycle_ms;
         let later = known.map_or(Millis::ZERO, |known| reservation.start.since(known));
         let in_vain = self.strict && *moved == Some(MoveCause::NodeLost) && !self.disturbed.contains(id);
-        if standing && in_vain && !later.is_zero() {
+        if standing && in_vain && later > cycle {
             let detail = format!("{} moved by {later} for a node, and no node changed", reservation.job);
             return Violation::err("reservation_not_delayed", detail);
         }
