@@ -160,7 +160,8 @@ impl State {
         for grant in &proposal.grants {
             let Some((node, _)) = self.node(&grant.node) else { continue };
             units += node_units(node, &grant.placement);
-            gpus += grant.placement.devices.len() as u64;
+            // What was asked for counts, as at submission and in the plan, also where the job has the whole node.
+            gpus += u64::from(record.job.spec.gpu_count);
             power_w += extra_power(record.job.spec.power_w, node);
         }
         Commit {

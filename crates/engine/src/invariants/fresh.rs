@@ -70,11 +70,10 @@ pub(super) fn may_use(record: &JobRecord, gpus: u64) -> u128 {
     u128::from(span) * u128::from(gpus)
 }
 
-/// The part of a node that a placement takes, in millionths, and its devices.
-pub(super) fn part_of(node: &Node, placement: &landfall_model::Placement) -> (u64, u64) {
-    let devices = placement.devices.len() as u64;
+/// The part of a node that a placement takes, in millionths.
+pub(super) fn part_of(node: &Node, placement: &landfall_model::Placement) -> u64 {
     if placement.exclusive_node {
-        return (1_000_000, devices);
+        return 1_000_000;
     }
     let part = |taken: u64, total: u64| if total == 0 { 0 } else { (taken * 1_000_000).div_ceil(total) };
     let milli: u64 = placement.devices.iter().map(|share| share.milli.get()).sum();
@@ -84,17 +83,15 @@ pub(super) fn part_of(node: &Node, placement: &landfall_model::Placement) -> (u6
         part(placement.cpu.get(), node.cpu_total.get()),
         part(placement.ram.get(), node.ram_total.get()),
     ];
-    (parts.into_iter().max().unwrap_or(0).min(1_000_000), devices)
+    parts.into_iter().max().unwrap_or(0).min(1_000_000)
 }
 
-/// GPUs of a placed job, from what is on its nodes.
+/// GPUs that a placed job counts for: as many as it asked for on each node that has it.
 pub(super) fn gpus_of(state: &State, record: &JobRecord) -> u64 {
     let nodes = record.run.iter().flat_map(|run| &run.nodes).filter_map(|at| state.node(&at.node));
     let placements = nodes.flat_map(|(node, _)| &node.placements);
-    placements
-        .filter(|placement| placement.job == record.job.id)
-        .map(|placement| placement.devices.len() as u64)
-        .sum()
+    let here = placements.filter(|placement| placement.job == record.job.id).count() as u64;
+    here * u64::from(record.job.spec.gpu_count)
 }
 
 /// The locks that a job takes.

@@ -121,7 +121,7 @@ impl Engine {
             idle.into_iter().min_by_key(|node| (node.drifted, new_group(node), unlike(node), &node.id));
         let Some(node) = best else { return false };
         let grant = Grant { node: node.id.clone(), placement: whole_node(record, node), lender: None };
-        let (units, gpus) = (node_units(node, &grant.placement), grant.placement.devices.len() as u64);
+        let (units, gpus) = (node_units(node, &grant.placement), u64::from(record.job.spec.gpu_count));
         let power_w = extra_power(record.job.spec.power_w, node);
         let tenant = record.job.spec.tenant.as_ref().and_then(|id| self.state.tenants.get(id));
         let over_quota = tenant.is_some_and(|tenant| {
@@ -191,7 +191,7 @@ impl Engine {
                 continue;
             };
             sums.0 += node_units(node, placement);
-            sums.1 += placement.devices.len() as u64;
+            sums.1 += u64::from(record.job.spec.gpu_count);
             sums.2 += extra_power(record.job.spec.power_w, node);
         }
         sums

@@ -405,7 +405,9 @@ impl<'p, 'a> Walk<'p, 'a> {
         let entitled = own.is_some()
             || ((before < settings.depth || settings.backfill == Backfill::Conservative)
                 && self.reserved.len() < settings.reservations_max as usize);
-        if !self.makes_reservations() || !entitled {
+        // Who starts at once or not at all waits for nothing.
+        let immediate = self.p.waiting[job].spec.immediate;
+        if !self.makes_reservations() || !entitled || immediate {
             return self.waits_for(job, against);
         }
         let class = self.class_of[job];

@@ -38,6 +38,7 @@ fn noticed(plant: Planted, size: Size, within: u64, names: &[&str]) {
             assert!(names.contains(&found.name), "seed {seed}: {found}");
             println!("{plant:?}: {} with seed {seed}", found.name);
             PLANTED.set(Planted::default());
+            assert_eq!(crate::run(size, seed).err(), None, "seed {seed} without the fault");
             return;
         }
     }

@@ -61,7 +61,7 @@ impl World {
             now: Time::from_secs(1_000_000),
             engine: Engine::new(),
             twin: None,
-            watcher: Watcher::new(),
+            watcher: if size.prompt { Watcher::strict() } else { Watcher::new() },
             agents: BTreeMap::new(),
             post: Post::new(),
             sent: 0,
