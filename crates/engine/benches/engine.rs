@@ -42,7 +42,8 @@ fn main() {
         plan.nodes, plan.waiting, plan.batches
     );
     println!("{:<8} {:>11} {:>11} {:>9} {:>9}", "mode", "steps /s", "events /s", "us /step", "fill s");
-    for mode in &modes {
+    let cycles_only = args.iter().any(|arg| arg == "--cycles");
+    for mode in modes.iter().filter(|_| !cycles_only) {
         steady(*mode, &plan);
     }
     if modes.contains(&Mode::Batch) {

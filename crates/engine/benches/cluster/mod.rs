@@ -61,6 +61,7 @@ pub(crate) struct Cluster {
     /// Attempts that run, with a node each.
     running: Vec<(Fence, Vec<NodeId>)>,
     workers: VecDeque<NodeId>,
+    heard_at: Time,
     next_job: u64,
     /// Whether workers say what they would have to fetch.
     pub(crate) reports: bool,
@@ -82,6 +83,7 @@ impl Cluster {
             classes: (0..CLASSES).map(|class| Arc::new(spec(mode, class))).collect(),
             running: Vec::new(),
             workers: VecDeque::new(),
+            heard_at: Time::ZERO,
             next_job: 0,
             reports: mode == Mode::Pull,
             steps: 0,
@@ -182,8 +184,20 @@ impl Cluster {
         }
     }
 
+    /// Every node says that it is there, before any falls silent.
+    fn heartbeats(&mut self) {
+        if self.now.since(self.heard_at) < Millis::secs(20) {
+            return;
+        }
+        self.heard_at = self.now;
+        for node in self.workers.clone() {
+            self.step(Input::Heartbeat { node, heartbeat: Box::default(), running: Vec::new() });
+        }
+    }
+
     /// Runs one cycle of a batch pool.
     pub(crate) fn cycle(&mut self) {
+        self.heartbeats();
         self.now =
             self.engine.state().pools.values().next().map_or(self.now, |pool| pool.next_cycle.max(self.now));
         self.step(Input::Tick);
@@ -213,6 +227,7 @@ impl Cluster {
         let mut ends = 0;
         while self.steps < until {
             self.now = self.now + Millis::new(10);
+            self.heartbeats();
             self.end_one();
             self.submit();
             ends += 1;

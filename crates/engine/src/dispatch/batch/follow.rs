@@ -19,11 +19,14 @@ const KEPT_FOR: Millis = Millis::secs(930);
 impl Engine {
     pub(super) fn follow_plan(&mut self, id: &PoolId, plan: Plan) {
         let mut rejected = std::collections::BTreeMap::new();
+        // Why each starts is said on the state that decided it, and in one look at the pool.
+        let mut whys = self.whys(id, &plan.steps).into_iter();
         for step in plan.steps {
             match step {
                 Step::Start(start) => {
+                    let why = whys.next().unwrap_or_default();
                     let job = start.job.clone();
-                    if let Some(proposal) = self.proposal_of(id, start)
+                    if let Some(proposal) = self.proposal_of(start, why)
                         && let Err(reasons) = self.propose(proposal)
                     {
                         let reason = reasons.first().map_or("", |reason| reason.name());
@@ -52,7 +55,7 @@ impl Engine {
         }
     }
 
-    fn proposal_of(&self, id: &PoolId, start: Start) -> Option<Proposal> {
+    fn proposal_of(&self, start: Start, why: Breakdown) -> Option<Proposal> {
         let record = self.state.job(&start.job)?;
         let grants = start.nodes.iter().enumerate().map(|(position, node)| {
             let devices = start.devices.get(position).map(Vec::as_slice);
@@ -65,7 +68,7 @@ impl Engine {
             attempt: record.attempt,
             grants: grants.collect::<Option<_>>()?,
             kind: if start.backfill { StartKind::Backfill } else { StartKind::Start },
-            why: self.why(id, record, &start.value),
+            why,
         })
     }
 
@@ -77,14 +80,32 @@ impl Engine {
         Some(Placement::of(record.job.id.clone(), &record.job.spec, devices.unwrap_or_default()))
     }
 
-    /// Why this job now, and why these nodes.
-    fn why(&self, id: &PoolId, record: &JobRecord, set: &SetValue) -> Breakdown {
-        let (Some(state), Some(dispatcher)) = (self.state.pools.get(id), self.pools.get(id)) else {
-            return Breakdown::default();
+    /// Why each job that a plan starts does, in order.
+    fn whys(&self, id: &PoolId, steps: &[Step]) -> Vec<Breakdown> {
+        let Some(pass) = self.pass_of(id) else { return Vec::new() };
+        let starts = steps.iter().filter_map(|step| match step {
+            Step::Start(start) => Some(start),
+            Step::Preempt(_) => None,
+        });
+        let why = |start: &Start| {
+            self.state
+                .job(&start.job)
+                .map_or_else(Breakdown::default, |record| self.why(&pass, record, &start.value))
         };
-        let Queue::Batch(queue) = &dispatcher.queue else { return Breakdown::default() };
-        let pass = Pass::of_parts(self.now, &state.world, &state.nodes, queue.backlog());
-        let mut why = Breakdown::of(&dispatcher.policy.queue_verdict(&pass, &record.job), None);
+        starts.map(why).collect()
+    }
+
+    /// One look at a pool.
+    fn pass_of(&self, id: &PoolId) -> Option<Pass<'_>> {
+        let (state, dispatcher) = (self.state.pools.get(id)?, self.pools.get(id)?);
+        let Queue::Batch(queue) = &dispatcher.queue else { return None };
+        Some(Pass::of_parts(self.now, &state.world, &state.nodes, queue.backlog()))
+    }
+
+    /// Why this job now, and why these nodes.
+    fn why(&self, pass: &Pass<'_>, record: &JobRecord, set: &SetValue) -> Breakdown {
+        let Some(dispatcher) = self.pools.get(&record.pool) else { return Breakdown::default() };
+        let mut why = Breakdown::of(&dispatcher.policy.queue_verdict(pass, &record.job), None);
         let of_set =
             [("set", set.value), ("set topology", set.topology), ("set conformance", set.conformance)];
         why.terms.extend(of_set.map(|(term, raw)| Points { term: term.into(), raw, points: 0.0 }));
@@ -165,7 +186,9 @@ impl Engine {
                 attempt: record.attempt,
                 grants: grants.collect::<Option<_>>().unwrap_or_default(),
                 kind: StartKind::Preempt,
-                why: self.why(&record.pool, record, &SetValue::default()),
+                why: self
+                    .pass_of(&record.pool)
+                    .map_or_else(Breakdown::default, |pass| self.why(&pass, record, &SetValue::default())),
             };
             if self.propose(proposal).is_err() {
                 // Whatever is in the way now, keeping the nodes any longer helps nobody.
