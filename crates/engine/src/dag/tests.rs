@@ -1,3 +1,5 @@
+//! Cases of the specification and properties of dependencies.
+
 use super::*;
 use TerminalState::{Cancelled, Completed, Failed, Unneeded};
 
