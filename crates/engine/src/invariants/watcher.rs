@@ -87,13 +87,10 @@ impl Watcher {
         self.promises_kept(outcome)?;
         self.one_live_fence(outcome)?;
         self.nobody_lost(engine)?;
-        if let Input::Release(id) = input {
-            if engine.state().holds.contains_key(id) {
-                return Violation::err(
-                    "released_holds_end",
-                    format!("hold {id} was given back and is there"),
-                );
-            }
+        if let Input::Release(id) = input
+            && engine.state().holds.contains_key(id)
+        {
+            return Violation::err("released_holds_end", format!("hold {id} was given back and is there"));
         }
         if self.state == *engine.state() {
             return Ok(());
@@ -120,10 +117,10 @@ impl Watcher {
     }
 
     fn gone(&mut self, job: &JobId, node: &NodeId, attempt: u32) {
-        if let Some(on) = self.live.get_mut(job) {
-            if on.get(node).is_some_and(|live| *live <= attempt) {
-                on.remove(node);
-            }
+        if let Some(on) = self.live.get_mut(job)
+            && on.get(node).is_some_and(|live| *live <= attempt)
+        {
+            on.remove(node);
         }
     }
 

@@ -192,8 +192,8 @@ impl State {
             None => {
                 // Its jobs may have come before it was known; from now on they count.
                 let mut state = TenantState::new(tenant.clone());
-                let theirs = |record: &&Box<JobRecord>| record.job.spec.tenant.as_ref() == Some(&tenant.id);
-                for record in self.jobs.values().filter(theirs) {
+                let theirs = |record: &&JobRecord| record.job.spec.tenant.as_ref() == Some(&tenant.id);
+                for record in self.jobs.values().map(|record| &**record).filter(theirs) {
                     state.jobs += u64::from(!record.state.is_final());
                     if let Some(run) = &record.run {
                         state.units += run.units;

@@ -124,7 +124,7 @@ impl World {
 
     fn do_to_hold(&mut self) -> Found {
         let from = self.holds.len().saturating_sub(3);
-        let Some(hold) = self.rng.pick(&self.holds[from..].to_vec()) else { return Ok(()) };
+        let Some(hold) = self.rng.pick(&self.holds[from..]) else { return Ok(()) };
         let input = if self.rng.chance(60) { Input::Place(hold) } else { Input::Release(hold) };
         self.step(input).map(drop)
     }
