@@ -36,6 +36,8 @@ impl Violation {
 
 type Found = Result<(), Violation>;
 
+type UnitsByTenant = BTreeMap<Option<TenantId>, u64>;
+
 /// Checks everything that one look at an engine can tell.
 pub fn check_all(engine: &Engine) -> Found {
     let state = engine.state();
@@ -206,13 +208,10 @@ pub fn tenant_sums(state: &State) -> Found {
     Ok(())
 }
 
-/// Units by tenant, watts and bytes per second of one pool.
-type PoolSums = (BTreeMap<Option<TenantId>, u64>, u64, u64);
-
 /// What pools count (units by tenant, watts, storage traffic) is what their jobs add up to.
 pub fn pool_sums(state: &State) -> Found {
     const NAME: &str = "pool_sums";
-    let mut held: BTreeMap<&PoolId, PoolSums> = BTreeMap::new();
+    let mut held: BTreeMap<&PoolId, (UnitsByTenant, u64, u64)> = BTreeMap::new();
     for record in state.jobs.values() {
         let Some(run) = &record.run else { continue };
         let sums = held.entry(&record.pool).or_default();
