@@ -73,6 +73,9 @@ fn steady(mode: Mode, plan: &Plan) {
     let mut cluster = Cluster::new(mode, plan.nodes);
     cluster.fill();
     cluster.queue(plan.waiting);
+    if mode == Mode::Pull {
+        cluster.let_rounds_pass();
+    }
     let fill = begin.elapsed();
     // Cycles over the whole queue make the steps of a batch pool dearer, so fewer of them do.
     let steps_per_batch = if mode == Mode::Batch { plan.steps / 5 } else { plan.steps };
@@ -134,8 +137,6 @@ fn print_memory(mode: Option<&String>, jobs: Option<&String>) {
     let (Some(mode), Some(jobs)) = (mode, jobs.and_then(|jobs| jobs.parse::<usize>().ok())) else { return };
     let mut cluster = Cluster::new(mode, 10);
     cluster.fill();
-    // What workers say about jobs is kept per pair and not part of a waiting job.
-    cluster.reports = false;
     cluster.queue(1000);
     let before = resident();
     cluster.queue(jobs);

@@ -7,8 +7,8 @@ use landfall_engine::fence::Fence;
 use landfall_engine::input::{Input, Report, RunUsage, Submission};
 use landfall_engine::{Answer, Effect, Engine};
 use landfall_model::{
-    Dispatch, Gpu, Job, JobId, JobKind, JobReport, JobSpec, Mib, MilliCpu, Millis, Name, Node, NodeId, Pool,
-    PoolId, Tenant, TenantId, Time,
+    Dispatch, Gpu, Job, JobId, JobKind, JobSpec, Mib, MilliCpu, Millis, Name, Node, NodeId, Pool, PoolId,
+    Tenant, TenantId, Time,
 };
 
 /// A way to dispatch that has nodes and a queue in one place.
@@ -63,8 +63,6 @@ pub(crate) struct Cluster {
     workers: VecDeque<NodeId>,
     heard_at: Time,
     next_job: u64,
-    /// Whether workers say what they would have to fetch.
-    pub(crate) reports: bool,
     pub(crate) steps: u64,
     pub(crate) events: u64,
 }
@@ -85,7 +83,6 @@ impl Cluster {
             workers: VecDeque::new(),
             heard_at: Time::ZERO,
             next_job: 0,
-            reports: mode == Mode::Pull,
             steps: 0,
             events: 0,
         };
@@ -140,17 +137,16 @@ impl Cluster {
         let class = self.rng.below(CLASSES);
         let id = JobId::new(&format!("job-{:09}", self.next_job)).expect("a valid id");
         self.next_job += 1;
-        let job = Job::new(id.clone(), self.classes[class].clone(), self.now);
+        let job = Job::new(id, self.classes[class].clone(), self.now);
         self.step(Input::Submit(vec![Submission::new(job)]));
-        if self.reports && self.rng.below(10) == 0 {
-            let node = self.workers[self.rng.below(self.workers.len())].clone();
-            let report = JobReport { missing_inputs: Some(2), missing_bytes: Some(1 << 20) };
-            self.step(Input::Fetches { node, entries: vec![(id, Some(report))] });
-        }
     }
 
     /// Submits until the pool is full.
     pub(crate) fn fill(&mut self) {
+        if self.mode == Mode::Pull {
+            self.queue(self.workers.len() * 8);
+            return self.ask_all();
+        }
         let mut missed = 0;
         while missed < 3 * CLASSES {
             let before = self.running.len();
@@ -158,18 +154,17 @@ impl Cluster {
                 self.submit();
             }
             match self.mode {
-                Mode::Push => {}
-                Mode::Pull => self.ask_all(),
+                Mode::Push | Mode::Pull => {}
                 Mode::Batch => self.cycle(),
             }
             missed = if self.running.len() == before { missed + CLASSES } else { 0 };
         }
     }
 
+    /// Every worker takes what it can; jobs that nobody reported on have waited long enough by then.
     fn ask_all(&mut self) {
-        for _ in 0..CLASSES {
-            let Some(node) = self.workers.pop_front() else { return };
-            self.workers.push_back(node.clone());
+        self.let_rounds_pass();
+        for node in self.workers.clone() {
             while matches!(
                 self.step(Input::Ask { node: node.clone(), kind: JobKind::Build }),
                 Answer::Work(_)
@@ -181,6 +176,15 @@ impl Cluster {
     pub(crate) fn queue(&mut self, jobs: usize) {
         for _ in 0..jobs {
             self.submit();
+        }
+    }
+
+    /// Lets enough timer rounds of a pull pool pass that no job is held back for want of a report.
+    pub(crate) fn let_rounds_pass(&mut self) {
+        for _ in 0..5 {
+            self.now = self.now + Millis::secs(5);
+            self.heartbeats();
+            self.step(Input::Tick);
         }
     }
 
