@@ -17,14 +17,6 @@ pub struct Fence {
     pub epoch: u32,
 }
 
-impl Fence {
-    /// Whether this fence is at least as new as `other`, which must be of the same job.
-    #[must_use]
-    pub fn reaches(&self, other: &Self) -> bool {
-        (self.epoch, self.attempt) >= (other.epoch, other.attempt)
-    }
-}
-
 impl fmt::Display for Fence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}#{}.{}", self.job, self.epoch, self.attempt)

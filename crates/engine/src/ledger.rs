@@ -307,10 +307,4 @@ impl PoolState {
     fn measured_lately(&self, now: Time) -> Option<Measured> {
         self.measured.filter(|measured| now.since(measured.at) <= MEASURED_MAX_AGE)
     }
-
-    /// The position of a node.
-    #[must_use]
-    pub fn slot(&self, id: &NodeId) -> Option<usize> {
-        self.nodes.iter().position(|node| node.id == *id)
-    }
 }

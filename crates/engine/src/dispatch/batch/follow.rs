@@ -109,6 +109,8 @@ impl Engine {
         let of_set =
             [("set", set.value), ("set topology", set.topology), ("set conformance", set.conformance)];
         why.terms.extend(of_set.map(|(term, raw)| Points { term: term.into(), raw, points: 0.0 }));
+        let flag = self.staging_gate(record).flag();
+        why.terms.extend(flag.map(|term| Points { term: term.into(), raw: 1.0, points: 0.0 }));
         why
     }
 

@@ -22,9 +22,6 @@ use crate::solver::{
 use crate::staging;
 use crate::units::MICRO;
 
-/// Attempts to bring an input near before its job starts without.
-const STAGING_TRIES: u32 = 3;
-
 impl Engine {
     /// Solves one cycle of a pool on the state as it is.
     pub(crate) fn solve_pool(&mut self, id: &PoolId, estimates: Estimates) -> Option<Plan> {
@@ -244,7 +241,7 @@ impl Engine {
         let staged = self.state.pools.get(&record.pool).is_some_and(|pool| pool.pool.batch.staging);
         let failures = record.past.as_ref().map(|past| &past.staging_failures);
         let given_up =
-            failures.is_some_and(|failures| failures.values().any(|count| *count >= STAGING_TRIES));
+            failures.is_some_and(|failures| failures.values().any(|count| *count >= staging::ATTEMPTS_MAX));
         staging::gate(staged, staging::near_fraction(record.job.spec.inputs.as_deref()), given_up)
     }
 
