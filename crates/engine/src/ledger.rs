@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use landfall_model::{Dispatch, JobId, Millis, Name, Node, NodeId, NodeState, Placement, PoolId, Time};
+use landfall_model::{Dispatch, JobId, Millis, Name, Node, NodeState, Placement, PoolId, Time};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
