@@ -1,0 +1,181 @@
+//! Where a trace's bytes come from: a file, plain or gzip, read as a stream and hashed on the way.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Cursor, Read};
+use std::path::Path;
+
+use flate2::bufread::MultiGzDecoder;
+use sha2::{Digest, Sha256};
+
+/// Large blocks: hashing and unpacking are fastest on them.
+const BLOCK_BYTES: usize = 128 * 1024;
+
+const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+
+/// A stream of a trace's text. Gzip is recognised by its first bytes, whatever the file is called.
+pub struct Source {
+    stream: Stream,
+    gzip: bool,
+}
+
+enum Stream {
+    Plain(BufReader<Hashing>),
+    Gzip(Box<BufReader<MultiGzDecoder<BufReader<Hashing>>>>),
+}
+
+/// Opens a trace.
+///
+/// # Errors
+/// If the file cannot be opened or its first bytes cannot be read.
+pub fn open(path: &Path) -> io::Result<Source> {
+    Source::new(File::open(path)?)
+}
+
+impl Source {
+    /// Reads from anything.
+    ///
+    /// # Errors
+    /// If the first bytes cannot be read.
+    pub fn new(mut reader: impl Read + Send + 'static) -> io::Result<Self> {
+        let mut first = Vec::with_capacity(GZIP_MAGIC.len());
+        reader.by_ref().take(GZIP_MAGIC.len() as u64).read_to_end(&mut first)?;
+        let gzip = first == GZIP_MAGIC;
+        let reader = Hashing { reader: Box::new(Cursor::new(first).chain(reader)), sha256: Sha256::new() };
+        let raw = BufReader::with_capacity(BLOCK_BYTES, reader);
+        let stream = if gzip {
+            Stream::Gzip(Box::new(BufReader::with_capacity(BLOCK_BYTES, MultiGzDecoder::new(raw))))
+        } else {
+            Stream::Plain(raw)
+        };
+        Ok(Self { stream, gzip })
+    }
+
+    /// Whether the file is compressed.
+    #[must_use]
+    pub fn is_gzip(&self) -> bool {
+        self.gzip
+    }
+
+    /// Reads whatever is left and gives the SHA-256 of the file's own bytes (compressed, if it is compressed), as hex.
+    ///
+    /// # Errors
+    /// If the rest cannot be read.
+    pub fn finish(mut self) -> io::Result<String> {
+        io::copy(&mut self, &mut io::sink())?;
+        let mut raw = match self.stream {
+            Stream::Plain(raw) => raw,
+            Stream::Gzip(unpacked) => unpacked.into_inner().into_inner(),
+        };
+        io::copy(&mut raw, &mut io::sink())?;
+        Ok(hex(&raw.into_inner().sha256.finalize()))
+    }
+}
+
+impl Read for Source {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match &mut self.stream {
+            Stream::Plain(stream) => stream.read(into),
+            Stream::Gzip(stream) => stream.read(into),
+        }
+    }
+}
+
+impl BufRead for Source {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        match &mut self.stream {
+            Stream::Plain(stream) => stream.fill_buf(),
+            Stream::Gzip(stream) => stream.fill_buf(),
+        }
+    }
+
+    fn consume(&mut self, amount: usize) {
+        match &mut self.stream {
+            Stream::Plain(stream) => stream.consume(amount),
+            Stream::Gzip(stream) => stream.consume(amount),
+        }
+    }
+}
+
+impl std::fmt::Debug for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Source").field("gzip", &self.gzip).finish_non_exhaustive()
+    }
+}
+
+struct Hashing {
+    reader: Box<dyn Read + Send>,
+    sha256: Sha256,
+}
+
+impl Read for Hashing {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let count = self.reader.read(into)?;
+        self.sha256.update(&into[..count]);
+        Ok(count)
+    }
+}
+
+/// Bytes as lower-case hex.
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+
+    use super::*;
+
+    fn zipped(text: &str) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(text.as_bytes()).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn read_all(bytes: &[u8]) -> (String, bool, String) {
+        let mut source = Source::new(Cursor::new(bytes.to_vec())).unwrap();
+        let mut text = String::new();
+        source.read_to_string(&mut text).unwrap();
+        (text, source.is_gzip(), source.finish().unwrap())
+    }
+
+    #[test]
+    fn plain_and_gzip_give_the_same_text_and_the_hash_of_their_own_bytes() {
+        // The known SHA-256 of "abc".
+        let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(read_all(b"abc"), ("abc".to_owned(), false, abc.to_owned()));
+        let packed = zipped("abc");
+        let (text, gzip, hash) = read_all(&packed);
+        assert_eq!((text.as_str(), gzip), ("abc", true));
+        assert_eq!(hash, hex(&Sha256::digest(&packed)));
+    }
+
+    #[test]
+    fn members_that_were_appended_are_read_too() {
+        let packed = [zipped("one\n"), zipped("two\n")].concat();
+        assert_eq!(read_all(&packed).0, "one\ntwo\n");
+    }
+
+    #[test]
+    fn empty_and_one_byte_files_are_plain() {
+        assert_eq!(read_all(b"").0, "");
+        assert_eq!(read_all(b"\x1f").1, false);
+    }
+
+    #[test]
+    fn a_cut_gzip_file_is_an_error() {
+        let packed = zipped(&"a line of text\n".repeat(100));
+        let mut source = Source::new(Cursor::new(packed[..packed.len() / 2].to_vec())).unwrap();
+        assert!(source.read_to_end(&mut Vec::new()).is_err());
+    }
+
+    #[test]
+    fn the_hash_covers_what_nobody_read() {
+        let source = Source::new(Cursor::new(b"abc".to_vec())).unwrap();
+        let all = read_all(b"abc").2;
+        assert_eq!(source.finish().unwrap(), all);
+    }
+}
