@@ -31,6 +31,7 @@ pub mod units;
 
 pub mod autoscale;
 pub mod checkpoint;
+pub mod counted;
 pub mod dag;
 pub mod loans;
 pub mod negotiate;

@@ -88,6 +88,8 @@ pub struct World {
     pub backlog: Option<(f64, f64)>,
     /// Which policy to use.
     pub policy: PolicySetting,
+    /// Who wins between nodes that are otherwise equal: those named here come first, in this order; then by id.
+    pub node_order: Vec<NodeId>,
 }
 
 /// Why parts do not make a situation.
@@ -125,7 +127,7 @@ impl Situation {
         mut nodes: Vec<Node>,
         mut jobs: Vec<Job>,
         node_order: &[NodeId],
-        world: World,
+        mut world: World,
     ) -> Result<Self, SituationError> {
         nodes.sort_by(|a, b| a.id.cmp(&b.id));
         if let Some(pair) = nodes.windows(2).find(|pair| pair[0].id == pair[1].id) {
@@ -148,6 +150,7 @@ impl Situation {
                 tie_ranks[slot] = rank as u32;
             }
         }
+        world.node_order = node_order.to_vec();
         Ok(Self { now, nodes, jobs, tie_ranks, world })
     }
 

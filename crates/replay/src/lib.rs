@@ -12,5 +12,6 @@
 
 #![forbid(unsafe_code)]
 
+pub mod machine;
 pub mod run;
 pub mod trace;

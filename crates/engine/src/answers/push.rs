@@ -9,7 +9,7 @@ use landfall_policy::view::Pass;
 
 use super::explain::{Waiting, as_whys, has_left, node_reasons};
 use super::reason::Why;
-use crate::dispatch::{proposal, ranks_by_id};
+use crate::dispatch::{proposal, tie_ranks};
 use crate::engine::Engine;
 use crate::record::JobRecord;
 use crate::state::PoolState;
@@ -25,7 +25,8 @@ impl Engine {
         let queue = self.place_by(record, |_| true, key);
         let pass = Pass::of_parts(self.now, &state.world, &state.nodes, dispatcher.backlog());
         let policy = dispatcher.policy(record.job.spec.kind);
-        let ranking = policy.rank_nodes_in(&pass, &ranks_by_id(&state.nodes), &record.job);
+        let ranking =
+            policy.rank_nodes_in(&pass, &tie_ranks(&state.nodes, &state.world.node_order), &record.job);
         let there: BTreeSet<&str> =
             state.nodes.iter().filter(|node| !has_left(node)).map(|node| node.id.as_str()).collect();
         let nodes = node_reasons(

@@ -7,9 +7,10 @@ mod batch;
 mod pull;
 mod push;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use landfall_model::{Dispatch, JobId, JobKind, JobSpec, Node, Pool, PoolId, Time, World};
+use landfall_model::{Dispatch, JobId, JobKind, JobSpec, Node, NodeId, Pool, PoolId, Time, World};
 use landfall_policy::index::NodeIndex;
 use landfall_policy::rules::snapshot::Backlog;
 use landfall_policy::{Policy, builtin, policy_file};
@@ -36,7 +37,7 @@ const STARVED_AFTER: u32 = 10;
 pub(crate) struct Dispatcher {
     policy: Policy,
     index: NodeIndex,
-    /// For each node, its place by id.
+    /// For each node, its place among those that are otherwise equal.
     tie_ranks: Vec<u32>,
     queue: Queue,
 }
@@ -82,11 +83,11 @@ impl Dispatcher {
     }
 
     /// Makes the index anew if nodes have joined since it was made.
-    fn take_in(&mut self, nodes: &[Node]) {
+    fn take_in(&mut self, nodes: &[Node], order: &[NodeId]) {
         if self.tie_ranks.len() == nodes.len() {
             return;
         }
-        self.tie_ranks = ranks_by_id(nodes);
+        self.tie_ranks = tie_ranks(nodes, order);
         self.index = NodeIndex::new(nodes.len());
     }
 
@@ -241,12 +242,17 @@ impl Dispatcher {
     }
 }
 
-/// For each node, its place by id.
-pub(crate) fn ranks_by_id(nodes: &[Node]) -> Vec<u32> {
-    let mut by_id: Vec<u32> = (0..nodes.len() as u32).collect();
-    by_id.sort_unstable_by(|a, b| nodes[*a as usize].id.cmp(&nodes[*b as usize].id));
+/// For each node, its place among nodes that are otherwise equal: those that the order names first, then by id.
+pub(crate) fn tie_ranks(nodes: &[Node], order: &[NodeId]) -> Vec<u32> {
+    let named: BTreeMap<&NodeId, usize> = order.iter().enumerate().map(|(place, id)| (id, place)).collect();
+    let place = |slot: u32| {
+        let id = &nodes[slot as usize].id;
+        (named.get(id).copied().unwrap_or(usize::MAX), id)
+    };
+    let mut ranked: Vec<u32> = (0..nodes.len() as u32).collect();
+    ranked.sort_unstable_by_key(|slot| place(*slot));
     let mut ranks = vec![0; nodes.len()];
-    for (rank, slot) in (0u32..).zip(by_id) {
+    for (rank, slot) in (0u32..).zip(ranked) {
         ranks[slot as usize] = rank;
     }
     ranks

@@ -219,7 +219,7 @@ impl Engine {
         let record = self.state.jobs.get(job)?;
         let state = self.state.pools.get(pool)?;
         let dispatcher = self.pools.get_mut(pool)?;
-        dispatcher.take_in(&state.nodes);
+        dispatcher.take_in(&state.nodes, &state.world.node_order);
         let pass = Pass::of_parts(self.now, &state.world, &state.nodes, Backlog::default());
         let best = dispatcher.index.best(&dispatcher.policy, &pass, &dispatcher.tie_ranks, &record.job)?;
         let runner_up = best.runner_up.and_then(|slot| Name::new(state.nodes[slot].id.as_str()).ok());

@@ -1,0 +1,322 @@
+//! The planner: who waits, who runs, and one pass.
+
+use landfall_model::{Backfill, BackfillOrder, BatchSettings, Millis, Reservations, Time};
+
+use super::line::{Entry, Gap, Line};
+use super::reservations::Promises;
+
+/// A job's place in the order of arrival.
+pub type Ticket = u32;
+
+/// What may overtake a job that does not fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Nothing.
+    Strict,
+    /// Whatever fits.
+    Greedy,
+    /// What does not delay the first job that is blocked.
+    Easy,
+    /// What does not delay so many jobs that are blocked before it; `None` means all.
+    Reserving {
+        /// How many blocked jobs are promised a time.
+        depth: Option<u32>,
+        /// Whether promises stand until they are kept, or are made anew in every pass.
+        standing: bool,
+    },
+}
+
+/// How the planner works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rules {
+    /// What may overtake.
+    pub mode: Mode,
+    /// Whether those who overtake are looked at in an order of their own, by [`Ask::rank`].
+    pub ranked: bool,
+}
+
+impl Rules {
+    /// The rules that the settings of a batch pool ask for.
+    #[must_use]
+    pub fn of(settings: &BatchSettings) -> Self {
+        let standing = settings.reservations == Reservations::Standing;
+        let mode = match settings.backfill {
+            Backfill::Strict => Mode::Strict,
+            Backfill::Greedy => Mode::Greedy,
+            Backfill::Conservative => Mode::Reserving { depth: None, standing },
+            Backfill::Easy if settings.depth == 1 => Mode::Easy,
+            Backfill::Easy => Mode::Reserving { depth: Some(settings.depth), standing },
+        };
+        Self { mode, ranked: settings.backfill_order == BackfillOrder::Shortest }
+    }
+}
+
+/// What a job asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ask {
+    /// Units, at least 1.
+    pub units: u32,
+    /// How long it may hold them.
+    pub duration: Millis,
+    /// Its place among those who overtake, smallest first; the order of arrival decides between equals.
+    pub rank: i64,
+}
+
+/// A job that starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Start {
+    /// The job.
+    pub ticket: Ticket,
+    /// Whether it overtook one that is blocked.
+    pub backfill: bool,
+}
+
+/// Running jobs by expected release.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Releases {
+    /// When and how many, by time.
+    due: Vec<(i64, u32)>,
+}
+
+impl Releases {
+    fn insert(&mut self, at: i64, units: u32) {
+        let place = self.due.partition_point(|due| *due < (at, units));
+        self.due.insert(place, (at, units));
+    }
+
+    fn remove(&mut self, at: i64, units: u32) {
+        if let Ok(place) = self.due.binary_search(&(at, units)) {
+            self.due.remove(place);
+        }
+    }
+
+    /// Units due until an instant, which are taken out.
+    fn take_until(&mut self, now: i64) -> u32 {
+        let due = self.due.partition_point(|due| due.0 <= now);
+        self.due.drain(..due).map(|(_, units)| units).sum()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (i64, u32)> {
+        self.due.iter().copied()
+    }
+
+    /// When so many units will be free, and how many more than that.
+    fn shadow(&self, free: u32, units: u32) -> Option<(i64, u32)> {
+        let mut available = free;
+        let mut shadow = None;
+        for (at, back) in self.iter() {
+            if shadow.is_some_and(|shadow| at > shadow) {
+                break;
+            }
+            available += back;
+            if available >= units {
+                shadow = Some(at);
+            }
+        }
+        shadow.map(|at| (at, available - units))
+    }
+}
+
+/// What is known of a job from its arrival to its end.
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    ask: Ask,
+    /// When its units are expected back, once it runs.
+    release: i64,
+}
+
+/// Alike units and the jobs that want them.
+#[derive(Debug, Clone)]
+pub struct Planner {
+    rules: Rules,
+    free: u32,
+    /// Units in all.
+    total: u32,
+    jobs: Vec<Known>,
+    running: Releases,
+    /// Waiting jobs by arrival.
+    line: Line,
+    /// The same jobs by rank, where those who overtake are looked at so.
+    ranked: Line,
+    promises: Promises,
+    /// Promise to the head of the line as of the last pass.
+    shadow: Option<(Ticket, Time)>,
+    /// Jobs looked at by walks that look at each.
+    looked_at: u64,
+    /// Jobs due until then count as ended.
+    released: i64,
+}
+
+impl Planner {
+    /// So many units, all free.
+    #[must_use]
+    pub fn new(units: u32, rules: Rules) -> Self {
+        Self {
+            rules,
+            free: units,
+            total: units,
+            jobs: Vec::new(),
+            running: Releases::default(),
+            line: Line::default(),
+            ranked: Line::default(),
+            promises: Promises::default(),
+            shadow: None,
+            looked_at: 0,
+            released: i64::MIN,
+        }
+    }
+
+    /// Units free now.
+    #[must_use]
+    pub fn free(&self) -> u32 {
+        self.free
+    }
+
+    /// What a job asked for.
+    #[must_use]
+    pub fn ask(&self, ticket: Ticket) -> Ask {
+        self.jobs[ticket as usize].ask
+    }
+
+    /// Whether nobody waits.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.line.first().is_none()
+    }
+
+    /// A job joins the line. One that could never fit is not taken in.
+    pub fn submit(&mut self, ask: Ask) -> Option<Ticket> {
+        if ask.units == 0 || ask.units > self.total {
+            return None;
+        }
+        let ticket = Ticket::try_from(self.jobs.len()).ok()?;
+        self.jobs.push(Known { ask, release: 0 });
+        let entry = self.entry(ticket);
+        self.line.insert(entry);
+        if self.rules.ranked {
+            self.ranked.insert(Entry { key: ask.rank, ..entry });
+        }
+        Some(ticket)
+    }
+
+    /// A running job ends.
+    pub fn end(&mut self, ticket: Ticket) {
+        let job = self.jobs[ticket as usize];
+        if job.release <= self.released {
+            return;
+        }
+        self.running.remove(job.release, job.ask.units);
+        self.free += job.ask.units;
+    }
+
+    /// Counts units of jobs whose time is over as free, before their ends are told one by one.
+    ///
+    /// For replays of events one at a time, where it is known that they end at this very instant.
+    pub fn release_due(&mut self, now: Time) {
+        self.released = self.released.max(now.as_millis());
+        self.free += self.running.take_until(self.released);
+    }
+
+    /// Starts what may start now.
+    pub fn pass(&mut self, now: Time, starts: &mut Vec<Start>) {
+        let now = now.as_millis();
+        if let Mode::Reserving { depth, standing } = self.rules.mode {
+            self.reserving_pass(now, depth, standing, starts);
+            return;
+        }
+        while let Some(head) = self.line.first().copied() {
+            if head.units > self.free {
+                break;
+            }
+            self.leave_line(&head);
+            self.start(now, head.ticket);
+            starts.push(Start { ticket: head.ticket, backfill: false });
+        }
+        let Some(head) = self.line.first().copied() else { return };
+        if self.free == 0 {
+            return;
+        }
+        let gap = match self.rules.mode {
+            Mode::Strict => return,
+            Mode::Greedy => Gap { free: self.free, extra: self.free, room: i64::MAX },
+            _ => {
+                let Some((shadow, extra)) = self.running.shadow(self.free, head.units) else { return };
+                self.shadow = Some((head.ticket, Time::from_millis(shadow)));
+                Gap { free: self.free, extra, room: shadow - now }
+            }
+        };
+        self.overtake(now, head.ticket, gap, starts);
+    }
+
+    /// The job at the head and the time it was promised, as of the last pass that had units to give.
+    #[must_use]
+    pub fn promise(&self) -> Option<(Ticket, Time)> {
+        self.shadow
+    }
+
+    /// All promises as of the last pass, where several are made.
+    pub fn promises(&self) -> impl Iterator<Item = (Ticket, Time)> {
+        self.promises.iter().map(|(ticket, at)| (ticket, Time::from_millis(at)))
+    }
+
+    /// Promises that were moved later; none should be while they stand.
+    #[must_use]
+    pub fn moved_later(&self) -> u64 {
+        self.promises.moved_later
+    }
+
+    /// Jobs that passes have looked at one by one.
+    #[must_use]
+    pub fn looked_at(&self) -> u64 {
+        self.looked_at
+    }
+
+    fn overtake(&mut self, now: i64, head: Ticket, gap: Gap, starts: &mut Vec<Start>) {
+        let first = starts.len();
+        let found = |job: Entry| starts.push(Start { ticket: job.ticket, backfill: true });
+        if self.rules.ranked {
+            self.ranked.overtakers(head, gap, found);
+        } else {
+            self.line.overtakers(head, gap, found);
+        }
+        for start in &starts[first..] {
+            if self.rules.ranked {
+                self.line.remove(i64::from(start.ticket), start.ticket);
+            }
+            self.start(now, start.ticket);
+        }
+    }
+
+    fn reserving_pass(&mut self, now: i64, depth: Option<u32>, standing: bool, starts: &mut Vec<Start>) {
+        let waiting: Vec<Entry> = self.line.iter().copied().collect();
+        let by_rank: Vec<Entry> = self.ranked.iter().copied().collect();
+        self.looked_at += waiting.len() as u64;
+        let first = starts.len();
+        let order = self.rules.ranked.then_some(&*by_rank);
+        self.promises.walk(now, self.free, &self.running, &waiting, order, depth, standing, starts);
+        for start in &starts[first..] {
+            let entry = self.entry(start.ticket);
+            self.leave_line(&entry);
+            self.start(now, start.ticket);
+        }
+    }
+
+    fn entry(&self, ticket: Ticket) -> Entry {
+        let ask = self.jobs[ticket as usize].ask;
+        Entry { key: i64::from(ticket), ticket, units: ask.units, duration: ask.duration.get() as i64 }
+    }
+
+    fn leave_line(&mut self, entry: &Entry) {
+        self.line.remove(i64::from(entry.ticket), entry.ticket);
+        if self.rules.ranked {
+            self.ranked.remove(self.jobs[entry.ticket as usize].ask.rank, entry.ticket);
+        }
+    }
+
+    fn start(&mut self, now: i64, ticket: Ticket) {
+        let job = &mut self.jobs[ticket as usize];
+        job.release = now.saturating_add(job.ask.duration.get() as i64);
+        self.running.insert(job.release, job.ask.units);
+        self.free -= job.ask.units;
+    }
+}

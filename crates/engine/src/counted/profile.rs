@@ -1,0 +1,83 @@
+//! How many units are free from now on, as a step function of time.
+
+/// Free units over time: from each step's instant on, until the next one's. After the last step nothing changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Profile {
+    steps: Vec<(i64, i64)>,
+}
+
+impl Profile {
+    /// So many units free from an instant on.
+    #[must_use]
+    pub fn new(now: i64, free: u64) -> Self {
+        Self { steps: vec![(now, free as i64)] }
+    }
+
+    /// So many units free now, and more as releases come, which are given by time. What was due before is free now.
+    #[must_use]
+    pub fn of_releases(now: i64, free: u32, releases: impl Iterator<Item = (i64, u32)>) -> Self {
+        let mut profile = Self::new(now, u64::from(free));
+        for (at, units) in releases {
+            let last = profile.steps.len() - 1;
+            let (step, level) = profile.steps[last];
+            if at <= step {
+                profile.steps[last].1 += i64::from(units);
+            } else {
+                profile.steps.push((at, level + i64::from(units)));
+            }
+        }
+        profile
+    }
+
+    /// Units are taken from one instant until another.
+    pub fn take(&mut self, from: i64, until: i64, units: u64) {
+        self.change(from, until, -(units as i64));
+    }
+
+    /// Undoes [`Profile::take`].
+    pub fn give(&mut self, from: i64, until: i64, units: u64) {
+        self.change(from, until, units as i64);
+    }
+
+    fn change(&mut self, from: i64, until: i64, units: i64) {
+        let start = self.steps[0].0;
+        if until <= start {
+            return;
+        }
+        let first = self.step_at(from.max(start));
+        let last = self.step_at(until);
+        for step in &mut self.steps[first..last] {
+            step.1 += units;
+        }
+    }
+
+    /// The first instant from which so many units are free for so long.
+    #[must_use]
+    pub fn earliest(&self, units: u64, duration: i64) -> Option<i64> {
+        let units = units as i64;
+        let mut at = 0;
+        loop {
+            at += self.steps[at..].iter().position(|step| step.1 >= units)?;
+            let start = self.steps[at].0;
+            let end = start.saturating_add(duration);
+            let blocked =
+                self.steps[at..].iter().take_while(|step| step.0 < end).position(|step| step.1 < units);
+            match blocked {
+                None => return Some(start),
+                Some(offset) => at += offset,
+            }
+        }
+    }
+
+    /// The place of the step at an instant, made if there is none.
+    fn step_at(&mut self, at: i64) -> usize {
+        match self.steps.binary_search_by_key(&at, |step| step.0) {
+            Ok(place) => place,
+            Err(place) => {
+                let free = self.steps[place.saturating_sub(1)].1;
+                self.steps.insert(place, (at, free));
+                place
+            }
+        }
+    }
+}
