@@ -1,0 +1,6 @@
+//! Batch logs on machines of alike processors: tables of the specs, and schedules worked out a second time, plainly.
+
+mod against_naive;
+mod naive;
+mod sequences;
+mod tables;
