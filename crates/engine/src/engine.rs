@@ -100,6 +100,19 @@ impl Engine {
         &self.state
     }
 
+    /// When a waiting job of a batch pool was expected to start, as of the last cycle.
+    #[must_use]
+    pub fn planned_start(&self, job: &JobId) -> Option<Time> {
+        let record = self.state.job(job)?;
+        self.pools.get(&record.pool)?.last_wait(job)?.planned_start
+    }
+
+    /// How many jobs of a pool are in its queue.
+    #[must_use]
+    pub fn waiting_in(&self, pool: &PoolId) -> usize {
+        self.pools.get(pool).map_or(0, Dispatcher::queued)
+    }
+
     /// When the engine wants to be called with [`Input::Tick`], if nothing else happens before.
     #[must_use]
     pub fn next_wake(&self) -> Option<Time> {
@@ -125,6 +138,7 @@ impl Engine {
     fn handle(&mut self, input: Input) -> Answer {
         match input {
             Input::Tick => self.tick(),
+            Input::Cycle(pool) => self.cycle_now(&pool),
             Input::TakeOver => self.take_over(),
             Input::SetPool { pool, policy } => self.set_pool(pool, policy),
             Input::SetTenant(tenant) => self.set_tenant(tenant),
@@ -195,6 +209,14 @@ impl Engine {
             self.cycle(&pool);
         }
         self.autoscale();
+        Answer::Done
+    }
+
+    fn cycle_now(&mut self, pool: &PoolId) -> Answer {
+        if !self.state.pools.contains_key(pool) {
+            return Answer::Refused(crate::life::unknown("pool", pool.as_str()));
+        }
+        self.cycle(pool);
         Answer::Done
     }
 

@@ -147,6 +147,8 @@ pub enum NodeOrder {
 pub enum Input {
     /// Time passes: timers that are due, cycles and rounds.
     Tick,
+    /// A cycle of a pool is wanted now, besides those on its beat.
+    Cycle(PoolId),
     /// A server with a new epoch takes over.
     TakeOver,
     /// A pool is added or changed; the text is its policy file, if it has one of its own.

@@ -348,6 +348,13 @@ pub struct Pool {
     /// How its nodes move.
     #[serde(default)]
     pub loans: LoanSettings,
+    /// Whether its nodes are expected to report. Where not, as in replays, a node is there until it is said to be gone.
+    #[serde(default = "yes")]
+    pub heartbeats: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// Why the settings of a pool cannot be used.
@@ -373,6 +380,7 @@ impl Pool {
             pull: PullSettings::default(),
             batch: BatchSettings::default(),
             loans: LoanSettings::default(),
+            heartbeats: true,
         }
     }
 

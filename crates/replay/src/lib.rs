@@ -12,6 +12,8 @@
 
 #![forbid(unsafe_code)]
 
+pub mod cluster;
+pub mod decisions;
 pub mod machine;
 pub mod run;
 pub mod trace;

@@ -6,6 +6,9 @@ use std::collections::BTreeMap;
 
 use landfall_model::{JobId, Time};
 
+/// Parts of a node in which shares of one are counted.
+pub const NODE_PARTS: u64 = 1000;
+
 /// How a job ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ending {
@@ -26,7 +29,7 @@ pub struct JobRun {
     pub job: JobId,
     /// Place of its tenant in [`Run::tenants`].
     pub tenant: Option<u32>,
-    /// Units it holds while it runs: processors of a machine, nodes of a cluster.
+    /// Units it holds while it runs: processors of a machine, thousandths of nodes of a cluster.
     pub units: u64,
     /// GPUs it holds while it runs, in thousandths.
     pub gpu_milli: u64,
@@ -140,8 +143,10 @@ pub struct Run {
     pub policy: String,
     /// The seed, where one mattered.
     pub seed: Option<u64>,
-    /// What is counted as a unit: `processors` or `nodes`.
+    /// What is counted: `processors` or `nodes`.
     pub unit: &'static str,
+    /// How many units make one of these: 1, or [`NODE_PARTS`] where jobs may share a node. 0 counts as 1.
+    pub unit_parts: u64,
     /// Jobs in the order of queueing.
     pub jobs: Vec<JobRun>,
     /// Tenants.

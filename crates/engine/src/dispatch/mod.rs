@@ -317,7 +317,9 @@ impl Engine {
         };
         // The next tick stays on the beat of the first.
         let missed = self.now.since(state.next_cycle).get() / every.get().max(1);
-        let next = state.next_cycle + landfall_model::Millis::new(every.get().saturating_mul(missed + 1));
+        let beat = landfall_model::Millis::new(every.get().saturating_mul(missed + 1));
+        let due = state.next_cycle <= self.now;
+        let next = if due { state.next_cycle + beat } else { state.next_cycle };
         self.emit(Event::Cycled { pool: id.clone(), next });
         match dispatch {
             Dispatch::Push => self.push_pass(id, true),

@@ -155,7 +155,10 @@ impl Engine {
 
     fn node_deadline(&self, id: &NodeId) -> Option<Time> {
         let (node, record) = self.state.node(id)?;
+        let (pool, _) = self.state.places.get(id)?;
+        let reports = self.state.pools.get(pool)?.pool.heartbeats;
         let silent = match node.state {
+            _ if !reports => None,
             NodeState::Ready | NodeState::Degraded | NodeState::Draining => {
                 Some(record.heard_at + UNKNOWN_AFTER)
             }
@@ -183,7 +186,11 @@ impl Engine {
 
     pub(crate) fn node_due(&mut self, id: &NodeId) {
         let Some((node, record)) = self.state.node(id) else { return };
-        let silence = self.now.since(record.heard_at);
+        let reports = self.state.places.get(id).and_then(|(pool, _)| self.state.pools.get(pool));
+        let silence = match reports {
+            Some(pool) if !pool.pool.heartbeats => Millis::ZERO,
+            _ => self.now.since(record.heard_at),
+        };
         let state = node.state;
         let probe = record.probe_at.is_some_and(|at| at <= self.now);
         match state {

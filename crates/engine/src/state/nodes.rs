@@ -22,7 +22,7 @@ impl State {
             next.karma = known.karma;
             next.corrections.clone_from(&known.corrections);
             next.cooldown_until = known.cooldown_until;
-            next.heartbeat_at = Some(at);
+            next.heartbeat_at = state.pool.heartbeats.then_some(at);
             next.state = known.state;
             let carried = next.carry_over(known);
             debug_assert!(carried.is_ok(), "jobs that no longer fit left before");
@@ -35,7 +35,7 @@ impl State {
         let slot = state.nodes.len() as u32;
         let mut node = node.clone();
         node.pool = Some(pool.clone());
-        node.heartbeat_at = Some(at);
+        node.heartbeat_at = state.pool.heartbeats.then_some(at);
         if let Some(block) = &node.block {
             state.world.blocks.entry(block.id.clone()).or_insert_with(|| block.clone());
         }

@@ -1,0 +1,14 @@
+//! A whole cluster in virtual time: pools, tenants, gangs, GPUs, departures, nodes that go and come.
+//!
+//! The engine is the production one and does not know that nobody is there: submissions, reports and node changes come
+//! from the trace and from agents that always obey. No clock passes; the next instant is the earliest of what the trace
+//! brings, what ends, and what the engine wants to be woken for.
+//!
+//! At one instant: ends, node changes, arrivals, timers, then cycles, each by id. A job ends after its actual run time,
+//! unless its walltime is over before; stopped without a checkpoint it starts over, with one it goes on from there.
+
+mod agents;
+mod books;
+mod simulate;
+
+pub use simulate::{Arrival, Change, Cycles, Settings, Workload, simulate};

@@ -1,0 +1,6 @@
+//! Clusters through the whole engine in virtual time.
+
+mod agrees_with_machine;
+mod b27;
+mod departures;
+mod world;
