@@ -34,7 +34,7 @@ fn build(params: &Params<'_>) -> Result<Box<dyn Term>, ParamError> {
     Ok(Box::new(FragmentationGradient { sigmoid: params.word(&SCALE)? == "sigmoid100" }))
 }
 
-/// Fragmented GPUs of the node before and after placing the job.
+/// Fragmented compute of the node before and after placing the job, in thousandths of GPUs.
 fn before_and_after(view: &View<'_>) -> (f64, f64) {
     let (node, mix) = (view.node, &view.pass.world.mix);
     let mut free = free_of(node);
@@ -45,19 +45,20 @@ fn before_and_after(view: &View<'_>) -> (f64, f64) {
         *device = device.saturating_sub(view.spec.gpu_milli.get());
     }
     let after = fragmented(&free, cpu_free.saturating_sub(view.spec.cpu_milli.get()), &node.gpus, mix);
-    (before / 1000.0, after / 1000.0)
+    (before, after)
 }
 
 impl Term for FragmentationGradient {
     fn score(&self, view: &View<'_>) -> f64 {
         let (before, after) = before_and_after(view);
-        let gradient = before - after;
-        if self.sigmoid { (100.0 / (1.0 + libm::exp(-gradient))).floor() } else { gradient }
+        // The order of these operations is the published one: a last bit more or less makes another whole number.
+        let gradient = (before - after) / 1000.0;
+        if self.sigmoid { (100.0 * (1.0 / (1.0 + libm::exp(-gradient)))).floor() } else { gradient }
     }
 
     fn explain(&self, view: &View<'_>, facts: &mut Facts) {
         let (before, after) = before_and_after(view);
-        facts.note("fragmented_gpus_before", Fact::Number(before));
-        facts.note("fragmented_gpus_after", Fact::Number(after));
+        facts.note("fragmented_gpus_before", Fact::Number(before / 1000.0));
+        facts.note("fragmented_gpus_after", Fact::Number(after / 1000.0));
     }
 }
