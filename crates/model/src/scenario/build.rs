@@ -184,7 +184,7 @@ fn in_range(value: f64, min: f64, max: f64, path: impl FnOnce() -> String) -> Re
 }
 
 /// How many copies a row stands for; `None` means just itself.
-fn copies(count: Option<usize>, so_far: usize, path: &str) -> Result<Option<usize>> {
+pub(super) fn copies(count: Option<usize>, so_far: usize, path: &str) -> Result<Option<usize>> {
     let total = so_far.saturating_add(count.unwrap_or(1));
     if total > ROWS_MAX {
         return Err(ScenarioError::at(
@@ -200,7 +200,7 @@ fn copies(count: Option<usize>, so_far: usize, path: &str) -> Result<Option<usiz
 }
 
 /// `gpu-07` for the eighth of up to a hundred copies, so that ids sort as they count.
-fn copy_id<T>(
+pub(super) fn copy_id<T>(
     id: &str,
     copy: usize,
     count: usize,
@@ -331,8 +331,8 @@ fn mix(mut classes: Vec<MixClass>) -> Result<Vec<MixClass>> {
 }
 
 /// Looks each model name up once, however many devices carry it.
-#[derive(Default)]
-struct Models(BTreeMap<Name, Arc<GpuModel>>);
+#[derive(Debug, Default)]
+pub(super) struct Models(BTreeMap<Name, Arc<GpuModel>>);
 
 impl Models {
     fn get(&mut self, name: Name) -> Arc<GpuModel> {
@@ -340,7 +340,7 @@ impl Models {
     }
 }
 
-fn node(
+pub(super) fn node(
     row: NodeRow,
     now: Time,
     blocks: &BTreeMap<BlockId, Arc<Block>>,
@@ -547,7 +547,7 @@ fn peer(row: PeerRow, path: &str) -> Result<Peer> {
     })
 }
 
-fn job(
+pub(super) fn job(
     row: JobRow,
     now: Time,
     templates: &BTreeMap<WorkloadId, SpecFields>,
@@ -663,7 +663,7 @@ fn spec(row: SpecFields, path: &str) -> Result<JobSpec> {
 }
 
 /// A pinned provider must exist and be able to deliver the GPUs asked for.
-fn pinned_provider(spec: &JobSpec, providers: &[Provider], path: &str) -> Result<()> {
+pub(super) fn pinned_provider(spec: &JobSpec, providers: &[Provider], path: &str) -> Result<()> {
     let Some(name) = &spec.provider else { return Ok(()) };
     let path = format!("{path}.provider");
     let Some(provider) = providers.iter().find(|provider| provider.name == *name) else {

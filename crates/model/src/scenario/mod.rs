@@ -8,9 +8,12 @@ mod build;
 mod error;
 mod locate;
 mod rows;
+mod single;
 
 pub use error::{Format, Position, ScenarioError, closest, decode};
 pub use locate::locate;
+pub use rows::{JobRow, NodeRow};
+pub use single::{Rows, Written};
 
 use crate::Situation;
 

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use serde::ser::SerializeMap;
 
 use crate::{
     Approval, BlockStatus, Bytes, Checkpoint, Correction, Digest, FeatureNeed, Hints, HistoryRow, Input,
-    Instance, JobKind, Lifecycle, LocalityBias, MemoryDomain, Mib, MilliCpu, MilliGpu, Millis, MixClass,
-    Money, Name, NodeCount, NodeId, NodePower, NodeState, Offload, Platform, PolicySetting, Pool, PoolId,
-    Prediction, Provider, Requeue, Scope, SetHint, Slices, TenantId, Thermal, Tier, Time, WorkloadId,
+    Instance, JobKind, JobSpec, Lifecycle, LocalityBias, MemoryDomain, Mib, MilliCpu, MilliGpu, Millis,
+    MixClass, Money, Name, NodeCount, NodeId, NodePower, NodeState, Offload, Platform, PolicySetting, Pool,
+    PoolId, Prediction, Provider, Requeue, Scope, SetHint, Slices, TenantId, Thermal, Tier, Time, WorkloadId,
 };
 use crate::{BlockId, JobId};
 
@@ -204,9 +205,10 @@ pub(super) struct PeerRow {
     pub(super) gpu_capability: Option<Name>,
 }
 
+/// A node as people write it; [`super::Rows`] makes a node of it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct NodeRow {
+pub struct NodeRow {
     pub(super) id: NodeId,
     pub(super) count: Option<usize>,
     pub(super) pool: Option<PoolId>,
@@ -295,9 +297,10 @@ macro_rules! spec_rows {
             $($field: Option<$type>,)*
         }
 
+        /// A job as people write it; [`super::Rows`] makes a job of it.
         #[derive(Debug, Deserialize)]
         #[serde(deny_unknown_fields)]
-        pub(super) struct JobRow {
+        pub struct JobRow {
             pub(super) id: JobId,
             pub(super) count: Option<usize>,
             pub(super) workload: Option<WorkloadId>,
@@ -326,6 +329,18 @@ macro_rules! spec_rows {
                     $($field: self.$field.clone().or_else(|| workload.and_then(|w| w.$field.clone())),)*
                 }
             }
+        }
+
+        /// Writes the fields in which a job differs from what a row without them would say.
+        pub(super) fn write_fields<M: SerializeMap>(
+            map: &mut M,
+            spec: &JobSpec,
+            unsaid: &JobSpec,
+        ) -> Result<(), M::Error> {
+            $(if spec.$field != unsaid.$field {
+                map.serialize_entry(stringify!($field), &spec.$field)?;
+            })*
+            Ok(())
         }
     };
 }

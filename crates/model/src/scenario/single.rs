@@ -1,0 +1,153 @@
+//! Single rows, for files that are streams of them: the same fields and checks as in a scenario, one at a time.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde::ser::{Serialize, SerializeMap, Serializer};
+
+use super::build::{self, Models};
+use super::rows::{JobRow, NodeRow, write_fields};
+use super::{ROWS_MAX, ScenarioError};
+use crate::{Job, JobSpec, Node, NodeId, Provider, Time};
+
+/// Makes nodes and jobs of single rows. What many rows share, such as a GPU model or a job's needs, is kept once.
+#[derive(Debug)]
+pub struct Rows {
+    models: Models,
+    specs: BTreeSet<Arc<JobSpec>>,
+    providers: Vec<Provider>,
+    nodes: usize,
+}
+
+impl Default for Rows {
+    fn default() -> Self {
+        Self { models: Models::default(), specs: BTreeSet::new(), providers: Provider::defaults(), nodes: 0 }
+    }
+}
+
+impl Rows {
+    /// The nodes of a row: one, or as many as its `count` says.
+    ///
+    /// # Errors
+    /// If the row makes no sense; `path` is where it stands.
+    pub fn nodes(&mut self, row: NodeRow, now: Time, path: &str) -> Result<Vec<Node>, ScenarioError> {
+        let (count, id) = (build::copies(row.count, self.nodes, path)?, row.id.clone());
+        let first = build::node(row, now, &BTreeMap::new(), &mut self.models, path)?;
+        let nodes = match count {
+            None => vec![first],
+            Some(count) => (0..count)
+                .map(|copy| {
+                    let id = build::copy_id(id.as_str(), copy, count, path, NodeId::new)?;
+                    Ok(Node { id, ..first.clone() })
+                })
+                .collect::<Result<_, ScenarioError>>()?,
+        };
+        self.nodes += nodes.len();
+        Ok(nodes)
+    }
+
+    /// The job of a row; times it leaves out are `now`.
+    ///
+    /// # Errors
+    /// If the row makes no sense; `path` is where it stands.
+    pub fn job(&mut self, row: JobRow, now: Time, path: &str) -> Result<Job, ScenarioError> {
+        if row.count.is_some() {
+            return Err(ScenarioError::at(format!("{path}.count"), "each row is one job here")
+                .hint("write one row per job"));
+        }
+        // Needs are shared to save memory; past this many different ones, sharing costs more than it saves.
+        if self.specs.len() > ROWS_MAX {
+            self.specs.clear();
+        }
+        let job = build::job(row, now, &BTreeMap::new(), &mut self.specs, path)?;
+        build::pinned_provider(&job.spec, &self.providers, path)?;
+        Ok(job)
+    }
+}
+
+/// A job's needs as a row: what reads back equal, without the fields that would say nothing new.
+#[derive(Debug)]
+pub struct Written<'a>(pub &'a Job);
+
+impl Serialize for Written<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self(job) = self;
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("id", &job.id)?;
+        if let Some(workload) = &job.spec.workload {
+            map.serialize_entry("workload", workload)?;
+        }
+        if let Some(waits_for) = &job.waits_for {
+            map.serialize_entry("waits_for", waits_for)?;
+        }
+        if let Some(digest) = &job.digest {
+            map.serialize_entry("digest", digest)?;
+        }
+        write_fields(&mut map, &job.spec, &unsaid(&job.spec))?;
+        map.end()
+    }
+}
+
+/// What a row says by saying nothing: some defaults follow from other fields.
+fn unsaid(spec: &JobSpec) -> JobSpec {
+    let mut unsaid = JobSpec::empty();
+    if spec.sensitive {
+        (unsaid.class, unsaid.preemptible, unsaid.immediate) = (10, false, true);
+    }
+    if !spec.vram_mib.is_zero() {
+        unsaid.gpu_count = 1;
+    }
+    unsaid
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Format, decode};
+    use super::*;
+
+    fn job(text: &str) -> Result<Job, ScenarioError> {
+        Rows::default().job(decode(text, Format::Json)?, Time::from_millis(7), "job")
+    }
+
+    #[test]
+    fn a_written_row_reads_back_equal() {
+        for text in [
+            r#"{"id": "a"}"#,
+            r#"{"id": "a", "workload": "w", "vram_mib": 10, "tenant": "t", "nodes": {"min": 2, "max": 3}}"#,
+            r#"{"id": "a", "vram_mib": 10, "gpu_count": 4, "gpu_models": ["A100", "H100"], "features": ["x"]}"#,
+            r#"{"id": "a", "sensitive": true}"#,
+            r#"{"id": "a", "sensitive": true, "immediate": false}"#,
+            r#"{"id": "a", "class": 10, "immediate": true, "preemptible": false, "may_preempt": false}"#,
+            r#"{"id": "a", "gpu_count": 1, "gpu_milli": 250, "walltime_ms": "2h", "waits_for": "b"}"#,
+        ] {
+            let read = job(text).unwrap();
+            let written = serde_json::to_string(&Written(&read)).unwrap();
+            assert_eq!(job(&written).unwrap(), read, "{written}");
+        }
+    }
+
+    #[test]
+    fn rows_say_no_more_than_needed() {
+        let read = job(r#"{"id": "a", "vram_mib": 10, "gpu_count": 1, "class": 5}"#).unwrap();
+        assert_eq!(serde_json::to_string(&Written(&read)).unwrap(), r#"{"id":"a","vram_mib":10}"#);
+    }
+
+    #[test]
+    fn mistakes_name_the_field() {
+        let error = job(r#"{"id": "a", "gpu_count": 2, "gpu_milli": 500}"#).unwrap_err();
+        assert!(error.field.starts_with("job."), "{error}");
+        let error = job(r#"{"id": "a", "count": 2}"#).unwrap_err();
+        assert_eq!(error.field, "job.count");
+        let row = decode(r#"{"id": "n", "count": 2, "block": "b"}"#, Format::Json).unwrap();
+        let error = Rows::default().nodes(row, Time::ZERO, "node").unwrap_err();
+        assert_eq!(error.field, "node.block");
+    }
+
+    #[test]
+    fn nodes_are_copied_as_in_a_scenario() {
+        let row = decode(r#"{"id": "n", "count": 2, "cpu_milli": 4000}"#, Format::Json).unwrap();
+        let nodes = Rows::default().nodes(row, Time::ZERO, "node").unwrap();
+        let ids: Vec<&str> = nodes.iter().map(|node| node.id.as_str()).collect();
+        assert_eq!(ids, ["n-0", "n-1"]);
+    }
+}
