@@ -15,5 +15,6 @@
 pub mod cluster;
 pub mod decisions;
 pub mod machine;
+pub mod measures;
 pub mod run;
 pub mod trace;
