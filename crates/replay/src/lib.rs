@@ -16,5 +16,6 @@ pub mod cluster;
 pub mod decisions;
 pub mod machine;
 pub mod measures;
+pub mod report;
 pub mod run;
 pub mod trace;

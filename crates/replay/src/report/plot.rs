@@ -1,0 +1,146 @@
+//! Line plots: a frame with two axes, lines, steps and bands in it, and the key that names them.
+
+use std::fmt::Write as _;
+
+use super::scale::Axis;
+use super::svg::{Anchor, Svg, n};
+use super::text::escape;
+
+/// Width of a drawing in its own units; on a wide screen about one unit is one pixel.
+pub(super) const WIDTH: f64 = 560.0;
+const HEIGHT: f64 = 290.0;
+const LEFT: f64 = 64.0;
+const RIGHT: f64 = 26.0;
+const TOP: f64 = 34.0;
+const BOTTOM: f64 = 52.0;
+/// Colours of the style sheet.
+const COLOURS: usize = 8;
+
+/// Classes of the line with this number: a colour and a dash. More lines than colours: the dashes go on by one, so
+/// that no two of the first 64 look alike.
+pub(super) fn line_style(place: usize) -> String {
+    format!("line c{} d{}", place % COLOURS, (place + place / COLOURS) % COLOURS)
+}
+
+/// Class of an area with this number.
+pub(super) fn fill_style(place: usize) -> String {
+    format!("f{}", place % COLOURS)
+}
+
+/// A frame that lines are drawn in.
+pub(super) struct Plot {
+    svg: Svg,
+    x: Axis,
+    y: Axis,
+}
+
+impl Plot {
+    /// An empty frame with its axes.
+    pub(super) fn new(x: Axis, y: Axis) -> Self {
+        let mut plot = Self { svg: Svg::new(WIDTH, HEIGHT), x, y };
+        plot.axes();
+        plot
+    }
+
+    fn at_x(&self, value: f64) -> f64 {
+        LEFT + (WIDTH - LEFT - RIGHT) * self.x.scale.place(value)
+    }
+
+    fn at_y(&self, value: f64) -> f64 {
+        HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * self.y.scale.place(value)
+    }
+
+    fn axes(&mut self) {
+        let floor = HEIGHT - BOTTOM;
+        for tick in self.y.ticks.clone() {
+            let y = self.at_y(tick.at);
+            self.svg.line("grid", (LEFT, y), (WIDTH - RIGHT, y));
+            self.svg.text("tick", (LEFT - 7.0, y + 4.0), Anchor::End, &tick.text);
+        }
+        for tick in self.x.ticks.clone() {
+            let x = self.at_x(tick.at);
+            self.svg.line("axis", (x, floor), (x, floor + 5.0));
+            self.svg.text("tick", (x, floor + 19.0), Anchor::Middle, &tick.text);
+        }
+        self.svg.line("axis", (LEFT, floor), (WIDTH - RIGHT, floor));
+        self.svg.text("label", (4.0, 16.0), Anchor::Start, &self.y.label);
+        self.svg.text("label", (WIDTH - RIGHT, HEIGHT - 8.0), Anchor::End, &self.x.label);
+    }
+
+    /// A line through points.
+    pub(super) fn line(&mut self, style: &str, points: &[(f64, f64)]) {
+        let mut path = String::new();
+        for (place, (x, y)) in points.iter().enumerate() {
+            let command = if place == 0 { 'M' } else { 'L' };
+            let _ = write!(path, "{command}{} {}", n(self.at_x(*x)), n(self.at_y(*y)));
+        }
+        self.svg.path(style, &path);
+    }
+
+    /// A line that keeps each value from one bound to the next.
+    pub(super) fn steps(&mut self, style: &str, bounds: &[f64], values: &[f64]) {
+        let path = self.step_path(bounds, values);
+        self.svg.path(style, &path);
+    }
+
+    /// The area between two values over each stretch.
+    pub(super) fn band(&mut self, style: &str, bounds: &[f64], low: &[f64], high: &[f64]) {
+        let mut path = self.step_path(bounds, high);
+        for (place, value) in low.iter().enumerate().rev() {
+            let _ = write!(path, "V{}H{}", n(self.at_y(*value)), n(self.at_x(bounds[place])));
+        }
+        path.push('Z');
+        self.svg.path(style, &path);
+    }
+
+    fn step_path(&self, bounds: &[f64], values: &[f64]) -> String {
+        let mut path = String::new();
+        for (place, value) in values.iter().enumerate() {
+            let y = n(self.at_y(*value));
+            let _ = match place {
+                0 => write!(path, "M{} {y}", n(self.at_x(bounds[0]))),
+                _ => write!(path, "V{y}"),
+            };
+            let _ = write!(path, "H{}", n(self.at_x(bounds[place + 1])));
+        }
+        path
+    }
+
+    /// The drawing.
+    pub(super) fn finish(self, label: &str) -> String {
+        self.svg.finish(label)
+    }
+}
+
+/// The key: what each line is. A single line needs none.
+pub(super) fn key<'a>(names: impl Iterator<Item = (&'a str, String)>) -> String {
+    let mut out = String::new();
+    for (name, style) in names {
+        let _ = write!(
+            out,
+            "<li><svg class=\"key\" viewBox=\"0 0 36 10\" aria-hidden=\"true\"><path class=\"{style}\" d=\"M1 5H35\"/></svg>{}</li>",
+            escape(name)
+        );
+    }
+    format!("<ul class=\"key\">{out}</ul>\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn the_first_sixty_four_lines_look_different() {
+        let styles: BTreeSet<String> = (0..64).map(line_style).collect();
+        assert_eq!(styles.len(), 64);
+    }
+
+    #[test]
+    fn steps_go_flat_then_up() {
+        let mut plot = Plot::new(Axis::from_zero(10.0, "x"), Axis::from_zero(10.0, "y"));
+        plot.steps("line", &[0.0, 5.0, 10.0], &[0.0, 10.0]);
+        let text = plot.finish("steps");
+        assert!(text.contains(r#"d="M64 238H299V34H534""#), "{text}");
+    }
+}
