@@ -80,7 +80,11 @@ pub struct Against {
     pub relative: Option<f64>,
     /// Whether it is better.
     pub verdict: Verdict,
-    /// Whether the difference is larger than either spread; nothing if there is no spread.
+    /// How much the difference varies: the standard deviation of the differences seed by seed where both policies ran
+    /// the same seeds, else the larger of the two spreads; nothing for single runs.
+    #[serde(serialize_with = "number::six_or_null")]
+    pub spread: Option<f64>,
+    /// Whether the difference is larger than that; nothing if there is no spread.
     pub beyond_spread: Option<bool>,
 }
 
@@ -156,40 +160,51 @@ impl Comparison {
     }
 }
 
+/// Values of a measure with the seeds of their runs.
+type Seeded = Vec<(Option<u64>, f64)>;
+
 impl Row {
     fn of(measure: &'static Measure, policies: &[(&str, Vec<&Measures>)], base: usize) -> Option<Self> {
-        let mut cells: Vec<Option<Cell>> = policies
+        let values: Vec<Seeded> = policies
             .iter()
-            .map(|(_, runs)| Cell::of(&runs.iter().filter_map(|run| measure.of(run)).collect::<Vec<f64>>()))
+            .map(|(_, runs)| runs.iter().filter_map(|run| Some((run.seed, measure.of(run)?))).collect())
             .collect();
-        cells.iter().any(Option::is_some).then_some(())?;
-        if let Some(baseline) = cells[base] {
-            for (_, cell) in cells.iter_mut().enumerate().filter(|(place, _)| *place != base) {
-                if let Some(cell) = cell {
-                    cell.against = Some(Against::of(cell, &baseline, measure.better));
-                }
+        values.iter().any(|values| !values.is_empty()).then_some(())?;
+        let baseline = &values[base];
+        let cell = |(place, own): (usize, &Seeded)| {
+            let mut cell = Cell::of(own)?;
+            if place != base {
+                cell.against = Against::of(own, baseline, measure.better);
             }
-        }
-        Some(Self { measure, cells })
+            Some(cell)
+        };
+        Some(Self { measure, cells: values.iter().enumerate().map(cell).collect() })
     }
 }
 
 impl Cell {
-    fn of(values: &[f64]) -> Option<Self> {
-        let count = values.len() as f64;
-        if values.is_empty() {
-            return None;
-        }
-        let mean = values.iter().sum::<f64>() / count;
-        let squares: f64 = values.iter().map(|value| (value - mean) * (value - mean)).sum();
-        let spread = (values.len() > 1).then(|| libm::sqrt(squares / (count - 1.0)));
+    fn of(values: &Seeded) -> Option<Self> {
+        let (mean, spread) = mean_and_spread(values.iter().map(|(_, value)| *value))?;
         Some(Self { runs: values.len(), mean, spread, against: None })
     }
 }
 
+/// Mean and standard deviation (of a sample); no deviation for one value, nothing for none.
+fn mean_and_spread(values: impl ExactSizeIterator<Item = f64> + Clone) -> Option<(f64, Option<f64>)> {
+    let count = values.len();
+    if count == 0 {
+        return None;
+    }
+    let mean = values.clone().sum::<f64>() / count as f64;
+    let squares: f64 = values.map(|value| (value - mean) * (value - mean)).sum();
+    Some((mean, (count > 1).then(|| libm::sqrt(squares / (count as f64 - 1.0)))))
+}
+
 impl Against {
-    fn of(cell: &Cell, baseline: &Cell, better: Better) -> Self {
-        let absolute = cell.mean - baseline.mean;
+    fn of(own: &Seeded, baseline: &Seeded, better: Better) -> Option<Self> {
+        let (own_mean, own_spread) = mean_and_spread(own.iter().map(|(_, value)| *value))?;
+        let (base_mean, base_spread) = mean_and_spread(baseline.iter().map(|(_, value)| *value))?;
+        let absolute = own_mean - base_mean;
         let verdict = match better {
             _ if rounded(absolute) == 0.0 => Verdict::Same,
             Better::Neither => Verdict::Other,
@@ -197,17 +212,26 @@ impl Against {
             Better::Higher if absolute > 0.0 => Verdict::Better,
             Better::Lower | Better::Higher => Verdict::Worse,
         };
-        let spread = match (cell.spread, baseline.spread) {
-            (Some(own), Some(other)) => Some(own.max(other)),
-            (own, other) => own.or(other),
+        let spread = match paired(own, baseline) {
+            Some(differences) => mean_and_spread(differences.into_iter())?.1,
+            None => [own_spread, base_spread].into_iter().flatten().reduce(f64::max),
         };
-        Self {
+        Some(Self {
             absolute,
-            relative: (baseline.mean != 0.0).then(|| absolute / baseline.mean.abs()),
+            relative: (base_mean != 0.0).then(|| absolute / base_mean.abs()),
             verdict,
+            spread,
             beyond_spread: spread.map(|spread| absolute.abs() > spread),
-        }
+        })
     }
+}
+
+/// Differences seed by seed, if both ran the same seeds in the same order. Runs of one seed share their workload, so
+/// these differences vary less than the values do.
+fn paired(own: &Seeded, baseline: &Seeded) -> Option<Vec<f64>> {
+    let same =
+        own.len() == baseline.len() && own.iter().zip(baseline).all(|(a, b)| a.0 == b.0 && a.0.is_some());
+    same.then(|| own.iter().zip(baseline).map(|(a, b)| a.1 - b.1).collect())
 }
 
 impl Serialize for Row {

@@ -153,11 +153,36 @@ fn a_comparison_has_mean_spread_and_difference() {
         (-20.0, Verdict::Better, Some(true))
     );
     near(against.relative, -2.0 / 3.0);
+    near(against.spread, libm::sqrt(50.0));
     let utilisation = found.row("utilisation").unwrap().cells[1].unwrap().against.unwrap();
     assert_eq!(utilisation.verdict, Verdict::Better, "the same work in less time");
     let never = found.row("never_started").unwrap().cells[1].unwrap().against.unwrap();
     assert_eq!((never.verdict, never.relative), (Verdict::Same, None));
     assert!(found.row("gpu_utilisation").is_none(), "nobody has GPUs");
+}
+
+#[test]
+fn runs_with_other_seeds_are_not_paired() {
+    let runs = [
+        with("easy", 1, [10, 30]),
+        with("easy", 2, [30, 50]),
+        with("new", 1, [5, 5]),
+        with("new", 3, [15, 15]),
+    ];
+    let found = &Comparison::by_trace(&runs, None).unwrap()[0];
+    let against = found.row("mean_wait_s").unwrap().cells[1].unwrap().against.unwrap();
+    near(against.spread, libm::sqrt(200.0));
+}
+
+#[test]
+fn every_measure_is_documented() {
+    let page = include_str!("../../../../docs/reference/measures.md");
+    for measure in &CATALOGUE {
+        // Packing keys end in a load; the page has them once.
+        let key = measure.key.trim_end_matches(|digit: char| digit.is_ascii_digit());
+        let key = if key.ends_with("_at_") { format!("{key}L") } else { key.to_owned() };
+        assert!(page.contains(&format!("`{key}`")), "{key} is not in docs/reference/measures.md");
+    }
 }
 
 #[test]
@@ -186,7 +211,7 @@ fn json_of_a_comparison_tells_which_way_is_better() {
         r#"{"measure":"mean_wait_s","title":"Wait, mean","unit":"seconds","better":"lower","by_policy":["#,
         r#"{"runs":1,"mean":20.0,"spread":null,"against":null},"#,
         r#"{"runs":1,"mean":5.0,"spread":null,"against":"#,
-        r#"{"absolute":-15.0,"relative":-0.75,"verdict":"better","beyond_spread":null}}]}"#
+        r#"{"absolute":-15.0,"relative":-0.75,"verdict":"better","spread":null,"beyond_spread":null}}]}"#
     );
     assert!(text.contains(want), "{text}");
 }

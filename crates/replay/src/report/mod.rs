@@ -4,14 +4,15 @@
 //! [`of_run`] and [`of_comparison`] turn extracts into a page. The layers below, each knowing only those under it:
 //!
 //! ```text
-//!   single, versus      what is on the page, in which order, and the sentence under each plot
-//!   plot, bars, gantt   drawings
-//!   scale, svg, text    axes and ticks; elements; escaping and numbers
+//!   single, versus              what is on the page, in which order, and the sentence under each plot
+//!   plot, bars, curves, gantt   drawings
+//!   scale, svg, table, text     axes and ticks; elements; escaping and numbers
 //! ```
 //!
-//! Every string that comes from a trace passes [`text::escape`]. The same extracts give the same bytes.
+//! Every string that comes from a trace passes `text::escape`. The same extracts give the same bytes.
 
 mod bars;
+mod curves;
 mod distribution;
 mod extract;
 mod gantt;

@@ -25,6 +25,12 @@ impl Page {
         Self { title: title.to_owned(), body }
     }
 
+    /// A heading with what belongs to it, in HTML; on paper they stay on one page.
+    pub(super) fn whole(&mut self, title: &str, html: &str) {
+        let _ =
+            writeln!(self.body, "<section class=\"whole\">\n<h2>{}</h2>\n{html}</section>", escape(title));
+    }
+
     /// A heading.
     pub(super) fn section(&mut self, title: &str) {
         let _ = writeln!(self.body, "<h2>{}</h2>", escape(title));

@@ -2,6 +2,7 @@
 
 use super::Extract;
 use super::bars::{Bar, bars};
+use super::curves::curves;
 use super::distribution::{Spread, WAIT_CLASSES, grid};
 use super::page::{Page, digests, figure};
 use super::plot::{Plot, key, line_style};
@@ -28,7 +29,7 @@ pub fn of_run(run: &Extract) -> String {
     plots.extend(run.waits.as_ref().map(wait_classes));
     plots
         .extend(run.slowdowns.as_ref().map(|found| slowdowns(&[("", found.at_most.clone())], found.largest)));
-    plots.extend(super::versus::curves(&[("", run.curve.as_slice())]));
+    plots.extend(curves(&[("", run.curve.as_slice())]));
     if !plots.is_empty() {
         page.section("Plots");
         page.plots(&plots);
@@ -37,17 +38,13 @@ pub fn of_run(run: &Extract) -> String {
         page.html(&time_table(timeline, measures.unit).folded("Numbers behind the plots over time"));
     }
     if let Some(gantt) = &run.gantt {
-        page.section("Nodes over time");
         let caption = "One row per node; a block is a job, as long as it held the node. A job on several nodes is one \
                        tall block, or several of the same colour. White is idle time: look for gaps in front of tall \
                        blocks, where nodes were kept free for a wide job.";
-        page.html(&format!(
-            "<div class=\"wide\">{}</div>\n",
-            figure("Which job held which node", "", &gantt.draw(), caption, "")
-        ));
+        let drawing = figure("Which job held which node", "", &gantt.draw(), caption, "");
+        page.whole("Nodes over time", &format!("<div class=\"wide\">{drawing}</div>\n"));
     }
-    page.section("All measures");
-    page.html(&all_measures(measures).show());
+    page.whole("All measures", &all_measures(measures).show());
     reasons(&mut page, measures);
     groups(&mut page, "By tenant", "Tenant", &measures.tenants, true);
     groups(&mut page, "By size of job", &format!("Size ({})", measures.unit), &measures.sizes, false);
@@ -72,7 +69,7 @@ fn tiles(measures: &Measures) -> Vec<(&'static str, String, String)> {
     if let Some(wait) = measures.wait_s {
         tiles.push(("Mean wait", duration(wait.mean), format!("longest {}", duration(wait.max))));
         tiles.push((
-            "95 of 100 waited at most",
+            "95 % waited at most",
             duration(wait.p95),
             format!("half at most {}", duration(wait.p50)),
         ));
@@ -280,8 +277,7 @@ fn reasons(page: &mut Page, measures: &Measures) {
             table.row([Cell::Words(reason.to_owned()), Cell::Number(grouped(count as f64))]);
         }
         if !table.is_empty() {
-            page.section(title);
-            page.html(&table.fold("All reasons"));
+            page.whole(title, &table.fold("All reasons"));
         }
     }
 }
@@ -315,6 +311,5 @@ fn groups(page: &mut Page, title: &str, first: &str, groups: &[Group], shares: b
         }
         table.row(row);
     }
-    page.section(title);
-    page.html(&table.fold(&format!("All {}", grouped(groups.len() as f64))));
+    page.whole(title, &table.fold(&format!("All {}", grouped(groups.len() as f64))));
 }

@@ -12,7 +12,7 @@ pub(super) fn escape(text: &str) -> String {
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
             '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{fffe}' | '\u{ffff}' => {
-                out.push('\u{fffd}')
+                out.push('\u{fffd}');
             }
             _ if char.is_control() => out.push('\u{fffd}'),
             _ => out.push(char),

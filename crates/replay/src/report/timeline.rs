@@ -129,6 +129,15 @@ impl Timeline {
         }
     }
 
+    /// Values as points in the middle of their stretches, from end to end.
+    pub(super) fn middles(&self, values: &[f64]) -> Vec<(f64, f64)> {
+        let first = values.first().map(|value| (0.0, *value));
+        let last = values.last().map(|value| (self.length_s(), *value));
+        let middles =
+            self.bounds_s.windows(2).zip(values).map(|(ends, value)| ((ends[0] + ends[1]) / 2.0, *value));
+        first.into_iter().chain(middles).chain(last).collect()
+    }
+
     /// Its length in seconds.
     pub(super) fn length_s(&self) -> f64 {
         self.bounds_s.last().copied().unwrap_or(0.0)
