@@ -166,3 +166,11 @@ pub struct Run {
     /// SHA-256 of each input, by what it was.
     pub inputs_sha256: BTreeMap<String, String>,
 }
+
+impl Run {
+    /// How large a job is: processors, or nodes with a shared one counted as whole.
+    #[must_use]
+    pub fn size_of(&self, job: &JobRun) -> u64 {
+        job.units.div_ceil(self.unit_parts.max(1))
+    }
+}

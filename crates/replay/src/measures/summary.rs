@@ -126,7 +126,7 @@ impl Measures {
                 let wait = wait_ms as f64 / 1000.0;
                 (wait, bounded_slowdown(wait, job.run_ms as f64 / 1000.0))
             });
-            all.add(job, timed);
+            all.add(job, run.size_of(job), timed);
         }
 
         let unit_ms = all.jobs.unit_ms();
@@ -209,9 +209,9 @@ impl<'a> Tally<'a> {
         Self { tenants: vec![Collector::default(); tenants], ..Self::default() }
     }
 
-    fn add(&mut self, job: &'a JobRun, timed: Option<(f64, f64)>) {
+    fn add(&mut self, job: &'a JobRun, size: u64, timed: Option<(f64, f64)>) {
         self.jobs.add(job, timed);
-        self.sizes.entry(SizeClass::of(job.units)).or_default().add(job, timed);
+        self.sizes.entry(SizeClass::of(size)).or_default().add(job, timed);
         if let Some(tenant) = job.tenant.and_then(|place| self.tenants.get_mut(place as usize)) {
             tenant.add(job, timed);
         }
