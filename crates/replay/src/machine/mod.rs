@@ -8,9 +8,15 @@
 //! arrivals before ends and ends in the order of starts, as the programs behind published schedules do it.
 
 mod committed;
+mod outcome;
+mod policy;
+mod sequences;
 mod simulate;
 
 pub use committed::{Score, committed};
+pub use outcome::run_of;
+pub use policy::{LOG_POLICIES, LogPolicy};
+pub use sequences::{Sequence, jobs_by_number, one_at_a_time};
 pub use simulate::{Progress, Schedule, simulate};
 
 use landfall_engine::counted::Rules;

@@ -1,0 +1,47 @@
+//! Policies for logs, by the names they are known under.
+
+use landfall_engine::counted::{Mode, Rules};
+
+use super::Score;
+
+/// What decides who starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogPolicy {
+    /// In order of arrival, with or without overtaking.
+    Rules(Rules),
+    /// One at a time, smallest score first.
+    Committed(Score),
+}
+
+/// Every policy for logs: its name, what it is, what it says in words.
+pub const LOG_POLICIES: [(&str, LogPolicy, &str); 8] = {
+    const fn rules(mode: Mode, ranked: bool) -> LogPolicy {
+        LogPolicy::Rules(Rules { mode, ranked })
+    }
+    [
+        ("fcfs", rules(Mode::Strict, false), "in order of arrival; nobody overtakes"),
+        ("easy", rules(Mode::Easy, false), "EASY backfilling: who overtakes must not delay the first that waits"),
+        ("sjbf", rules(Mode::Easy, true), "EASY with the shortest estimate first among those who overtake"),
+        (
+            "conservative",
+            rules(Mode::Reserving { depth: None, standing: false }, false),
+            "who overtakes must delay nobody; all reservations are made anew in every pass",
+        ),
+        (
+            "conservative-standing",
+            rules(Mode::Reserving { depth: None, standing: true }, false),
+            "the same with reservations that stand and only ever move earlier",
+        ),
+        ("greedy", rules(Mode::Greedy, false), "whoever fits starts; no promise to anybody"),
+        ("sjf", LogPolicy::Committed(Score::Sjf), "one at a time, shortest estimate first, without overtaking"),
+        ("f1", LogPolicy::Committed(Score::F1), "one at a time by the fitted function F1, without overtaking"),
+    ]
+};
+
+impl LogPolicy {
+    /// The policy of a name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        LOG_POLICIES.iter().find(|(known, ..)| *known == name).map(|(_, policy, _)| *policy)
+    }
+}
