@@ -7,7 +7,7 @@ use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
 use crate::answer::{Answer, fail, show};
-use crate::commands::{exit_codes, explain, gpu, plan, policy, rank, scenario};
+use crate::commands::{exit_codes, explain, gpu, plan, policy, rank, scenario, trace};
 use crate::error::CliError;
 use crate::exit::Exit;
 
@@ -23,6 +23,7 @@ Examples:
   landfall policy show fit > mine.toml                     a start for a policy of your own
   landfall policy check mine.toml
   landfall gpu \"RTX 4090\" --vram 24GiB                     what a GPU is good for
+  landfall trace info LOG.swf.gz                           what is in a recorded workload
 
 A file name of `-` reads standard input. Colours appear on a terminal only; NO_COLOR turns them off.";
 
@@ -54,6 +55,9 @@ enum Command {
     /// Work with scenario files.
     #[command(subcommand)]
     Scenario(scenario::Command),
+    /// Look at traces of workloads, convert them, make them up.
+    #[command(subcommand)]
+    Trace(trace::Command),
     /// Say what the exit codes mean.
     #[command(after_help = Exit::help())]
     ExitCodes,
@@ -78,6 +82,7 @@ fn answer(command: Command) -> Result<Box<dyn Answer>, CliError> {
         Command::Policy(command) => policy::run(command)?,
         Command::Gpu(args) => gpu::run(&args),
         Command::Scenario(scenario::Command::Check(args)) => Box::new(scenario::check(&args)?),
+        Command::Trace(command) => trace::run(command)?,
         Command::ExitCodes => Box::new(exit_codes::ExitCodes),
     })
 }

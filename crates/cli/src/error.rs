@@ -62,6 +62,20 @@ pub(crate) enum CliError {
         /// What to do.
         hint: Option<String>,
     },
+    /// A file that should be written is there already.
+    #[error("{file} is there already")]
+    Exists {
+        /// The file as given.
+        file: String,
+    },
+    /// A file cannot be written.
+    #[error("cannot write {file}: {source}")]
+    Write {
+        /// The file as given.
+        file: String,
+        /// What the system says.
+        source: io::Error,
+    },
     /// The answer cannot be written.
     #[error("cannot write the answer: {0}")]
     Output(#[source] io::Error),
@@ -109,12 +123,12 @@ impl CliError {
     /// How the program ends.
     pub(crate) fn exit(&self) -> Exit {
         match self {
-            Self::Usage { .. } => Exit::Usage,
+            Self::Usage { .. } | Self::Exists { .. } => Exit::Usage,
             Self::Read { .. } | Self::TooLarge { .. } | Self::Invalid { .. } | Self::Unusable { .. } => {
                 Exit::BadInput
             }
             Self::NoSuch { .. } => Exit::NoSuch,
-            Self::Output(_) => Exit::Output,
+            Self::Write { .. } | Self::Output(_) => Exit::Output,
         }
     }
 
@@ -126,6 +140,8 @@ impl CliError {
             Self::Invalid { .. } => "invalid_file",
             Self::Unusable { .. } => "unusable_situation",
             Self::NoSuch { .. } => "not_found",
+            Self::Exists { .. } => "file_exists",
+            Self::Write { .. } => "unwritable_file",
             Self::Output(_) => "output",
         }
     }
@@ -135,7 +151,9 @@ impl CliError {
             Self::Read { file, .. }
             | Self::TooLarge { file }
             | Self::Invalid { file, .. }
-            | Self::Unusable { file, .. } => Some(file),
+            | Self::Unusable { file, .. }
+            | Self::Exists { file }
+            | Self::Write { file, .. } => Some(file),
             Self::NoSuch { file, .. } => file.as_deref(),
             Self::Usage { .. } | Self::Output(_) => None,
         }
@@ -156,6 +174,8 @@ impl CliError {
             Self::Invalid { error, .. } => error.hint.as_deref(),
             Self::Unusable { refused, .. } => Some(&refused.hint),
             Self::NoSuch { hint, .. } => hint.as_deref(),
+            Self::Exists { .. } => Some("choose another name, or add --force to replace it"),
+            Self::Write { .. } => Some("check that the directory exists and may be written to"),
             Self::Output(_) => None,
         }
     }

@@ -16,6 +16,7 @@ pub mod cluster;
 pub mod decisions;
 pub mod machine;
 pub mod measures;
+pub mod packing;
 pub mod report;
 pub mod run;
 pub mod trace;

@@ -8,3 +8,4 @@ pub(crate) mod policy;
 pub(crate) mod question;
 pub(crate) mod rank;
 pub(crate) mod scenario;
+pub(crate) mod trace;

@@ -13,4 +13,5 @@ pub(crate) mod rank;
 pub(crate) mod reasons;
 pub(crate) mod scenario;
 mod standing;
+pub(crate) mod trace;
 mod words;

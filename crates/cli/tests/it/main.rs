@@ -7,3 +7,4 @@ mod plan;
 mod policies;
 mod ranking;
 mod tool;
+mod trace;

@@ -71,6 +71,17 @@ impl Dir {
         self
     }
 
+    /// What a file of the directory holds.
+    pub(crate) fn read(&self, name: &str) -> Vec<u8> {
+        std::fs::read(self.0.join(name)).unwrap()
+    }
+
+    /// Names of the files of the directory.
+    pub(crate) fn files(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(&self.0).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
+
     /// Runs `landfall` with these arguments.
     pub(crate) fn run(&self, args: &[&str]) -> Ran {
         Ran::of(self.command(args).output().unwrap())

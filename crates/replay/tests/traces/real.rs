@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 
 use landfall_replay::trace::batch::Kept;
-use landfall_replay::trace::open;
+use landfall_replay::trace::convert::{Shape, from_muri, from_openb};
+use landfall_replay::trace::own::{Header, Trace};
 use landfall_replay::trace::swf::Log;
+use landfall_replay::trace::{muri, open, openb};
 
 /// The folder of real traces, if there is one; says so if not.
 fn folder() -> Option<PathBuf> {
@@ -47,5 +49,50 @@ fn logs_have_the_jobs_that_comparisons_count() {
         let mut written = Vec::new();
         log.write(&mut written).unwrap();
         assert_eq!(Log::read(written.as_slice()).unwrap(), log, "{name} written and read again");
+    }
+}
+
+#[test]
+fn openb_lists_have_the_rows_that_the_publication_counts() {
+    let Some(folder) = folder() else { return };
+    let folder = folder.join("openb");
+    let source = |name: &str| open(&folder.join(name)).unwrap();
+    let nodes = openb::read_nodes(source("openb_node_list_gpu_node.csv")).unwrap();
+    assert_eq!(nodes.len(), 1213);
+    assert_eq!(nodes.iter().map(|node| node.gpus).sum::<u32>(), 6212);
+    assert_eq!(nodes.iter().map(|node| node.cpu_milli).sum::<u64>(), 107_018_000);
+    assert_eq!(nodes.iter().map(|node| node.memory_mib).sum::<u64>(), 503_828_480);
+    for (name, rows, multi) in [("default", 8152, 75), ("multigpu40", 8746, 669), ("gpuspec33", 8152, 75)] {
+        let pods = openb::read_pods(source(&format!("openb_pod_list_{name}.csv"))).unwrap();
+        assert_eq!(pods.len(), rows, "{name}");
+        assert_eq!(pods.iter().filter(|pod| pod.num_gpu > 1).count(), multi, "{name}");
+        let mut own = Vec::new();
+        let converted = from_openb(&nodes, &pods, &Header::default(), &mut own).unwrap();
+        assert_eq!((converted.jobs as usize, converted.dropped.len()), (rows, 0), "{name}");
+        let trace = Trace::read(own.as_slice()).unwrap();
+        assert_eq!((trace.nodes.len(), trace.submissions.len()), (1213, rows), "{name}");
+    }
+    let arrivals = openb::read_arrivals(source("arrivals/arrivals_default.txt.gz")).unwrap();
+    assert_eq!(arrivals.keys().copied().collect::<Vec<_>>(), (42..=51).collect::<Vec<_>>());
+    assert_eq!((arrivals[&42].pods.len(), arrivals[&42].nodes.len()), (10_866, 1213));
+    for name in ["allo", "frag", "frag_ratio"] {
+        let curves =
+            openb::read_expected(source(&format!("expected/analysis_{name}_discrete.csv.gz"))).unwrap();
+        assert_eq!(curves.len(), 900, "{name}");
+        assert!(curves.iter().all(|curve| curve.values.len() == 131), "{name}");
+    }
+}
+
+#[test]
+fn muri_traces_have_their_rows() {
+    let Some(folder) = folder() else { return };
+    for (number, rows) in [(1, 1494), (2, 5755), (3, 992), (4, 2638)] {
+        let jobs =
+            muri::read(open(&folder.join(format!("dl/muri_philly_trace{number}.csv"))).unwrap()).unwrap();
+        assert_eq!(jobs.len(), rows, "{number}");
+        let mut own = Vec::new();
+        let converted = from_muri(&jobs, Shape::default(), &Header::default(), &mut own).unwrap();
+        assert_eq!((converted.jobs as usize, converted.dropped.len()), (rows, 0), "{number}");
+        assert_eq!(Trace::read(own.as_slice()).unwrap().submissions.len(), rows, "{number}");
     }
 }

@@ -1,0 +1,32 @@
+//! `landfall trace`: what is in a trace, one kind of trace from another, workloads made up.
+
+mod convert;
+mod files;
+mod generate;
+mod info;
+
+use crate::answer::Answer;
+use crate::error::CliError;
+
+pub(crate) use convert::Written;
+pub(crate) use info::Info;
+
+/// Commands about traces.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// Say what is in a trace: jobs, time span, load, sizes, users, and what would be left out.
+    Info(info::Args),
+    /// Write a trace as another kind.
+    Convert(convert::Args),
+    /// Make a workload up, with the habits of real users.
+    Generate(generate::Args),
+}
+
+/// Answers `trace`.
+pub(crate) fn run(command: Command) -> Result<Box<dyn Answer>, CliError> {
+    Ok(match command {
+        Command::Info(args) => Box::new(info::run(&args)?),
+        Command::Convert(args) => Box::new(convert::run(&args)?),
+        Command::Generate(args) => Box::new(generate::run(&args)?),
+    })
+}
