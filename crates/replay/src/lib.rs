@@ -19,4 +19,5 @@ pub mod measures;
 pub mod packing;
 pub mod report;
 pub mod run;
+pub mod subject;
 pub mod trace;

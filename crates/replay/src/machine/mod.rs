@@ -15,7 +15,7 @@ mod simulate;
 
 pub use committed::{Score, committed};
 pub use outcome::run_of;
-pub use policy::{LOG_POLICIES, LogPolicy};
+pub use policy::{FCFS, LOG_POLICIES, LogPolicy};
 pub use sequences::{Sequence, jobs_by_number, one_at_a_time};
 pub use simulate::{Progress, Schedule, simulate};
 
@@ -47,7 +47,9 @@ pub enum Estimate {
 }
 
 impl Estimate {
-    fn of(self, job: &BatchJob) -> Millis {
+    /// The time that is told for a job.
+    #[must_use]
+    pub fn of(self, job: &BatchJob) -> Millis {
         let secs = match self {
             Self::User => job.estimate,
             Self::True => job.run,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use landfall_model::{JobId, Millis, Time};
 use serde::Serialize;
 
-use super::{Schedule, Settings};
+use super::Schedule;
 use crate::decisions::Decisions;
 use crate::run::{Capacity, Counts, Ending, JobRun, Run, TenantRun};
 use crate::trace::batch::BatchJob;
@@ -22,7 +22,7 @@ struct Decision {
 /// Puts a schedule together with the jobs it is of. Users count as tenants without shares.
 pub fn run_of(
     jobs: &[BatchJob],
-    settings: &Settings,
+    procs: u64,
     schedule: &Schedule,
     mut decisions: Decisions<'_>,
 ) -> std::io::Result<Run> {
@@ -43,11 +43,7 @@ pub fn run_of(
         unit_parts: 1,
         jobs: jobs.iter().enumerate().map(|(at, job)| job_run(job, at, &users, schedule)).collect(),
         tenants: users.iter().map(|user| TenantRun { name: format!("user {user}"), share: 0.0 }).collect(),
-        capacity: vec![Capacity {
-            from: Time::from_secs(first),
-            units: u64::from(settings.procs),
-            gpu_milli: 0,
-        }],
+        capacity: vec![Capacity { from: Time::from_secs(first), units: procs, gpu_milli: 0 }],
         counts: Counts {
             starts: schedule.order.len() as u64,
             backfills,

@@ -13,14 +13,21 @@ pub enum LogPolicy {
     Committed(Score),
 }
 
+/// In order of arrival, without overtaking.
+pub const FCFS: Rules = Rules { mode: Mode::Strict, ranked: false };
+
 /// Every policy for logs: its name, what it is, what it says in words.
 pub const LOG_POLICIES: [(&str, LogPolicy, &str); 8] = {
     const fn rules(mode: Mode, ranked: bool) -> LogPolicy {
         LogPolicy::Rules(Rules { mode, ranked })
     }
     [
-        ("fcfs", rules(Mode::Strict, false), "in order of arrival; nobody overtakes"),
-        ("easy", rules(Mode::Easy, false), "EASY backfilling: who overtakes must not delay the first that waits"),
+        ("fcfs", LogPolicy::Rules(FCFS), "in order of arrival; nobody overtakes"),
+        (
+            "easy",
+            rules(Mode::Easy, false),
+            "EASY backfilling: who overtakes must not delay the first that waits",
+        ),
         ("sjbf", rules(Mode::Easy, true), "EASY with the shortest estimate first among those who overtake"),
         (
             "conservative",
@@ -33,8 +40,16 @@ pub const LOG_POLICIES: [(&str, LogPolicy, &str); 8] = {
             "the same with reservations that stand and only ever move earlier",
         ),
         ("greedy", rules(Mode::Greedy, false), "whoever fits starts; no promise to anybody"),
-        ("sjf", LogPolicy::Committed(Score::Sjf), "one at a time, shortest estimate first, without overtaking"),
-        ("f1", LogPolicy::Committed(Score::F1), "one at a time by the fitted function F1, without overtaking"),
+        (
+            "sjf",
+            LogPolicy::Committed(Score::Sjf),
+            "one at a time, shortest estimate first, without overtaking",
+        ),
+        (
+            "f1",
+            LogPolicy::Committed(Score::F1),
+            "one at a time by the fitted function F1, without overtaking",
+        ),
     ]
 };
 

@@ -42,7 +42,11 @@ impl Curve {
     pub fn points(&self) -> Vec<CurvePoint> {
         let around = |at: usize| {
             let own = &self.bins[at..=at];
-            if own[0].notes > 0 { own } else { &self.bins[at.saturating_sub(1)..(at + 2).min(self.bins.len())] }
+            if own[0].notes > 0 {
+                own
+            } else {
+                &self.bins[at.saturating_sub(1)..(at + 2).min(self.bins.len())]
+            }
         };
         let point = |at: usize| {
             let mut sum = Bin::default();

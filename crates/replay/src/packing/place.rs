@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use landfall_engine::input::Submission;
 use landfall_engine::{Engine, Input};
+use landfall_model::gpu_table::GpuModel;
 use landfall_model::{
     Gpu, Job, JobId, JobSpec, Mib, MilliCpu, MilliGpu, Name, Node, NodeId, Situation, Time, World,
 };
-use landfall_model::gpu_table::GpuModel;
 use landfall_policy::rules::fragmentation::fragmentation;
 use landfall_policy::spec::PolicySpec;
 
@@ -147,10 +147,16 @@ pub fn pack(
         let id = JobId::new(&format!("{number:06}")).map_err(bad_name("job"))?;
         let job = Job::new(id.clone(), specs[*row as usize].clone(), Time::ZERO);
         engine.step(Time::ZERO, Input::Submit(vec![Submission::new(job)]));
-        let node = engine.state().job(&id).and_then(|record| record.run.as_ref()).map(|run| run.nodes[0].node.clone());
+        let node = engine
+            .state()
+            .job(&id)
+            .and_then(|record| record.run.as_ref())
+            .map(|run| run.nodes[0].node.clone());
         asked += gpu_total(pod);
         let placed = node.as_ref().and_then(|node| rows.get(node)).copied();
-        if let (Some(place), Some((node, _))) = (placed, node.as_ref().and_then(|node| engine.state().node(node))) {
+        if let (Some(place), Some((node, _))) =
+            (placed, node.as_ref().and_then(|node| engine.state().node(node)))
+        {
             packed.given += gpu_total(pod);
             let now = fragmentation(node, &mix);
             lost += now - std::mem::replace(&mut fragmented[place as usize], now);

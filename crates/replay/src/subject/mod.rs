@@ -1,0 +1,108 @@
+//! Something to replay, read once and ready to run under any policy and seed, from as many threads as there are.
+//!
+//! | subject | from | simulator |
+//! |---|---|---|
+//! | [`Log`] | a batch log and a number of processors | [`machine`](crate::machine); for weight profiles [`cluster`](crate::cluster) |
+//! | [`Pods`] | GPU pods and nodes without time | [`packing`](crate::packing) |
+//! | [`Cluster`] | a trace and a cluster file | [`cluster`](crate::cluster) |
+
+mod cluster;
+mod log;
+mod pods;
+
+pub use cluster::Cluster;
+pub use log::{Log, SequenceMeans};
+pub use pods::Pods;
+
+use landfall_policy::spec::PolicySpec;
+
+use crate::decisions::Decisions;
+use crate::machine::LogPolicy;
+use crate::run::Run;
+
+/// Why something cannot be replayed.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// The policy is not for this kind of subject.
+    #[error("policy `{policy}` cannot be used here: {why}")]
+    Policy {
+        /// The policy.
+        policy: String,
+        /// Why not.
+        why: String,
+    },
+    /// The subject makes no sense.
+    #[error("{0}")]
+    Subject(String),
+    /// The log of decisions could not be written.
+    #[error("the decisions cannot be written: {0}")]
+    Decisions(#[from] std::io::Error),
+}
+
+/// A policy under the name that reports show.
+#[derive(Debug, Clone)]
+pub struct Chosen {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub what: PolicyKind,
+}
+
+/// What kind of policy it is.
+#[derive(Debug, Clone)]
+pub enum PolicyKind {
+    /// One that orders a line of jobs for alike processors.
+    Log(LogPolicy),
+    /// One that scores nodes or jobs.
+    Spec(Box<PolicySpec>),
+}
+
+/// How far a replay is: called with what was done so far; `false` stops it.
+pub type Progress<'a> = &'a mut dyn FnMut(usize) -> bool;
+
+/// Something to replay.
+#[derive(Debug)]
+pub enum Subject {
+    /// A batch log.
+    Log(Log),
+    /// GPU pods.
+    Pods(Pods),
+    /// A cluster.
+    Cluster(Box<Cluster>),
+}
+
+impl Subject {
+    /// How much there is to do, in the unit of [`Progress`].
+    #[must_use]
+    pub fn size(&self, seed: u64) -> usize {
+        match self {
+            Self::Log(log) => log.jobs.len(),
+            Self::Pods(pods) => pods.sequence(seed).map_or(pods.pods.len(), |sequence| sequence.pods.len()),
+            Self::Cluster(cluster) => cluster.trace.submissions.len(),
+        }
+    }
+
+    /// Whether a seed makes a difference.
+    #[must_use]
+    pub fn draws(&self) -> bool {
+        matches!(self, Self::Pods(_))
+    }
+
+    /// Replays under a policy.
+    pub fn run(
+        &self,
+        policy: &Chosen,
+        seed: u64,
+        decisions: Decisions<'_>,
+        progress: Progress<'_>,
+    ) -> Result<Run, ReplayError> {
+        let mut run = match self {
+            Self::Log(log) => log.run(policy, decisions, progress)?,
+            Self::Pods(pods) => pods.run(policy, seed, decisions, progress)?,
+            Self::Cluster(cluster) => cluster.run(policy, decisions, progress)?,
+        };
+        run.policy.clone_from(&policy.name);
+        run.seed = self.draws().then_some(seed);
+        Ok(run)
+    }
+}
