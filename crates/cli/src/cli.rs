@@ -7,7 +7,7 @@ use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
 use crate::answer::{Answer, fail, show};
-use crate::commands::{exit_codes, explain, gpu, plan, policy, rank, scenario, trace};
+use crate::commands::{compare, exit_codes, explain, gpu, plan, policy, rank, replay, scenario, trace};
 use crate::error::CliError;
 use crate::exit::Exit;
 
@@ -52,6 +52,10 @@ enum Command {
     Policy(policy::Command),
     /// Look up what a GPU's name tells: bandwidth, tier, estimated speed.
     Gpu(gpu::Args),
+    /// Replay a recorded workload in virtual time and measure what comes of it.
+    Replay(Box<replay::Args>),
+    /// Replay under several policies and show what differs.
+    Compare(Box<compare::Args>),
     /// Work with scenario files.
     #[command(subcommand)]
     Scenario(scenario::Command),
@@ -81,6 +85,8 @@ fn answer(command: Command) -> Result<Box<dyn Answer>, CliError> {
         Command::Plan(args) => Box::new(plan::run(&args)?),
         Command::Policy(command) => policy::run(command)?,
         Command::Gpu(args) => gpu::run(&args),
+        Command::Replay(args) => replay::run(&args)?,
+        Command::Compare(args) => Box::new(compare::run(&args)?),
         Command::Scenario(scenario::Command::Check(args)) => Box::new(scenario::check(&args)?),
         Command::Trace(command) => trace::run(command)?,
         Command::ExitCodes => Box::new(exit_codes::ExitCodes),

@@ -11,6 +11,7 @@ pub(crate) mod plan;
 pub(crate) mod policy;
 pub(crate) mod rank;
 pub(crate) mod reasons;
+pub(crate) mod replay;
 pub(crate) mod scenario;
 mod standing;
 pub(crate) mod trace;

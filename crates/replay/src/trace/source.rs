@@ -116,6 +116,12 @@ impl Read for Hashing {
 }
 
 /// Bytes as lower-case hex.
+/// The SHA-256 of bytes, as hex.
+#[must_use]
+pub fn sha256(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

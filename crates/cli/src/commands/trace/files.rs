@@ -12,7 +12,7 @@ use landfall_replay::trace::{self, Kind, Source, TraceError};
 use crate::error::CliError;
 
 /// Names of all kinds, for help and errors.
-pub(super) fn kinds() -> String {
+pub(crate) fn kinds() -> String {
     Kind::ALL.map(|(name, _)| name).join(", ")
 }
 
@@ -22,18 +22,18 @@ pub(super) fn kind(text: &str) -> Result<Kind, String> {
 }
 
 /// A trace that was opened.
-pub(super) struct Opened {
+pub(crate) struct Opened {
     /// Its name as people gave it.
-    pub(super) file: String,
+    pub(crate) file: String,
     /// Its content.
-    pub(super) source: Source,
+    pub(crate) source: Source,
     /// What kind it is.
-    pub(super) kind: Kind,
+    pub(crate) kind: Kind,
 }
 
 impl Opened {
     /// Opens a trace; `kind` says what it is where people know better.
-    pub(super) fn open(path: &Path, kind: Option<Kind>) -> Result<Self, CliError> {
+    pub(crate) fn open(path: &Path, kind: Option<Kind>) -> Result<Self, CliError> {
         let file = path.display().to_string();
         let read = |source| CliError::Read { file: file.clone(), source };
         if path.is_dir() {
@@ -50,7 +50,7 @@ impl Opened {
     }
 
     /// Turns a failure to read this file into an answer.
-    pub(super) fn failed(&self) -> impl Fn(TraceError) -> CliError + use<> {
+    pub(crate) fn failed(&self) -> impl Fn(TraceError) -> CliError + use<> {
         failed(&self.file)
     }
 }
@@ -65,7 +65,7 @@ fn failed(file: &str) -> impl Fn(TraceError) -> CliError + use<> {
 }
 
 /// Writes a file beside its final place and moves it there when it is complete. A name that ends in `.gz` is compressed.
-pub(super) fn write_file<T>(
+pub(crate) fn write_file<T>(
     path: &Path,
     force: bool,
     write: impl FnOnce(&mut dyn Write) -> io::Result<T>,

@@ -1,7 +1,7 @@
 //! `landfall trace`: what is in a trace, one kind of trace from another, workloads made up.
 
 mod convert;
-mod files;
+pub(crate) mod files;
 mod generate;
 mod info;
 

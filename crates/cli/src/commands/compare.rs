@@ -1,0 +1,165 @@
+//! `landfall compare`: several policies on the same traces.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use landfall_replay::decisions::Decisions;
+use landfall_replay::measures::{Comparison, Measures};
+use landfall_replay::report::{Extract, of_comparison};
+use landfall_replay::subject::{Chosen, ReplayError};
+use serde::Serialize;
+
+use super::replay::{Bar, Bound, OutArgs, Read, SubjectArgs, parse_bound, policy_for, replay_error, step};
+use crate::answer::{Answer, Page, to_json};
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::render;
+
+/// Arguments of `compare`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Runs every policy on every trace, with every seed where one matters, on all cores. Means and spreads over seeds are shown \
+with the difference to the baseline; the first policy is the baseline unless --baseline names another.
+
+Examples:
+  landfall compare kth.swf.gz --procs 100 --policy easy --policy sjbf --policy landfall-batch
+  landfall compare pods.csv --nodes nodes.csv --policy fgd --policy landfall-pack --seeds 10 --out packing
+  landfall compare week.jsonl --cluster lab.toml --policy balanced --policy hpc-batch --fail-if 'mean_wait_s>+10%'
+
+Ends with 4 if a bound given with --fail-if was broken.")]
+pub(crate) struct Args {
+    /// Traces: SWF, openb pods, Muri or Landfall's own; plain or gzip.
+    #[arg(value_name = "TRACE", required = true)]
+    traces: Vec<PathBuf>,
+    #[command(flatten)]
+    subject: SubjectArgs,
+    /// A policy for logs, a built-in policy or a policy file; give several.
+    #[arg(long, visible_alias = "profile", value_name = "NAME|FILE", required = true)]
+    policy: Vec<String>,
+    /// The policy that others are measured against; the first one without it.
+    #[arg(long, value_name = "NAME")]
+    baseline: Option<String>,
+    /// The first seed.
+    #[arg(long, value_name = "N", default_value_t = 42)]
+    seed: u64,
+    /// How many seeds, where one matters.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    seeds: u64,
+    /// Replays at the same time; as many as there are cores without it.
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// Fail (exit 4) if a measure is beyond a bound, such as `utilisation<0.6` or, against the baseline,
+    /// `mean_wait_s>+10%`; may be given several times.
+    #[arg(long, value_name = "BOUND", value_parser = parse_bound)]
+    fail_if: Vec<Bound>,
+    #[command(flatten)]
+    out: OutArgs,
+}
+
+/// The answer of `compare`.
+#[derive(Debug, Serialize)]
+pub(crate) struct Compared {
+    /// One comparison per trace.
+    pub(crate) comparisons: Vec<Comparison>,
+    /// Bounds that were broken.
+    pub(crate) broken: Vec<String>,
+    /// Files written.
+    #[serde(skip)]
+    pub(crate) written: Vec<String>,
+}
+
+/// One replay to do.
+struct Task<'a> {
+    read: &'a Read,
+    policy: Chosen,
+    seed: u64,
+}
+
+/// Answers `compare`.
+pub(crate) fn run(args: &Args) -> Result<Compared, CliError> {
+    let dir = args.out.directory()?;
+    let reads: Vec<Read> =
+        args.traces.iter().map(|trace| args.subject.read(trace)).collect::<Result<_, _>>()?;
+    let mut tasks = Vec::new();
+    for read in &reads {
+        let seeds = if read.subject.draws() { args.seeds } else { 1 };
+        for name in &args.policy {
+            let policy = policy_for(Some(name), &read.subject)?;
+            tasks.extend((0..seeds).map(|more| Task {
+                read,
+                policy: policy.clone(),
+                seed: args.seed + more,
+            }));
+        }
+    }
+    let extracts = replay_all(&tasks, args.threads).map_err(replay_error)?;
+    let measures: Vec<Measures> = extracts.iter().map(|extract| extract.measures.clone()).collect();
+    let wrong = |error: landfall_replay::measures::CompareError| CliError::Usage {
+        message: error.to_string(),
+        hint: "name one of the policies with --baseline".into(),
+    };
+    let comparisons = Comparison::by_trace(&measures, args.baseline.as_deref()).map_err(wrong)?;
+    let broken =
+        args.fail_if.iter().flat_map(|bound| comparisons.iter().flat_map(|one| bound.broken_in(one)));
+    let mut answer = Compared { broken: broken.collect(), comparisons, written: Vec::new() };
+    if let Some(dir) = dir {
+        let mut json = serde_json::to_vec_pretty(&answer).map_err(|error| CliError::Output(error.into()))?;
+        json.push(b'\n');
+        args.out.write(&dir.join("report.json"), &json)?;
+        let html = of_comparison(&extracts, args.baseline.as_deref()).map_err(wrong)?;
+        args.out.write(&dir.join("report.html"), html.as_bytes())?;
+        answer.written.push(dir.display().to_string());
+    }
+    Ok(answer)
+}
+
+/// Replays everything on so many threads; answers come in the order of the tasks.
+fn replay_all(tasks: &[Task<'_>], threads: Option<usize>) -> Result<Vec<Extract>, ReplayError> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = threads.unwrap_or(cores).clamp(1, tasks.len().max(1));
+    let bar = Bar::new(tasks.iter().map(|task| task.read.subject.size(task.seed)).sum());
+    let next = AtomicUsize::new(0);
+    let done: Mutex<Vec<Option<Result<Extract, ReplayError>>>> =
+        Mutex::new(tasks.iter().map(|_| None).collect());
+    let work = || {
+        while let Some((place, task)) = {
+            let place = next.fetch_add(1, Ordering::Relaxed);
+            tasks.get(place).map(|task| (place, task))
+        } {
+            let subject = &task.read.subject;
+            let run = subject.run(&task.policy, task.seed, Decisions::new(None), &mut step(&bar));
+            let extract = run.map(|run| Extract::of(&run));
+            if let Ok(mut done) = done.lock() {
+                done[place] = Some(extract);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(work);
+        }
+    });
+    bar.clear();
+    let done = done.into_inner().unwrap_or_default();
+    done.into_iter().flatten().collect()
+}
+
+impl Answer for Compared {
+    fn exit(&self) -> Exit {
+        if self.broken.is_empty() { Exit::Done } else { Exit::NoSuch }
+    }
+
+    fn warnings(&self) -> &[String] {
+        &self.broken
+    }
+
+    fn text(&self, _page: Page) -> String {
+        render::replay::compared(self)
+    }
+
+    fn json(&self, out: &mut dyn Write) -> serde_json::Result<()> {
+        to_json(out, self)
+    }
+}

@@ -1,0 +1,73 @@
+//! Bounds that fail a run: `utilisation<0.6`, or against the baseline `mean_wait_s>+10%`.
+
+use landfall_replay::measures::{CATALOGUE, Comparison, Measure, Measures};
+
+/// A bound that must not be broken.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bound {
+    measure: &'static Measure,
+    above: bool,
+    limit: Limit,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Limit {
+    Value(f64),
+    /// A part of the baseline's value.
+    Relative(f64),
+}
+
+/// Reads a bound.
+pub(crate) fn parse(text: &str) -> Result<Bound, String> {
+    let place = text.find(['<', '>']).ok_or("write it as MEASURE>VALUE or MEASURE<VALUE")?;
+    let (key, rest) = (text[..place].trim(), text[place + 1..].trim());
+    let measure = Measure::named(key).ok_or_else(|| {
+        let keys: Vec<&str> = CATALOGUE.iter().map(|measure| measure.key).collect();
+        format!("there is no measure `{key}`; there are {}", keys.join(", "))
+    })?;
+    let number = |text: &str| text.parse::<f64>().ok().filter(|value| value.is_finite());
+    let limit = match rest.strip_suffix('%') {
+        Some(part) => number(part).map(|percent| Limit::Relative(percent / 100.0)),
+        None => number(rest).map(Limit::Value),
+    };
+    let limit = limit.ok_or("the bound is a number, or a change against the baseline such as +10%")?;
+    Ok(Bound { measure, above: text[place..].starts_with('>'), limit })
+}
+
+impl Bound {
+    fn says(&self, value: f64, baseline: Option<f64>) -> Option<String> {
+        let limit = match self.limit {
+            Limit::Value(limit) => limit,
+            Limit::Relative(part) => {
+                let baseline = baseline?;
+                baseline + part * baseline.abs()
+            }
+        };
+        let broken = if self.above { value > limit } else { value < limit };
+        let word = if self.above { "above" } else { "below" };
+        let unit = self.measure.unit;
+        broken.then(|| {
+            format!("{} is {}, {word} the bound of {}", self.measure.key, unit.show(value), unit.show(limit))
+        })
+    }
+
+    /// What a single run breaks; bounds against a baseline need one.
+    pub(crate) fn broken_by(&self, run: &Measures) -> Option<String> {
+        self.says(self.measure.of(run)?, None)
+    }
+
+    /// What policies of a comparison break.
+    pub(crate) fn broken_in(&self, comparison: &Comparison) -> Vec<String> {
+        let Some(row) = comparison.row(self.measure.key) else { return Vec::new() };
+        let base = comparison.policies.iter().position(|runs| runs.policy == comparison.baseline);
+        let mean = |place: usize| row.cells.get(place).copied().flatten().map(|cell| cell.mean);
+        let baseline = base.and_then(mean);
+        let policies = comparison.policies.iter().enumerate();
+        policies
+            .filter_map(|(place, runs)| {
+                let said = self.says(mean(place)?, baseline)?;
+                Some(format!("{} on {}: {said}", runs.policy, comparison.trace))
+            })
+            .collect()
+    }
+}

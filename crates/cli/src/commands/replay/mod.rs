@@ -1,0 +1,234 @@
+//! `landfall replay`: a recorded workload in virtual time.
+
+mod bounds;
+mod options;
+mod out;
+mod policies;
+mod progress;
+mod subject;
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+
+use landfall_replay::decisions::Decisions;
+use landfall_replay::machine::LogPolicy;
+use landfall_replay::measures::{Measures, rounded};
+use landfall_replay::report::{Extract, of_run};
+use landfall_replay::subject::{Chosen, Log, PolicyKind, ReplayError, SequenceMeans, Subject};
+use serde::Serialize;
+
+use crate::answer::{Answer, Page, to_json};
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::render;
+
+pub(crate) use bounds::{Bound, parse as parse_bound};
+pub(crate) use out::OutArgs;
+pub(crate) use progress::{Bar, step};
+pub(crate) use subject::{Read, SubjectArgs};
+
+use subject::usage;
+
+/// Arguments of `replay`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+What is replayed follows from the trace: a batch log (SWF) on a machine of --procs processors, GPU pods (openb) packed on \
+--nodes, or any trace on a --cluster with pools, tenants, GPUs and nodes that come and go. No clock passes.
+
+Policies for logs: fcfs, easy, sjbf, conservative, conservative-standing, greedy, sjf, f1, landfall-batch; besides, every \
+built-in policy (`landfall policy list`) or policy file.
+
+Examples:
+  landfall replay kth.swf.gz --procs 100 --policy easy
+  landfall replay kth.swf.gz --procs 100 --policy sjbf --estimate true --events single --schedule-out sjbf.swf
+  landfall replay pods.csv --nodes nodes.csv --policy fgd --seed 42 --curve-out fgd.csv
+  landfall replay week.jsonl --cluster lab.toml --policy balanced --out week
+  landfall replay lublin.swf --procs 256 --policy f1 --sequence 1981:1024 --sequence 2756:1024
+
+Ends with 4 if a bound given with --fail-if was broken.")]
+pub(crate) struct Args {
+    /// The trace: SWF, openb pods, Muri or Landfall's own; plain or gzip.
+    #[arg(value_name = "TRACE")]
+    trace: PathBuf,
+    #[command(flatten)]
+    subject: SubjectArgs,
+    /// A policy for logs, a built-in policy or a policy file.
+    #[arg(long, visible_alias = "profile", value_name = "NAME|FILE")]
+    policy: Option<String>,
+    /// Draws whatever the trace leaves open; with --arrivals, chooses the order.
+    #[arg(long, value_name = "N", default_value_t = 42)]
+    seed: u64,
+    /// Write the log with simulated waits (field 3) to this file.
+    #[arg(long, value_name = "FILE")]
+    schedule_out: Option<PathBuf>,
+    /// Write the allocation curve of a packing run to this file, as CSV.
+    #[arg(long, value_name = "FILE")]
+    curve_out: Option<PathBuf>,
+    /// Fail (exit 4) if a measure is beyond a bound, such as `utilisation<0.6`; may be given several times.
+    #[arg(long, value_name = "BOUND", value_parser = parse_bound)]
+    fail_if: Vec<Bound>,
+    #[command(flatten)]
+    out: OutArgs,
+}
+
+/// The answer of `replay`.
+#[derive(Debug, Serialize)]
+pub(crate) struct Replayed {
+    /// Everything measured.
+    #[serde(flatten)]
+    pub(crate) measures: Measures,
+    /// Jobs of the trace that were left out, by reason.
+    pub(crate) dropped: BTreeMap<String, u64>,
+    /// Jobs whose missing estimate became their run time.
+    pub(crate) estimates_defaulted: u64,
+    /// Bounds that were broken.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) broken: Vec<String>,
+    /// Files written.
+    #[serde(skip)]
+    pub(crate) written: Vec<String>,
+}
+
+/// The answer of `replay` over sequences of a log.
+#[derive(Debug, Serialize)]
+pub(crate) struct Sequences {
+    pub(crate) trace: String,
+    pub(crate) policy: String,
+    pub(crate) jobs: u64,
+    pub(crate) mean_bounded_slowdown: f64,
+    pub(crate) mean_wait_s: f64,
+    pub(crate) utilisation: f64,
+    pub(crate) sequences: Vec<OneSequence>,
+}
+
+/// One sequence.
+#[derive(Debug, Serialize)]
+pub(crate) struct OneSequence {
+    pub(crate) start: usize,
+    pub(crate) jobs: usize,
+    pub(crate) mean_bounded_slowdown: f64,
+    pub(crate) mean_wait_s: f64,
+    pub(crate) utilisation: f64,
+}
+
+/// Answers `replay`.
+pub(crate) fn run(args: &Args) -> Result<Box<dyn Answer>, CliError> {
+    let dir = args.out.directory()?;
+    let read = args.subject.read(&args.trace)?;
+    let policy = policy_for(args.policy.as_deref(), &read.subject)?;
+    if let (Subject::Log(log), false) = (&read.subject, args.subject.sequences.is_empty()) {
+        return Ok(Box::new(sequences(args, log, &policy)?));
+    }
+    let total = read.subject.size(args.seed);
+    let bar = Bar::new(total);
+    let mut file = match dir {
+        Some(dir) => Some(decision_file(&dir.join("decisions.jsonl"))?),
+        None => None,
+    };
+    let decisions = Decisions::new(file.as_mut().map(|file| file as &mut dyn Write));
+    let run = read.subject.run(&policy, args.seed, decisions, &mut step(&bar));
+    bar.clear();
+    let run = run.map_err(replay_error)?;
+    let mut written = Vec::new();
+    if let Some(path) = &args.schedule_out {
+        out::write_schedule(path, args.out.force, read.log.as_ref(), &run)?;
+        written.push(path.display().to_string());
+    }
+    if let Some(path) = &args.curve_out {
+        out::write_curve(path, args.out.force, &run)?;
+        written.push(path.display().to_string());
+    }
+    let measures = match dir {
+        None => Measures::of(&run),
+        Some(dir) => {
+            let extract = Extract::of(&run);
+            args.out.write(
+                &dir.join("report.json"),
+                &out::json_of(&extract.measures).map_err(CliError::Output)?,
+            )?;
+            args.out.write(&dir.join("report.html"), of_run(&extract).as_bytes())?;
+            written.push(dir.display().to_string());
+            extract.measures
+        }
+    };
+    let broken = args.fail_if.iter().filter_map(|bound| bound.broken_by(&measures)).collect();
+    let Read { dropped, estimates_defaulted, .. } = read;
+    Ok(Box::new(Replayed { measures, dropped, estimates_defaulted, broken, written }))
+}
+
+/// The policy asked for, or the usual one.
+pub(crate) fn policy_for(name: Option<&str>, subject: &Subject) -> Result<Chosen, CliError> {
+    policies::choose(name.unwrap_or(policies::default_of(subject)), subject)
+}
+
+fn decision_file(path: &std::path::Path) -> Result<BufWriter<File>, CliError> {
+    File::create(path)
+        .map(BufWriter::new)
+        .map_err(|source| CliError::Write { file: path.display().to_string(), source })
+}
+
+/// Turns a replay that could not be done into an answer.
+pub(crate) fn replay_error(error: ReplayError) -> CliError {
+    match error {
+        ReplayError::Policy { .. } => {
+            usage(&error.to_string(), "`landfall replay --help` lists policies for logs")
+        }
+        ReplayError::Subject(message) => usage(&message, "check that the files belong together"),
+        ReplayError::Decisions(source) => CliError::Output(source),
+    }
+}
+
+fn sequences(args: &Args, log: &Log, policy: &Chosen) -> Result<Sequences, CliError> {
+    let PolicyKind::Log(kind) = &policy.what else {
+        let what = format!("policy `{}` looks at nodes and cannot replay sequences", policy.name);
+        return Err(usage(&what, "use a policy for logs, such as fcfs, sjf or f1"));
+    };
+    let kind: LogPolicy = *kind;
+    let means = log.sequences(kind, &args.subject.sequences).map_err(replay_error)?;
+    let each = args.subject.sequences.iter().enumerate().map(|(place, part)| OneSequence {
+        start: part.start,
+        jobs: part.count,
+        mean_bounded_slowdown: rounded(means.slowdowns[place]),
+        mean_wait_s: rounded(means.waits[place]),
+        utilisation: rounded(means.utilisations[place]),
+    });
+    Ok(Sequences {
+        trace: log.name.clone(),
+        policy: policy.name.clone(),
+        jobs: args.subject.sequences.iter().map(|part| part.count as u64).sum(),
+        mean_bounded_slowdown: rounded(SequenceMeans::mean(&means.slowdowns)),
+        mean_wait_s: rounded(SequenceMeans::mean(&means.waits)),
+        utilisation: rounded(SequenceMeans::mean(&means.utilisations)),
+        sequences: each.collect(),
+    })
+}
+
+impl Answer for Replayed {
+    fn exit(&self) -> Exit {
+        if self.broken.is_empty() { Exit::Done } else { Exit::NoSuch }
+    }
+
+    fn warnings(&self) -> &[String] {
+        &self.broken
+    }
+
+    fn text(&self, _page: Page) -> String {
+        render::replay::replayed(self)
+    }
+
+    fn json(&self, out: &mut dyn Write) -> serde_json::Result<()> {
+        to_json(out, self)
+    }
+}
+
+impl Answer for Sequences {
+    fn text(&self, _page: Page) -> String {
+        render::replay::sequences(self)
+    }
+
+    fn json(&self, out: &mut dyn Write) -> serde_json::Result<()> {
+        to_json(out, self)
+    }
+}

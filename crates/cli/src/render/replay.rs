@@ -1,0 +1,171 @@
+//! What came of replays, as pages.
+
+use std::collections::BTreeMap;
+
+use landfall_replay::measures::{CATALOGUE, Comparison, Group, Verdict};
+
+use super::style::{BAD, DIM, GOOD, PLAIN};
+use super::table::{Cell, Column, Table};
+use super::text::{clean, count};
+use crate::commands::compare::Compared;
+use crate::commands::replay::{Replayed, Sequences};
+
+/// Tenants and sizes shown on a terminal; all are in the JSON answer.
+const GROUPS_SHOWN: usize = 8;
+
+/// The page of `replay`.
+pub(crate) fn replayed(answer: &Replayed) -> String {
+    let run = &answer.measures;
+    let seed = run.seed.map_or(String::new(), |seed| format!(", seed {seed}"));
+    let mut text = format!(
+        "{GOOD}{}{GOOD:#} under {GOOD}{}{GOOD:#}{seed}: {}\n\n",
+        clean(&run.trace),
+        clean(&run.policy),
+        count(run.jobs, "job")
+    );
+    let mut table = Table::new(vec![Column::left("measure"), Column::right("value"), Column::left("")]);
+    for measure in &CATALOGUE {
+        if let Some(value) = measure.of(run) {
+            let unit = Cell::styled(measure.unit.sign(), DIM);
+            table.row(vec![
+                Cell::styled(measure.title, PLAIN),
+                Cell::styled(measure.unit.show(value), PLAIN),
+                unit,
+            ]);
+        }
+    }
+    text += &table.render();
+    text += &groups("size", run.unit, &run.sizes);
+    if run.tenants.len() > 1 {
+        text += &groups("tenant", run.unit, &run.tenants);
+    }
+    text += &reasons("never started", &run.never_started);
+    text += &reasons("failed", &run.failed);
+    text += &reasons("left out of the trace", &answer.dropped);
+    if answer.estimates_defaulted > 0 {
+        text += &format!(
+            "\nno estimates in the trace: the run time stands in for {}\n",
+            count(answer.estimates_defaulted, "job")
+        );
+    }
+    text += &written(&answer.written);
+    text
+}
+
+fn groups(title: &str, unit: &str, all: &[Group]) -> String {
+    if all.len() < 2 {
+        return String::new();
+    }
+    let mut largest: Vec<&Group> = all.iter().collect();
+    largest.sort_by(|a, b| b.jobs.cmp(&a.jobs));
+    let shown: Vec<&str> = largest.iter().take(GROUPS_SHOWN).map(|group| group.name.as_str()).collect();
+    let columns = vec![
+        Column::left(&if title == "size" { unit.to_owned() } else { title.to_owned() }),
+        Column::right("jobs"),
+        Column::right("mean wait s"),
+        Column::right("p95 s"),
+        Column::right("mean slowdown"),
+    ];
+    let mut table = Table::new(columns);
+    for group in all.iter().filter(|group| shown.contains(&group.name.as_str())) {
+        let wait = group.wait_s;
+        let one = |value: Option<f64>, decimals: usize| {
+            Cell::styled(value.map_or("–".to_owned(), |value| format!("{value:.decimals$}")), PLAIN)
+        };
+        table.row(vec![
+            Cell::styled(&group.name, PLAIN),
+            Cell::styled(group.jobs.to_string(), PLAIN),
+            one(wait.map(|wait| wait.mean), 0),
+            one(wait.map(|wait| wait.p95), 0),
+            one(group.bounded_slowdown.map(|slowdown| slowdown.mean), 2),
+        ]);
+    }
+    let more = all.len().saturating_sub(GROUPS_SHOWN);
+    let rest =
+        if more > 0 { format!("{DIM}and {more} more; --json lists all{DIM:#}\n") } else { String::new() };
+    format!("\n{}{rest}", table.render())
+}
+
+fn reasons(title: &str, reasons: &BTreeMap<String, u64>) -> String {
+    if reasons.is_empty() {
+        return String::new();
+    }
+    let lines = reasons.iter().map(|(reason, number)| format!("  {}  {}\n", number, clean(reason)));
+    format!("\n{title}:\n{}", lines.collect::<String>())
+}
+
+fn written(files: &[String]) -> String {
+    files.iter().map(|file| format!("\nwrote {}\n", clean(file))).collect()
+}
+
+/// The page of `replay` over sequences.
+pub(crate) fn sequences(answer: &Sequences) -> String {
+    let mut table = Table::new(vec![
+        Column::right("first job"),
+        Column::right("jobs"),
+        Column::right("mean slowdown"),
+        Column::right("mean wait s"),
+        Column::right("utilisation"),
+    ]);
+    for one in &answer.sequences {
+        table.row(vec![
+            Cell::styled(one.start.to_string(), PLAIN),
+            Cell::styled(one.jobs.to_string(), PLAIN),
+            Cell::styled(format!("{:.2}", one.mean_bounded_slowdown), PLAIN),
+            Cell::styled(format!("{:.0}", one.mean_wait_s), PLAIN),
+            Cell::styled(format!("{:.3}", one.utilisation), PLAIN),
+        ]);
+    }
+    format!(
+        "{GOOD}{}{GOOD:#} under {GOOD}{}{GOOD:#}, means over {}: bounded slowdown {:.2}, wait {:.0} s, utilisation {:.3}\n\n{}",
+        clean(&answer.trace),
+        clean(&answer.policy),
+        count(answer.sequences.len() as u64, "sequence"),
+        answer.mean_bounded_slowdown,
+        answer.mean_wait_s,
+        answer.utilisation,
+        table.render()
+    )
+}
+
+/// The page of `compare`.
+pub(crate) fn compared(answer: &Compared) -> String {
+    let pages = answer.comparisons.iter().map(comparison);
+    pages.collect::<Vec<_>>().join("\n") + &written(&answer.written)
+}
+
+fn comparison(one: &Comparison) -> String {
+    let seeds = one.policies.iter().map(|runs| runs.seeds.len()).max().unwrap_or(1);
+    let over = if seeds > 1 { format!(", means over {seeds} seeds") } else { String::new() };
+    let mut text =
+        format!("{GOOD}{}{GOOD:#}{over}; baseline {}\n\n", clean(&one.trace), clean(&one.baseline));
+    let mut columns = vec![Column::left("measure")];
+    columns.extend(one.policies.iter().map(|runs| Column::right(&runs.policy)));
+    let mut table = Table::new(columns);
+    for row in &one.measures {
+        let title = format!("{} {}", row.measure.title, row.measure.unit.sign());
+        let mut cells = vec![Cell::styled(title.trim_end(), PLAIN)];
+        cells.extend(row.cells.iter().map(|cell| {
+            let Some(cell) = cell else { return Cell::styled("–", DIM) };
+            let spread =
+                cell.spread.map_or(String::new(), |spread| format!(" ±{}", row.measure.unit.show(spread)));
+            let value = row.measure.unit.show(cell.mean);
+            match cell.against {
+                None => Cell::styled(format!("{value}{spread}"), PLAIN),
+                Some(against) => {
+                    let change =
+                        against.relative.map_or(String::new(), |part| format!(" ({:+.1} %)", part * 100.0));
+                    let style = match against.verdict {
+                        Verdict::Better => GOOD,
+                        Verdict::Worse => BAD,
+                        Verdict::Same | Verdict::Other => PLAIN,
+                    };
+                    Cell::styled(format!("{value}{spread}{change}"), style)
+                }
+            }
+        }));
+        table.row(cells);
+    }
+    text += &table.render();
+    text
+}
