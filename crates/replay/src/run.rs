@@ -171,6 +171,12 @@ impl Run {
     /// How large a job is: processors, or nodes with a shared one counted as whole.
     #[must_use]
     pub fn size_of(&self, job: &JobRun) -> u64 {
-        job.units.div_ceil(self.unit_parts.max(1))
+        job.units.div_ceil(self.parts())
+    }
+
+    /// How many units make one of what is counted; never 0.
+    #[must_use]
+    pub fn parts(&self) -> u64 {
+        self.unit_parts.max(1)
     }
 }

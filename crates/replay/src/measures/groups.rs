@@ -84,12 +84,12 @@ impl Collector {
         self.unit_ms as f64
     }
 
-    pub(super) fn finish(mut self, name: String, all_unit_ms: f64, share: Option<f64>) -> Group {
+    pub(super) fn finish(mut self, name: String, parts: u64, all_unit_ms: f64, share: Option<f64>) -> Group {
         Group {
             name,
             jobs: self.jobs,
             started: self.waits.len() as u64,
-            unit_hours: self.unit_ms() / 3_600_000.0,
+            unit_hours: self.unit_ms() / parts as f64 / 3_600_000.0,
             part: (all_unit_ms > 0.0).then(|| self.unit_ms() / all_unit_ms),
             wait_s: Distribution::of(&mut self.waits),
             bounded_slowdown: Distribution::of(&mut self.slowdowns),

@@ -129,7 +129,8 @@ impl Measures {
             all.add(job, run.size_of(job), timed);
         }
 
-        let unit_ms = all.jobs.unit_ms();
+        let (unit_ms, parts) = (all.jobs.unit_ms(), run.parts());
+        let finish = |group: Collector, name: String, share| group.finish(name, parts, unit_ms, share);
         let shares: Vec<(f64, f64)> = all
             .tenants
             .iter()
@@ -141,10 +142,10 @@ impl Measures {
             .into_iter()
             .zip(&run.tenants)
             .map(|(group, tenant)| {
-                group.finish(tenant.name.clone(), unit_ms, (tenant.share > 0.0).then_some(tenant.share))
+                finish(group, tenant.name.clone(), (tenant.share > 0.0).then_some(tenant.share))
             })
             .collect();
-        let jobs = all.jobs.finish(String::new(), unit_ms, None);
+        let jobs = finish(all.jobs, String::new(), None);
         Self {
             trace: run.trace.clone(),
             policy: run.policy.clone(),
@@ -170,11 +171,7 @@ impl Measures {
             counts: run.counts.clone(),
             packing: Packing::of(&run.curve),
             tenants,
-            sizes: all
-                .sizes
-                .into_iter()
-                .map(|(class, group)| group.finish(class.name(), unit_ms, None))
-                .collect(),
+            sizes: all.sizes.into_iter().map(|(class, group)| finish(group, class.name(), None)).collect(),
             inputs_sha256: run.inputs_sha256.clone(),
             decisions_sha256: run.decisions_sha256.clone(),
         }

@@ -37,6 +37,14 @@ pub(super) struct Level {
     pub(super) max: f64,
 }
 
+impl Level {
+    /// The value in wholes of so many parts.
+    fn shared(self, parts: u64) -> Self {
+        let parts = parts as f64;
+        Self { mean: self.mean / parts, min: self.min / parts, max: self.max / parts }
+    }
+}
+
 impl Timeline {
     /// Of a run; nothing if no time passed.
     pub(super) fn of(run: &Run) -> Option<Self> {
@@ -93,7 +101,7 @@ impl Timeline {
                 parts(&busy_gpus, &capacity_gpus)
             },
             waiting_jobs: levels(&jobs),
-            waiting_units: levels(&units),
+            waiting_units: levels(&units).into_iter().map(|level| level.shared(run.parts())).collect(),
             bounds_s: bounds.iter().map(|at| (at - from) as f64 / 1000.0).collect(),
         })
     }
@@ -234,6 +242,21 @@ mod tests {
         );
         assert_eq!(found.waiting_units[at(399.0)].mean, 2.0);
         assert!(found.gpus.is_empty());
+    }
+
+    #[test]
+    fn parts_of_nodes_are_drawn_as_nodes() {
+        let whole = Timeline::of(&b28()).unwrap();
+        let mut run = b28();
+        run.unit_parts = 1000;
+        run.jobs.iter_mut().for_each(|job| job.units *= 1000);
+        run.capacity.iter_mut().for_each(|capacity| capacity.units *= 1000);
+        assert_eq!(Timeline::of(&run).unwrap(), whole);
+        let (found, whole) = (Measures::of(&run), Measures::of(&b28()));
+        assert_eq!(
+            (found.sizes, found.tenants, found.utilisation),
+            (whole.sizes, whole.tenants, whole.utilisation)
+        );
     }
 
     #[test]
