@@ -13,9 +13,10 @@ use landfall_replay::trace::{Source, TraceError, muri, openb, recognise};
 
 const SWF: &str = "; MaxProcs: 8\n1 0 5 100 4 7.25 -1 4 200 -1 1 7 1 3 -1 -1 -1 -1\n\
     2\t60\t-1\t100\t1\t-1\t-1\t-1\t100\t-1\t1\t-1\t-1\t-1\t-1\t-1\t-1\t-1\t0\n";
+// Without `count` in the node's row: a digit more there would be a large fleet, not damage.
 const OWN: &str = concat!(
     "{\"format\":\"landfall.trace\",\"version\":1,\"description\":\"é\"}\n",
-    "{\"node\":{\"id\":\"n\",\"count\":3,\"cpu_milli\":4000,\"ram_mib\":\"8GiB\",\"gpus\":[{\"count\":2,\"model\":\"A100\",\"vram_mib\":81920}]}}\n",
+    "{\"node\":{\"id\":\"n-1\",\"cpu_milli\":4000,\"ram_mib\":\"8GiB\",\"gpus\":[{\"count\":2,\"model\":\"A100\",\"vram_mib\":81920}]}}\n",
     "{\"job\":{\"id\":\"a\",\"nodes\":{\"min\":1,\"max\":2},\"walltime_ms\":\"2h\",\"tenant\":\"t\"},\"at_ms\":5,\"run_ms\":7}\n",
     "{\"job\":{\"id\":\"b\",\"gpu_count\":1,\"gpu_milli\":250},\"at_ms\":9,\"after\":[{\"on\":\"a\",\"kind\":\"any\"}],\"join\":\"any\"}\n",
     "{\"change\":{\"node\":\"n-1\",\"to\":\"drain\"},\"at_ms\":20}\n",

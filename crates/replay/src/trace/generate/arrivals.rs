@@ -32,7 +32,7 @@ pub(super) fn times(count: usize, span: f64, mut random: Random) -> Vec<i64> {
     }
     let rhythm = Rhythm::new(span);
     let stretch = if sum > 0.0 { rhythm.total() / sum } else { 0.0 };
-    sums.into_iter().map(|sum| rhythm.instant(sum * stretch).min(span) as i64).collect()
+    sums.into_iter().map(|sum| rhythm.instant(sum * stretch).min(span).round() as i64).collect()
 }
 
 /// How much of the submissions has happened by when: the rate summed up hour by hour.
