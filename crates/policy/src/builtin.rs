@@ -11,6 +11,7 @@ pub const ALL: &[(&str, &str)] = &[
     ("fit", include_str!("../policies/fit.toml")),
     ("bin-pack", include_str!("../policies/bin-pack.toml")),
     ("fgd", include_str!("../policies/fgd.toml")),
+    ("landfall-pack", include_str!("../policies/landfall-pack.toml")),
     ("first-fit", include_str!("../policies/first-fit.toml")),
     ("best-fit", include_str!("../policies/best-fit.toml")),
     ("dot-product", include_str!("../policies/dot-product.toml")),

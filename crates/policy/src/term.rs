@@ -51,6 +51,8 @@ pub struct Reads {
     pub report: bool,
     /// Who the job is: a draw from its digest.
     pub identity: bool,
+    /// How many GPUs of each model the nodes have: what they are made of, not what runs there.
+    pub supply: bool,
     /// Other nodes or jobs.
     pub fleet: bool,
     /// The job's history (lazy).
@@ -69,6 +71,7 @@ impl Reads {
         queue_wait: false,
         report: false,
         identity: false,
+        supply: false,
         fleet: false,
         history: false,
         inputs_total_bytes: false,
@@ -84,6 +87,7 @@ impl Reads {
             queue_wait: self.queue_wait || other.queue_wait,
             report: self.report || other.report,
             identity: self.identity || other.identity,
+            supply: self.supply || other.supply,
             fleet: self.fleet || other.fleet,
             history: self.history || other.history,
             inputs_total_bytes: self.inputs_total_bytes || other.inputs_total_bytes,

@@ -13,6 +13,7 @@ use serde::Serialize;
 use smallvec::SmallVec;
 
 use crate::rules::snapshot::{Backlog, Pressure, SpecView};
+use crate::rules::supply::{Supply, Weights};
 
 /// How the chosen devices are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize)]
@@ -105,6 +106,7 @@ pub struct Pass<'a> {
     pressure: OnceCell<Pressure>,
     utilisation: OnceCell<f64>,
     groups: OnceCell<u64>,
+    mix_weights: OnceCell<Weights>,
     counts: Cell<LazyCounts>,
 }
 
@@ -143,6 +145,7 @@ impl<'a> Pass<'a> {
             pressure: OnceCell::new(),
             utilisation: OnceCell::new(),
             groups: OnceCell::new(),
+            mix_weights: OnceCell::new(),
             counts: Cell::default(),
         }
     }
@@ -238,6 +241,18 @@ impl<'a> Pass<'a> {
     #[must_use]
     pub fn groups(&self) -> u64 {
         *self.groups.get_or_init(|| crate::rules::snapshot::groups(self.nodes))
+    }
+
+    /// What each class of the expected mix weighs on these nodes.
+    #[must_use]
+    pub(crate) fn mix_weights(&self) -> &[f64] {
+        self.mix_weights.get_or_init(|| Supply::of(self.nodes).weights(&self.world.mix))
+    }
+
+    /// Takes the weights from one who kept them up to date, so that nodes need not be counted.
+    pub(crate) fn know_mix_weights(&self, weights: &Weights) {
+        debug_assert_eq!(*weights, Supply::of(self.nodes).weights(&self.world.mix));
+        self.mix_weights.get_or_init(|| weights.clone());
     }
 
     /// What the nodes look like to jobs of one class; computed once per class.

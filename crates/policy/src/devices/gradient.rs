@@ -1,15 +1,15 @@
-//! A shared job goes to the device that lowers the node's fragmentation most; whole devices are the lowest-numbered.
+//! A shared job goes to the device that costs the expected mix least; whole devices are the lowest-numbered.
 
 use super::{Positions, best_by, first_fit};
 use crate::evaluate::Pair;
 use crate::policy::Policy;
 
-/// The term that knows the gradient, on the scale the policy uses.
-const TERM: &str = "fragmentation-gradient";
+/// The terms that know what a device costs the mix; the policy's first of them decides, on the scale the policy uses.
+const TERMS: [&str; 2] = ["fragmentation-gradient", "mix-room"];
 
 pub(super) fn choose(fitting: &[u16], policy: &Policy, pair: Pair<'_>) -> Positions {
     let spec = &pair.job.spec;
-    match policy.terms.iter().find(|bound| bound.info.name == TERM) {
+    match policy.terms.iter().find(|bound| TERMS.contains(&bound.info.name)) {
         Some(gradient) if spec.shares_a_gpu() => {
             best_by(fitting, spec.gpu_count as usize, |alone| gradient.term.score(&pair.view(alone)))
         }

@@ -24,7 +24,7 @@ const DEVICE_CHOICE: ParamInfo = ParamInfo::word(
     "device_choice",
     "first-fit",
     &["first-fit", "best-window", "best-scored", "gradient", "tightest", "link-aware", "uniform"],
-    "How devices are chosen on a node: lowest indices, closest together, best by score, best by fragmentation-gradient (shared jobs), least free share, fewest link groups, or drawn.",
+    "How devices are chosen on a node: lowest indices, closest together, best by score, best by fragmentation-gradient or mix-room (shared jobs), least free share, fewest link groups, or drawn.",
 );
 const DEVICE_MEMORY: ParamInfo = ParamInfo::word(
     "device_memory",

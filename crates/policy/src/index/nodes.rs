@@ -12,6 +12,7 @@ use crate::choice::Key;
 use crate::evaluate::Pair;
 use crate::policy::Policy;
 use crate::rank::{Best, Closed};
+use crate::rules::supply::{Supply, Weights};
 use crate::score::draw;
 use crate::view::Pass;
 
@@ -39,6 +40,11 @@ pub struct NodeIndex {
     /// Nodes that keep a device for some job, as of change number `held_seen`.
     held: BTreeSet<u32>,
     held_seen: u64,
+    /// GPUs of the nodes as of change number `supply_seen`, for policies that look at them.
+    supply: Supply,
+    supply_seen: u64,
+    /// What that makes the classes of the mix weigh.
+    weights: Option<Weights>,
 }
 
 /// What is kept for one class of jobs.
@@ -126,6 +132,11 @@ impl NodeIndex {
 
     /// Says that something changed that is neither node nor job: the mix, regions, providers, tenants.
     pub fn world_changed(&mut self) {
+        self.forget_classes();
+        self.weights = None;
+    }
+
+    fn forget_classes(&mut self) {
         self.classes.clear();
         self.by_spec.clear();
     }
@@ -136,6 +147,9 @@ impl NodeIndex {
         if !Self::covers(policy) || self.is_kept_for(pass, job) {
             return policy.best_node(pass, tie_ranks, job);
         }
+        if policy.reads().supply {
+            self.know_supply(pass);
+        }
         let has_clock = policy.reads_clock();
         let ask = Ask { policy, pass, tie_ranks, job, has_clock };
         let class = self.class(&ask);
@@ -144,6 +158,34 @@ impl NodeIndex {
         class.take_opened(&ask, &self.changed_at);
         let (slot, runner_up) = class.pick(&ask, &self.changed_at)?;
         Some(Best { slot, verdict: policy.explain(ask.pair(slot)).1, runner_up })
+    }
+
+    /// Counts the GPUs of nodes that changed. If that moves the weights of the mix, every key is a new one.
+    fn know_supply(&mut self, pass: &Pass<'_>) {
+        let nodes = pass.nodes();
+        let end = self.log_start + self.log.len() as u64;
+        let mut moved = false;
+        if self.supply_seen < self.log_start || self.supply.nodes() != nodes.len() {
+            self.supply = Supply::of(nodes);
+            moved = true;
+        } else {
+            for number in self.supply_seen..end {
+                let slot = self.log[(number - self.log_start) as usize] as usize;
+                if self.remade_at[slot] >= self.supply_seen {
+                    moved |= self.supply.renew(slot, &nodes[slot]);
+                }
+            }
+        }
+        self.supply_seen = end;
+        if moved || self.weights.is_none() {
+            let weights = self.supply.weights(&pass.world.mix);
+            if self.weights.replace(weights.clone()).is_some_and(|before| before != weights) {
+                self.forget_classes();
+            }
+        }
+        if let Some(weights) = &self.weights {
+            pass.know_mix_weights(weights);
+        }
     }
 
     /// Whether some node keeps a device for this very job.

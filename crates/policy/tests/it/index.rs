@@ -131,6 +131,7 @@ fn the_indexes_cover_the_policies_they_were_made_for() {
             "fit",
             "bin-pack",
             "fgd",
+            "landfall-pack",
             "first-fit",
             "best-fit",
             "dot-product",
@@ -145,6 +146,48 @@ fn the_indexes_cover_the_policies_they_were_made_for() {
             assert!(JobIndex::covers(&policy), "{}", policy.name());
         }
     }
+}
+
+#[test]
+fn nodes_made_of_other_gpus_move_the_weights_of_the_mix() {
+    let policy = builtin::policy("landfall-pack").unwrap().unwrap();
+    let mut placed = 0;
+    for seed in 0..SEEDS {
+        let mut rng = Rng(seed ^ 0x77);
+        let mut fleet = Fleet::new(seed, 24, 8);
+        let models: Vec<_> =
+            fleet.nodes.iter().flat_map(|node| &node.gpus).map(|gpu| gpu.model.clone()).collect();
+        if models.is_empty() {
+            continue;
+        }
+        for class in fleet.world.mix.iter_mut().step_by(2) {
+            class.gpu_models =
+                models[rng.below(models.len())].iter().map(|model| model.name.clone()).collect();
+        }
+        let mut index = NodeIndex::new(24);
+        for step in 0..STEPS {
+            let job = fleet.job(&mut rng, step);
+            let pass = Pass::of_parts(fleet.now, &fleet.world, &fleet.nodes, Backlog::default());
+            let plain = policy.best_node(&pass, &fleet.tie_ranks, &job);
+            // A pass of its own, or the index would find the weights that the plain scorer left there.
+            let pass = Pass::of_parts(fleet.now, &fleet.world, &fleet.nodes, Backlog::default());
+            let fast = index.best(&policy, &pass, &fleet.tie_ranks, &job);
+            assert_eq!(fast, plain, "seed {seed} step {step}");
+            if let Some(best) = plain {
+                let placement = Placement::of(job.id.clone(), &job.spec, &best.verdict.gpus);
+                if fleet.nodes[best.slot].place(placement).is_ok() {
+                    index.load_changed(best.slot);
+                    placed += 1;
+                }
+            }
+            if rng.one_in(4) {
+                let (slot, model) = (rng.below(24), models[rng.below(models.len())].clone());
+                fleet.nodes[slot].gpus.iter_mut().for_each(|gpu| gpu.model.clone_from(&model));
+                index.node_changed(slot);
+            }
+        }
+    }
+    assert!(placed > 1000, "only {placed} jobs were placed");
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! `fragmentation-gradient`: by how much placing the job lowers the node's fragmentation for the expected mix.
 
+use super::before_and_after;
 use crate::params::{ParamError, ParamInfo, Params};
-use crate::rules::fragmentation::{fragmented, free_of};
+use crate::rules::fragmentation::fragmented;
 use crate::term::{Class, Family, Reads, Term, TermInfo};
 use crate::verdict::{Fact, Facts};
 use crate::view::View;
@@ -35,29 +36,21 @@ fn build(params: &Params<'_>) -> Result<Box<dyn Term>, ParamError> {
 }
 
 /// Fragmented compute of the node before and after placing the job, in thousandths of GPUs.
-fn before_and_after(view: &View<'_>) -> (f64, f64) {
-    let (node, mix) = (view.node, &view.pass.world.mix);
-    let mut free = free_of(node);
-    let cpu_free = node.cpu_free().get();
-    let before = fragmented(&free, cpu_free, &node.gpus, mix);
-    for &position in &view.devices.chosen {
-        let device = &mut free[usize::from(position)];
-        *device = device.saturating_sub(view.spec.gpu_milli.get());
-    }
-    let after = fragmented(&free, cpu_free.saturating_sub(view.spec.cpu_milli.get()), &node.gpus, mix);
-    (before, after)
+fn fragmented_milli(view: &View<'_>) -> (f64, f64) {
+    let (gpus, mix) = (&view.node.gpus, &view.pass.world.mix);
+    before_and_after(view, |free, cpu_free| fragmented(free, cpu_free, gpus, mix))
 }
 
 impl Term for FragmentationGradient {
     fn score(&self, view: &View<'_>) -> f64 {
-        let (before, after) = before_and_after(view);
+        let (before, after) = fragmented_milli(view);
         // The order of these operations is the published one: a last bit more or less makes another whole number.
         let gradient = (before - after) / 1000.0;
         if self.sigmoid { (100.0 * (1.0 / (1.0 + libm::exp(-gradient)))).floor() } else { gradient }
     }
 
     fn explain(&self, view: &View<'_>, facts: &mut Facts) {
-        let (before, after) = before_and_after(view);
+        let (before, after) = fragmented_milli(view);
         facts.note("fragmented_gpus_before", Fact::Number(before / 1000.0));
         facts.note("fragmented_gpus_after", Fact::Number(after / 1000.0));
     }

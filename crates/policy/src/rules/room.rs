@@ -1,0 +1,132 @@
+//! Room: how many of a node's free GPUs the jobs still to come are expected to use.
+//!
+//! *Problem.* Jobs arrive one by one and stay. What a placement costs is what later jobs can no longer use: devices too full
+//! for any of them, devices without CPU beside them, GPUs that some of them cannot do without.
+//!
+//! *Measure.* Filled with jobs of one class of the expected mix alone, a node would use so many GPUs: as many jobs as
+//! devices and CPU allow, each with its part of a GPU. A node is not filled with the next class that comes by, though: among
+//! a handful of offers, one suits. Room is therefore the expected best of that many classes drawn from the mix, times the
+//! weight of all classes that accept the node's GPUs, by which nodes that some classes depend on are worth more.
+
+use landfall_model::{Gpu, MixClass};
+use smallvec::SmallVec;
+
+/// The expected mix as a node sees it.
+#[derive(Clone, Copy)]
+pub(crate) struct Demand<'a> {
+    /// The classes.
+    pub(crate) mix: &'a [MixClass],
+    /// What each weighs.
+    pub(crate) weights: &'a [f64],
+    /// How many draws the best is taken of.
+    pub(crate) offers: u32,
+}
+
+/// Expected use of a node's free GPUs, in milli-GPU. `free` is the free compute of each device.
+pub(crate) fn room(free: &[u64], cpu_free: u64, gpus: &[Gpu], demand: Demand<'_>) -> f64 {
+    let mut fitting: SmallVec<[(f64, f64); 64]> = SmallVec::new();
+    let mut accepting = 0.0;
+    for (class, &weight) in demand.mix.iter().zip(demand.weights) {
+        if weight <= 0.0 || !gpus.iter().any(|gpu| accepts(class, gpu)) {
+            continue;
+        }
+        accepting += weight;
+        let used = filled_with(class, free, cpu_free, gpus);
+        if used > 0.0 {
+            fitting.push((used, weight));
+        }
+    }
+    if fitting.is_empty() {
+        return 0.0;
+    }
+    // Equal entries are interchangeable, so the sum does not depend on the order of the mix.
+    fitting.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
+    let fitting_weight: f64 = fitting.iter().map(|(_, weight)| weight).sum();
+    // The chance that a draw is worth at most so much; the best of several is worth at most that much if all are.
+    let mut below = (1.0 - fitting_weight / accepting).max(0.0);
+    let mut all_below = power(below, demand.offers);
+    let mut expected = 0.0;
+    for (used, weight) in fitting {
+        below += weight / accepting;
+        let all_up_to = power(below, demand.offers);
+        expected += used * (all_up_to - all_below);
+        all_below = all_up_to;
+    }
+    accepting * expected
+}
+
+/// GPU compute in use if the node took as many jobs of the class as it can.
+///
+/// CPU counts in fractions: what is left beside the last job of this class will do for a smaller one.
+fn filled_with(class: &MixClass, free: &[u64], cpu_free: u64, gpus: &[Gpu]) -> f64 {
+    let (ask, count, cpu) = (class.gpu_milli.get(), u64::from(class.gpu_count), class.cpu_milli.get());
+    if cpu_free < cpu {
+        return 0.0;
+    }
+    let (mut devices, mut shares) = (0, 0);
+    for (&milli, gpu) in free.iter().zip(gpus) {
+        if milli >= ask && accepts(class, gpu) {
+            devices += 1;
+            // Most devices hold one at most, and a division is dear.
+            shares += if milli < 2 * ask { 1 } else { milli / ask };
+        }
+    }
+    if devices < count {
+        return 0.0;
+    }
+    let by_gpu = (shares / count) as f64;
+    let jobs = if cpu == 0 { by_gpu } else { by_gpu.min(cpu_free as f64 / cpu as f64) };
+    jobs * (ask * count) as f64
+}
+
+/// Whether jobs of the class may use the device. The slices of a partitioned device are devices of their own.
+fn accepts(class: &MixClass, gpu: &Gpu) -> bool {
+    gpu.slices.is_none()
+        && (class.gpu_models.is_empty()
+            || gpu.model.as_ref().is_some_and(|model| class.gpu_models.contains(&model.name)))
+}
+
+/// By multiplication alone, which gives the same bits everywhere.
+fn power(base: f64, exponent: u32) -> f64 {
+    (0..exponent).fold(1.0, |product, _| product * base)
+}
+
+#[cfg(test)]
+mod tests {
+    use landfall_model::{Gpu, MilliCpu, MilliGpu, MixClass};
+    use proptest::prelude::*;
+
+    use super::{Demand, room};
+
+    fn class() -> impl Strategy<Value = MixClass> {
+        (1u32..4, 1u64..=1000, 0u64..32_000).prop_map(|(gpu_count, milli, cpu)| MixClass {
+            share: 0.0,
+            gpu_count,
+            gpu_milli: MilliGpu::new(if gpu_count > 1 { 1000 } else { milli }),
+            cpu_milli: MilliCpu::new(cpu),
+            gpu_models: Vec::new(),
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn less_free_is_never_more_room(
+            mix in prop::collection::vec(class(), 1..12),
+            free in prop::collection::vec(0u64..=1000, 1..8),
+            taken in prop::collection::vec(0u64..=1000, 8),
+            cpu in 0u64..128_000,
+            cpu_taken in 0u64..128_000,
+            offers in 1u32..8,
+        ) {
+            let gpus: Vec<Gpu> = (0..free.len() as u16).map(|index| Gpu::new(index, None, None)).collect();
+            let weights = vec![1.0 / mix.len() as f64; mix.len()];
+            let demand = Demand { mix: &mix, weights: &weights, offers };
+            let before = room(&free, cpu, &gpus, demand);
+            let left: Vec<u64> = free.iter().zip(&taken).map(|(free, taken)| free.saturating_sub(*taken)).collect();
+            let after = room(&left, cpu.saturating_sub(cpu_taken), &gpus, demand);
+            let all: u64 = free.iter().sum();
+            prop_assert!(after <= before + 1e-9, "{before} became {after}");
+            prop_assert!(0.0 <= after && before <= all as f64 + 1e-9, "{before} of {all}");
+        }
+    }
+}
