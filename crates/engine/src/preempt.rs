@@ -33,6 +33,12 @@ pub const PREEMPTORS_PER_CYCLE: u32 = 4;
 /// Jobs per pool and hour that may be stopped.
 pub const PREEMPTIONS_PER_HOUR: u32 = 100;
 
+/// How long nodes are kept for a job that has work stopped for it: the longest checkpoint, the kill grace, two cycles.
+#[must_use]
+pub fn kept_for(cycle: Millis) -> Millis {
+    Millis::new(930_000_u64.saturating_add(cycle.get().saturating_mul(2)))
+}
+
 const HOUR: Millis = Millis::secs(3600);
 const CLASS_CRITICAL: u8 = 10;
 const CLASS_HIGH: u8 = 7;

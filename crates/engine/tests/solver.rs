@@ -2,6 +2,7 @@
 
 mod solver {
     mod exhaustive;
+    mod promises;
     mod properties;
     mod replay;
     mod sets;

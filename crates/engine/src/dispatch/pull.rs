@@ -4,8 +4,6 @@
 //! per pool; only jobs that have not yet seen enough rounds differ by them, so a round moves the young jobs and leaves
 //! the others alone.
 
-use std::collections::BTreeSet;
-
 use landfall_model::{Job, JobId, JobKind, JobReport, Name, NodeId, NodeState, PolicySetting, PoolId, World};
 use landfall_policy::Policy;
 use landfall_policy::index::{BestJob, JobIndex};
@@ -23,8 +21,6 @@ use crate::record::JobRecord;
 #[derive(Debug)]
 pub(super) struct PullQueue {
     kinds: [KindQueue; 2],
-    /// Jobs that have seen fewer rounds than count, so that a round changes them.
-    young: BTreeSet<JobId>,
     rounds_that_count: u32,
 }
 
@@ -58,7 +54,6 @@ impl PullQueue {
         };
         Some(Self {
             kinds: [of_kind("build")?, of_kind("eval")?],
-            young: BTreeSet::new(),
             rounds_that_count: policy.rescore_rounds(),
         })
     }
@@ -82,18 +77,13 @@ impl PullQueue {
     pub(super) fn insert(&mut self, record: &JobRecord, rounds: u32, world: &World) {
         self.remove(&record.job.id);
         let job = Job { rescore_count: rounds.min(self.rounds_that_count), ..record.job.clone() };
-        let (id, kind) = (job.id.clone(), job.spec.kind);
-        self.kinds[position(kind)].index.insert(job, world);
-        if rounds < self.rounds_that_count {
-            self.young.insert(id);
-        }
+        self.kinds[position(job.spec.kind)].index.insert(job, world);
     }
 
     pub(super) fn remove(&mut self, id: &JobId) {
         for kind in &mut self.kinds {
             kind.index.remove(id);
         }
-        self.young.remove(id);
     }
 }
 
@@ -171,7 +161,8 @@ impl Engine {
         let Some(Queue::Pull(queue)) = self.pools.get(pool).map(|dispatcher| &dispatcher.queue) else {
             return;
         };
-        let young: Vec<JobId> = queue.young.iter().cloned().collect();
+        let mut young: Vec<JobId> = queue.kinds.iter().flat_map(|kind| kind.index.young()).cloned().collect();
+        young.sort_unstable();
         young.iter().for_each(|job| self.sync_job(job));
     }
 }

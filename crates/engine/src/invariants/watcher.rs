@@ -27,8 +27,8 @@ pub struct Watcher {
     live: BTreeMap<JobId, BTreeMap<NodeId, u32>>,
     /// Whether causes of moved reservations are looked into.
     strict: bool,
-    /// Pools in which something out of the ordinary happened since their last cycle.
-    disturbed: BTreeSet<PoolId>,
+    /// Pools that lost a node since their last cycle.
+    lost: BTreeSet<PoolId>,
     /// Jobs that were accepted and not forgotten on request.
     accepted: BTreeSet<JobId>,
 }
@@ -54,8 +54,8 @@ impl Watcher {
         Self::default()
     }
 
-    /// A watcher that also looks whether the cause of a moved reservation is true. One job that begins or ends later
-    /// than planned may move many, so this is for worlds in which nothing is late.
+    /// A watcher that also looks whether the cause of a moved reservation is true, for worlds in which no cap changes and
+    /// nothing begins later than it was told to.
     #[must_use]
     pub fn strict() -> Self {
         Self { strict: true, ..Self::default() }
@@ -74,9 +74,9 @@ impl Watcher {
             if let Event::Committed(commit) = event {
                 self.may_commit(outcome.at, commit)?;
             }
-            self.reservation_keeps_its_time(event)?;
-            if !self.is_ordinary(outcome.at, event) {
-                self.disturbed.extend(self.state.pools.keys().cloned());
+            self.reservation_keeps_its_time(outcome.at, event)?;
+            if let Event::NodeMoved { node, .. } | Event::NodeLeft(node) = event {
+                self.lost.extend(self.state.places.get(node).map(|(pool, _)| pool.clone()));
             }
             let touched = self.state.apply(outcome.at, event);
             self.note(event);
@@ -323,7 +323,7 @@ impl Watcher {
     }
 
     /// A standing reservation moves later only for a cause that is written down.
-    fn reservation_keeps_its_time(&self, event: &Event) -> Found {
+    fn reservation_keeps_its_time(&self, at: Time, event: &Event) -> Found {
         let Event::Reserved { pool: id, reservation, moved } = event else { return Ok(()) };
         let Some(pool) = self.state.pools.get(id) else { return Ok(()) };
         let known = pool.reservations.get(&reservation.job).map(|known| known.start);
@@ -332,26 +332,25 @@ impl Watcher {
             let detail = format!("{} moved from {known:?} to {}", reservation.job, reservation.start);
             return Violation::err("reservation_not_delayed", detail);
         }
-        // A cause must be more than a word. Jobs start with a cycle, so what comes after them may be a cycle later.
-        let cycle = pool.pool.batch.cycle_ms;
-        let later = known.map_or(Millis::ZERO, |known| reservation.start.since(known));
-        let in_vain = self.strict && *moved == Some(MoveCause::NodeLost) && !self.disturbed.contains(id);
-        if standing && in_vain && later > cycle {
-            let detail = format!("{} moved by {later} for a node, and no node changed", reservation.job);
+        // A cause must be more than a word.
+        if let Some(cause) = moved.filter(|cause| self.strict && !self.is_true(*cause, id, at)) {
+            let later = known.map_or(Millis::ZERO, |known| reservation.start.since(known));
+            let detail = format!("{} moved by {later} for {cause:?}, which is not so", reservation.job);
             return Violation::err("reservation_not_delayed", detail);
         }
         Ok(())
     }
 
-    /// Whether nothing can be late because of an event. A job that begins later than it was placed also ends later.
-    fn is_ordinary(&self, at: Time, event: &Event) -> bool {
-        match event {
-            Event::Started(job) => self
-                .state
-                .job(job)
-                .and_then(|record| record.run.as_ref())
-                .is_some_and(|run| run.committed_at == at),
-            event => is_everyday(event),
+    /// Whether a cause can be true where no cap changes and nothing begins late.
+    fn is_true(&self, cause: MoveCause, pool: &PoolId, at: Time) -> bool {
+        match cause {
+            MoveCause::NodeLost => self.lost.contains(pool),
+            MoveCause::CapLowered | MoveCause::Late => false,
+            MoveCause::Overrun => self.state.jobs.values().any(|record| {
+                let ends = record.run.as_ref().and_then(|run| run.ends_at);
+                record.pool == *pool && ends.is_some_and(|end| end <= at)
+            }),
+            MoveCause::Quota | MoveCause::Gate | MoveCause::HigherClass => true,
         }
     }
 
@@ -359,7 +358,7 @@ impl Watcher {
     fn promises_kept(&mut self, outcome: &Outcome) -> Found {
         for event in &outcome.events {
             let Event::Cycled { pool: id, .. } = event else { continue };
-            self.disturbed.remove(id);
+            self.lost.remove(id);
             let Some(pool) = self.state.pools.get(id) else { continue };
             let cycle = pool.pool.batch.cycle_ms;
             let late = |start: Time| start + cycle + cycle < outcome.at;
@@ -406,29 +405,6 @@ impl Watcher {
             None => Ok(()),
         }
     }
-}
-
-/// Whether an event is part of everyday work, which delays no reservation.
-fn is_everyday(event: &Event) -> bool {
-    matches!(
-        event,
-        Event::Submitted { .. }
-            | Event::Linked(_)
-            | Event::Eligible(_)
-            | Event::Committed(_)
-            | Event::StartSent(_)
-            | Event::Reported { .. }
-            | Event::Rejected(_)
-            | Event::Ended { .. }
-            | Event::Forgotten(_)
-            | Event::Reserved { .. }
-            | Event::Unreserved { .. }
-            | Event::NodeServed { .. }
-            | Event::History { .. }
-            | Event::Round(_)
-            | Event::Cycled { .. }
-            | Event::Saved(_)
-    ) || matches!(event, Event::Heard { heartbeat, .. } if heartbeat.is_bare())
 }
 
 /// Whether a job may go from one state to the other.

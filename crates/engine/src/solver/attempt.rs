@@ -22,6 +22,8 @@ pub(super) enum Scope {
     Lent(usize),
     /// Own nodes from a later instant on.
     From(i64),
+    /// Own nodes that are free now, kept until an instant at which the job starts on them at the latest.
+    Kept(i64),
 }
 
 /// Nodes found for a job.
@@ -63,8 +65,7 @@ impl Overlay<'_> {
 
     /// Usable nodes of a class.
     fn offers(&self, p: &Problem<'_>, class: &Class<'_>, scope: Scope, covered_only: bool) -> Vec<Offer> {
-        let from = if let Scope::From(at) = scope { at } else { self.now };
-        let to = from.saturating_add(class.span);
+        let (from, to) = self.interval(class, scope);
         let mut offers = Vec::new();
         for seen in &class.own {
             let kind = &self.fleet.kinds[seen.kind];
@@ -78,7 +79,7 @@ impl Overlay<'_> {
             offers.extend(self.offer(seen, count, None, seen.locality));
         }
         if !class.spec.exclusive {
-            self.open_offers(class, (from, to), covered_only, &mut offers);
+            self.open_offers(class, scope, covered_only, &mut offers);
         }
         if let Scope::Lent(lenders) = scope {
             for (number, lender) in p.lenders.iter().enumerate().take(lenders) {
@@ -90,14 +91,14 @@ impl Overlay<'_> {
     }
 
     /// Nodes open to sharing with enough left. Those that nothing covers count as whole ones already.
-    fn open_offers(
-        &self,
-        class: &Class<'_>,
-        (from, to): (i64, i64),
-        covered_only: bool,
-        offers: &mut Vec<Offer>,
-    ) {
+    fn open_offers(&self, class: &Class<'_>, scope: Scope, covered_only: bool, offers: &mut Vec<Offer>) {
+        let (from, to) = self.interval(class, scope);
+        let at_once = !matches!(scope, Scope::From(_));
         for (&slot, uses) in &self.open {
+            // Jobs may be meant to meet on a node that somebody else has to himself until then.
+            if at_once && !self.sharing.contains(&slot) && !self.is_free(slot) {
+                continue;
+            }
             let Some((kind, _)) = self.fleet.place(slot) else { continue };
             let Some(seen) = class.own.iter().find(|seen| seen.kind == kind) else { continue };
             let parts = open::uncovered(uses, from, to);
@@ -154,21 +155,37 @@ impl Overlay<'_> {
         growth: Option<Growth>,
     ) -> Result<Found, Vec<Refusal>> {
         let found = self.find_among(p, class, scope, growth, false)?;
-        if found.shared.is_empty() || self.is_kept(&found, class, scope) {
+        if found.shared.is_empty() {
+            return Ok(found);
+        }
+        let booking = self.booking(&found, class, scope);
+        if self.is_kept(&booking) {
             return Ok(found);
         }
         self.find_among(p, class, scope, growth, true)
     }
 
-    /// Whether nothing is booked twice if whole and shared nodes of one kind are taken together.
-    fn is_kept(&mut self, found: &Found, class: &Class<'_>, scope: Scope) -> bool {
-        let mark = self.mark();
-        let booking = self.booking(found, class, scope);
-        self.book(&booking);
-        let kinds = booking.uses.iter().filter_map(|(slot, _)| self.fleet.place(*slot));
-        let kept = kinds.into_iter().all(|(kind, _)| self.nodes_free(kind, booking.from, booking.to) >= 0);
-        self.undo(mark);
-        kept
+    /// The very nodes that a reservation counts on, if they are still to be had. A look at all nodes may miss them: it
+    /// compares a few sets, and of these a cap may rule out each.
+    pub(super) fn find_own(
+        &mut self,
+        p: &Problem<'_>,
+        class: &Class<'_>,
+        scope: Scope,
+        own: &Booking,
+    ) -> Option<Found> {
+        let mut offers = self.offers(p, class, scope, false);
+        for offer in offers.iter_mut().filter(|offer| offer.shared.is_none()) {
+            let kept = own.kinds.iter().find(|(kind, _)| *kind == offer.kind).map_or(0, |kept| kept.1);
+            offer.count = offer.count.min(u32::try_from(kept).unwrap_or(0));
+        }
+        offers.retain(|offer| match offer.shared {
+            Some(slot) => own.uses.iter().any(|(kept, _)| *kept == slot),
+            None => offer.count > 0,
+        });
+        let found = self.choose(p, class, scope, None, &offers).ok()?;
+        let booking = self.booking(&found, class, scope);
+        self.is_kept(&booking).then_some(found)
     }
 
     fn find_among(
@@ -180,6 +197,18 @@ impl Overlay<'_> {
         covered_only: bool,
     ) -> Result<Found, Vec<Refusal>> {
         let offers = self.offers(p, class, scope, covered_only);
+        self.choose(p, class, scope, growth, &offers)
+    }
+
+    /// The best set among some offers.
+    fn choose(
+        &self,
+        p: &Problem<'_>,
+        class: &Class<'_>,
+        scope: Scope,
+        growth: Option<Growth>,
+        offers: &[Offer],
+    ) -> Result<Found, Vec<Refusal>> {
         let (from, to) = self.interval(class, scope);
         let later = matches!(scope, Scope::From(at) if at != self.now);
         let ids = |offer: &Offer, count: u32| -> Vec<Slot> {
@@ -187,7 +216,7 @@ impl Overlay<'_> {
             match offer.shared {
                 Some(slot) => vec![slot],
                 None if later => members.iter().copied().take(count as usize).collect(),
-                None => self.free_now(offer.kind).iter().take(count as usize).map(|at| members[at]).collect(),
+                None => self.first_free(offer.kind, count as usize),
             }
         };
         let terms = Terms {
@@ -197,7 +226,7 @@ impl Overlay<'_> {
             power_room: self.power.as_ref().map(|line| line.min(from, to)),
             io_room: self.io.as_ref().map(|line| line.min(from, to)),
         };
-        let choice = Choice { offers: &offers, wish: class.wish, terms, ids: &ids };
+        let choice = Choice { offers, wish: class.wish, terms, ids: &ids };
         let mut chosen = choice.best(class.spec.nodes.min)?;
         let more = growth.filter(|growth| growth.most > class.spec.nodes.min && chosen.value.borrowed == 0);
         if let Some(growth) = more {
@@ -210,7 +239,7 @@ impl Overlay<'_> {
         }
         chosen.runner_up = chosen.runner_up.filter(|_| class.wish.hint != landfall_model::SetHint::Any);
         let slots = choice.slots(&chosen.counts);
-        Ok(self.found(p, class, &offers, chosen, slots, from, to))
+        Ok(self.found(p, class, offers, chosen, slots, from, to))
     }
 
     #[expect(clippy::too_many_arguments, reason = "all parts of one answer, put together in one place")]
@@ -244,8 +273,11 @@ impl Overlay<'_> {
     }
 
     fn interval(&self, class: &Class<'_>, scope: Scope) -> (i64, i64) {
-        let from = if let Scope::From(at) = scope { at } else { self.now };
-        (from, from.saturating_add(class.span))
+        match scope {
+            Scope::From(at) => (at, self.until(at, class.span)),
+            Scope::Kept(until) => (self.now, until.saturating_add(class.span)),
+            Scope::Now | Scope::Lent(_) => (self.now, self.now.saturating_add(class.span)),
+        }
     }
 
     /// What a set books.

@@ -35,8 +35,8 @@ pub use plan::{
 #[cfg(feature = "mutations")]
 pub use problem::Mutation;
 pub use problem::{
-    Behind, Caps, Estimates, Hold, Lender, Occupant, Problem, Rescorer, SetWeights, Share, TenantRoom,
-    TopologyFormula, Waiting,
+    Behind, Caps, Cycles, Estimates, Hold, Lender, Occupant, Problem, Rescorer, SetWeights, Share,
+    TenantRoom, TopologyFormula, Waiting,
 };
 pub use reason::{Reason, Refusal};
 

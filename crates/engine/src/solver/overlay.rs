@@ -5,12 +5,12 @@
 //! going back to a mark in the log undoes it. A [`View`] is the sum of the timelines of the kinds that a class of jobs
 //! can use; it answers "when at the earliest" without looking at every kind.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::bits::Bits;
 use super::fleet::{Fleet, Slot};
 use super::open::{Use, uncovered};
-use super::problem::Problem;
+use super::problem::{Cycles, Problem};
 use super::timeline::{FOREVER, Timeline};
 
 /// Something booked: nodes by kind, uses of shared nodes, power and traffic.
@@ -54,10 +54,13 @@ pub(super) struct Overlay<'a> {
     views_of_kind: Vec<Vec<usize>>,
     pub(super) power: Option<Timeline>,
     pub(super) io: Option<Timeline>,
-    /// Nodes open to sharing.
+    /// Nodes open to sharing, now or in the plans of those who wait.
     pub(super) open: BTreeMap<Slot, Vec<Use>>,
+    /// Nodes that are shared now.
+    pub(super) sharing: BTreeSet<Slot>,
     /// What each lender still lends.
     pub(super) lends: Vec<u32>,
+    cycles: Option<Cycles>,
     log: Vec<Op>,
     next_key: u64,
 }
@@ -161,10 +164,14 @@ impl<'a> Overlay<'a> {
                 Timeline::from_changes(now, if usable { all - busy[kind] } else { 0 }, rises)
             })
             .collect();
-        // Jobs that run give power and traffic back when they end.
+        // Jobs that run give power and traffic back when they end. Whoever is kept nodes takes over from those on them.
+        let held: BTreeSet<Slot> = p.holds.iter().flat_map(|hold| hold.nodes).copied().collect();
+        let leaves =
+            |at: usize| !held.is_empty() && p.occupants[at].nodes.iter().any(|slot| held.contains(slot));
+        let end_of = |(at, &end): (usize, &i64)| if leaves(at) { now } else { end };
         let capped = |room: Option<u64>, of: &dyn Fn(usize) -> i64| {
-            let mut ends: Vec<(i64, i64)> =
-                releases.iter().enumerate().map(|(at, &end)| (end, of(at))).filter(|e| e.1 != 0).collect();
+            let ends = releases.iter().enumerate().map(|release| (end_of(release), of(release.0)));
+            let mut ends: Vec<(i64, i64)> = ends.filter(|end| end.1 != 0).collect();
             ends.sort_unstable();
             room.map(|room| Timeline::from_changes(now, clamp(room), ends.into_iter()))
         };
@@ -176,8 +183,21 @@ impl<'a> Overlay<'a> {
                 sum.saturating_add(clamp(extra))
             })
         };
-        let power = capped(p.caps.power_w, &power_of);
-        let io = capped(p.caps.io_bytes_s, &|at| clamp(p.occupants[at].spec.io_bytes_s.get()));
+        let mut power = capped(p.caps.power_w, &power_of);
+        let mut io = capped(p.caps.io_bytes_s, &|at| clamp(p.occupants[at].spec.io_bytes_s.get()));
+        for (hold, &end) in p.holds.iter().zip(hold_ends) {
+            let Some(waiting) = p.waiting.iter().find(|waiting| waiting.job == hold.job) else { continue };
+            let kinds = hold.nodes.iter().filter_map(|&slot| fleet.place(slot));
+            let watts = kinds.fold(0u64, |sum, (kind, _)| {
+                sum.saturating_add(fleet.kinds[kind].extra_power(waiting.spec.power_w).unwrap_or(0))
+            });
+            if let Some(line) = &mut power {
+                line.add(now, end, -clamp(watts));
+            }
+            if let Some(line) = &mut io {
+                line.add(now, end, -clamp(waiting.spec.io_bytes_s.get()));
+            }
+        }
         Self {
             fleet,
             now,
@@ -187,11 +207,27 @@ impl<'a> Overlay<'a> {
             free,
             power,
             io,
+            sharing: open.keys().copied().collect(),
             open,
             lends: p.lenders.iter().map(|lender| lender.lends).collect(),
+            cycles: p.cycles,
             log: Vec::new(),
             next_key,
         }
+    }
+
+    /// When a job that is planned from an instant on will have ended: it starts with the first cycle from then on.
+    pub(super) fn until(&self, from: i64, span: i64) -> i64 {
+        let start = match self.cycles {
+            Some(Cycles { next, every }) if from > self.now && !every.is_zero() => {
+                let (next, every) = (next.as_millis(), clamp(every.get()));
+                let missed = from.saturating_sub(next).max(0);
+                let beats = missed / every + i64::from(missed % every != 0);
+                next.max(self.now).saturating_add(beats.saturating_mul(every)).max(from)
+            }
+            _ => from,
+        };
+        start.saturating_add(span)
     }
 
     /// A place in the log to go back to.
@@ -338,18 +374,30 @@ impl<'a> Overlay<'a> {
     }
 
     /// Whether a booking that was lifted still has its place.
-    pub(super) fn has_room(&self, booking: &Booking) -> bool {
+    pub(super) fn has_room(&mut self, booking: &Booking) -> bool {
         let (from, to) = (booking.from, booking.to);
         let nodes = booking.kinds.iter().all(|&(kind, count)| self.lines[kind].min(from, to) >= count);
         let power = self.power.as_ref().is_none_or(|line| line.min(from, to) >= booking.power);
         let io = self.io.as_ref().is_none_or(|line| line.min(from, to) >= booking.io);
-        // Amounts of shared nodes are checked one by one by whoever plans anew; here the nodes must still be open.
         let uses = booking.uses.iter().all(|(slot, used)| {
             let others = self.open.get(slot).map_or(&[][..], Vec::as_slice);
             let node = self.fleet.place(*slot).map(|(kind, _)| &self.fleet.kinds[kind].node);
             node.is_some_and(|node| beside(node, others, used))
         });
-        nodes && power && io && uses
+        nodes && power && io && uses && self.is_kept(booking)
+    }
+
+    /// Whether nothing is booked twice if whole and shared nodes of one kind are taken together.
+    pub(super) fn is_kept(&mut self, booking: &Booking) -> bool {
+        if booking.uses.is_empty() {
+            return true;
+        }
+        let mark = self.mark();
+        self.book(booking);
+        let mut kinds = booking.uses.iter().filter_map(|(slot, _)| self.fleet.place(*slot));
+        let kept = kinds.all(|(kind, _)| self.nodes_free(kind, booking.from, booking.to) >= 0);
+        self.undo(mark);
+        kept
     }
 
     /// Nodes of a kind that are free throughout `[from, to)`.
@@ -365,6 +413,14 @@ impl<'a> Overlay<'a> {
     /// Nodes of a kind that are free now, in the order of ids.
     pub(super) fn free_now(&self, kind: usize) -> &Bits {
         &self.free[kind]
+    }
+
+    /// The first free nodes of a kind; those on which jobs are to meet later come last.
+    pub(super) fn first_free(&self, kind: usize, count: usize) -> Vec<Slot> {
+        let members = &self.fleet.kinds[kind].members;
+        let free = || self.free[kind].iter().map(|place| members[place]);
+        let planned = |slot: &Slot| self.open.contains_key(slot);
+        free().filter(|slot| !planned(slot)).chain(free().filter(planned)).take(count).collect()
     }
 
     /// The view of some kinds, made when it is first asked for.
@@ -394,7 +450,7 @@ impl<'a> Overlay<'a> {
 }
 
 /// Whether a use fits beside others, devices and all.
-fn beside(node: &landfall_model::Node, others: &[Use], used: &Use) -> bool {
+pub(super) fn beside(node: &landfall_model::Node, others: &[Use], used: &Use) -> bool {
     let overlapping: Vec<&Use> = others.iter().filter(|o| o.from < used.to && used.from < o.to).collect();
     let instants = overlapping.iter().map(|o| o.from.max(used.from)).chain([used.from]);
     instants.into_iter().all(|at| {

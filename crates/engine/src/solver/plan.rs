@@ -19,13 +19,19 @@ pub struct Reservation {
     pub kinds: Vec<(KindKey, u32)>,
     /// Nodes of which a part is kept, because the job shares them with others.
     pub shared: Vec<NodeId>,
+    /// How many nodes there were of each kind when it was planned: fewer later on means that one was lost.
+    #[serde(default)]
+    pub of: Vec<u32>,
+    /// The devices meant on each shared node.
+    #[serde(default)]
+    pub devices: Vec<Vec<u16>>,
 }
 
 /// Why a reservation moved to a later time or was given up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MoveCause {
-    /// A node was lost, drained or changed.
+    /// A node it counted on was lost, drained or changed.
     NodeLost,
     /// A cap on power or storage traffic became lower.
     CapLowered,
@@ -37,6 +43,8 @@ pub enum MoveCause {
     Gate,
     /// A job of strictly higher class took what it needs.
     HigherClass,
+    /// Work began later than it was told to, and so ends later than was expected.
+    Late,
 }
 
 /// A reservation that moved to a later time or was given up.

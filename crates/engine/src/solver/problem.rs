@@ -206,6 +206,15 @@ pub struct Caps {
     pub io_bytes_s: Option<u64>,
 }
 
+/// The beat of a pool's cycles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cycles {
+    /// The next one.
+    pub next: Time,
+    /// How far apart they are.
+    pub every: Millis,
+}
+
 /// Scores of waiting jobs after starts inside the walk, for pools that look at shares anew after every start: called
 /// with the place of a waiting job and the places of those started so far with the node units they took.
 pub type Rescorer<'a> = &'a dyn Fn(usize, &[(usize, f64)]) -> f64;
@@ -253,6 +262,11 @@ pub struct Problem<'a> {
     pub caps: Caps,
     /// How many more jobs may be stopped for others in this hour.
     pub preemptions_left: u32,
+    /// When cycles come: a job whose time falls between two starts with the later one, and so ends later. `None` if jobs
+    /// start at any instant.
+    pub cycles: Option<Cycles>,
+    /// Whether somebody was told to stop at the end of its time and has not left.
+    pub overruns: bool,
     /// Scores after starts inside the walk; used when the pool rescores after every start.
     pub rescore: Option<Rescorer<'a>>,
     /// Which planned times are worked out.
@@ -297,11 +311,19 @@ impl<'a> Problem<'a> {
             locks: Vec::new(),
             caps: Caps::default(),
             preemptions_left: crate::preempt::PREEMPTIONS_PER_HOUR,
+            cycles: None,
+            overruns: false,
             rescore: None,
             estimates: Estimates::All,
             #[cfg(feature = "mutations")]
             mutation: None,
         }
+    }
+
+    /// How long nodes are kept for a job that has work stopped for it.
+    #[must_use]
+    pub(super) fn kept_for(&self) -> Millis {
+        crate::preempt::kept_for(self.settings.cycle_ms)
     }
 
     /// Whether reservations bind the jobs that come after.

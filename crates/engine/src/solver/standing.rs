@@ -6,8 +6,8 @@ use landfall_model::Time;
 
 use super::attempt::{Found, Scope};
 use super::fleet::Slot;
-use super::open;
-use super::overlay::Booking;
+use super::open::{self, Use};
+use super::overlay::{Booking, beside};
 use super::plan::{MoveCause, Moved, Reservation};
 use super::reason::Reason;
 use super::walk::{Outcome, Walk};
@@ -17,25 +17,41 @@ impl Walk<'_, '_> {
     pub(super) fn stand(&mut self, job: usize, reservation: &Reservation) {
         let class = &self.classes[self.class_of[job]];
         let from = reservation.start.as_millis().max(self.overlay.now);
-        let to = from.saturating_add(class.span);
+        let to = self.overlay.until(from, class.span);
+        let mut lost = false;
         let mut kinds: BTreeMap<usize, i64> = BTreeMap::new();
-        for &(key, count) in &reservation.kinds {
-            if let Some(kind) = self.p.fleet.kind(key) {
+        for (place, &(key, count)) in reservation.kinds.iter().enumerate() {
+            let kind = self.p.fleet.kind(key).filter(|&kind| self.p.fleet.kinds[kind].in_service());
+            let before = reservation.of.get(place).map_or(0, |&of| of as usize);
+            lost |= kind.is_none_or(|kind| self.p.fleet.kinds[kind].members.len() < before);
+            if let Some(kind) = kind {
                 *kinds.entry(kind).or_default() += i64::from(count);
             }
         }
         let mut uses = Vec::new();
-        for slot in reservation.shared.iter().filter_map(|node| self.p.fleet.slot(node)) {
-            let Some((kind, _)) = self.p.fleet.place(slot) else { continue };
+        for (place, node) in reservation.shared.iter().enumerate() {
+            let at = self.p.fleet.slot(node).and_then(|slot| Some((slot, self.p.fleet.place(slot)?.0)));
+            let Some((slot, kind)) = at.filter(|&(_, kind)| self.p.fleet.kinds[kind].in_service()) else {
+                lost = true;
+                continue;
+            };
             let node = &self.p.fleet.kinds[kind].node;
-            let others = self.overlay.open.get(&slot);
-            match others.and_then(|others| open::fit(class.spec, node, others, from, to)) {
-                Some(devices) => {
-                    let key = self.overlay.use_key();
-                    uses.push((slot, open::usage(class.spec, &devices, from, to, key)));
-                }
+            // Jobs that are to meet on a node stay together, on the devices meant for each, even if nobody is there now.
+            let meant = reservation.devices.get(place).map(Vec::as_slice);
+            let key = self.overlay.use_key();
+            let others = self.overlay.open.get(&slot).map_or(&[][..], Vec::as_slice);
+            let again = meant.map(|devices| open::usage(class.spec, devices, from, to, key));
+            let used = again.filter(|used| beside(node, others, used)).or_else(|| {
+                let devices = open::fit(class.spec, node, others, from, to)?;
+                Some(open::usage(class.spec, &devices, from, to, key))
+            });
+            match used {
+                Some(used) => uses.push((slot, used)),
                 None => *kinds.entry(kind).or_default() += 1,
             }
+        }
+        if lost {
+            self.lost.insert(job);
         }
         let of = |kind: usize| self.p.fleet.kinds[kind].extra_power(class.spec.power_w).unwrap_or(0);
         let whole = kinds.iter().map(|(&kind, &count)| of(kind).saturating_mul(count.unsigned_abs()));
@@ -148,17 +164,22 @@ impl Walk<'_, '_> {
     }
 
     /// Why a reservation could not stay.
-    pub(super) fn cause(&mut self, class: usize, at: i64) -> MoveCause {
+    pub(super) fn cause(&mut self, job: usize, at: i64) -> MoveCause {
         let now = self.overlay.now;
-        let overruns = self.p.occupants.iter().any(|o| o.ends_at.is_some_and(|end| end.as_millis() <= now));
+        let past = |end: Time| end.as_millis() <= now;
+        let overruns = self.p.overruns || self.p.occupants.iter().any(|o| o.ends_at.is_some_and(past));
+        if self.lost.contains(&job) {
+            return MoveCause::NodeLost;
+        }
+        if overruns {
+            return MoveCause::Overrun;
+        }
         let scope = if at == now { Scope::Now } else { Scope::From(at) };
-        let refusals = self.overlay.find(self.p, &self.classes[class], scope, None).err().unwrap_or_default();
-        if refusals.iter().any(|r| matches!(r.reason, Reason::Power | Reason::Io)) {
-            MoveCause::CapLowered
-        } else if overruns {
-            MoveCause::Overrun
-        } else {
-            MoveCause::NodeLost
+        let class = &self.classes[self.class_of[job]];
+        let refusals = self.overlay.find(self.p, class, scope, None).err().unwrap_or_default();
+        match refusals.iter().any(|r| matches!(r.reason, Reason::Power | Reason::Io)) {
+            true => MoveCause::CapLowered,
+            false => MoveCause::Late,
         }
     }
 
@@ -172,13 +193,17 @@ impl Walk<'_, '_> {
                 let kinds = booking.kinds.iter().map(|&(kind, count)| {
                     (self.p.fleet.kinds[kind].key, u32::try_from(count).unwrap_or(u32::MAX))
                 });
+                let of = booking.kinds.iter().map(|&(kind, _)| self.p.fleet.kinds[kind].members.len() as u32);
                 let shared: Vec<Slot> = booking.uses.iter().map(|(slot, _)| *slot).collect();
+                let devices = |used: &Use| used.devices.iter().map(|share| share.index).collect();
                 Reservation {
                     job: self.p.waiting[job].job.clone(),
                     start: time(booking.from),
                     end: (booking.to != super::timeline::FOREVER).then(|| time(booking.to)),
                     kinds: kinds.collect(),
                     shared: self.p.fleet.ids(&shared),
+                    of: of.collect(),
+                    devices: booking.uses.iter().map(|(_, used)| devices(used)).collect(),
                 }
             })
             .collect();
@@ -191,7 +216,7 @@ impl Walk<'_, '_> {
             if to.is_some_and(|to| to <= from.max(self.overlay.now)) {
                 return None;
             }
-            let cause = self.causes.get(&job).copied().unwrap_or(MoveCause::NodeLost);
+            let cause = self.causes.get(&job).copied().unwrap_or(MoveCause::Late);
             let job = self.p.waiting[job].job.clone();
             Some(Moved { job, from: time(from), to: to.map(time), cause })
         });

@@ -3,7 +3,7 @@
 //! Both try sets of victims on the overlay: their nodes are taken as free, the best set of nodes is looked for, and all
 //! is undone. What is granted is booked as it will happen: victims leave when they have saved, and the job follows.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::attempt::{Found, Scope};
@@ -106,9 +106,11 @@ impl Walk<'_, '_> {
         let listed: Vec<&Leaver> = sorted.iter().filter_map(of).collect();
         let (p, class, overlay, releases) =
             (self.p, &self.classes[number], &mut self.overlay, &self.releases);
+        // Nodes are kept for the job until it starts on them, at the latest when they no longer are.
+        let kept = Scope::Kept(overlay.now.saturating_add(clamp(p.kept_for().get())));
         let chosen = preempt::choose(sorted, rules, |indices| {
             let going: Vec<&Leaver> = indices.iter().filter_map(|&at| listed.get(at).copied()).collect();
-            try_without(p, overlay, class, releases, &going)
+            try_without(p, overlay, class, releases, kept, &going)
         });
         let choice = chosen.map_err(|none| none == NoVictims::PreemptCost)?;
         let going: Vec<Leaver> = choice.victims.iter().filter_map(of).cloned().collect();
@@ -120,38 +122,41 @@ impl Walk<'_, '_> {
         let number = self.class_of[job];
         let now = self.overlay.now;
         let ready = self.ready_at(going, reclaim);
-        let span = self.classes[number].span;
+        let kept_until = now.saturating_add(clamp(self.p.kept_for().get()));
+        let over = kept_until.saturating_add(self.classes[number].span);
         let used: BTreeSet<Slot> = found.slots.iter().copied().collect();
-        let mut leaving: BTreeSet<Slot> = BTreeSet::new();
+        let mut leaving: BTreeMap<Slot, i64> = BTreeMap::new();
         let mut shrinks = Vec::new();
         for leaver in going {
             let end = self.releases[leaver.occupant];
+            let gone = self.gone_by(leaver, reclaim).min(end);
             let nodes: Vec<Slot> = match leaver.shrinks {
                 true => leaver.nodes.iter().copied().filter(|slot| used.contains(slot)).collect(),
                 false => leaver.nodes.clone(),
             };
             for (kind, slot) in nodes.iter().filter_map(|&slot| Some((self.p.fleet.place(slot)?.0, slot))) {
                 if self.p.fleet.kinds[kind].own && !self.overlay.open.contains_key(&slot) {
-                    self.overlay.add_nodes(kind, ready, end, 1);
-                    leaving.insert(slot);
+                    self.overlay.add_nodes(kind, gone, end, 1);
+                    leaving.insert(slot, gone);
                 }
             }
             if leaver.shrinks {
                 let nodes = self.p.fleet.ids(&nodes);
                 shrinks.push(Shrink { job: leaver.victim.job.clone(), nodes });
             }
+            give_back(self.p, &mut self.overlay, leaver, end);
             self.stopped.insert(leaver.occupant);
         }
         for &slot in &found.slots {
             let Some((kind, _)) = self.p.fleet.place(slot) else { continue };
-            let from = if leaving.contains(&slot) { ready } else { now };
-            self.overlay.add_nodes(kind, from, ready.saturating_add(span), -1);
+            let from = leaving.get(&slot).copied().unwrap_or(now);
+            self.overlay.add_nodes(kind, from, over, -1);
             self.overlay.set_free(slot, false);
         }
         let class = &self.classes[number];
         let demand = Booking {
             from: now,
-            to: ready.saturating_add(span),
+            to: over,
             power: clamp(found.value.extra_power_w),
             io: class.wish.io,
             ..Booking::default()
@@ -180,6 +185,16 @@ impl Walk<'_, '_> {
         Outcome::Preempting(ready, Arc::new(vec![Refusal::plain(Reason::Preempting)]))
     }
 
+    /// By when a victim is gone for certain: one that is told to stop is killed after the grace, one that saves may take
+    /// all of its time.
+    fn gone_by(&self, leaver: &Leaver, reclaim: bool) -> i64 {
+        let saves = self.p.occupants[leaver.occupant].checkpoint_minutes.is_some();
+        match leaver.shrinks || !(saves || reclaim) {
+            true => self.overlay.now.saturating_add(clamp(self.p.settings.kill_grace_ms.get()).max(1)),
+            false => i64::MAX,
+        }
+    }
+
     /// When all of them are expected to be gone: after the longest checkpoint, or the kill grace of one that cannot save.
     fn ready_at(&self, going: &[Leaver], reclaim: bool) -> i64 {
         let settings = self.p.settings;
@@ -203,6 +218,7 @@ fn try_without(
     overlay: &mut Overlay<'_>,
     class: &Class<'_>,
     releases: &[i64],
+    kept: Scope,
     going: &[&Leaver],
 ) -> Option<(Found, u32)> {
     let mark = overlay.mark();
@@ -221,7 +237,7 @@ fn try_without(
         }
         give_back(p, overlay, leaver, end);
     }
-    let found = overlay.find(p, class, Scope::Now, None).ok();
+    let found = overlay.find(p, class, kept, None).ok();
     overlay.undo(mark);
     let found = found?;
     let used = found.slots.iter().filter(|slot| freed.contains(slot)).count();

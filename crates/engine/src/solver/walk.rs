@@ -48,6 +48,8 @@ pub(super) struct Walk<'p, 'a> {
     pub(super) reserved: BTreeMap<usize, Booking>,
     pub(super) original: BTreeMap<usize, i64>,
     pub(super) causes: BTreeMap<usize, MoveCause>,
+    /// Jobs whose reservation counts on a node that is gone.
+    pub(super) lost: BTreeSet<usize>,
     pub(super) hold_of: BTreeMap<usize, usize>,
     /// Held nodes with somebody on them.
     pub(super) busy_held: BTreeSet<Slot>,
@@ -103,6 +105,7 @@ impl<'p, 'a> Walk<'p, 'a> {
             reserved: BTreeMap::new(),
             original: BTreeMap::new(),
             causes: BTreeMap::new(),
+            lost: BTreeSet::new(),
             hold_of,
             busy_held: occupied.filter(|slot| held.contains(slot)).collect(),
             outcomes: vec![None; p.waiting.len()],
@@ -219,20 +222,16 @@ impl<'p, 'a> Walk<'p, 'a> {
             None => {
                 let mark = self.overlay.mark();
                 let mut lifted = self.lift(job);
-                // Whose time has come goes before those behind it, whatever is kept for them.
-                let due = own.as_ref().is_some_and(|own| own.from <= self.overlay.now);
-                if due {
-                    lifted.extend(self.lift_behind(job, &lifted));
-                }
-                match self.place_now(job) {
+                let mut displacing = None;
+                let due = own.as_ref().filter(|own| own.from <= self.overlay.now);
+                match self.place_now(job, due, &mut lifted, &mut displacing) {
                     Ok(outcome) => {
                         if own.is_some() {
                             self.generation += 1;
                         }
-                        if due {
-                            self.put_back_in_order(lifted, MoveCause::NodeLost);
-                        } else {
-                            self.put_back(lifted, MoveCause::HigherClass);
+                        match displacing {
+                            Some(cause) => self.put_back_in_order(lifted, cause),
+                            None => self.put_back(lifted, MoveCause::HigherClass),
                         }
                         return outcome;
                     }
@@ -252,6 +251,10 @@ impl<'p, 'a> Walk<'p, 'a> {
             }
         };
         if against.iter().any(|r| matches!(r.reason, Reason::QuotaNodes | Reason::QuotaGpus)) {
+            if own.is_some() {
+                self.generation += 1;
+                self.causes.insert(job, MoveCause::Quota);
+            }
             return Outcome::Waits(against);
         }
         self.block(job, own, against)
@@ -292,11 +295,37 @@ impl<'p, 'a> Walk<'p, 'a> {
         Some(Outcome::Started(found))
     }
 
-    /// Starts a job on own or borrowed nodes, or has work stopped for it.
-    fn place_now(&mut self, job: usize) -> Result<Outcome, Vec<Refusal>> {
+    /// Nodes for a job that starts now. One whose time has come takes what is free; else what was meant for it; else it
+    /// goes before those behind it, whatever is kept for them.
+    fn find_now(
+        &mut self,
+        job: usize,
+        due: Option<&Booking>,
+        lifted: &mut Vec<(usize, Booking)>,
+        displacing: &mut Option<MoveCause>,
+    ) -> Result<Found, Vec<Refusal>> {
         let class = self.class_of[job];
         let growth = self.growth(&self.classes[class]);
-        let mut against = match self.overlay.find(self.p, &self.classes[class], Scope::Now, growth) {
+        let found = self.overlay.find(self.p, &self.classes[class], Scope::Now, growth);
+        let Some(due) = due.filter(|_| found.is_err()) else { return found };
+        if let Some(found) = self.overlay.find_own(self.p, &self.classes[class], Scope::Now, due) {
+            return Ok(found);
+        }
+        *displacing = Some(self.cause(job, due.from));
+        lifted.extend(self.lift_behind(job, lifted));
+        self.overlay.find(self.p, &self.classes[class], Scope::Now, None)
+    }
+
+    /// Starts a job on own or borrowed nodes, or has work stopped for it.
+    fn place_now(
+        &mut self,
+        job: usize,
+        due: Option<&Booking>,
+        lifted: &mut Vec<(usize, Booking)>,
+        displacing: &mut Option<MoveCause>,
+    ) -> Result<Outcome, Vec<Refusal>> {
+        let class = self.class_of[job];
+        let mut against = match self.find_now(job, due, lifted, displacing) {
             Ok(found) => {
                 let units = self.units(class, &found);
                 let left = self.rooms[self.room_of[&self.classes[class].spec.tenant]].node_units;
@@ -370,8 +399,12 @@ impl<'p, 'a> Walk<'p, 'a> {
             found.shared.sort_unstable();
         }
         self.overlay.book(&booking);
+        let exclusive = self.classes[number].spec.exclusive;
         for &slot in &found.slots {
             self.overlay.set_free(slot, false);
+            if !exclusive {
+                self.overlay.sharing.insert(slot);
+            }
         }
         let units = self.units(number, &found);
         self.spend(job, found.slots.len() as u32, units);
@@ -418,12 +451,20 @@ impl<'p, 'a> Walk<'p, 'a> {
             .filter(|&(generation, _)| generation == self.generation && own.is_none() && lifted.is_empty());
         let from = floor.map_or(now, |(_, at)| at);
         let mut slot = self.overlay.earliest(self.p, &self.classes[class], from);
+        let moves = |slot: &Option<(i64, Found)>, old: &Booking| match slot {
+            Some((at, _)) => *at > old.from,
+            None => true,
+        };
+        if let Some(old) = own.as_ref().filter(|old| old.from > now && moves(&slot, old))
+            && let Some(found) =
+                self.overlay.find_own(self.p, &self.classes[class], Scope::From(old.from), old)
+        {
+            slot = Some((old.from, found));
+        }
         // A reservation that has to move keeps its place in the order: those behind it give way to it.
         let mut displacing = None;
-        if let Some(old) = &own
-            && slot.as_ref().is_none_or(|(at, _)| *at > old.from)
-        {
-            displacing = Some(self.cause(class, old.from));
+        if let Some(old) = own.as_ref().filter(|old| moves(&slot, old)) {
+            displacing = Some(self.cause(job, old.from));
             lifted.extend(self.lift_behind(job, &lifted));
             slot = self.overlay.earliest(self.p, &self.classes[class], now);
         }
@@ -448,7 +489,7 @@ impl<'p, 'a> Walk<'p, 'a> {
                 self.generation += 1;
             }
             if new.is_none_or(|new| new.from > old.from) && !self.causes.contains_key(&job) {
-                self.causes.insert(job, displacing.unwrap_or(MoveCause::NodeLost));
+                self.causes.insert(job, displacing.unwrap_or(MoveCause::Late));
             }
         }
         match displacing {

@@ -23,8 +23,6 @@ const TINY: Size = Size { nodes: (1, 3), actions: 14, rebuilds: false, prompt: f
 const SMALL: Size = Size { nodes: (1, 6), actions: 60, rebuilds: false, prompt: false };
 const CLOSE: Size = Size { nodes: (1, 4), actions: 40, rebuilds: true, prompt: false };
 const LARGE: Size = Size { nodes: (10, 40), actions: 700, rebuilds: false, prompt: false };
-
-#[cfg(feature = "mutations")]
 const PROMPT: Size = Size { nodes: (2, 5), actions: 40, rebuilds: false, prompt: true };
 
 /// Worlds that may fail before the rest is left alone.
@@ -92,4 +90,10 @@ fn close() {
 #[test]
 fn large() {
     run_all("large", LARGE, 3);
+}
+
+/// Nothing fails and nothing is late, so what a batch pool promises must come true.
+#[test]
+fn prompt() {
+    run_all("prompt", PROMPT, 300);
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use landfall_engine::preempt::{Preempted, checkpoint_minutes};
 use landfall_engine::solver::{
-    Caps, Estimates, Fleet, Hold, Lender, Occupant, Plan, Problem, Reservation, SetWeights, Share, Slot,
-    Start, Step, TenantRoom, Wait, Waiting, solve,
+    Caps, Cycles, Estimates, Fleet, Hold, Lender, Occupant, Plan, Problem, Reservation, SetWeights, Share,
+    Slot, Start, Step, TenantRoom, Wait, Waiting, solve,
 };
 use landfall_model::{
     BatchSettings, JobId, JobSpec, Lifecycle, LoanSettings, Mib, MilliCpu, Millis, Name, Node, NodeCount,
@@ -89,6 +89,7 @@ pub(crate) struct Setting {
     pub(crate) reservations: Vec<Reservation>,
     pub(crate) tenants: Vec<TenantRoom>,
     pub(crate) caps: Caps,
+    pub(crate) cycles: Option<Cycles>,
     pub(crate) estimates: Estimates,
     pub(crate) ignore_reservations: bool,
 }
@@ -109,6 +110,7 @@ impl Setting {
             reservations: Vec::new(),
             tenants: Vec::new(),
             caps: Caps::default(),
+            cycles: None,
             estimates: Estimates::All,
             ignore_reservations: false,
         }
@@ -177,6 +179,7 @@ impl Setting {
         problem.reservations = &self.reservations;
         problem.tenants = self.tenants.clone();
         problem.caps = self.caps;
+        problem.cycles = self.cycles;
         problem.estimates = self.estimates;
         #[cfg(feature = "mutations")]
         if self.ignore_reservations {

@@ -126,6 +126,13 @@ impl JobIndex {
         self.by_id.values().map(|&slot| self.job(slot))
     }
 
+    /// The waiting jobs that have seen fewer rounds than count, so that a round changes them; in no particular order.
+    pub fn young(&self) -> impl Iterator<Item = &JobId> {
+        let groups = self.by_key.values().map(|&group| &self.groups[group]);
+        let young = groups.filter(|group| group.key.rounds < self.rescore_rounds);
+        young.flat_map(|group| group.queue.iter().map(|waiting| &waiting.id))
+    }
+
     /// Adds a job; one with the same id is replaced. `world` holds what nodes reported for it.
     pub fn insert(&mut self, job: Job, world: &World) {
         self.remove(&job.id);

@@ -5,7 +5,7 @@
 
 use landfall_model::JobId;
 
-/// A chunk is split above this size.
+/// A chunk never grows above this size.
 const CHUNK_MAX: usize = 512;
 
 /// One waiting job.
@@ -54,6 +54,24 @@ impl Chunk {
     fn find_first(&mut self) {
         self.first = first_by_tie(&self.entries).unwrap_or(0);
     }
+
+    fn insert(&mut self, waiting: Waiting) {
+        let at = self.entries.partition_point(|entry| entry.order() < waiting.order());
+        if waiting.tie_order() < self.entries[self.first].tie_order() {
+            self.first = at;
+        } else if at <= self.first {
+            self.first += 1;
+        }
+        self.entries.insert(at, waiting);
+    }
+
+    /// Gives away the later half.
+    fn split(&mut self) -> Self {
+        let rest = Self::of(self.entries.split_off(self.entries.len() / 2));
+        self.entries.shrink_to_fit();
+        self.find_first();
+        rest
+    }
 }
 
 fn first_by_tie(entries: &[Waiting]) -> Option<usize> {
@@ -82,20 +100,19 @@ impl WaitQueue {
             return;
         }
         let after = self.chunks.partition_point(|chunk| chunk.entries[0].order() <= waiting.order());
-        let chunk = &mut self.chunks[after.saturating_sub(1)];
-        let at = chunk.entries.partition_point(|entry| entry.order() < waiting.order());
-        let is_first = waiting.tie_order() < chunk.entries[chunk.first].tie_order();
-        chunk.entries.insert(at, waiting);
-        if is_first {
-            chunk.first = at;
-        } else if at <= chunk.first {
-            chunk.first += 1;
+        let mut at_chunk = after.saturating_sub(1);
+        if self.chunks[at_chunk].entries.len() == CHUNK_MAX {
+            // Jobs mostly come in the order of their times: a full chunk that ends before the new one stays full.
+            if self.chunks[at_chunk].entries[CHUNK_MAX - 1].order() < waiting.order() {
+                self.chunks.insert(at_chunk + 1, Chunk::of(vec![waiting]));
+                return;
+            }
+            let rest = self.chunks[at_chunk].split();
+            let in_rest = rest.entries[0].order() <= waiting.order();
+            self.chunks.insert(at_chunk + 1, rest);
+            at_chunk += usize::from(in_rest);
         }
-        if chunk.entries.len() > CHUNK_MAX {
-            let rest = Chunk::of(chunk.entries.split_off(CHUNK_MAX / 2));
-            chunk.find_first();
-            self.chunks.insert(after.saturating_sub(1) + 1, rest);
-        }
+        self.chunks[at_chunk].insert(waiting);
     }
 
     /// Removes an entry; whether it was there.

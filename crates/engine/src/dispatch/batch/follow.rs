@@ -1,6 +1,6 @@
 //! Does what a plan says: proposals in the order of the walk, then reservations, then what is kept for people.
 
-use landfall_model::{JobId, Millis, NodeId, Placement, PoolId};
+use landfall_model::{JobId, NodeId, Placement, PoolId};
 use landfall_policy::view::Pass;
 
 use super::super::Queue;
@@ -12,9 +12,6 @@ use crate::event::{Event, Grant};
 use crate::ledger::{Proposal, whole_node};
 use crate::record::{Cause, JobRecord, StartKind};
 use crate::solver::{Plan, Preempt, SetValue, Start, Step};
-
-/// Nodes are kept for a preemptor for at most so long, and two cycles.
-const KEPT_FOR: Millis = Millis::secs(930);
 
 impl Engine {
     pub(super) fn follow_plan(&mut self, id: &PoolId, plan: Plan) {
@@ -117,9 +114,8 @@ impl Engine {
     /// Keeps nodes for a job and asks those who are on them to leave.
     fn make_room(&mut self, id: &PoolId, preempt: Preempt) {
         let Some(state) = self.state.pools.get(id) else { return };
-        let cycles = Millis::new(2 * state.pool.batch.cycle_ms.get());
         let notice = state.pool.loans.return_grace_ms;
-        let until = self.now + KEPT_FOR + cycles;
+        let until = self.now + crate::preempt::kept_for(state.pool.batch.cycle_ms);
         let (job, nodes, victims) = (preempt.job, preempt.nodes, preempt.victims.clone());
         self.emit(Event::NodesKept { job, nodes, until, victims });
         for shrink in preempt.shrinks {

@@ -14,10 +14,10 @@ use crate::effect::Refused;
 use crate::engine::Engine;
 use crate::ledger::is_idle;
 use crate::preempt::{Preempted, checkpoint_minutes};
-use crate::record::{JobRecord, JobState, Phase};
+use crate::record::{JobRecord, JobState, Phase, Run};
 use crate::solver::{
-    self, Behind, Caps, Estimates, Fleet, Hold, Lender, Occupant, Plan, Problem, Reason, SetWeights, Share,
-    Slot, TenantRoom, Waiting,
+    self, Behind, Caps, Cycles, Estimates, Fleet, Hold, Lender, Occupant, Plan, Problem, Reason, SetWeights,
+    Share, Slot, TenantRoom, Waiting,
 };
 use crate::staging;
 use crate::units::MICRO;
@@ -80,6 +80,8 @@ impl Engine {
             io_bytes_s: settings.io_cap.map(|cap| cap.get().saturating_sub(state.io_moved(self.now))),
         };
         problem.preemptions_left = state.preempt_budget.room(self.now);
+        problem.cycles = Some(Cycles { next: state.next_cycle, every: settings.cycle_ms });
+        problem.overruns = placed.iter().filter_map(|record| record.run.as_ref()).any(|run| is_overrun(run));
         problem.estimates = estimates;
         #[cfg(feature = "mutations")]
         {
@@ -329,6 +331,14 @@ pub(crate) fn could_ever_fit(engine: &Engine, spec: &Arc<JobSpec>, id: &PoolId) 
         }
     }
     nodes >= u64::from(spec.nodes.min)
+}
+
+/// Whether a run was told to stop too late to leave by the end of its time.
+fn is_overrun(run: &Run) -> bool {
+    match (&run.stop, run.ends_at) {
+        (Some(stop), Some(end)) => stop.kill_at > end,
+        _ => false,
+    }
 }
 
 /// Whether the first pool may borrow from the second.
