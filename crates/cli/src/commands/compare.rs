@@ -61,6 +61,8 @@ pub(crate) struct Args {
 /// The answer of `compare`.
 #[derive(Debug, Serialize)]
 pub(crate) struct Compared {
+    /// The form of this answer.
+    pub(crate) schema: &'static str,
     /// One comparison per trace.
     pub(crate) comparisons: Vec<Comparison>,
     /// Bounds that were broken.
@@ -103,7 +105,8 @@ pub(crate) fn run(args: &Args) -> Result<Compared, CliError> {
     let comparisons = Comparison::by_trace(&measures, args.baseline.as_deref()).map_err(wrong)?;
     let broken =
         args.fail_if.iter().flat_map(|bound| comparisons.iter().flat_map(|one| bound.broken_in(one)));
-    let mut answer = Compared { broken: broken.collect(), comparisons, written: Vec::new() };
+    let mut answer =
+        Compared { schema: "landfall.compare/1", broken: broken.collect(), comparisons, written: Vec::new() };
     if let Some(dir) = dir {
         let mut json = serde_json::to_vec_pretty(&answer).map_err(|error| CliError::Output(error.into()))?;
         json.push(b'\n');

@@ -6,5 +6,6 @@ mod output;
 mod plan;
 mod policies;
 mod ranking;
+mod replay;
 mod tool;
 mod trace;

@@ -76,6 +76,8 @@ pub(crate) struct Args {
 /// The answer of `replay`.
 #[derive(Debug, Serialize)]
 pub(crate) struct Replayed {
+    /// The form of this answer.
+    pub(crate) schema: &'static str,
     /// Everything measured.
     #[serde(flatten)]
     pub(crate) measures: Measures,
@@ -94,6 +96,8 @@ pub(crate) struct Replayed {
 /// The answer of `replay` over sequences of a log.
 #[derive(Debug, Serialize)]
 pub(crate) struct Sequences {
+    /// The form of this answer.
+    pub(crate) schema: &'static str,
     pub(crate) trace: String,
     pub(crate) policy: String,
     pub(crate) jobs: u64,
@@ -155,7 +159,14 @@ pub(crate) fn run(args: &Args) -> Result<Box<dyn Answer>, CliError> {
     };
     let broken = args.fail_if.iter().filter_map(|bound| bound.broken_by(&measures)).collect();
     let Read { dropped, estimates_defaulted, .. } = read;
-    Ok(Box::new(Replayed { measures, dropped, estimates_defaulted, broken, written }))
+    Ok(Box::new(Replayed {
+        schema: "landfall.replay/1",
+        measures,
+        dropped,
+        estimates_defaulted,
+        broken,
+        written,
+    }))
 }
 
 /// The policy asked for, or the usual one.
@@ -195,6 +206,7 @@ fn sequences(args: &Args, log: &Log, policy: &Chosen) -> Result<Sequences, CliEr
         utilisation: rounded(means.utilisations[place]),
     });
     Ok(Sequences {
+        schema: "landfall.replay-sequences/1",
         trace: log.name.clone(),
         policy: policy.name.clone(),
         jobs: args.subject.sequences.iter().map(|part| part.count as u64).sum(),
