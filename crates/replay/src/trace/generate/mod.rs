@@ -216,10 +216,10 @@ mod tests {
     fn settings_out_of_range_are_named() {
         let wrong = |settings: Settings| generate(&settings).unwrap_err().0;
         let good = Settings::new(10, 10, 0.8, 1);
-        assert_eq!(wrong(Settings { jobs: 0, ..good.clone() }), "jobs");
-        assert_eq!(wrong(Settings { load: f64::NAN, ..good.clone() }), "load");
-        assert_eq!(wrong(Settings { procs: 0, ..good.clone() }), "procs");
-        assert_eq!(wrong(Settings { serial: 1.5, ..good.clone() }), "serial");
+        assert_eq!(wrong(Settings { jobs: 0, ..good }), "jobs");
+        assert_eq!(wrong(Settings { load: f64::NAN, ..good }), "load");
+        assert_eq!(wrong(Settings { procs: 0, ..good }), "procs");
+        assert_eq!(wrong(Settings { serial: 1.5, ..good }), "serial");
         assert_eq!(wrong(Settings { users: 0, ..good }), "users");
     }
 }
