@@ -177,7 +177,7 @@ impl Clock<'_, '_> {
         }
         self.ask();
         self.books.first_estimates(&self.engine);
-        self.arrived % 64 != 0 || (self.progress)(self.arrived)
+        !self.arrived.is_multiple_of(64) || (self.progress)(self.arrived)
     }
 
     fn step(&mut self, input: Input) -> Answer {
