@@ -37,7 +37,8 @@ const STEPS: [Step; 8] = [
             "--",
             "--short",
         ])?;
-        cargo(&["bench", "--package", "landfall-engine", "--bench", "engine", "--quiet", "--", "--short"])
+        cargo(&["bench", "--package", "landfall-engine", "--bench", "engine", "--quiet", "--", "--short"])?;
+        cargo(&["bench", "--package", "landfall-replay", "--bench", "published", "--quiet", "--", "--short"])
     }),
 ];
 

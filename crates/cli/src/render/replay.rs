@@ -1,12 +1,13 @@
 //! What came of replays, as pages.
 
 use std::collections::BTreeMap;
+use std::io::IsTerminal as _;
 
 use landfall_replay::measures::{CATALOGUE, Comparison, Group, Verdict};
 
 use super::style::{BAD, DIM, GOOD, PLAIN};
 use super::table::{Cell, Column, Table};
-use super::text::{clean, count};
+use super::text::{clean, count, number};
 use crate::commands::compare::Compared;
 use crate::commands::replay::{Replayed, Sequences};
 
@@ -49,7 +50,17 @@ pub(crate) fn replayed(answer: &Replayed) -> String {
         );
     }
     text += &written(&answer.written);
+    if std::io::stdout().is_terminal() {
+        text += &speed(answer);
+    }
     text
+}
+
+/// How fast it went, for whoever watched; never part of what is compared.
+fn speed(answer: &Replayed) -> String {
+    let seconds = answer.took.as_secs_f64();
+    let rate = (answer.measures.counts.starts as f64 / seconds.max(1e-3)).round();
+    format!("\n{DIM}replayed in {seconds:.2} s, {} decisions a second{DIM:#}\n", number(rate))
 }
 
 fn groups(title: &str, unit: &str, all: &[Group]) -> String {

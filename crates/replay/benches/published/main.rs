@@ -2,7 +2,7 @@
 //!
 //! Needs the traces: `LANDFALL_TRACES`, or `shared/traces` beside the repository. Without them it says so and ends well.
 //!
-//! `cargo bench -p landfall-replay --bench published [-- logs|reference|sequences|packing|ours|speed]...`
+//! `cargo bench -p landfall-replay --bench published [-- logs|reference|sequences|packing|drawn|ours|speed]...`
 
 mod expected;
 mod logs;
@@ -56,11 +56,12 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     type Part = fn(&Path, &mut Findings);
-    let parts: [(&str, Part); 6] = [
+    let parts: [(&str, Part); 7] = [
         ("logs", logs::published),
         ("reference", logs::reference),
         ("sequences", sequences::published),
         ("packing", packing::published),
+        ("drawn", packing::drawn),
         ("ours", ours::compared),
         ("speed", speed::measured),
     ];

@@ -11,7 +11,7 @@ use landfall_replay::subject::{Chosen, Pods, PolicyKind, Subject};
 use landfall_replay::trace::{open, openb};
 
 use crate::Findings;
-use crate::expected::{PACKING, VARIANTS};
+use crate::expected::{DRAWN, PACKING, VARIANTS};
 
 /// The largest difference that counts as the same: half of the last published digit, and a little.
 const TOLERANCE: f64 = 0.011;
@@ -91,5 +91,22 @@ pub(crate) fn published(folder: &Path, findings: &mut Findings) {
             let verdict = findings.check(worst <= TOLERANCE);
             println!("{variant:<12} {here:<15} {} seeds  {worst:>6.3}  {verdict}", seeds.len());
         }
+    }
+}
+
+/// Means over ten sequences drawn by our own generator, against the published means over ten others.
+pub(crate) fn drawn(folder: &Path, findings: &mut Findings) {
+    println!(
+        "GPU packing, default, ten sequences of our own: GPU given at 100 % arrived, mean and allowed difference"
+    );
+    let pods = Subject::Pods(Pods { arrivals: None, ..read(folder, "default") });
+    for (policy, published, allowed) in DRAWN {
+        let at = |seed: u64| {
+            let run = pack(&pods, policy, seed);
+            run.curve.iter().find(|point| point.arrived == 100).map_or(f64::NAN, |point| point.allocation)
+        };
+        let here = (1..=10).map(at).sum::<f64>() / 10.0;
+        let verdict = findings.check((here - published).abs() <= allowed);
+        println!("{policy:<15} {published:>7.2} {here:>7.2}  ±{allowed}  {verdict}");
     }
 }

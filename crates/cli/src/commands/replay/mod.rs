@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use landfall_replay::decisions::Decisions;
 use landfall_replay::machine::LogPolicy;
@@ -91,6 +92,9 @@ pub(crate) struct Replayed {
     /// Files written.
     #[serde(skip)]
     pub(crate) written: Vec<String>,
+    /// How long it took, which is nobody's business but that of whoever waits for it.
+    #[serde(skip)]
+    pub(crate) took: Duration,
 }
 
 /// The answer of `replay` over sequences of a log.
@@ -132,7 +136,9 @@ pub(crate) fn run(args: &Args) -> Result<Box<dyn Answer>, CliError> {
         None => None,
     };
     let decisions = Decisions::new(file.as_mut().map(|file| file as &mut dyn Write));
+    let began = Instant::now();
     let run = read.subject.run(&policy, args.seed, decisions, &mut step(&bar));
+    let took = began.elapsed();
     bar.clear();
     let run = run.map_err(replay_error)?;
     let mut written = Vec::new();
