@@ -116,8 +116,8 @@ impl Engine {
     /// When the engine wants to be called with [`Input::Tick`], if nothing else happens before.
     #[must_use]
     pub fn next_wake(&self) -> Option<Time> {
-        let cycles =
-            self.state.pools.iter().filter(|(id, _)| self.wants_cycle(id)).map(|(_, pool)| pool.next_cycle);
+        let pools = self.state.pools.iter().filter(|(_, pool)| !pool.pool.batch.cycle_on_events);
+        let cycles = pools.filter(|(id, _)| self.wants_cycle(id)).map(|(_, pool)| pool.next_cycle);
         // A beat that passed while there was nothing to do is due at once.
         cycles.chain(self.timers.next()).chain(self.state.next_autoscale()).min().map(|at| at.max(self.now))
     }
@@ -202,7 +202,8 @@ impl Engine {
             .state
             .pools
             .iter()
-            .filter(|(id, pool)| pool.next_cycle <= now && self.wants_cycle(id))
+            .filter(|(_, pool)| pool.next_cycle <= now && !pool.pool.batch.cycle_on_events)
+            .filter(|(id, _)| self.wants_cycle(id))
             .map(|(id, _)| id.clone())
             .collect();
         for pool in due {

@@ -217,6 +217,8 @@ pub enum QuotaOnSubmit {
 pub struct BatchSettings {
     /// Time from one cycle to the next.
     pub cycle_ms: Millis,
+    /// Cycles follow events instead of a beat: whoever drives the engine asks for one after each instant. For replays.
+    pub cycle_on_events: bool,
     /// How the queue is ordered.
     pub order: QueueOrder,
     /// Which jobs may overtake which.
@@ -267,6 +269,7 @@ impl Default for BatchSettings {
     fn default() -> Self {
         Self {
             cycle_ms: Millis::secs(5),
+            cycle_on_events: false,
             order: QueueOrder::Score,
             backfill: Backfill::Easy,
             depth: 1,

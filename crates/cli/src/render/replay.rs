@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
 
-use landfall_replay::measures::{CATALOGUE, Comparison, Group, Verdict};
+use landfall_replay::measures::{CATALOGUE, Comparison, Group, Measure, Row, Unit, Verdict};
 
 use super::style::{BAD, DIM, GOOD, PLAIN};
 use super::table::{Cell, Column, Table};
@@ -26,7 +26,7 @@ pub(crate) fn replayed(answer: &Replayed) -> String {
     );
     let mut table = Table::new(vec![Column::left("measure"), Column::right("value"), Column::left("")]);
     for measure in &CATALOGUE {
-        if let Some(value) = measure.of(run) {
+        if let Some(value) = measure.of(run).filter(|value| *value != 0.0 || tells(measure)) {
             let unit = Cell::styled(measure.unit.sign(), DIM);
             table.row(vec![
                 Cell::styled(measure.title, PLAIN),
@@ -54,6 +54,11 @@ pub(crate) fn replayed(answer: &Replayed) -> String {
         text += &speed(answer);
     }
     text
+}
+
+/// Whether a measure says something even when it is zero; counts of what did not happen are left to the JSON answer.
+fn tells(measure: &Measure) -> bool {
+    measure.key == "never_started" || !matches!(measure.unit, Unit::Count | Unit::Times)
 }
 
 /// How fast it went, for whoever watched; never part of what is compared.
@@ -153,7 +158,8 @@ fn comparison(one: &Comparison) -> String {
     let mut columns = vec![Column::left("measure")];
     columns.extend(one.policies.iter().map(|runs| Column::right(&runs.policy)));
     let mut table = Table::new(columns);
-    for row in &one.measures {
+    let all_zero = |row: &Row| row.cells.iter().flatten().all(|cell| cell.mean == 0.0);
+    for row in one.measures.iter().filter(|row| !all_zero(row) || tells(row.measure)) {
         let title = format!("{} {}", row.measure.title, row.measure.unit.sign());
         let mut cells = vec![Cell::styled(title.trim_end(), PLAIN)];
         cells.extend(row.cells.iter().map(|cell| {

@@ -13,7 +13,8 @@ fn built_in() -> Vec<String> {
 #[test]
 fn every_policy_is_built_in() {
     let push = ["fit", "bin-pack", "fgd", "first-fit", "best-fit", "dot-product", "gpu-packing"];
-    let more = ["gpu-clustering", "random", "offer-standard", "offer-locality", "offer-scope"];
+    let more =
+        ["landfall-pack", "gpu-clustering", "random", "offer-standard", "offer-locality", "offer-scope"];
     let pull = ["simple", "resource-aware"];
     let batch = ["balanced", "hpc-batch", "ml-training", "service", "sensitive", "interactive"];
     let lite = ["service-lite", "interactive-lite"];

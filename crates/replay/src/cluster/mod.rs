@@ -11,4 +11,4 @@ mod agents;
 mod books;
 mod simulate;
 
-pub use simulate::{Arrival, Change, Cycles, Settings, Workload, simulate};
+pub use simulate::{Arrival, Change, Workload, simulate};

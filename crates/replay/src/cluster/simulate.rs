@@ -55,32 +55,15 @@ pub struct Workload {
     pub changes: Vec<(Time, Change)>,
 }
 
-/// When batch pools run a cycle.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Cycles {
-    /// After every instant with an event.
-    #[default]
-    Event,
-    /// On each pool's own beat.
-    Beat,
-}
-
-/// How a cluster is replayed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Settings {
-    /// When batch pools run a cycle.
-    pub cycles: Cycles,
-}
-
 struct Clock<'a, 'b> {
     engine: Engine,
     agents: Agents,
     books: Books<'a>,
-    settings: Settings,
     arrivals: std::iter::Peekable<std::vec::IntoIter<Arrival>>,
     changes: std::iter::Peekable<std::vec::IntoIter<(Time, Change)>>,
-    /// Pools by how they dispatch.
-    batch: Vec<PoolId>,
+    /// Batch pools whose cycles follow events.
+    on_events: Vec<PoolId>,
+    /// Pull pools with their workers.
     pull: Vec<(PoolId, Vec<NodeId>)>,
     now: Time,
     /// When something last happened that was not merely a cycle.
@@ -94,7 +77,6 @@ struct Clock<'a, 'b> {
 pub fn simulate(
     engine: Engine,
     mut workload: Workload,
-    settings: Settings,
     decisions: Decisions<'_>,
     progress: &mut dyn FnMut(usize) -> bool,
 ) -> io::Result<Run> {
@@ -104,16 +86,17 @@ pub fn simulate(
         let all = engine.state().pools.iter().filter(move |(_, pool)| pool.pool.dispatch == dispatch);
         all.map(|(id, pool)| (id.clone(), pool.nodes.iter().map(|node| node.id.clone()).collect::<Vec<_>>()))
     };
-    let batch = pools(Dispatch::Batch).map(|(id, _)| id).collect();
+    let follows =
+        |id: &PoolId| engine.state().pools.get(id).is_some_and(|pool| pool.pool.batch.cycle_on_events);
+    let on_events = pools(Dispatch::Batch).map(|(id, _)| id).filter(follows).collect();
     let pull = pools(Dispatch::Pull).collect();
     let now = engine.state().now;
     let mut clock = Clock {
-        batch,
+        on_events,
         pull,
         engine,
         agents: Agents::default(),
         books: Books::new(decisions),
-        settings,
         arrivals: workload.arrivals.into_iter().peekable(),
         changes: workload.changes.into_iter().peekable(),
         now,
@@ -170,10 +153,8 @@ impl Clock<'_, '_> {
         if self.engine.next_wake().is_some_and(|wake| wake <= self.now) {
             self.step(Input::Tick);
         }
-        if self.settings.cycles == Cycles::Event {
-            for pool in self.batch.clone() {
-                self.step(Input::Cycle(pool));
-            }
+        for pool in self.on_events.clone() {
+            self.step(Input::Cycle(pool));
         }
         self.ask();
         self.books.first_estimates(&self.engine);

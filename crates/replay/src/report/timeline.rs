@@ -58,7 +58,7 @@ impl Timeline {
             let queued = job.queued.as_millis();
             let started = job.started.map_or(to, Time::as_millis);
             jobs.add(queued, started, 1);
-            units.add(queued, started, i128::from(run.size_of(job)));
+            units.add(queued, started, i128::from(job.units));
             if job.started.is_some() {
                 let ended = job.ended.map_or(to, Time::as_millis);
                 let stay = i128::from(ended - started).max(1);

@@ -13,7 +13,7 @@ use landfall_model::{
 };
 
 use super::{Chosen, PolicyKind, Progress, ReplayError};
-use crate::cluster::{Arrival, Change, Cycles, Settings, Workload, simulate};
+use crate::cluster::{Arrival, Change, Workload, simulate};
 use crate::decisions::Decisions;
 use crate::machine::Estimate;
 use crate::run::Run;
@@ -22,8 +22,6 @@ use crate::trace::own::{self, Submission, Trace};
 
 /// The pool where the cluster names none.
 const POOL: &str = "default";
-/// A beat that never comes, for pools whose cycles follow events.
-const NEVER: Millis = Millis::secs(100 * 365 * 86_400);
 /// How long a job runs that ends only when it is stopped.
 const ENDLESS: Millis = Millis::secs(100 * 365 * 86_400);
 
@@ -40,9 +38,7 @@ pub struct Cluster {
     pub world: World,
     /// What happens.
     pub trace: Trace,
-    /// When batch pools run a cycle.
-    pub cycles: Cycles,
-    /// Their beat, where it is not their own.
+    /// The beat of batch pools; without one, cycles follow events.
     pub beat: Option<Millis>,
     /// SHA-256 of the files.
     pub inputs_sha256: BTreeMap<String, String>,
@@ -63,7 +59,6 @@ impl Cluster {
             node_order: Vec::new(),
             world: World::default(),
             trace: Trace { submissions, ..Trace::default() },
-            cycles: Cycles::from(cycle),
             beat: cycle,
             inputs_sha256: BTreeMap::new(),
         }
@@ -91,10 +86,9 @@ impl Cluster {
         for pool in world.pools.values_mut() {
             // Nobody is there to report.
             pool.heartbeats = false;
-            match (self.cycles, self.beat) {
-                (Cycles::Event, _) => pool.batch.cycle_ms = NEVER,
-                (Cycles::Beat, Some(beat)) => pool.batch.cycle_ms = beat,
-                (Cycles::Beat, None) => {}
+            match self.beat {
+                Some(beat) => pool.batch.cycle_ms = beat,
+                None => pool.batch.cycle_on_events = true,
             }
         }
         let first = self.trace.submissions.iter().map(|submission| submission.at);
@@ -104,8 +98,7 @@ impl Cluster {
             .map_err(|error| subject(error.to_string()))?;
         let engine = Engine::from_situation_with(&situation, Some(spec))
             .map_err(|refused| subject(format!("{}; {}", refused.message, refused.hint)))?;
-        let settings = Settings { cycles: self.cycles };
-        let run = simulate(engine, self.workload()?, settings, decisions, progress)?;
+        let run = simulate(engine, self.workload()?, decisions, progress)?;
         Ok(Run { trace: self.name.clone(), inputs_sha256: self.inputs_sha256.clone(), ..run })
     }
 

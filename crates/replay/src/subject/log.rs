@@ -6,7 +6,6 @@ use landfall_model::Millis;
 
 use super::cluster::{Cluster, nodes_and_jobs};
 use super::{Chosen, PolicyKind, Progress, ReplayError};
-use crate::cluster::Cycles;
 use crate::decisions::Decisions;
 use crate::machine::{
     Estimate, Events, FCFS, LogPolicy, Schedule, Score, Sequence, Settings, one_at_a_time, run_of, simulate,
@@ -131,12 +130,5 @@ impl SequenceMeans {
     #[must_use]
     pub fn mean(values: &[f64]) -> f64 {
         values.iter().sum::<f64>() / values.len().max(1) as f64
-    }
-}
-
-/// Beats are for cycles of nodes too.
-impl From<Option<Millis>> for Cycles {
-    fn from(cycle: Option<Millis>) -> Self {
-        if cycle.is_some() { Self::Beat } else { Self::Event }
     }
 }

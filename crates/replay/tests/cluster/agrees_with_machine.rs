@@ -1,12 +1,11 @@
 //! The planner that counts and the whole engine, with its solver and ledger, make the same schedule of alike nodes.
 
 use landfall_engine::counted::{Mode, Rules};
-use landfall_replay::cluster::Cycles;
 use landfall_replay::machine::{self, Estimate, Events};
 use landfall_replay::trace::batch::BatchJob;
 use proptest::prelude::*;
 
-use crate::world::{Row, arrival, engine, replay, starts};
+use crate::world::{ON_EVENTS, Row, arrival, engine, replay, starts};
 
 const NODES: u64 = 6;
 
@@ -63,8 +62,8 @@ proptest! {
                 qos_wait: None,
             })
         });
-        let settings = format!("order = \"fifo\"\npreemption = false\n{settings}");
-        let run = replay(engine(NODES as usize, &settings, ""), arrivals.collect(), Vec::new(), Cycles::Event);
+        let settings = format!("order = \"fifo\"\npreemption = false\n{ON_EVENTS}{settings}");
+        let run = replay(engine(NODES as usize, &settings, ""), arrivals.collect(), Vec::new());
         prop_assert_eq!(starts(&run), counted(&jobs, mode, ranked), "{}", settings);
     }
 }

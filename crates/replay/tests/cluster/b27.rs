@@ -1,13 +1,12 @@
 //! Acceptance cases B27 and B28 of batch scheduling through the whole engine.
 
-use landfall_replay::cluster::Cycles;
 use landfall_replay::run::Run;
 
-use crate::world::{Row, arrival, engine, replay, starts};
+use crate::world::{ON_EVENTS, Row, arrival, engine, replay, starts};
 
 const TENANTS: &str = "[[tenants]]\nid = \"a\"\nshare = 0.5\n[[tenants]]\nid = \"b\"\nshare = 0.5\n";
 
-fn seven(batch: &str, cycles: Cycles) -> Run {
+fn seven(batch: &str, cycles: &str) -> Run {
     let rows = [
         ("j1", 0, 2, 200, "b"),
         ("j2", 20, 3, 100, "a"),
@@ -20,8 +19,8 @@ fn seven(batch: &str, cycles: Cycles) -> Run {
     let arrivals = rows.iter().map(|&(id, submit, nodes, run, tenant)| {
         arrival(&Row { id, submit, nodes, walltime: run, run, tenant: Some(tenant), qos_wait: Some(60) })
     });
-    let settings = format!("order = \"fifo\"\npreemption = false\n{batch}");
-    replay(engine(4, &settings, TENANTS), arrivals.collect(), Vec::new(), cycles)
+    let settings = format!("order = \"fifo\"\npreemption = false\n{cycles}{batch}");
+    replay(engine(4, &settings, TENANTS), arrivals.collect(), Vec::new())
 }
 
 #[test]
@@ -34,14 +33,14 @@ fn b27_starts_of_seven_jobs_in_every_mode() {
         ("backfill = \"conservative\"", [0, 200, 30, 300, 70, 190, 310]),
     ];
     for (batch, expected) in table {
-        assert_eq!(starts(&seven(batch, Cycles::Event)), expected, "{batch}");
-        assert_eq!(starts(&seven(batch, Cycles::Beat)), expected, "{batch}, every five seconds");
+        assert_eq!(starts(&seven(batch, ON_EVENTS)), expected, "{batch}");
+        assert_eq!(starts(&seven(batch, "")), expected, "{batch}, every five seconds");
     }
 }
 
 #[test]
 fn b28_first_estimates_and_counts() {
-    let run = seven("backfill = \"easy\"", Cycles::Event);
+    let run = seven("backfill = \"easy\"", ON_EVENTS);
     let estimates: Vec<Option<i64>> =
         run.jobs.iter().map(|job| job.first_estimate.map(|at| at.as_millis() / 1000)).collect();
     assert_eq!(estimates, [None, Some(200), None, Some(300), Some(400), None, Some(70)]);
@@ -54,8 +53,8 @@ fn b28_first_estimates_and_counts() {
 
 #[test]
 fn b29_two_runs_give_the_same_bytes() {
-    let easy = || seven("backfill = \"easy\"", Cycles::Event);
+    let easy = || seven("backfill = \"easy\"", ON_EVENTS);
     assert_eq!(easy(), easy());
     assert_eq!(easy().decisions_sha256.len(), 64);
-    assert_ne!(easy().decisions_sha256, seven("backfill = \"strict\"", Cycles::Event).decisions_sha256);
+    assert_ne!(easy().decisions_sha256, seven("backfill = \"strict\"", ON_EVENTS).decisions_sha256);
 }

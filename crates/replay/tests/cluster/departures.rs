@@ -1,12 +1,12 @@
 //! Walltimes, lost nodes, drained nodes and jobs that never start.
 
 use landfall_model::Time;
-use landfall_replay::cluster::{Change, Cycles};
+use landfall_replay::cluster::Change;
 use landfall_replay::run::Ending;
 
 use crate::world::{Row, arrival, engine, replay, starts};
 
-const FIFO: &str = "order = \"fifo\"";
+const FIFO: &str = "order = \"fifo\"\ncycle_on_events = true";
 
 fn row(id: &str, nodes: u32, walltime: u64, run: u64) -> Row<'_> {
     Row { id, submit: 0, nodes, walltime, run, tenant: None, qos_wait: None }
@@ -14,8 +14,7 @@ fn row(id: &str, nodes: u32, walltime: u64, run: u64) -> Row<'_> {
 
 #[test]
 fn a_job_that_takes_longer_than_it_may_ends_at_its_walltime() {
-    let run =
-        replay(engine(1, FIFO, ""), vec![arrival(&row("long", 1, 100, 500))], Vec::new(), Cycles::Event);
+    let run = replay(engine(1, FIFO, ""), vec![arrival(&row("long", 1, 100, 500))], Vec::new());
     assert_eq!(run.jobs[0].ending, Ending::Walltime);
     assert_eq!(run.jobs[0].held_ms, 100_000);
 }
@@ -28,7 +27,7 @@ fn a_lost_node_sends_its_job_back_and_the_time_is_lost() {
         (Time::from_secs(70), Change::Up(Box::new(node))),
     ];
     let arrivals = vec![arrival(&row("pair", 2, 100, 50))];
-    let run = replay(engine(2, FIFO, ""), arrivals, changes, Cycles::Event);
+    let run = replay(engine(2, FIFO, ""), arrivals, changes);
     let job = &run.jobs[0];
     assert_eq!((job.started, job.ended), (Some(Time::ZERO), Some(Time::from_secs(120))));
     assert_eq!((job.held_ms, job.lost_ms, run.counts.requeues), (80_000, 30_000, 1));
@@ -43,13 +42,13 @@ fn a_drained_node_takes_nothing_new() {
     let drain = Change::Drain(node);
     let arrivals =
         vec![arrival(&row("a", 1, 50, 50)), arrival(&row("b", 1, 50, 50)), arrival(&row("c", 1, 50, 50))];
-    let run = replay(engine(2, FIFO, ""), arrivals, vec![(Time::from_secs(10), drain)], Cycles::Event);
+    let run = replay(engine(2, FIFO, ""), arrivals, vec![(Time::from_secs(10), drain)]);
     assert_eq!(starts(&run), [0, 0, 50]);
     assert!(run.jobs.iter().all(|job| job.ending == Ending::Completed));
 }
 
 #[test]
 fn a_job_that_fits_nowhere_is_listed_with_its_reason() {
-    let run = replay(engine(2, FIFO, ""), vec![arrival(&row("wide", 3, 10, 10))], Vec::new(), Cycles::Event);
+    let run = replay(engine(2, FIFO, ""), vec![arrival(&row("wide", 3, 10, 10))], Vec::new());
     assert_eq!(run.jobs[0].ending, Ending::NeverStarted("never_fits".into()));
 }

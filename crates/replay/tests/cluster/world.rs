@@ -6,9 +6,12 @@ use landfall_engine::Engine;
 use landfall_engine::input::Submission;
 use landfall_model::scenario::{self, Format};
 use landfall_model::{Job, JobId, JobSpec, Millis, NodeCount, TenantId, Time};
-use landfall_replay::cluster::{Arrival, Change, Cycles, Settings, Workload, simulate};
+use landfall_replay::cluster::{Arrival, Change, Workload, simulate};
 use landfall_replay::decisions::Decisions;
 use landfall_replay::run::Run;
+
+/// Cycles after every instant.
+pub(crate) const ON_EVENTS: &str = "cycle_on_events = true\n";
 
 /// An engine with so many alike nodes in one batch pool.
 pub(crate) fn engine(nodes: usize, batch: &str, tenants: &str) -> Engine {
@@ -44,14 +47,9 @@ pub(crate) fn arrival(row: &Row<'_>) -> Arrival {
     Arrival { at, run: Millis::secs(row.run), submission: Submission::new(job) }
 }
 
-pub(crate) fn replay(
-    engine: Engine,
-    arrivals: Vec<Arrival>,
-    changes: Vec<(Time, Change)>,
-    cycles: Cycles,
-) -> Run {
+pub(crate) fn replay(engine: Engine, arrivals: Vec<Arrival>, changes: Vec<(Time, Change)>) -> Run {
     let workload = Workload { arrivals, changes };
-    simulate(engine, workload, Settings { cycles }, Decisions::new(None), &mut |_| true).expect("a run")
+    simulate(engine, workload, Decisions::new(None), &mut |_| true).expect("a run")
 }
 
 /// When each job first started, in seconds.

@@ -172,6 +172,7 @@ pub(crate) fn run(args: &Args) -> Result<Box<dyn Answer>, CliError> {
         estimates_defaulted,
         broken,
         written,
+        took,
     }))
 }
 

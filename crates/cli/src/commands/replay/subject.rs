@@ -208,7 +208,6 @@ impl SubjectArgs {
             node_order,
             world,
             trace,
-            cycles: self.beat().into(),
             beat: self.beat(),
             inputs_sha256: inputs,
         }));

@@ -80,7 +80,8 @@ impl Engine {
             io_bytes_s: settings.io_cap.map(|cap| cap.get().saturating_sub(state.io_moved(self.now))),
         };
         problem.preemptions_left = state.preempt_budget.room(self.now);
-        problem.cycles = Some(Cycles { next: state.next_cycle, every: settings.cycle_ms });
+        let beat = Cycles { next: state.next_cycle, every: settings.cycle_ms };
+        problem.cycles = (!settings.cycle_on_events).then_some(beat);
         problem.overruns = placed.iter().filter_map(|record| record.run.as_ref()).any(|run| is_overrun(run));
         problem.estimates = estimates;
         #[cfg(feature = "mutations")]
