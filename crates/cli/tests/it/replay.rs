@@ -124,8 +124,8 @@ fn a_trace_runs_on_a_cluster_with_tenants_and_lost_nodes() {
         "{\"format\":\"landfall.trace\",\"version\":1}\n",
         "{\"job\":{\"id\":\"a\",\"nodes\":2,\"walltime_ms\":\"60s\",\"tenant\":\"t\"},\"at_ms\":0,\"run_ms\":30000}\n",
         "{\"job\":{\"id\":\"b\",\"walltime_ms\":\"60s\",\"tenant\":\"t\"},\"at_ms\":1000,\"run_ms\":20000}\n",
-        "{\"change\":{\"node\":\"n-2\",\"to\":\"down\"},\"at_ms\":10000}\n",
-        "{\"change\":{\"node\":\"n-2\",\"to\":\"up\"},\"at_ms\":40000}\n",
+        "{\"change\":{\"node\":\"n-1\",\"to\":\"down\"},\"at_ms\":10000}\n",
+        "{\"change\":{\"node\":\"n-1\",\"to\":\"up\"},\"at_ms\":40000}\n",
     );
     let dir = Dir::new().file("c.toml", cluster).file("t.jsonl", trace);
     let ran = dir.run(&[
