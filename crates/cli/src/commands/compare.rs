@@ -81,7 +81,7 @@ struct Task<'a> {
 
 /// Answers `compare`.
 pub(crate) fn run(args: &Args) -> Result<Compared, CliError> {
-    let dir = args.out.directory()?;
+    args.out.check()?;
     let reads: Vec<Read> =
         args.traces.iter().map(|trace| args.subject.read(trace)).collect::<Result<_, _>>()?;
     let mut tasks = Vec::new();
@@ -107,7 +107,7 @@ pub(crate) fn run(args: &Args) -> Result<Compared, CliError> {
         args.fail_if.iter().flat_map(|bound| comparisons.iter().flat_map(|one| bound.broken_in(one)));
     let mut answer =
         Compared { schema: "landfall.compare/1", broken: broken.collect(), comparisons, written: Vec::new() };
-    if let Some(dir) = dir {
+    if let Some(dir) = args.out.directory()? {
         let mut json = serde_json::to_vec_pretty(&answer).map_err(|error| CliError::Output(error.into()))?;
         json.push(b'\n');
         args.out.write(&dir.join("report.json"), &json)?;

@@ -8,8 +8,7 @@ mod progress;
 mod subject;
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -21,6 +20,7 @@ use landfall_replay::subject::{Chosen, Log, PolicyKind, ReplayError, SequenceMea
 use serde::Serialize;
 
 use crate::answer::{Answer, Page, to_json};
+use crate::commands::trace::files::write_file;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::render;
@@ -123,7 +123,7 @@ pub(crate) struct OneSequence {
 
 /// Answers `replay`.
 pub(crate) fn run(args: &Args) -> Result<Box<dyn Answer>, CliError> {
-    let dir = args.out.directory()?;
+    args.out.check()?;
     let read = args.subject.read(&args.trace)?;
     let policy = policy_for(args.policy.as_deref(), &read.subject)?;
     if let (Subject::Log(log), false) = (&read.subject, args.subject.sequences.is_empty()) {
@@ -131,16 +131,28 @@ pub(crate) fn run(args: &Args) -> Result<Box<dyn Answer>, CliError> {
     }
     let total = read.subject.size(args.seed);
     let bar = Bar::new(total);
-    let mut file = match dir {
-        Some(dir) => Some(decision_file(&dir.join("decisions.jsonl"))?),
-        None => None,
+    let dir = args.out.directory()?;
+    let replay = |out: Option<&mut dyn Write>| {
+        let began = Instant::now();
+        let run = read.subject.run(&policy, args.seed, Decisions::new(out), &mut step(&bar));
+        bar.clear();
+        run.map(|run| (run, began.elapsed()))
     };
-    let decisions = Decisions::new(file.as_mut().map(|file| file as &mut dyn Write));
-    let began = Instant::now();
-    let run = read.subject.run(&policy, args.seed, decisions, &mut step(&bar));
-    let took = began.elapsed();
-    bar.clear();
-    let run = run.map_err(replay_error)?;
+    let (run, took) = match dir {
+        None => replay(None).map_err(replay_error)?,
+        Some(dir) => {
+            // A replay that fails leaves no log of decisions behind.
+            let mut failed = None;
+            let done = write_file(&dir.join("decisions.jsonl"), args.out.force, |out| {
+                replay(Some(out)).map_err(|error| {
+                    let told = io::Error::other(error.to_string());
+                    failed = Some(error);
+                    told
+                })
+            });
+            done.map_err(|error| failed.map_or(error, replay_error))?
+        }
+    };
     let mut written = Vec::new();
     if let Some(path) = &args.schedule_out {
         out::write_schedule(path, args.out.force, read.log.as_ref(), &run)?;
@@ -179,12 +191,6 @@ pub(crate) fn run(args: &Args) -> Result<Box<dyn Answer>, CliError> {
 /// The policy asked for, or the usual one.
 pub(crate) fn policy_for(name: Option<&str>, subject: &Subject) -> Result<Chosen, CliError> {
     policies::choose(name.unwrap_or(policies::default_of(subject)), subject)
-}
-
-fn decision_file(path: &std::path::Path) -> Result<BufWriter<File>, CliError> {
-    File::create(path)
-        .map(BufWriter::new)
-        .map_err(|source| CliError::Write { file: path.display().to_string(), source })
 }
 
 /// Turns a replay that could not be done into an answer.

@@ -25,17 +25,23 @@ pub(crate) struct OutArgs {
 }
 
 impl OutArgs {
-    /// The directory, made if it is not there.
-    pub(crate) fn directory(&self) -> Result<Option<&Path>, CliError> {
-        let Some(dir) = &self.out else { return Ok(None) };
-        fs::create_dir_all(dir)
-            .map_err(|source| CliError::Write { file: dir.display().to_string(), source })?;
+    /// Refuses before anything is done if files would be overwritten.
+    pub(crate) fn check(&self) -> Result<(), CliError> {
+        let Some(dir) = &self.out else { return Ok(()) };
         for name in ["report.json", "report.html", "decisions.jsonl"] {
             let file = dir.join(name);
             if !self.force && file.exists() {
                 return Err(CliError::Exists { file: file.display().to_string() });
             }
         }
+        Ok(())
+    }
+
+    /// The directory, made if it is not there.
+    pub(crate) fn directory(&self) -> Result<Option<&Path>, CliError> {
+        let Some(dir) = &self.out else { return Ok(None) };
+        fs::create_dir_all(dir)
+            .map_err(|source| CliError::Write { file: dir.display().to_string(), source })?;
         Ok(Some(dir))
     }
 
