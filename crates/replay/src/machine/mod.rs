@@ -1,19 +1,20 @@
 //! A machine of alike processors: the world of batch logs.
 //!
-//! Jobs come and end at the instants of the log; the engine's planner for alike units ([`landfall_engine::counted`])
-//! decides who starts. It sees estimates only, while jobs end at their actual run time.
+//! Jobs come and end at the instants of the log; one of the engine's planners for alike units
+//! ([`landfall_engine::counted`]) decides who starts. It sees estimates only, while jobs end at their actual run time.
 //!
 //! *Order of events* at one instant moves results by up to a tenth, so it is a setting. [`Events::Batch`]: all ends, all
 //! arrivals, then one pass; this is how the engine's own cycles work. [`Events::Single`]: one pass after each event,
 //! arrivals before ends and ends in the order of starts, as the programs behind published schedules do it.
 
 mod committed;
+mod planning;
 mod simulate;
 
 pub use committed::{Score, committed};
+pub use planning::Planning;
 pub use simulate::{Progress, Schedule, simulate};
 
-use landfall_engine::counted::Rules;
 use landfall_model::Millis;
 
 use crate::trace::batch::BatchJob;
@@ -66,8 +67,8 @@ pub enum Overtaking {
 pub struct Settings {
     /// Processors.
     pub procs: u32,
-    /// What may overtake.
-    pub rules: Rules,
+    /// Who decides what starts.
+    pub planning: Planning,
     /// The order of simultaneous events.
     pub events: Events,
     /// Passes on a beat from the first arrival on; `None` means after every instant with an event.
