@@ -140,6 +140,13 @@ impl Line {
         }
     }
 
+    /// Jobs, in order, that are admitted by units and duration. Who is admitted must be so too with fewer units and less
+    /// time: then blocks need no look whose fewest units and shortest time are refused.
+    pub(super) fn admitted(&self, admits: impl Fn(u32, i64) -> bool + Copy) -> impl Iterator<Item = &Entry> {
+        let blocks = self.blocks.iter().filter(move |block| admits(block.fewest, block.shortest));
+        blocks.flat_map(|block| &block.jobs).filter(move |job| admits(job.units, job.duration))
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = &Entry> {
         self.blocks.iter().flat_map(|block| &block.jobs)
     }

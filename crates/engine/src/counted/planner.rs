@@ -79,19 +79,19 @@ pub(super) struct Releases {
 }
 
 impl Releases {
-    fn insert(&mut self, at: i64, units: u32) {
+    pub(super) fn insert(&mut self, at: i64, units: u32) {
         let place = self.due.partition_point(|due| *due < (at, units));
         self.due.insert(place, (at, units));
     }
 
-    fn remove(&mut self, at: i64, units: u32) {
+    pub(super) fn remove(&mut self, at: i64, units: u32) {
         if let Ok(place) = self.due.binary_search(&(at, units)) {
             self.due.remove(place);
         }
     }
 
     /// Units due until an instant, which are taken out.
-    fn take_until(&mut self, now: i64) -> u32 {
+    pub(super) fn take_until(&mut self, now: i64) -> u32 {
         let due = self.due.partition_point(|due| due.0 <= now);
         self.due.drain(..due).map(|(_, units)| units).sum()
     }

@@ -69,6 +69,14 @@ impl Profile {
         }
     }
 
+    /// The fewest units free at any time from one instant until another.
+    pub(super) fn fewest(&self, from: i64, until: i64) -> i64 {
+        let first = self.steps.partition_point(|step| step.0 <= from).saturating_sub(1);
+        let steps = self.steps[first..].iter();
+        let during = steps.enumerate().take_while(|(place, step)| *place == 0 || step.0 < until);
+        during.map(|(_, step)| step.1).min().unwrap_or(0)
+    }
+
     /// The place of the step at an instant, made if there is none.
     fn step_at(&mut self, at: i64) -> usize {
         match self.steps.binary_search_by_key(&at, |step| step.0) {
@@ -79,5 +87,23 @@ impl Profile {
                 place
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fewest_units_of_a_span_count_its_beginning_and_not_its_end() {
+        let mut profile = Profile::of_releases(10, 4, [(20, 2), (40, 1)].into_iter());
+        profile.take(30, 50, 5);
+        // 4 from 10, 6 from 20, 1 from 30, 2 from 40, 7 from 50.
+        let table =
+            [((10, 30), 4), ((10, 31), 1), ((20, 30), 6), ((25, 26), 6), ((45, 90), 2), ((60, 61), 7)];
+        for ((from, until), fewest) in table {
+            assert_eq!(profile.fewest(from, until), fewest, "{from} until {until}");
+        }
+        assert_eq!(profile.fewest(30, 30), 1, "an instant is a span too");
     }
 }

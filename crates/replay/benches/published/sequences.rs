@@ -13,11 +13,8 @@ use crate::expected::{SEQUENCE_LOGS, SEQUENCES};
 pub(crate) fn published(folder: &Path, findings: &mut Findings) {
     println!("Ten sequences of 1024 jobs, no backfilling (RLScheduler, SC 2020): mean bounded slowdown");
     let parts = SEQUENCES.map(|start| Sequence { start, count: 1024 });
-    let policies = [
-        ("FCFS", LogPolicy::Rules(FCFS)),
-        ("SJF", LogPolicy::Committed(Score::Sjf)),
-        ("F1", LogPolicy::Committed(Score::F1)),
-    ];
+    let policies =
+        [("FCFS", FCFS), ("SJF", LogPolicy::Committed(Score::Sjf)), ("F1", LogPolicy::Committed(Score::F1))];
     for (file, procs, expected) in SEQUENCE_LOGS {
         let path = folder.join("swf").join(file);
         let read = open(&path).map_err(|error| error.to_string());

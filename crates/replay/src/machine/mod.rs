@@ -1,7 +1,7 @@
 //! A machine of alike processors: the world of batch logs.
 //!
-//! Jobs come and end at the instants of the log; the engine's planner for alike units ([`landfall_engine::counted`])
-//! decides who starts. It sees estimates only, while jobs end at their actual run time.
+//! Jobs come and end at the instants of the log; one of the engine's planners for alike units
+//! ([`landfall_engine::counted`]) decides who starts. It sees estimates only, while jobs end at their actual run time.
 //!
 //! *Order of events* at one instant moves results by up to a tenth, so it is a setting. [`Events::Batch`]: all ends, all
 //! arrivals, then one pass; this is how the engine's own cycles work. [`Events::Single`]: one pass after each event,
@@ -9,17 +9,18 @@
 
 mod committed;
 mod outcome;
+mod planning;
 mod policy;
 mod sequences;
 mod simulate;
 
 pub use committed::{Score, committed};
 pub use outcome::run_of;
+pub use planning::Planning;
 pub use policy::{FCFS, LOG_POLICIES, LogPolicy};
 pub use sequences::{Sequence, jobs_by_number, one_at_a_time};
 pub use simulate::{Progress, Schedule, simulate};
 
-use landfall_engine::counted::Rules;
 use landfall_model::Millis;
 
 use crate::trace::batch::BatchJob;
@@ -74,8 +75,8 @@ pub enum Overtaking {
 pub struct Settings {
     /// Processors.
     pub procs: u32,
-    /// What may overtake.
-    pub rules: Rules,
+    /// Who decides what starts.
+    pub planning: Planning,
     /// The order of simultaneous events.
     pub events: Events,
     /// Passes on a beat from the first arrival on; `None` means after every instant with an event.

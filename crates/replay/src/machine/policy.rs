@@ -1,28 +1,28 @@
 //! Policies for logs, by the names they are known under.
 
-use landfall_engine::counted::{Mode, Rules};
+use landfall_engine::counted::{Mode, Rules, learned};
 
-use super::Score;
+use super::{Planning, Score};
 
 /// What decides who starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogPolicy {
-    /// In order of arrival, with or without overtaking.
-    Rules(Rules),
+    /// A line with or without overtaking, or what was learned from jobs before.
+    Planned(Planning),
     /// One at a time, smallest score first.
     Committed(Score),
 }
 
 /// In order of arrival, without overtaking.
-pub const FCFS: Rules = Rules { mode: Mode::Strict, ranked: false };
+pub const FCFS: LogPolicy = LogPolicy::Planned(Planning::Rules(Rules { mode: Mode::Strict, ranked: false }));
 
 /// Every policy for logs: its name, what it is, what it says in words.
-pub const LOG_POLICIES: [(&str, LogPolicy, &str); 8] = {
+pub const LOG_POLICIES: [(&str, LogPolicy, &str); 9] = {
     const fn rules(mode: Mode, ranked: bool) -> LogPolicy {
-        LogPolicy::Rules(Rules { mode, ranked })
+        LogPolicy::Planned(Planning::Rules(Rules { mode, ranked }))
     }
     [
-        ("fcfs", LogPolicy::Rules(FCFS), "in order of arrival; nobody overtakes"),
+        ("fcfs", FCFS, "in order of arrival; nobody overtakes"),
         (
             "easy",
             rules(Mode::Easy, false),
@@ -40,6 +40,11 @@ pub const LOG_POLICIES: [(&str, LogPolicy, &str); 8] = {
             "the same with reservations that stand and only ever move earlier",
         ),
         ("greedy", rules(Mode::Greedy, false), "whoever fits starts; no promise to anybody"),
+        (
+            "landfall-batch",
+            LogPolicy::Planned(Planning::Learned(learned::Settings::USUAL)),
+            "run times learned per user: the largest expected slowdown for what a job takes goes first; promises that hold",
+        ),
         (
             "sjf",
             LogPolicy::Committed(Score::Sjf),

@@ -3,10 +3,11 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use landfall_engine::counted::{Ask, Mode, Planner, Start, Ticket};
+use landfall_engine::counted::{Mode, Rules, Start, Ticket};
 use landfall_model::Time;
 
-use super::{Events, Settings};
+use super::planning::Planner;
+use super::{Events, Planning, Settings};
 use crate::trace::batch::BatchJob;
 
 /// Called now and then with how many jobs have started; `false` stops the replay.
@@ -57,7 +58,7 @@ pub fn simulate(jobs: &[BatchJob], settings: Settings, progress: Progress<'_>) -
     let mut clock = Clock {
         jobs,
         settings,
-        planner: Planner::new(settings.procs, settings.rules),
+        planner: Planner::new(settings.procs, settings.planning),
         ends: BinaryHeap::new(),
         arrived: 0,
         starts: Vec::new(),
@@ -96,15 +97,15 @@ impl Clock<'_> {
         let job = &self.jobs[self.arrived];
         let duration = self.settings.estimate.of(job);
         let units = u32::try_from(job.procs).unwrap_or(u32::MAX);
-        let ticket = self.planner.submit(Ask { units, duration, rank: duration.get() as i64 });
+        let ticket = self.planner.submit(job, units, duration);
         debug_assert_eq!(ticket, Some(self.arrived as u32), "jobs fit into the machine");
         self.arrived += 1;
         units
     }
 
     fn end(&mut self) {
-        if let Some(Reverse((_, _, ticket))) = self.ends.pop() {
-            self.planner.end(ticket);
+        if let Some(Reverse((at, _, ticket))) = self.ends.pop() {
+            self.planner.end(at, ticket);
         }
     }
 
@@ -125,8 +126,8 @@ impl Clock<'_> {
             let units = self.arrive();
             // The published programs look at nothing else when the newcomer does not fit; with an order of their own
             // among those who overtake they do.
-            let in_order = !self.settings.rules.ranked && self.settings.rules.mode == Mode::Easy;
-            if in_order && units > self.planner.free() {
+            let in_order = Planning::Rules(Rules { mode: Mode::Easy, ranked: false });
+            if self.settings.planning == in_order && units > self.planner.free() {
                 return true;
             }
         } else {
@@ -171,11 +172,9 @@ impl Clock<'_> {
             self.schedule.started[at] = Some(now);
             self.schedule.backfilled[at] = start.backfill;
         }
-        if let Some((head, at)) = self.planner.promise() {
-            self.schedule.promised[head as usize].get_or_insert(at);
-        }
-        for (job, at) in self.planner.promises() {
-            self.schedule.promised[job as usize].get_or_insert(at);
-        }
+        let promised = &mut self.schedule.promised;
+        self.planner.each_promise(|job, at| {
+            promised[job as usize].get_or_insert(at);
+        });
     }
 }

@@ -8,7 +8,8 @@ use super::cluster::{Cluster, nodes_and_jobs};
 use super::{Chosen, PolicyKind, Progress, ReplayError};
 use crate::decisions::Decisions;
 use crate::machine::{
-    Estimate, Events, FCFS, LogPolicy, Schedule, Score, Sequence, Settings, one_at_a_time, run_of, simulate,
+    Estimate, Events, FCFS, LogPolicy, Planning, Schedule, Score, Sequence, Settings, one_at_a_time, run_of,
+    simulate,
 };
 use crate::measures::bounded_slowdown;
 use crate::run::Run;
@@ -47,15 +48,15 @@ pub struct SequenceMeans {
 }
 
 impl Log {
-    fn settings(&self, rules: landfall_engine::counted::Rules) -> Settings {
+    fn settings(&self, planning: Planning) -> Settings {
         let Self { procs, events, cycle, estimate, .. } = *self;
-        Settings { procs, rules, events, cycle, estimate }
+        Settings { procs, planning, events, cycle, estimate }
     }
 
     /// Starts of the jobs under a policy for logs.
     fn schedule(&self, jobs: &[BatchJob], policy: LogPolicy, progress: Progress<'_>) -> Schedule {
         match policy {
-            LogPolicy::Rules(rules) => simulate(jobs, self.settings(rules), progress),
+            LogPolicy::Planned(planning) => simulate(jobs, self.settings(planning), progress),
             LogPolicy::Committed(score) => one_at_a_time(jobs, u64::from(self.procs), score),
         }
     }
@@ -101,7 +102,7 @@ impl Log {
                 );
                 return Err(ReplayError::Subject(message));
             };
-            let strict = policy == LogPolicy::Rules(FCFS);
+            let strict = policy == FCFS;
             // In order of arrival without overtaking, waiting for the chosen one changes nothing.
             let policy = if strict { LogPolicy::Committed(Score::Fcfs) } else { policy };
             let schedule = self.schedule(jobs, policy, &mut |_| true);

@@ -26,7 +26,7 @@ fn counted(jobs: &[BatchJob], mode: Mode, ranked: bool) -> Vec<i64> {
     let rules = Rules { mode, ranked };
     let settings = machine::Settings {
         procs: NODES as u32,
-        rules,
+        planning: rules.into(),
         events: Events::Batch,
         cycle: None,
         estimate: Estimate::User,

@@ -8,17 +8,17 @@ use proptest::prelude::*;
 
 use crate::naive;
 
-const PROCS: u64 = 16;
+pub(crate) const PROCS: u64 = 16;
 
-/// Workloads with many ties: few sizes, few lengths, arrivals in bursts.
-fn workload() -> impl Strategy<Value = Vec<BatchJob>> {
-    let row = (0i64..4, 1u64..=PROCS, 1i64..30, 0i64..3);
+/// Workloads with many ties: few sizes, few lengths, few users, arrivals in bursts.
+pub(crate) fn workload() -> impl Strategy<Value = Vec<BatchJob>> {
+    let row = (0i64..4, 1u64..=PROCS, 1i64..30, 0i64..3, 0i64..3);
     prop::collection::vec(row, 1..60).prop_map(|rows| {
         let mut submit = 0;
-        let made = rows.into_iter().zip(1..).map(|((gap, procs, run, over), number)| {
+        let made = rows.into_iter().zip(1..).map(|((gap, procs, run, over, user), number)| {
             submit += gap * 3;
             let estimate = run + over * 10;
-            BatchJob { number, submit, run, procs, estimate, user: 0, group: 0, executable: 0, wait: -1 }
+            BatchJob { number, submit, run, procs, estimate, user, group: 0, executable: 0, wait: -1 }
         });
         made.collect()
     })
@@ -26,16 +26,22 @@ fn workload() -> impl Strategy<Value = Vec<BatchJob>> {
 
 fn replay(jobs: &[BatchJob], mode: Mode, ranked: bool, events: Events) -> Schedule {
     let rules = Rules { mode, ranked };
-    let settings = Settings { procs: PROCS as u32, rules, events, cycle: None, estimate: Estimate::User };
+    let settings = Settings {
+        procs: PROCS as u32,
+        planning: rules.into(),
+        events,
+        cycle: None,
+        estimate: Estimate::User,
+    };
     simulate(jobs, settings, &mut |_| true)
 }
 
-fn secs(schedule: &Schedule) -> Vec<i64> {
+pub(crate) fn secs(schedule: &Schedule) -> Vec<i64> {
     schedule.started.iter().map(|start| start.expect("started").as_millis() / 1000).collect()
 }
 
 /// Processors in use never exceed the machine, no job starts before it came, and each starts once.
-fn keeps_to_the_machine(jobs: &[BatchJob], schedule: &Schedule) -> Result<(), TestCaseError> {
+pub(crate) fn keeps_to_the_machine(jobs: &[BatchJob], schedule: &Schedule) -> Result<(), TestCaseError> {
     let starts = secs(schedule);
     prop_assert_eq!(schedule.order.len(), jobs.len());
     let mut changes: Vec<(i64, i64)> = Vec::new();
@@ -52,6 +58,11 @@ fn keeps_to_the_machine(jobs: &[BatchJob], schedule: &Schedule) -> Result<(), Te
         prop_assert!(used <= PROCS as i64);
     }
     Ok(())
+}
+
+pub(crate) fn nobody_is_late(schedule: &Schedule) -> bool {
+    let late = |(promised, started): (&Option<Time>, &Option<Time>)| promised.is_some() && started > promised;
+    !schedule.promised.iter().zip(&schedule.started).any(late)
 }
 
 const CONSERVATIVE: Mode = Mode::Reserving { depth: None, standing: true };
@@ -96,8 +107,7 @@ proptest! {
         let events = if single { Events::Single } else { Events::Batch };
         let schedule = replay(&jobs, mode, ranked, events);
         prop_assert_eq!(schedule.moved_later, 0);
-        let late = |(promised, started): (&Option<Time>, &Option<Time>)| promised.is_some() && started > promised;
-        prop_assert!(!schedule.promised.iter().zip(&schedule.started).any(late));
+        prop_assert!(nobody_is_late(&schedule));
     }
 
     #[test]

@@ -17,7 +17,8 @@ fn seven() -> Vec<BatchJob> {
 }
 
 fn starts(rules: Rules, cycle: Option<Millis>) -> Vec<i64> {
-    let settings = Settings { procs: 4, rules, events: Events::Batch, cycle, estimate: Estimate::User };
+    let settings =
+        Settings { procs: 4, planning: rules.into(), events: Events::Batch, cycle, estimate: Estimate::User };
     let schedule = simulate(&seven(), settings, &mut |_| true);
     schedule.started.iter().map(|start| start.map_or(-1, |start| start.as_millis() / 1000)).collect()
 }

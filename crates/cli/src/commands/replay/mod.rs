@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use landfall_replay::decisions::Decisions;
-use landfall_replay::machine::LogPolicy;
+use landfall_replay::machine::{LOG_POLICIES, LogPolicy};
 use landfall_replay::measures::{Measures, rounded};
 use landfall_replay::report::{Extract, of_run};
 use landfall_replay::subject::{Chosen, Log, PolicyKind, ReplayError, SequenceMeans, Subject};
@@ -32,14 +32,16 @@ pub(crate) use subject::{Read, SubjectArgs};
 
 use subject::usage;
 
-/// Arguments of `replay`.
-#[derive(Debug, clap::Args)]
-#[command(after_help = "\
+/// What is replayed, under what, with examples.
+fn help() -> String {
+    let policies = LOG_POLICIES.map(|(name, _, meaning)| format!("  {name:<22} {meaning}"));
+    format!(
+        "\
 What is replayed follows from the trace: a batch log (SWF) on a machine of --procs processors, GPU pods (openb) packed on \
 --nodes, or any trace on a --cluster with pools, tenants, GPUs and nodes that come and go. No clock passes.
 
-Policies for logs: fcfs, easy, sjbf, conservative, conservative-standing, greedy, sjf, f1, landfall-batch; besides, every \
-built-in policy (`landfall policy list`) or policy file.
+Policies for logs; besides, every built-in policy (`landfall policy list`) or policy file:
+{}
 
 Examples:
   landfall replay kth.swf.gz --procs 100 --policy easy
@@ -48,7 +50,14 @@ Examples:
   landfall replay week.jsonl --cluster lab.toml --policy balanced --out week
   landfall replay lublin.swf --procs 256 --policy f1 --sequence 1981:1024 --sequence 2756:1024
 
-Ends with 4 if a bound given with --fail-if was broken.")]
+Ends with 4 if a bound given with --fail-if was broken.",
+        policies.join("\n")
+    )
+}
+
+/// Arguments of `replay`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = help())]
 pub(crate) struct Args {
     /// The trace: SWF, openb pods, Muri or Landfall's own; plain or gzip.
     #[arg(value_name = "TRACE")]
