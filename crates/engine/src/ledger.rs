@@ -271,11 +271,21 @@ pub fn is_idle(node: &Node, record: &NodeRecord) -> bool {
         && record.kept_for.is_none()
 }
 
-/// Watts that a job adds to what the node draws when idle.
+/// Watts that a job adds to what the node draws when idle; `None` if nothing is known. Whoever plans counts like the
+/// ledger, or plans would not come true.
+#[must_use]
+pub fn known_extra_power(asked: Option<u64>, node: &Node) -> Option<u64> {
+    match (asked, node.power) {
+        (Some(asked), power) => Some(asked.saturating_sub(power.map_or(0, |power| power.idle_w))),
+        (None, Some(power)) => Some(power.busy_w.saturating_sub(power.idle_w)),
+        (None, None) => None,
+    }
+}
+
+/// The same, with 0 for what is not known.
 #[must_use]
 pub fn extra_power(asked: Option<u64>, node: &Node) -> u64 {
-    let Some(power) = node.power else { return 0 };
-    asked.unwrap_or(power.busy_w).saturating_sub(power.idle_w)
+    known_extra_power(asked, node).unwrap_or(0)
 }
 
 /// The whole of a node for a job that takes it alone, on the given devices.
@@ -306,5 +316,19 @@ impl PoolState {
 
     fn measured_lately(&self, now: Time) -> Option<Measured> {
         self.measured.filter(|measured| now.since(measured.at) <= MEASURED_MAX_AGE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use landfall_model::{Mib, MilliCpu, NodeId, NodePower};
+
+    #[test]
+    fn what_a_job_says_it_draws_counts_on_a_node_that_says_nothing() {
+        let mut node = Node::new(NodeId::new("n").unwrap(), MilliCpu::cores(1), Mib::gib(1));
+        assert_eq!((extra_power(Some(500), &node), known_extra_power(None, &node)), (500, None));
+        node.power = Some(NodePower { idle_w: 100, busy_w: 400 });
+        assert_eq!([Some(500), Some(50), None].map(|asked| extra_power(asked, &node)), [400, 0, 300]);
     }
 }

@@ -176,8 +176,13 @@ impl Overlay<'_> {
     ) -> Option<Found> {
         let mut offers = self.offers(p, class, scope, false);
         for offer in offers.iter_mut().filter(|offer| offer.shared.is_none()) {
-            let kept = own.kinds.iter().find(|(kind, _)| *kind == offer.kind).map_or(0, |kept| kept.1);
-            offer.count = offer.count.min(u32::try_from(kept).unwrap_or(0));
+            let whole = own.kinds.iter().find(|(kind, _)| *kind == offer.kind).map_or(0, |kept| kept.1);
+            // A node that it was to share may be all its own by now.
+            let of_kind = |(slot, _): &&(Slot, open::Use)| {
+                self.fleet.place(*slot).is_some_and(|(kind, _)| kind == offer.kind)
+            };
+            let kept = u32::try_from(whole).unwrap_or(0) + own.uses.iter().filter(of_kind).count() as u32;
+            offer.count = offer.count.min(kept);
         }
         offers.retain(|offer| match offer.shared {
             Some(slot) => own.uses.iter().any(|(kept, _)| *kept == slot),

@@ -48,11 +48,7 @@ impl Kind {
 
     /// Watts one of them draws for a job beyond what it draws when idle; `None` if nothing is known.
     pub(super) fn extra_power(&self, power_w: Option<u64>) -> Option<u64> {
-        match (power_w, self.node.power) {
-            (Some(job), power) => Some(job.saturating_sub(power.map_or(0, |power| power.idle_w))),
-            (None, Some(power)) => Some(power.busy_w.saturating_sub(power.idle_w)),
-            (None, None) => None,
-        }
+        crate::ledger::known_extra_power(power_w, &self.node)
     }
 }
 

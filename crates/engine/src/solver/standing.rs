@@ -122,7 +122,7 @@ impl Walk<'_, '_> {
         }
         for holder in displaced {
             self.generation += 1;
-            self.causes.insert(holder, cause);
+            self.causes.entry(holder).or_insert(cause);
             let class = self.class_of[holder];
             if let Some((at, found)) = self.overlay.earliest(self.p, &self.classes[class], self.overlay.now) {
                 self.reserve(holder, at, &found);
@@ -140,7 +140,7 @@ impl Walk<'_, '_> {
             }
             self.reserved.remove(&holder);
             self.generation += 1;
-            self.causes.insert(holder, cause);
+            self.causes.entry(holder).or_insert(cause);
             let class = self.class_of[holder];
             if let Some((at, found)) = self.overlay.earliest(self.p, &self.classes[class], self.overlay.now) {
                 self.reserve(holder, at, &found);
@@ -168,6 +168,10 @@ impl Walk<'_, '_> {
         let now = self.overlay.now;
         let past = |end: Time| end.as_millis() <= now;
         let overruns = self.p.overruns || self.p.occupants.iter().any(|o| o.ends_at.is_some_and(past));
+        // What moved it first in this walk also moves those that give way to it.
+        if let Some(&known) = self.causes.get(&job) {
+            return known;
+        }
         if self.lost.contains(&job) {
             return MoveCause::NodeLost;
         }
