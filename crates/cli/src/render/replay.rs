@@ -73,7 +73,7 @@ fn groups(title: &str, unit: &str, all: &[Group]) -> String {
         return String::new();
     }
     let mut largest: Vec<&Group> = all.iter().collect();
-    largest.sort_by(|a, b| b.jobs.cmp(&a.jobs));
+    largest.sort_by_key(|group| std::cmp::Reverse(group.jobs));
     let shown: Vec<&str> = largest.iter().take(GROUPS_SHOWN).map(|group| group.name.as_str()).collect();
     let columns = vec![
         Column::left(&if title == "size" { unit.to_owned() } else { title.to_owned() }),

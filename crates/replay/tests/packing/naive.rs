@@ -100,7 +100,7 @@ fn mix(pods: &[OpenbPod]) -> Vec<Kind<'_>> {
             None => kinds.push((1, pod)),
         }
     }
-    kinds.sort_by(|a, b| (b.0, key(b.1)).cmp(&(a.0, key(a.1))));
+    kinds.sort_by_key(|(count, pod)| std::cmp::Reverse((*count, key(pod))));
     let mut held = 0;
     let enough = kinds.iter().position(|(count, _)| {
         held += count;
