@@ -117,7 +117,7 @@ pub struct Counts {
     pub moved: BTreeMap<String, u64>,
     /// Scheduling passes.
     pub passes: u64,
-    /// Decisions: jobs looked at in passes.
+    /// Decisions: starts, and jobs that were turned away for good.
     pub decisions: u64,
 }
 

@@ -141,8 +141,6 @@ pub struct Planner {
     promises: Promises,
     /// Promise to the head of the line as of the last pass.
     shadow: Option<(Ticket, Time)>,
-    /// Jobs looked at by walks that look at each.
-    looked_at: u64,
     /// Jobs due until then count as ended.
     released: i64,
 }
@@ -161,7 +159,6 @@ impl Planner {
             ranked: Line::default(),
             promises: Promises::default(),
             shadow: None,
-            looked_at: 0,
             released: i64::MIN,
         }
     }
@@ -265,12 +262,6 @@ impl Planner {
         self.promises.moved_later
     }
 
-    /// Jobs that passes have looked at one by one.
-    #[must_use]
-    pub fn looked_at(&self) -> u64 {
-        self.looked_at
-    }
-
     fn overtake(&mut self, now: i64, head: Ticket, gap: Gap, starts: &mut Vec<Start>) {
         let first = starts.len();
         let found = |job: Entry| starts.push(Start { ticket: job.ticket, backfill: true });
@@ -290,7 +281,6 @@ impl Planner {
     fn reserving_pass(&mut self, now: i64, depth: Option<u32>, standing: bool, starts: &mut Vec<Start>) {
         let waiting: Vec<Entry> = self.line.iter().copied().collect();
         let by_rank: Vec<Entry> = self.ranked.iter().copied().collect();
-        self.looked_at += waiting.len() as u64;
         let first = starts.len();
         let order = self.rules.ranked.then_some(&*by_rank);
         self.promises.walk(now, self.free, &self.running, &waiting, order, depth, standing, starts);

@@ -101,6 +101,7 @@ impl<'a> Books<'a> {
     pub(super) fn refused(&mut self, job: &JobId, code: &str) {
         if let Some(page) = self.pages.get_mut(job) {
             page.refused = Some(code.into());
+            self.counts.decisions += 1;
         }
     }
 
@@ -174,6 +175,7 @@ impl<'a> Books<'a> {
 
     fn committed(&mut self, now: Time, commit: &Commit) {
         self.counts.starts += 1;
+        self.counts.decisions += 1;
         self.counts.backfills += u64::from(commit.kind == StartKind::Backfill);
         self.counts.loans += commit.grants.iter().filter(|grant| grant.lender.is_some()).count() as u64;
         let terms = commit.why.terms.iter().map(|term| (&*term.term, rounded(term.raw))).collect();

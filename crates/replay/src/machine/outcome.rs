@@ -48,6 +48,7 @@ pub fn run_of(
             starts: schedule.order.len() as u64,
             backfills,
             passes: schedule.passes,
+            decisions: schedule.order.len() as u64,
             moved: moved.into_iter().collect::<BTreeMap<_, _>>(),
             ..Counts::default()
         },

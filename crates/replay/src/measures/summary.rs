@@ -87,7 +87,7 @@ pub struct Measures {
     pub share_deviation: Option<Deviation>,
     /// Accuracy of first estimates.
     pub estimates: Option<Estimates>,
-    /// Jobs looked at per scheduling pass.
+    /// Decisions per scheduling pass.
     pub decisions_per_pass: Option<f64>,
     /// Counts of what happened.
     pub counts: Counts,
