@@ -222,7 +222,5 @@ pub static CATALOGUE: [Measure; 41] = [
     Measure::plain("reservations_moved", "Reservations moved later", Count, Lower, |run| {
         Some(run.reservations_moved() as f64)
     }),
-    Measure::plain("decisions_per_pass", "Decisions per pass", Times, Neither, |run| {
-        run.decisions_per_pass
-    }),
+    Measure::plain("decisions_per_pass", "Decisions per pass", Times, Neither, |run| run.decisions_per_pass),
 ];
