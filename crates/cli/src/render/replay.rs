@@ -64,7 +64,7 @@ fn tells(measure: &Measure) -> bool {
 /// How fast it went, for whoever watched; never part of what is compared.
 fn speed(answer: &Replayed) -> String {
     let seconds = answer.took.as_secs_f64();
-    let rate = (answer.measures.counts.starts as f64 / seconds.max(1e-3)).round();
+    let rate = (answer.measures.counts.decisions as f64 / seconds.max(1e-3)).round();
     format!("\n{DIM}replayed in {seconds:.2} s, {} decisions a second{DIM:#}\n", number(rate))
 }
 

@@ -1,6 +1,6 @@
 //! The planner: who waits, who runs, and one pass.
 
-use landfall_model::{Backfill, BackfillOrder, BatchSettings, Millis, Reservations, Time};
+use landfall_model::{Millis, Time};
 
 use super::line::{Entry, Gap, Line};
 use super::reservations::Promises;
@@ -33,22 +33,6 @@ pub struct Rules {
     pub mode: Mode,
     /// Whether those who overtake are looked at in an order of their own, by [`Ask::rank`].
     pub ranked: bool,
-}
-
-impl Rules {
-    /// The rules that the settings of a batch pool ask for.
-    #[must_use]
-    pub fn of(settings: &BatchSettings) -> Self {
-        let standing = settings.reservations == Reservations::Standing;
-        let mode = match settings.backfill {
-            Backfill::Strict => Mode::Strict,
-            Backfill::Greedy => Mode::Greedy,
-            Backfill::Conservative => Mode::Reserving { depth: None, standing },
-            Backfill::Easy if settings.depth == 1 => Mode::Easy,
-            Backfill::Easy => Mode::Reserving { depth: Some(settings.depth), standing },
-        };
-        Self { mode, ranked: settings.backfill_order == BackfillOrder::Shortest }
-    }
 }
 
 /// What a job asks for.
@@ -169,18 +153,6 @@ impl Planner {
         self.free
     }
 
-    /// What a job asked for.
-    #[must_use]
-    pub fn ask(&self, ticket: Ticket) -> Ask {
-        self.jobs[ticket as usize].ask
-    }
-
-    /// Whether nobody waits.
-    #[must_use]
-    pub fn is_idle(&self) -> bool {
-        self.line.first().is_none()
-    }
-
     /// A job joins the line. One that could never fit is not taken in.
     pub fn submit(&mut self, ask: Ask) -> Option<Ticket> {
         if ask.units == 0 || ask.units > self.total {
@@ -230,7 +202,13 @@ impl Planner {
             starts.push(Start { ticket: head.ticket, backfill: false });
         }
         let Some(head) = self.line.first().copied() else { return };
+        let told = self.shadow.is_some_and(|(ticket, _)| ticket == head.ticket);
         if self.free == 0 {
+            // Nobody can overtake; whoever has just become the head is still told when it starts.
+            if self.rules.mode == Mode::Easy && !told {
+                let shadow = self.running.shadow(self.free, head.units);
+                self.shadow = shadow.map(|(at, _)| (head.ticket, Time::from_millis(at)));
+            }
             return;
         }
         let gap = match self.rules.mode {

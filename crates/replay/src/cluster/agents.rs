@@ -10,8 +10,8 @@ use landfall_model::{JobId, Millis, NodeId, Time};
 /// How far a job is.
 #[derive(Debug, Clone, Default)]
 struct Work {
-    /// How long it takes in all.
-    needs: Millis,
+    /// How long it takes in all; `None` if it runs until it is stopped.
+    needs: Option<Millis>,
     /// What a checkpoint has saved.
     saved: Millis,
     /// When its present run began, and which attempt that is.
@@ -29,7 +29,7 @@ pub(super) struct Agents {
 
 impl Agents {
     /// A job of the trace that takes so long.
-    pub(super) fn knows(&mut self, job: &JobId, run: Millis) {
+    pub(super) fn knows(&mut self, job: &JobId, run: Option<Millis>) {
         self.work.insert(job.clone(), Work { needs: run, ..Work::default() });
     }
 
@@ -62,15 +62,18 @@ impl Agents {
         let Some(work) = self.work.get_mut(job) else { return };
         work.running = Some((now, attempt));
         work.nodes = nodes;
-        let left = Millis::new(work.needs.get().saturating_sub(work.saved.get()));
-        self.ends.push(Reverse((now + left, job.clone(), attempt)));
+        if let Some(needs) = work.needs {
+            let left = Millis::new(needs.get().saturating_sub(work.saved.get()));
+            self.ends.push(Reverse((now + left, job.clone(), attempt)));
+        }
     }
 
     /// What a running job has done so far is kept.
     pub(super) fn saved(&mut self, job: &JobId, now: Time) {
         let Some(work) = self.work.get_mut(job) else { return };
         if let Some((since, attempt)) = work.running {
-            work.saved = Millis::new((work.saved.get() + now.since(since).get()).min(work.needs.get()));
+            let done = work.saved.get() + now.since(since).get();
+            work.saved = Millis::new(work.needs.map_or(done, |needs| done.min(needs.get())));
             work.running = Some((now, attempt));
         }
     }

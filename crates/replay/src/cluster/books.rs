@@ -19,6 +19,7 @@ const SPANS_MAX: usize = 20_000;
 #[derive(Debug, Clone, Default)]
 struct Page {
     run_ms: u64,
+    walltime_ms: u64,
     units: u64,
     gpu_milli: u64,
     held: Millis,
@@ -82,10 +83,11 @@ impl<'a> Books<'a> {
         }
     }
 
-    pub(super) fn arrives(&mut self, job: &landfall_model::Job, run: Millis, at: Time) {
+    pub(super) fn arrives(&mut self, job: &landfall_model::Job, run: Option<Millis>, at: Time) {
         let spec = &job.spec;
         let page = Page {
-            run_ms: run.get(),
+            run_ms: run.map_or(0, Millis::get),
+            walltime_ms: spec.walltime_ms.get(),
             units: u64::from(spec.nodes.min) * NODE_PARTS,
             gpu_milli: spec.gpu_milli_total() * u64::from(spec.nodes.min),
             queued: at,
@@ -142,8 +144,9 @@ impl<'a> Books<'a> {
                 self.counts.requeues += 1;
                 self.leaves(now, job, agents, matches!(back.cause, Cause::Preempted | Cause::Reclaimed));
             }
-            Event::Ended { job, state, .. } => {
-                let worthless = *state != JobState::Completed;
+            Event::Ended { job, state, cause } => {
+                // What a job did until its walltime was delivered; only starting over makes work worthless.
+                let worthless = *state != JobState::Completed && *cause != Cause::Walltime;
                 self.closes(now, job, agents, worthless);
             }
             Event::Rejected(_) => self.counts.rejected += 1,
@@ -219,8 +222,14 @@ impl<'a> Books<'a> {
     }
 
     /// Closes the books. Spans are given only if all were kept.
-    pub(super) fn close(self, engine: &Engine) -> std::io::Result<Closed> {
+    pub(super) fn close(mut self, engine: &Engine) -> std::io::Result<Closed> {
         let state = engine.state();
+        // What still runs held its nodes until the end.
+        for page in self.pages.values_mut() {
+            if let Some((since, _)) = page.open.take() {
+                page.held += state.now.since(since);
+            }
+        }
         let mut tenants: Vec<TenantId> = state.tenants.keys().cloned().collect();
         tenants.extend(self.pages.values().filter_map(|page| page.tenant.clone()));
         tenants.sort();
@@ -297,7 +306,10 @@ fn job_run(
         queued: record.map_or(page.queued, |record| record.job.queued_at),
         started,
         ended,
-        run_ms: page.run_ms,
+        run_ms: match ending {
+            Ending::Walltime => page.run_ms.min(page.walltime_ms),
+            _ => page.run_ms,
+        },
         held_ms: page.held.get(),
         lost_ms: page.lost.get(),
         first_estimate: page.first_estimate,

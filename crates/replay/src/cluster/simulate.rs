@@ -4,7 +4,7 @@ use std::io;
 
 use landfall_engine::input::{NodeOrder, Submission};
 use landfall_engine::{Answer, Engine, Input};
-use landfall_model::{Dispatch, JobKind, Millis, Node, NodeId, PoolId, Time};
+use landfall_model::{Dispatch, JobKind, Millis, Node, NodeId, NodeState, PoolId, Time};
 
 use super::agents::Agents;
 use super::books::Books;
@@ -20,8 +20,8 @@ const IDLE_END: Millis = Millis::secs(6 * 3600);
 pub struct Arrival {
     /// When it is submitted.
     pub at: Time,
-    /// How long it really takes.
-    pub run: Millis,
+    /// How long it really takes; `None` if it runs until it is stopped.
+    pub run: Option<Millis>,
     /// What is submitted.
     pub submission: Submission,
 }
@@ -205,7 +205,11 @@ impl Clock<'_, '_> {
                 let first = || self.engine.state().pools.keys().next().cloned();
                 let Some(pool) = known.or_else(|| node.pool.clone()).or_else(first) else { return };
                 let id = node.id.clone();
-                self.step(Input::Join { pool: pool.clone(), node, running: Some(Vec::new()) });
+                // One that only takes work again keeps what runs on it.
+                let gone = self.engine.state().node(&id).is_none_or(|(node, _)| node.state == NodeState::Down);
+                if gone {
+                    self.step(Input::Join { pool: pool.clone(), node, running: Some(Vec::new()) });
+                }
                 self.step(Input::Order { node: id.clone(), order: NodeOrder::Return });
                 if let Some((_, nodes)) = self.pull.iter_mut().find(|(known, _)| *known == pool)
                     && !nodes.contains(&id)

@@ -60,16 +60,6 @@ impl Estimate {
     }
 }
 
-/// In which order jobs overtake.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Overtaking {
-    /// As they came.
-    #[default]
-    Arrival,
-    /// Shortest estimate first.
-    Shortest,
-}
-
 /// How a machine is replayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {

@@ -8,7 +8,7 @@ use landfall_engine::answers::dispatch_of;
 use landfall_engine::dag::Join;
 use landfall_engine::input::Submission as EngineSubmission;
 use landfall_model::{
-    Job, JobId, JobSpec, Mib, MilliCpu, Millis, Node, NodeCount, NodeId, Pool, PoolId, Situation, TenantId,
+    Dispatch, Job, JobId, JobSpec, Mib, MilliCpu, Millis, Node, NodeCount, NodeId, Pool, PoolId, Situation, TenantId,
     Time, World,
 };
 
@@ -22,8 +22,6 @@ use crate::trace::own::{self, Submission, Trace};
 
 /// The pool where the cluster names none.
 const POOL: &str = "default";
-/// How long a job runs that ends only when it is stopped.
-const ENDLESS: Millis = Millis::secs(100 * 365 * 86_400);
 
 /// A trace and the cluster it runs on.
 #[derive(Debug, Clone)]
@@ -71,7 +69,8 @@ impl Cluster {
         progress: Progress<'_>,
     ) -> Result<Run, ReplayError> {
         let spec = match &policy.what {
-            PolicyKind::Spec(spec) => spec,
+            PolicyKind::Spec(spec) => Some(&**spec),
+            PolicyKind::Own => None,
             PolicyKind::Log(_) => {
                 let why = "it is for logs of alike processors; a cluster needs a policy that scores";
                 return Err(ReplayError::Policy { policy: policy.name.clone(), why: why.into() });
@@ -81,14 +80,14 @@ impl Cluster {
         let mut world = self.world.clone();
         if world.pools.is_empty() {
             let id = PoolId::new(POOL).map_err(|error| subject(error.to_string()))?;
-            world.pools.insert(id.clone(), Pool::new(id, dispatch_of(spec).unwrap_or_default()));
+            world.pools.insert(id.clone(), Pool::new(id, spec.and_then(dispatch_of).unwrap_or(Dispatch::Batch)));
         }
         for pool in world.pools.values_mut() {
             // Nobody is there to report.
             pool.heartbeats = false;
-            match self.beat {
-                Some(beat) => pool.batch.cycle_ms = beat,
-                None => pool.batch.cycle_on_events = true,
+            if pool.dispatch == Dispatch::Batch {
+                pool.batch.cycle_on_events = self.beat.is_none();
+                pool.batch.cycle_ms = self.beat.unwrap_or(pool.batch.cycle_ms);
             }
         }
         let first = self.trace.submissions.iter().map(|submission| submission.at);
@@ -96,7 +95,7 @@ impl Cluster {
             first.chain(self.trace.changes.iter().map(|change| change.at)).min().unwrap_or(Time::ZERO);
         let situation = Situation::new(first, self.nodes.clone(), Vec::new(), &self.node_order, world)
             .map_err(|error| subject(error.to_string()))?;
-        let engine = Engine::from_situation_with(&situation, Some(spec))
+        let engine = Engine::from_situation_with(&situation, spec)
             .map_err(|refused| subject(format!("{}; {}", refused.message, refused.hint)))?;
         let run = simulate(engine, self.workload()?, decisions, progress)?;
         Ok(Run { trace: self.name.clone(), inputs_sha256: self.inputs_sha256.clone(), ..run })
@@ -105,16 +104,16 @@ impl Cluster {
     fn workload(&self) -> Result<Workload, ReplayError> {
         let arrivals = self.trace.submissions.iter().map(|submission| Arrival {
             at: submission.at,
-            run: submission.run.unwrap_or(ENDLESS),
+            run: submission.run,
             submission: EngineSubmission {
                 edges: submission.after.clone(),
                 join: submission.join,
                 ..EngineSubmission::new(submission.job.clone())
             },
         });
+        let nodes: BTreeMap<&NodeId, &Node> = self.nodes.iter().map(|node| (&node.id, node)).collect();
         let change = |change: &own::NodeChange| {
-            let known = self.nodes.iter().find(|node| node.id == change.node);
-            let Some(node) = known else {
+            let Some(node) = nodes.get(&change.node).copied() else {
                 let message =
                     format!("the trace changes node `{}`, which is not in the cluster", change.node);
                 return Err(ReplayError::Subject(message));
@@ -144,7 +143,7 @@ pub(super) fn nodes_and_jobs(
         let id = NodeId::new(&format!("n{number:06}")).map_err(named)?;
         Ok(Node::new(id, MilliCpu::new(per_node * 1000), Mib::new(1024)))
     };
-    let nodes: Result<Vec<Node>, ReplayError> = (0..procs / per_node).map(node).collect();
+    let nodes: Result<Vec<Node>, ReplayError> = (0..procs.div_ceil(per_node)).map(node).collect();
     // Ids sort as jobs came, so that those of one instant keep the order of the log.
     let submission = |(place, job): (usize, &BatchJob)| {
         let count = u32::try_from(job.procs.div_ceil(per_node)).unwrap_or(u32::MAX);

@@ -72,6 +72,10 @@ impl Log {
                 let schedule = self.schedule(&self.jobs, *kind, progress);
                 run_of(&self.jobs, u64::from(self.procs), &schedule, decisions)?
             }
+            PolicyKind::Own => {
+                let why = "a log has no pools of its own".to_owned();
+                return Err(ReplayError::Policy { policy: policy.name.clone(), why });
+            }
             PolicyKind::Spec(_) => self.as_cluster(policy)?.run(policy, decisions, progress)?,
         };
         Ok(Run { trace: self.name.clone(), inputs_sha256: self.inputs_sha256.clone(), ..run })
@@ -88,8 +92,17 @@ impl Log {
         Ok(Cluster::of_nodes(&self.name, nodes, submissions, self.cycle))
     }
 
-    /// Means over parts of the log, each on an empty machine.
-    pub fn sequences(&self, policy: LogPolicy, parts: &[Sequence]) -> Result<SequenceMeans, ReplayError> {
+    /// Means over parts of the log, each on an empty machine, one job at a time.
+    pub fn sequences(&self, policy: &Chosen, parts: &[Sequence]) -> Result<SequenceMeans, ReplayError> {
+        // In order of arrival without overtaking, waiting for the chosen one changes nothing.
+        let score = match &policy.what {
+            PolicyKind::Log(LogPolicy::Committed(score)) => *score,
+            PolicyKind::Log(kind) if *kind == FCFS => Score::Fcfs,
+            _ => {
+                let why = "sequences run one job at a time, under fcfs, sjf or f1".to_owned();
+                return Err(ReplayError::Policy { policy: policy.name.clone(), why });
+            }
+        };
         let mut means = SequenceMeans { slowdowns: Vec::new(), waits: Vec::new(), utilisations: Vec::new() };
         for part in parts {
             let end = part.start.saturating_add(part.count);
@@ -102,10 +115,15 @@ impl Log {
                 );
                 return Err(ReplayError::Subject(message));
             };
-            let strict = policy == FCFS;
-            // In order of arrival without overtaking, waiting for the chosen one changes nothing.
-            let policy = if strict { LogPolicy::Committed(Score::Fcfs) } else { policy };
-            let schedule = self.schedule(jobs, policy, &mut |_| true);
+            let procs = u64::from(self.procs);
+            if let Some(job) = jobs.iter().find(|job| job.procs == 0 || job.procs > procs) {
+                let message = format!(
+                    "job {} of sequence {}:{} takes {} of {procs} processors",
+                    job.number, part.start, part.count, job.procs
+                );
+                return Err(ReplayError::Subject(message));
+            }
+            let schedule = one_at_a_time(jobs, procs, score);
             let mut sums = (0.0, 0.0, 0.0);
             let mut last = jobs[0].submit;
             for (job, start) in jobs.iter().zip(&schedule.started) {

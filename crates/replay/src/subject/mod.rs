@@ -46,6 +46,8 @@ pub struct Chosen {
     pub name: String,
     /// What it is.
     pub what: PolicyKind,
+    /// SHA-256 of its file, if it came from one.
+    pub sha256: Option<String>,
 }
 
 /// What kind of policy it is.
@@ -55,6 +57,8 @@ pub enum PolicyKind {
     Log(LogPolicy),
     /// One that scores nodes or jobs.
     Spec(Box<PolicySpec>),
+    /// Whatever the pools of a cluster say themselves.
+    Own,
 }
 
 /// How far a replay is: called with what was done so far; `false` stops it.
@@ -103,6 +107,7 @@ impl Subject {
         };
         run.policy.clone_from(&policy.name);
         run.seed = self.draws().then_some(seed);
+        run.inputs_sha256.extend(policy.sha256.iter().map(|sha256| ("policy".to_owned(), sha256.clone())));
         Ok(run)
     }
 }

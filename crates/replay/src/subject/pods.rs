@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use landfall_model::{JobId, Time};
+use landfall_engine::answers::dispatch_of;
+use landfall_model::{Dispatch, JobId, Time};
 use serde::Serialize;
 
 use super::{Chosen, PolicyKind, Progress, ReplayError};
@@ -60,6 +61,10 @@ impl Pods {
             let why = "it orders jobs on alike processors; packing needs one that scores nodes, such as fgd";
             return Err(ReplayError::Policy { policy: policy.name.clone(), why: why.into() });
         };
+        if dispatch_of(spec) != Some(Dispatch::Push) {
+            let why = "it does not place jobs as they come; packing needs a push policy, such as fgd".to_owned();
+            return Err(ReplayError::Policy { policy: policy.name.clone(), why });
+        }
         let spec = if self.exact_scores { (**spec).clone() } else { published((**spec).clone()) };
         let sequence = self.sequence(seed)?;
         let packed = pack(&self.nodes, &self.pods, &sequence, &spec, progress)
