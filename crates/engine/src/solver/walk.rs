@@ -466,7 +466,8 @@ impl<'p, 'a> Walk<'p, 'a> {
         if let Some(old) = own.as_ref().filter(|old| moves(&slot, old)) {
             displacing = Some(self.cause(job, old.from));
             lifted.extend(self.lift_behind(job, &lifted));
-            slot = self.overlay.earliest(self.p, &self.classes[class], now);
+            // Not before its old time: a place that begins now but is not taken now would be late from the beginning.
+            slot = self.overlay.earliest(self.p, &self.classes[class], old.from.max(now));
         }
         let mut against = against;
         match &slot {

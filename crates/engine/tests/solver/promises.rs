@@ -1,6 +1,6 @@
 //! Reservations that stand: what happens in a calm pool never moves one to a later time.
 
-use landfall_engine::solver::{Caps, Cycles, Plan, Share, Step};
+use landfall_engine::solver::{Caps, Cycles, MoveCause, Plan, Share, Step};
 use landfall_model::{JobSpec, Mib, MilliCpu, Millis, NodeCount, NodePower, Time};
 
 use super::support::{Setting, groups, nodes_of, reserved, spec};
@@ -112,4 +112,24 @@ fn jobs_that_are_to_share_a_node_still_do_when_it_falls_empty() {
     let plan = setting.plan();
     assert_eq!((reserved(&plan, "first"), reserved(&plan, "second")), (Some(3660), Some(7200)));
     assert!(plan.moved.is_empty(), "{:?}", plan.moved);
+}
+
+#[test]
+fn a_job_for_which_others_give_way_gets_no_place_that_begins_now_and_is_not_taken() {
+    // `short` was to start at 40 on all nodes and `long` at 90, but x stays longer than it may.
+    let mut setting = Setting::new(groups(&[3]));
+    setting.settings.depth = 2;
+    setting.run("x", spec(1, 4), &["a1"], Some(40));
+    setting.wait("short", JobSpec { walltime_ms: Millis::secs(50), ..spec(3, 1) });
+    setting.wait("long", spec(2, 1));
+    setting.now = Time::from_secs(30);
+    let plan = setting.plan();
+    assert_eq!((reserved(&plan, "short"), reserved(&plan, "long")), (Some(40), Some(90)));
+
+    setting.reservations = plan.reservations;
+    setting.now = Time::from_secs(50);
+    setting.waiting.reverse();
+    let plan = setting.plan();
+    assert_eq!(reserved(&plan, "long"), Some(90));
+    assert_eq!(plan.moved.iter().map(|moved| moved.cause).collect::<Vec<_>>(), [MoveCause::Overrun]);
 }
