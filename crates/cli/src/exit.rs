@@ -31,7 +31,10 @@ impl Exit {
         (Self::Nothing, "done; nothing can be chosen now, the job would wait, or the GPU is unknown"),
         (Self::Usage, "the command line is wrong"),
         (Self::BadInput, "an input file cannot be read or is invalid"),
-        (Self::NoSuch, "there is no such job, node, pool, tenant, policy or term"),
+        (
+            Self::NoSuch,
+            "there is no such job, node, pool, tenant, policy or term; a bound of a replay was broken",
+        ),
         (Self::Output, "the answer cannot be written (a closed pipe is no error)"),
         (Self::Refused, "done; the planned change would be refused"),
     ];

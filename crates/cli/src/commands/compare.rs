@@ -1,5 +1,6 @@
 //! `landfall compare`: several policies on the same traces.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -11,7 +12,9 @@ use landfall_replay::report::{Extract, of_comparison};
 use landfall_replay::subject::{Chosen, ReplayError};
 use serde::Serialize;
 
-use super::replay::{Bar, Bound, OutArgs, Read, SubjectArgs, parse_bound, policy_for, replay_error, step};
+use super::replay::{
+    Bar, Bound, OutArgs, Read, SubjectArgs, parse_bound, policy_for, replay_error, step, usage,
+};
 use crate::answer::{Answer, Page, to_json};
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -65,6 +68,8 @@ pub(crate) struct Compared {
     pub(crate) schema: &'static str,
     /// One comparison per trace.
     pub(crate) comparisons: Vec<Comparison>,
+    /// Jobs left out of each trace, by reason.
+    pub(crate) dropped: BTreeMap<String, BTreeMap<String, u64>>,
     /// Bounds that were broken.
     pub(crate) broken: Vec<String>,
     /// Files written.
@@ -81,14 +86,19 @@ struct Task<'a> {
 
 /// Answers `compare`.
 pub(crate) fn run(args: &Args) -> Result<Compared, CliError> {
-    args.out.check()?;
+    args.out.check(&["report.json", "report.html"], &[])?;
+    twice("policy", args.policy.iter().map(String::as_str))?;
     let reads: Vec<Read> =
-        args.traces.iter().map(|trace| args.subject.read(trace)).collect::<Result<_, _>>()?;
+        args.traces.iter().map(|trace| args.subject.read(trace, false)).collect::<Result<_, _>>()?;
+    twice("trace", reads.iter().map(|read| read.subject.name()))?;
+    if args.seed.checked_add(args.seeds).is_none() {
+        return Err(usage("--seed is too large for so many seeds", "begin with a smaller one"));
+    }
     let mut tasks = Vec::new();
     for read in &reads {
-        let seeds = if read.subject.draws() { args.seeds } else { 1 };
         for name in &args.policy {
             let policy = policy_for(Some(name), &read.subject)?;
+            let seeds = if read.subject.draws(&policy) { args.seeds } else { 1 };
             tasks.extend((0..seeds).map(|more| Task {
                 read,
                 policy: policy.clone(),
@@ -105,8 +115,15 @@ pub(crate) fn run(args: &Args) -> Result<Compared, CliError> {
     let comparisons = Comparison::by_trace(&measures, args.baseline.as_deref()).map_err(wrong)?;
     let broken =
         args.fail_if.iter().flat_map(|bound| comparisons.iter().flat_map(|one| bound.broken_in(one)));
-    let mut answer =
-        Compared { schema: "landfall.compare/1", broken: broken.collect(), comparisons, written: Vec::new() };
+    let dropped = reads.iter().filter(|read| !read.dropped.is_empty());
+    let dropped = dropped.map(|read| (read.subject.name().to_owned(), read.dropped.clone())).collect();
+    let mut answer = Compared {
+        schema: "landfall.compare/1",
+        broken: broken.collect(),
+        dropped,
+        comparisons,
+        written: Vec::new(),
+    };
     if let Some(dir) = args.out.directory()? {
         let mut json = serde_json::to_vec_pretty(&answer).map_err(|error| CliError::Output(error.into()))?;
         json.push(b'\n');
@@ -116,6 +133,18 @@ pub(crate) fn run(args: &Args) -> Result<Compared, CliError> {
         answer.written.push(dir.display().to_string());
     }
     Ok(answer)
+}
+
+/// Refuses what could not be told apart in the answer.
+fn twice<'a>(what: &str, names: impl Iterator<Item = &'a str>) -> Result<(), CliError> {
+    let mut seen = BTreeSet::new();
+    for name in names {
+        if !seen.insert(name) {
+            let message = format!("there are two of {what} `{name}`");
+            return Err(usage(&message, "give each once; traces are told apart by their file names"));
+        }
+    }
+    Ok(())
 }
 
 /// Replays everything on so many threads; answers come in the order of the tasks.

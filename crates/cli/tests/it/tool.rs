@@ -71,6 +71,11 @@ impl Dir {
         self
     }
 
+    /// Where a file of the directory is.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
     /// What a file of the directory holds.
     pub(crate) fn read(&self, name: &str) -> Vec<u8> {
         std::fs::read(self.0.join(name)).unwrap()

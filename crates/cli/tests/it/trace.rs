@@ -122,3 +122,17 @@ fn generate_writes_the_same_bytes_and_the_load_asked_for() {
     dir.run(&["trace", "generate", "x.swf", "--gpus", "8"]).fails(2, &["GPUs", "--to landfall"]);
     dir.run(&["trace", "generate", "x.swf", "--load", "99"]).fails(2, &["--load: 99 is out of range"]);
 }
+
+#[cfg(unix)]
+#[test]
+fn force_replaces_files_but_neither_links_nor_devices() {
+    let dir = Dir::new().file("real.swf", "old");
+    std::os::unix::fs::symlink("real.swf", dir.path("link.swf")).unwrap();
+    let args = ["trace", "generate", "link.swf", "--jobs", "3", "--procs", "8", "--force"];
+    assert_eq!(dir.run(&args).code, 0);
+    assert!(dir.path("link.swf").symlink_metadata().unwrap().is_symlink());
+    assert!(dir.read("real.swf").starts_with(b";"), "the file behind the link was written");
+    std::os::unix::fs::symlink("/dev/null", dir.path("null.swf")).unwrap();
+    assert_eq!(dir.run(&["trace", "generate", "null.swf", "--jobs", "3", "--procs", "8", "--force"]).code, 0);
+    assert!(!std::path::Path::new("/dev/null").metadata().unwrap().is_file(), "the device is still one");
+}

@@ -33,7 +33,7 @@ pub(crate) fn read(path: &Path, procs: u32, events: Events) -> Log {
 /// Replays a log under a policy by name.
 pub(crate) fn replay(log: &Log, policy: &str) -> Run {
     let what = PolicyKind::Log(LogPolicy::named(policy).expect("a policy for logs"));
-    let chosen = Chosen { name: policy.to_owned(), what };
+    let chosen = Chosen { name: policy.to_owned(), what, sha256: None };
     let subject = Subject::Log(log.clone());
     subject.run(&chosen, 0, Decisions::new(None), &mut |_| true).expect("a run")
 }

@@ -38,7 +38,7 @@ pub(crate) fn read(folder: &Path, variant: &str) -> Pods {
 /// Packs under a built-in policy.
 pub(crate) fn pack(pods: &Subject, policy: &str, seed: u64) -> Run {
     let spec = builtin::spec(policy).expect("a built-in policy").expect("a valid one");
-    let chosen = Chosen { name: policy.to_owned(), what: PolicyKind::Spec(Box::new(spec)) };
+    let chosen = Chosen { name: policy.to_owned(), what: PolicyKind::Spec(Box::new(spec)), sha256: None };
     pods.run(&chosen, seed, Decisions::new(None), &mut |_| true).expect("a run")
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use landfall_replay::machine::{Estimate, Events, FCFS, LogPolicy, Score, Sequence, jobs_by_number};
-use landfall_replay::subject::{Log, SequenceMeans};
+use landfall_replay::subject::{Chosen, Log, PolicyKind, SequenceMeans};
 use landfall_replay::trace::{open, swf};
 
 use crate::Findings;
@@ -31,7 +31,8 @@ pub(crate) fn published(folder: &Path, findings: &mut Findings) {
             inputs_sha256: Default::default(),
         };
         for ((name, policy), published) in policies.into_iter().zip(expected) {
-            let means = log.sequences(policy, &parts).expect("sequences within the log");
+            let chosen = Chosen { name: name.to_owned(), what: PolicyKind::Log(policy), sha256: None };
+            let means = log.sequences(&chosen, &parts).expect("sequences within the log");
             let here = SequenceMeans::mean(&means.slowdowns);
             let verdict = findings.check(format!("{here:.2}") == format!("{published:.2}"));
             println!("{file:<30} {name:<5} {published:>10.2} {here:>10.2}  {verdict}");

@@ -22,6 +22,8 @@ struct Page {
     walltime_ms: u64,
     units: u64,
     gpu_milli: u64,
+    /// Whether it takes a part of a device only.
+    shares: bool,
     held: Millis,
     lost: Millis,
     preemptions: u32,
@@ -90,6 +92,7 @@ impl<'a> Books<'a> {
             walltime_ms: spec.walltime_ms.get(),
             units: u64::from(spec.nodes.min) * NODE_PARTS,
             gpu_milli: spec.gpu_milli_total() * u64::from(spec.nodes.min),
+            shares: spec.shares_a_gpu(),
             queued: at,
             tenant: spec.tenant.clone(),
             qos_wait_ms: spec.qos_wait_ms.map(Millis::get),
@@ -193,7 +196,10 @@ impl<'a> Books<'a> {
         });
         let Some(page) = self.pages.get_mut(&commit.job) else { return };
         page.units = commit.units * NODE_PARTS / landfall_engine::units::MICRO;
-        page.gpu_milli = page.gpu_milli.max(commit.gpus * 1000);
+        // The ledger counts a share of a device as one of its users; what is held is the share.
+        if !page.shares {
+            page.gpu_milli = commit.gpus * 1000;
+        }
         page.backfilled |= commit.kind == StartKind::Backfill && page.held.is_zero();
         page.open = Some((now, commit.grants.iter().map(|grant| grant.node.clone()).collect()));
     }

@@ -1,10 +1,11 @@
 //! The clock of a cluster.
 
+use std::collections::BTreeSet;
 use std::io;
 
 use landfall_engine::input::{NodeOrder, Submission};
 use landfall_engine::{Answer, Engine, Input};
-use landfall_model::{Dispatch, JobKind, Millis, Node, NodeId, NodeState, PoolId, Time};
+use landfall_model::{Dispatch, JobId, JobKind, Millis, Node, NodeId, NodeState, PoolId, Time};
 
 use super::agents::Agents;
 use super::books::Books;
@@ -81,6 +82,7 @@ pub fn simulate(
     progress: &mut dyn FnMut(usize) -> bool,
 ) -> io::Result<Run> {
     workload.arrivals.sort_by(|a, b| (a.at, &a.submission.job.id).cmp(&(b.at, &b.submission.job.id)));
+    predecessors_first(&mut workload.arrivals);
     workload.changes.sort_by(|a, b| (a.0, a.1.node()).cmp(&(b.0, b.1.node())));
     let pools = |dispatch| {
         let all = engine.state().pools.iter().filter(move |(_, pool)| pool.pool.dispatch == dispatch);
@@ -123,6 +125,23 @@ pub fn simulate(
         decisions_sha256: closed.decisions_sha256,
         ..Run::default()
     })
+}
+
+/// Among jobs of one instant, those that others wait for come first; the rest stay as they are.
+fn predecessors_first(arrivals: &mut [Arrival]) {
+    for group in arrivals.chunk_by_mut(|a, b| a.at == b.at) {
+        if group.iter().all(|arrival| arrival.submission.edges.is_empty()) {
+            continue;
+        }
+        let mut left: BTreeSet<JobId> = group.iter().map(|one| one.submission.job.id.clone()).collect();
+        for place in 0..group.len() {
+            let ready = |one: &Arrival| one.submission.edges.iter().all(|edge| !left.contains(&edge.on));
+            // In a circle nobody is first; the engine says so when it is asked.
+            let next = group[place..].iter().position(ready).unwrap_or(0);
+            group[place..=place + next].rotate_right(1);
+            left.remove(&group[place].submission.job.id);
+        }
+    }
 }
 
 impl Clock<'_, '_> {
@@ -206,7 +225,8 @@ impl Clock<'_, '_> {
                 let Some(pool) = known.or_else(|| node.pool.clone()).or_else(first) else { return };
                 let id = node.id.clone();
                 // One that only takes work again keeps what runs on it.
-                let gone = self.engine.state().node(&id).is_none_or(|(node, _)| node.state == NodeState::Down);
+                let gone =
+                    self.engine.state().node(&id).is_none_or(|(node, _)| node.state == NodeState::Down);
                 if gone {
                     self.step(Input::Join { pool: pool.clone(), node, running: Some(Vec::new()) });
                 }

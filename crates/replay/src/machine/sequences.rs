@@ -7,7 +7,7 @@
 use landfall_model::Time;
 
 use super::{Schedule, Score, committed};
-use crate::trace::batch::BatchJob;
+use crate::trace::batch::{BatchJob, TIME_MAX};
 use crate::trace::swf::Log;
 
 /// Run time that stands in for an unknown one, in seconds.
@@ -26,7 +26,11 @@ pub struct Sequence {
 /// needs the larger of what it asked for and what it got, and an unknown estimate is the run time.
 #[must_use]
 pub fn jobs_by_number(log: &Log) -> Vec<BatchJob> {
-    let mut rows: Vec<_> = log.jobs.iter().filter(|job| job.run != 0).collect();
+    let mut rows: Vec<_> = log
+        .jobs
+        .iter()
+        .filter(|job| job.run != 0 && job.submit.max(job.run).max(job.estimate) <= TIME_MAX)
+        .collect();
     rows.sort_by_key(|job| job.number);
     let job = |row: &crate::trace::swf::SwfJob| {
         let run = if row.run < 0 { UNKNOWN_RUN } else { row.run };

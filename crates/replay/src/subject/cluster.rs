@@ -1,6 +1,6 @@
 //! A trace on a cluster.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use landfall_engine::Engine;
@@ -8,8 +8,8 @@ use landfall_engine::answers::dispatch_of;
 use landfall_engine::dag::Join;
 use landfall_engine::input::Submission as EngineSubmission;
 use landfall_model::{
-    Dispatch, Job, JobId, JobSpec, Mib, MilliCpu, Millis, Node, NodeCount, NodeId, Pool, PoolId, Situation, TenantId,
-    Time, World,
+    Dispatch, Job, JobId, JobSpec, Mib, MilliCpu, Millis, Node, NodeCount, NodeId, Pool, PoolId, Situation,
+    TenantId, Time, World,
 };
 
 use super::{Chosen, PolicyKind, Progress, ReplayError};
@@ -80,7 +80,9 @@ impl Cluster {
         let mut world = self.world.clone();
         if world.pools.is_empty() {
             let id = PoolId::new(POOL).map_err(|error| subject(error.to_string()))?;
-            world.pools.insert(id.clone(), Pool::new(id, spec.and_then(dispatch_of).unwrap_or(Dispatch::Batch)));
+            world
+                .pools
+                .insert(id.clone(), Pool::new(id, spec.and_then(dispatch_of).unwrap_or(Dispatch::Batch)));
         }
         for pool in world.pools.values_mut() {
             // Nobody is there to report.
@@ -102,6 +104,14 @@ impl Cluster {
     }
 
     fn workload(&self) -> Result<Workload, ReplayError> {
+        let jobs: BTreeSet<&JobId> = self.trace.submissions.iter().map(|one| &one.job.id).collect();
+        for submission in &self.trace.submissions {
+            if let Some(edge) = submission.after.iter().find(|edge| !jobs.contains(&edge.on)) {
+                let message =
+                    format!("job `{}` waits for `{}`, which is not in the trace", submission.job.id, edge.on);
+                return Err(ReplayError::Subject(message));
+            }
+        }
         let arrivals = self.trace.submissions.iter().map(|submission| Arrival {
             at: submission.at,
             run: submission.run,

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use landfall_model::Millis;
+use landfall_engine::answers::dispatch_of;
+use landfall_model::{Dispatch, Millis};
 
 use super::cluster::{Cluster, nodes_and_jobs};
 use super::{Chosen, PolicyKind, Progress, ReplayError};
@@ -83,6 +84,10 @@ impl Log {
 
     /// The same jobs on nodes, for policies that score.
     fn as_cluster(&self, policy: &Chosen) -> Result<Cluster, ReplayError> {
+        if !matches!(&policy.what, PolicyKind::Spec(spec) if dispatch_of(spec) == Some(Dispatch::Batch)) {
+            let why = "a log needs a batch policy, such as easy or balanced".to_owned();
+            return Err(ReplayError::Policy { policy: policy.name.clone(), why });
+        }
         if self.events == Events::Single {
             let why = "it runs in cycles; one pass per event is for policies of alike processors";
             return Err(ReplayError::Policy { policy: policy.name.clone(), why: why.into() });

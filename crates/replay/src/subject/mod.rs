@@ -64,6 +64,9 @@ pub enum PolicyKind {
 /// How far a replay is: called with what was done so far; `false` stops it.
 pub type Progress<'a> = &'a mut dyn FnMut(usize) -> bool;
 
+/// The parameter of policies that draw.
+const SEED: &str = "seed";
+
 /// Something to replay.
 #[derive(Debug)]
 pub enum Subject {
@@ -86,10 +89,21 @@ impl Subject {
         }
     }
 
-    /// Whether a seed makes a difference.
+    /// The name of the trace, without path.
     #[must_use]
-    pub fn draws(&self) -> bool {
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Log(log) => &log.name,
+            Self::Pods(pods) => &pods.name,
+            Self::Cluster(cluster) => &cluster.name,
+        }
+    }
+
+    /// Whether a seed makes a difference: to the order of pods, or to a policy that draws.
+    #[must_use]
+    pub fn draws(&self, policy: &Chosen) -> bool {
         matches!(self, Self::Pods(_))
+            || matches!(&policy.what, PolicyKind::Spec(spec) if spec.params.contains_key(SEED))
     }
 
     /// Replays under a policy.
@@ -100,13 +114,20 @@ impl Subject {
         decisions: Decisions<'_>,
         progress: Progress<'_>,
     ) -> Result<Run, ReplayError> {
+        let mut seeded = policy.clone();
+        if let PolicyKind::Spec(spec) = &mut seeded.what
+            && spec.params.contains_key(SEED)
+        {
+            spec.params.insert(SEED.into(), i64::try_from(seed).unwrap_or(i64::MAX).into());
+        }
+        let policy = &seeded;
         let mut run = match self {
             Self::Log(log) => log.run(policy, decisions, progress)?,
             Self::Pods(pods) => pods.run(policy, seed, decisions, progress)?,
             Self::Cluster(cluster) => cluster.run(policy, decisions, progress)?,
         };
         run.policy.clone_from(&policy.name);
-        run.seed = self.draws().then_some(seed);
+        run.seed = self.draws(policy).then_some(seed);
         run.inputs_sha256.extend(policy.sha256.iter().map(|sha256| ("policy".to_owned(), sha256.clone())));
         Ok(run)
     }

@@ -62,7 +62,8 @@ impl Pods {
             return Err(ReplayError::Policy { policy: policy.name.clone(), why: why.into() });
         };
         if dispatch_of(spec) != Some(Dispatch::Push) {
-            let why = "it does not place jobs as they come; packing needs a push policy, such as fgd".to_owned();
+            let why =
+                "it does not place jobs as they come; packing needs a push policy, such as fgd".to_owned();
             return Err(ReplayError::Policy { policy: policy.name.clone(), why });
         }
         let spec = if self.exact_scores { (**spec).clone() } else { published((**spec).clone()) };

@@ -29,6 +29,9 @@ pub struct BatchJob {
     pub wait: i64,
 }
 
+/// The latest instant and longest time taken, in seconds: some 3000 years.
+pub const TIME_MAX: i64 = 100_000_000_000;
+
 /// Jobs that were left out, by the first reason that applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Dropped {
@@ -42,18 +45,21 @@ pub struct Dropped {
     pub no_processors: u64,
     /// Needs more processors than there are.
     pub too_wide: u64,
+    /// A time beyond anything a clock will see.
+    pub out_of_range: u64,
 }
 
 impl Dropped {
     /// Counts with their reasons in words, in the order of checking.
     #[must_use]
-    pub fn by_reason(&self) -> [(&'static str, u64); 5] {
+    pub fn by_reason(&self) -> [(&'static str, u64); 6] {
         [
             ("did not run", self.no_run),
             ("no requested time", self.no_estimate),
             ("no submit time", self.no_submit),
             ("no processor count", self.no_processors),
             ("wider than the machine", self.too_wide),
+            ("time out of range", self.out_of_range),
         ]
     }
 
@@ -107,6 +113,8 @@ impl Kept {
             &mut dropped.no_processors
         } else if width > procs {
             &mut dropped.too_wide
+        } else if job.submit.max(job.run).max(job.estimate) > TIME_MAX {
+            &mut dropped.out_of_range
         } else {
             let estimate = if has_estimates { job.estimate } else { job.run };
             self.estimates_defaulted += u64::from(!has_estimates);
@@ -154,7 +162,14 @@ mod tests {
             ]),
             8,
         );
-        let expected = Dropped { no_run: 1, no_estimate: 1, no_submit: 1, no_processors: 2, too_wide: 1 };
+        let expected = Dropped {
+            no_run: 1,
+            no_estimate: 1,
+            no_submit: 1,
+            no_processors: 2,
+            too_wide: 1,
+            out_of_range: 0,
+        };
         assert_eq!(kept.dropped, expected);
         assert_eq!(kept.dropped.total(), 6);
         let rows: Vec<_> =

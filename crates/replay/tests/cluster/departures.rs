@@ -16,7 +16,8 @@ fn row(id: &str, nodes: u32, walltime: u64, run: u64) -> Row<'_> {
 fn a_job_that_takes_longer_than_it_may_ends_at_its_walltime() {
     let run = replay(engine(1, FIFO, ""), vec![arrival(&row("long", 1, 100, 500))], Vec::new());
     assert_eq!(run.jobs[0].ending, Ending::Walltime);
-    assert_eq!(run.jobs[0].held_ms, 100_000);
+    // What it did until then was delivered, and is its run as far as slowdowns are concerned.
+    assert_eq!((run.jobs[0].held_ms, run.jobs[0].lost_ms, run.jobs[0].run_ms), (100_000, 0, 100_000));
 }
 
 #[test]
@@ -45,6 +46,30 @@ fn a_drained_node_takes_nothing_new() {
     let run = replay(engine(2, FIFO, ""), arrivals, vec![(Time::from_secs(10), drain)]);
     assert_eq!(starts(&run), [0, 0, 50]);
     assert!(run.jobs.iter().all(|job| job.ending == Ending::Completed));
+}
+
+#[test]
+fn a_node_that_takes_work_again_keeps_what_runs_on_it() {
+    let node = engine(1, FIFO, "").state().pools.values().next().expect("a pool").nodes[0].clone();
+    let changes = vec![
+        (Time::from_secs(10), Change::Drain(node.id.clone())),
+        (Time::from_secs(20), Change::Up(Box::new(node))),
+    ];
+    let arrivals = vec![arrival(&row("long", 1, 100, 100))];
+    let run = replay(engine(1, FIFO, ""), arrivals, changes);
+    assert_eq!((run.jobs[0].ended, run.counts.requeues), (Some(Time::from_secs(100)), 0));
+}
+
+#[test]
+fn a_job_that_never_ends_holds_its_node_and_the_replay_ends() {
+    let mut endless = arrival(&row("endless", 1, 100, 100));
+    endless.run = None;
+    let mut spec = (*endless.submission.job.spec).clone();
+    spec.lifecycle = landfall_model::Lifecycle::Unbounded;
+    endless.submission.job.spec = std::sync::Arc::new(spec);
+    let run = replay(engine(1, FIFO, ""), vec![endless, arrival(&row("next", 1, 10, 10))], Vec::new());
+    assert_eq!(run.jobs[0].ending, Ending::Failed("unfinished".into()));
+    assert!(matches!(run.jobs[1].ending, Ending::NeverStarted(_)), "{:?}", run.jobs[1].ending);
 }
 
 #[test]

@@ -44,7 +44,7 @@ pub(crate) fn arrival(row: &Row<'_>) -> Arrival {
     };
     let at = Time::from_secs(row.submit);
     let job = Job::new(JobId::new(row.id).expect("an id"), Arc::new(spec), at);
-    Arrival { at, run: Millis::secs(row.run), submission: Submission::new(job) }
+    Arrival { at, run: Some(Millis::secs(row.run)), submission: Submission::new(job) }
 }
 
 pub(crate) fn replay(engine: Engine, arrivals: Vec<Arrival>, changes: Vec<(Time, Change)>) -> Run {

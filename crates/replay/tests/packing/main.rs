@@ -67,7 +67,7 @@ fn packed(nodes: &[OpenbNode], pods: &[OpenbPod], sequence: &Sequence, policy: &
         inputs_sha256: BTreeMap::new(),
     });
     let spec = builtin::spec(policy).expect("a built-in policy").expect("a valid one");
-    let chosen = Chosen { name: policy.to_owned(), what: PolicyKind::Spec(Box::new(spec)) };
+    let chosen = Chosen { name: policy.to_owned(), what: PolicyKind::Spec(Box::new(spec)), sha256: None };
     subject.run(&chosen, 1, Decisions::new(None), &mut |_| true).expect("a run")
 }
 

@@ -17,6 +17,16 @@ enum Limit {
     Relative(f64),
 }
 
+impl std::fmt::Display for Bound {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let sign = if self.above { '>' } else { '<' };
+        match self.limit {
+            Limit::Value(value) => write!(f, "{}{sign}{value}", self.measure.key),
+            Limit::Relative(part) => write!(f, "{}{sign}{:+}%", self.measure.key, part * 100.0),
+        }
+    }
+}
+
 /// Reads a bound.
 pub(crate) fn parse(text: &str) -> Result<Bound, String> {
     let place = text.find(['<', '>']).ok_or("write it as MEASURE>VALUE or MEASURE<VALUE")?;
@@ -27,7 +37,14 @@ pub(crate) fn parse(text: &str) -> Result<Bound, String> {
     })?;
     let number = |text: &str| text.parse::<f64>().ok().filter(|value| value.is_finite());
     let limit = match rest.strip_suffix('%') {
-        Some(part) => number(part).map(|percent| Limit::Relative(percent / 100.0)),
+        Some(part) if part.starts_with(['+', '-']) => {
+            number(part).map(|percent| Limit::Relative(percent / 100.0))
+        }
+        Some(_) => {
+            return Err(
+                "a change against the baseline has a sign, such as +10%; shares are written as 0.9".into()
+            );
+        }
         None => number(rest).map(Limit::Value),
     };
     let limit = limit.ok_or("the bound is a number, or a change against the baseline such as +10%")?;
@@ -35,6 +52,16 @@ pub(crate) fn parse(text: &str) -> Result<Bound, String> {
 }
 
 impl Bound {
+    /// Whether it is a change against a baseline.
+    pub(crate) fn is_relative(&self) -> bool {
+        matches!(self.limit, Limit::Relative(_))
+    }
+
+    /// What is said where a run does not have the measure: a bound on nothing must not pass.
+    fn missing(&self) -> String {
+        format!("{} was not measured, so its bound cannot hold", self.measure.key)
+    }
+
     fn says(&self, value: f64, baseline: Option<f64>) -> Option<String> {
         let limit = match self.limit {
             Limit::Value(limit) => limit,
@@ -53,12 +80,15 @@ impl Bound {
 
     /// What a single run breaks; bounds against a baseline need one.
     pub(crate) fn broken_by(&self, run: &Measures) -> Option<String> {
-        self.says(self.measure.of(run)?, None)
+        match self.measure.of(run) {
+            Some(value) => self.says(value, None),
+            None => Some(self.missing()),
+        }
     }
 
     /// What policies of a comparison break.
     pub(crate) fn broken_in(&self, comparison: &Comparison) -> Vec<String> {
-        let Some(row) = comparison.row(self.measure.key) else { return Vec::new() };
+        let Some(row) = comparison.row(self.measure.key) else { return vec![self.missing()] };
         let base = comparison.policies.iter().position(|runs| runs.policy == comparison.baseline);
         let mean = |place: usize| row.cells.get(place).copied().flatten().map(|cell| cell.mean);
         let baseline = base.and_then(mean);

@@ -13,9 +13,10 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use landfall_replay::decisions::Decisions;
-use landfall_replay::machine::{LOG_POLICIES, LogPolicy};
+use landfall_replay::machine::{LOG_POLICIES, LogPolicy, Sequence};
 use landfall_replay::measures::{Measures, rounded};
 use landfall_replay::report::{Extract, of_run};
+use landfall_replay::run::Run;
 use landfall_replay::subject::{Chosen, Log, PolicyKind, ReplayError, SequenceMeans, Subject};
 use serde::Serialize;
 
@@ -30,7 +31,9 @@ pub(crate) use out::OutArgs;
 pub(crate) use progress::{Bar, step};
 pub(crate) use subject::{Read, SubjectArgs};
 
-use subject::usage;
+pub(crate) use subject::usage;
+
+use options::parse_sequence;
 
 /// What is replayed, under what, with examples.
 fn help() -> String {
@@ -67,6 +70,10 @@ pub(crate) struct Args {
     /// A policy for logs, a built-in policy or a policy file.
     #[arg(long, visible_alias = "profile", value_name = "NAME|FILE")]
     policy: Option<String>,
+    /// Replay a part of the log on an empty machine, one job at a time: first job (from 0) and how many. Given several
+    /// times, means over the parts are reported. Jobs are then taken by number, failed ones too.
+    #[arg(long = "sequence", value_name = "START:COUNT", value_parser = parse_sequence)]
+    sequences: Vec<Sequence>,
     /// Draws whatever the trace leaves open; with --arrivals, chooses the order.
     #[arg(long, value_name = "N", default_value_t = 42)]
     seed: u64,
@@ -98,6 +105,9 @@ pub(crate) struct Replayed {
     /// Bounds that were broken.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) broken: Vec<String>,
+    /// What looked odd, bounds that were broken included.
+    #[serde(skip)]
+    pub(crate) warnings: Vec<String>,
     /// Files written.
     #[serde(skip)]
     pub(crate) written: Vec<String>,
@@ -132,69 +142,94 @@ pub(crate) struct OneSequence {
 
 /// Answers `replay`.
 pub(crate) fn run(args: &Args) -> Result<Box<dyn Answer>, CliError> {
-    args.out.check()?;
-    let read = args.subject.read(&args.trace)?;
+    args.out.check(&FILES, &[&args.schedule_out, &args.curve_out])?;
+    if let Some(bound) = args.fail_if.iter().find(|bound| bound.is_relative()) {
+        let what = format!("`{bound}` is a change against a baseline, and one replay has none");
+        return Err(usage(&what, "give a value, or use `landfall compare`"));
+    }
+    let read = args.subject.read(&args.trace, !args.sequences.is_empty())?;
     let policy = policy_for(args.policy.as_deref(), &read.subject)?;
-    if let (Subject::Log(log), false) = (&read.subject, args.subject.sequences.is_empty()) {
+    if let (Subject::Log(log), false) = (&read.subject, args.sequences.is_empty()) {
         return Ok(Box::new(sequences(args, log, &policy)?));
     }
-    let total = read.subject.size(args.seed);
-    let bar = Bar::new(total);
-    let dir = args.out.directory()?;
-    let replay = |out: Option<&mut dyn Write>| {
-        let began = Instant::now();
-        let run = read.subject.run(&policy, args.seed, Decisions::new(out), &mut step(&bar));
-        bar.clear();
-        run.map(|run| (run, began.elapsed()))
-    };
-    let (run, took) = match dir {
-        None => replay(None).map_err(replay_error)?,
-        Some(dir) => {
-            // A replay that fails leaves no log of decisions behind.
-            let mut failed = None;
-            let done = write_file(&dir.join("decisions.jsonl"), args.out.force, |out| {
-                replay(Some(out)).map_err(|error| {
-                    let told = io::Error::other(error.to_string());
-                    failed = Some(error);
-                    told
-                })
-            });
-            done.map_err(|error| failed.map_or(error, replay_error))?
-        }
-    };
+    args.suits(&read.subject, &policy)?;
+    let (run, took) = replayed(args, &read, &policy)?;
     let mut written = Vec::new();
-    if let Some(path) = &args.schedule_out {
-        out::write_schedule(path, args.out.force, read.log.as_ref(), &run)?;
+    if let (Some(path), Some(log), Subject::Log(kept)) = (&args.schedule_out, &read.log, &read.subject) {
+        out::write_schedule(path, args.out.force, log, &kept.jobs, &run)?;
         written.push(path.display().to_string());
     }
     if let Some(path) = &args.curve_out {
         out::write_curve(path, args.out.force, &run)?;
         written.push(path.display().to_string());
     }
-    let measures = match dir {
-        None => Measures::of(&run),
-        Some(dir) => {
-            let extract = Extract::of(&run);
-            args.out.write(
-                &dir.join("report.json"),
-                &out::json_of(&extract.measures).map_err(CliError::Output)?,
-            )?;
-            args.out.write(&dir.join("report.html"), of_run(&extract).as_bytes())?;
-            written.push(dir.display().to_string());
-            extract.measures
-        }
-    };
-    let broken = args.fail_if.iter().filter_map(|bound| bound.broken_by(&measures)).collect();
+    let extract = args.out.out.is_some().then(|| Extract::of(&run));
+    let measures = extract.as_ref().map_or_else(|| Measures::of(&run), |extract| extract.measures.clone());
+    let broken: Vec<String> = args.fail_if.iter().filter_map(|bound| bound.broken_by(&measures)).collect();
+    let mut warnings = broken.clone();
+    if measures.started == 0 {
+        warnings.push("no job started; `landfall trace info` says what is in the trace".to_owned());
+    }
     let Read { dropped, estimates_defaulted, .. } = read;
-    Ok(Box::new(Replayed {
-        schema: "landfall.replay/1",
-        measures,
-        dropped,
-        estimates_defaulted,
-        broken,
-        written,
-        took,
-    }))
+    let schema = "landfall.replay/1";
+    let mut answer =
+        Replayed { schema, measures, dropped, estimates_defaulted, broken, warnings, written, took };
+    if let (Some(dir), Some(extract)) = (&args.out.out, extract) {
+        let mut json = serde_json::to_vec_pretty(&answer).map_err(|error| CliError::Output(error.into()))?;
+        json.push(b'\n');
+        args.out.write(&dir.join("report.json"), &json)?;
+        args.out.write(&dir.join("report.html"), of_run(&extract).as_bytes())?;
+        answer.written.push(dir.display().to_string());
+    }
+    Ok(Box::new(answer))
+}
+
+/// Files that `--out` writes.
+const FILES: [&str; 3] = ["report.json", "report.html", "decisions.jsonl"];
+
+impl Args {
+    /// Refuses options that do not go with what is replayed, before anything is done.
+    fn suits(&self, subject: &Subject, policy: &Chosen) -> Result<(), CliError> {
+        if self.schedule_out.is_some() && !matches!(subject, Subject::Log(_)) {
+            return Err(usage(
+                "--schedule-out is for batch logs",
+                "use --out for the decisions of other replays",
+            ));
+        }
+        if self.curve_out.is_some() && !matches!(subject, Subject::Pods(_)) {
+            return Err(usage("--curve-out is for packing of GPU pods", "give a pod list and --nodes"));
+        }
+        let one_by_one = matches!(policy.what, PolicyKind::Log(LogPolicy::Committed(_)));
+        let given = &self.subject;
+        let timed = given.events.is_some() || given.cycle.is_some() || given.estimate.is_some();
+        if one_by_one && timed {
+            let what = format!("policy `{}` takes one job at a time by user estimates", policy.name);
+            return Err(usage(&what, "leave out --estimate, --events and --cycle"));
+        }
+        Ok(())
+    }
+}
+
+/// Replays, with the log of decisions written where it is wanted.
+fn replayed(args: &Args, read: &Read, policy: &Chosen) -> Result<(Run, Duration), CliError> {
+    let bar = Bar::new(read.subject.size(args.seed));
+    let replay = |out: Option<&mut dyn Write>| {
+        let began = Instant::now();
+        let run = read.subject.run(policy, args.seed, Decisions::new(out), &mut step(&bar));
+        bar.clear();
+        run.map(|run| (run, began.elapsed()))
+    };
+    let Some(dir) = args.out.directory()? else { return replay(None).map_err(replay_error) };
+    // A replay that fails leaves no log of decisions behind.
+    let mut failed = None;
+    let done = write_file(&dir.join("decisions.jsonl"), args.out.force, |out| {
+        replay(Some(out)).map_err(|error| {
+            let told = io::Error::other(error.to_string());
+            failed = Some(error);
+            told
+        })
+    });
+    done.map_err(|error| failed.map_or(error, replay_error))
 }
 
 /// The policy asked for, or the usual one.
@@ -208,19 +243,29 @@ pub(crate) fn replay_error(error: ReplayError) -> CliError {
         ReplayError::Policy { .. } => {
             usage(&error.to_string(), "`landfall replay --help` lists policies for logs")
         }
-        ReplayError::Subject(message) => usage(&message, "check that the files belong together"),
+        ReplayError::Subject(message) => {
+            usage(&message, "see `landfall replay --help` for what goes together")
+        }
         ReplayError::Decisions(source) => CliError::Output(source),
     }
 }
 
 fn sequences(args: &Args, log: &Log, policy: &Chosen) -> Result<Sequences, CliError> {
-    let PolicyKind::Log(kind) = &policy.what else {
-        let what = format!("policy `{}` looks at nodes and cannot replay sequences", policy.name);
-        return Err(usage(&what, "use a policy for logs, such as fcfs, sjf or f1"));
-    };
-    let kind: LogPolicy = *kind;
-    let means = log.sequences(kind, &args.subject.sequences).map_err(replay_error)?;
-    let each = args.subject.sequences.iter().enumerate().map(|(place, part)| OneSequence {
+    let given = &args.subject;
+    let ignored = [
+        ("--out", args.out.out.is_some()),
+        ("--schedule-out", args.schedule_out.is_some()),
+        ("--curve-out", args.curve_out.is_some()),
+        ("--fail-if", !args.fail_if.is_empty()),
+        ("--estimate", given.estimate.is_some()),
+        ("--events", given.events.is_some()),
+        ("--cycle", given.cycle.is_some()),
+    ];
+    if let Some((name, _)) = ignored.iter().find(|(_, given)| *given) {
+        return Err(usage(&format!("{name} does not go with --sequence"), "leave one of them out"));
+    }
+    let means = log.sequences(policy, &args.sequences).map_err(replay_error)?;
+    let each = args.sequences.iter().enumerate().map(|(place, part)| OneSequence {
         start: part.start,
         jobs: part.count,
         mean_bounded_slowdown: rounded(means.slowdowns[place]),
@@ -231,7 +276,7 @@ fn sequences(args: &Args, log: &Log, policy: &Chosen) -> Result<Sequences, CliEr
         schema: "landfall.replay-sequences/1",
         trace: log.name.clone(),
         policy: policy.name.clone(),
-        jobs: args.subject.sequences.iter().map(|part| part.count as u64).sum(),
+        jobs: args.sequences.iter().map(|part| part.count as u64).sum(),
         mean_bounded_slowdown: rounded(SequenceMeans::mean(&means.slowdowns)),
         mean_wait_s: rounded(SequenceMeans::mean(&means.waits)),
         utilisation: rounded(SequenceMeans::mean(&means.utilisations)),
@@ -245,7 +290,7 @@ impl Answer for Replayed {
     }
 
     fn warnings(&self) -> &[String] {
-        &self.broken
+        &self.warnings
     }
 
     fn text(&self, _page: Page) -> String {

@@ -2,21 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
-use landfall_replay::measures::Measures;
 use landfall_replay::run::Run;
+use landfall_replay::trace::batch::BatchJob;
 use landfall_replay::trace::swf::{self, Log};
 
-use super::subject::usage;
 use crate::commands::trace::files::write_file;
 use crate::error::CliError;
 
 /// Where files go.
 #[derive(Debug, clap::Args)]
 pub(crate) struct OutArgs {
-    /// Write report.json, report.html and decisions.jsonl into this directory, which is made if it is not there.
+    /// Write report.json, report.html and, for one replay, decisions.jsonl into this directory, made if it is not there.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     /// Replace files that are there already.
@@ -26,10 +24,9 @@ pub(crate) struct OutArgs {
 
 impl OutArgs {
     /// Refuses before anything is done if files would be overwritten.
-    pub(crate) fn check(&self) -> Result<(), CliError> {
-        let Some(dir) = &self.out else { return Ok(()) };
-        for name in ["report.json", "report.html", "decisions.jsonl"] {
-            let file = dir.join(name);
+    pub(crate) fn check(&self, names: &[&str], others: &[&Option<PathBuf>]) -> Result<(), CliError> {
+        let inside = self.out.iter().flat_map(|dir| names.iter().map(|name| dir.join(name)));
+        for file in inside.chain(others.iter().filter_map(|file| (*file).clone())) {
             if !self.force && file.exists() {
                 return Err(CliError::Exists { file: file.display().to_string() });
             }
@@ -52,17 +49,18 @@ impl OutArgs {
 }
 
 /// Writes the schedule of a log: the log itself with the simulated wait in field 3 and jobs that were left out removed.
-pub(super) fn write_schedule(path: &Path, force: bool, log: Option<&Log>, run: &Run) -> Result<(), CliError> {
-    let Some(log) = log else {
-        return Err(usage(
-            "--schedule-out is for batch logs",
-            "use --out for the decisions of other replays",
-        ));
-    };
-    let mut waits: BTreeMap<&str, i64> = BTreeMap::new();
-    for job in &run.jobs {
+pub(super) fn write_schedule(
+    path: &Path,
+    force: bool,
+    log: &Log,
+    kept: &[BatchJob],
+    run: &Run,
+) -> Result<(), CliError> {
+    let mut waits: BTreeMap<(i64, i64), i64> = BTreeMap::new();
+    // A replay keeps the order of the jobs it was given.
+    for (job, row) in run.jobs.iter().zip(kept) {
         if let Some(wait) = job.wait_ms() {
-            waits.insert(job.job.as_str(), (wait / 1000) as i64);
+            waits.insert((row.number, row.submit), (wait / 1000) as i64);
         }
     }
     write_file(path, force, |mut out| {
@@ -70,7 +68,7 @@ pub(super) fn write_schedule(path: &Path, force: bool, log: Option<&Log>, run: &
             swf::write_comment(&mut out, comment)?;
         }
         for job in &log.jobs {
-            if let Some(wait) = waits.get(job.number.to_string().as_str()) {
+            if let Some(wait) = waits.get(&(job.number, job.submit)) {
                 swf::write_job(&mut out, &swf::SwfJob { wait: *wait, ..*job })?;
             }
         }
@@ -80,9 +78,6 @@ pub(super) fn write_schedule(path: &Path, force: bool, log: Option<&Log>, run: &
 
 /// Writes the curve of a packing run as CSV.
 pub(super) fn write_curve(path: &Path, force: bool, run: &Run) -> Result<(), CliError> {
-    if run.curve.is_empty() {
-        return Err(usage("--curve-out is for packing of GPU pods", "give a pod list and --nodes"));
-    }
     write_file(path, force, |out| {
         writeln!(
             out,
@@ -97,11 +92,4 @@ pub(super) fn write_curve(path: &Path, force: bool, run: &Run) -> Result<(), Cli
         }
         Ok(())
     })
-}
-
-/// The measures as indented JSON with a line end.
-pub(super) fn json_of(measures: &Measures) -> io::Result<Vec<u8>> {
-    let mut text = serde_json::to_vec_pretty(measures)?;
-    text.push(b'\n');
-    Ok(text)
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use landfall_model::Millis;
 use landfall_model::scenario::{self, Format, ScenarioError};
-use landfall_replay::machine::{Estimate, Events, Sequence, jobs_by_number};
+use landfall_replay::machine::{Estimate, Events, jobs_by_number};
 use landfall_replay::packing::RATIO;
 use landfall_replay::subject::{Cluster, Log, Pods, Subject};
 use landfall_replay::trace::batch::Kept;
@@ -14,7 +14,7 @@ use landfall_replay::trace::own::{Header, Trace};
 use landfall_replay::trace::swf::{BadLines, Log as SwfLog};
 use landfall_replay::trace::{Kind, muri, openb};
 
-use super::options::{CycleArg, EstimateArg, EventsArg, parse_sequence};
+use super::options::{CycleArg, EstimateArg, EventsArg};
 use crate::commands::trace::files::Opened;
 use crate::error::CliError;
 use crate::input::Input;
@@ -31,22 +31,18 @@ pub(crate) struct SubjectArgs {
     /// The cluster: a scenario file with nodes, pools and tenants.
     #[arg(long, value_name = "CLUSTER.toml")]
     pub(crate) cluster: Option<PathBuf>,
-    /// What the planner is told about how long jobs take.
-    #[arg(long, value_name = "WHOSE", default_value = "user")]
-    pub(crate) estimate: EstimateArg,
-    /// The order of simultaneous events: one pass after each event, or after all of an instant.
-    #[arg(long, value_name = "HOW", default_value = "batch")]
-    pub(crate) events: EventsArg,
-    /// When passes are made: after every instant with an event, or on a beat such as 5s.
-    #[arg(long, value_name = "5s|event", default_value = "event")]
-    pub(crate) cycle: CycleArg,
+    /// What the planner is told about how long the jobs of a log take; `user` without it.
+    #[arg(long, value_name = "WHOSE")]
+    pub(crate) estimate: Option<EstimateArg>,
+    /// The order of simultaneous events of a log: one pass after each, or after all of an instant; `batch` without it.
+    #[arg(long, value_name = "HOW")]
+    pub(crate) events: Option<EventsArg>,
+    /// When passes are made: after every instant with an event, or on a beat such as 5s; `event` without it.
+    #[arg(long, value_name = "5s|event")]
+    pub(crate) cycle: Option<CycleArg>,
     /// Processors of a node, where a policy looks at nodes.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) procs_per_node: u64,
-    /// Replay a part of the log on an empty machine: first job (from 0) and how many. Given several times, means over
-    /// the parts are reported. Jobs are then taken by number, failed ones too.
-    #[arg(long = "sequence", value_name = "START:COUNT", value_parser = parse_sequence)]
-    pub(crate) sequences: Vec<Sequence>,
     /// The order in which pods arrive and nodes win ties, by seed; drawn from the seed without it.
     #[arg(long, value_name = "FILE", requires = "nodes")]
     pub(crate) arrivals: Option<PathBuf>,
@@ -80,8 +76,19 @@ fn name_of(path: &Path) -> String {
 }
 
 impl SubjectArgs {
-    /// Reads a trace and what belongs to it.
-    pub(crate) fn read(&self, trace: &Path) -> Result<Read, CliError> {
+    /// Refuses options that say nothing about what is replayed.
+    fn only(&self, what: &str, given: &[(&str, bool)]) -> Result<(), CliError> {
+        match given.iter().find(|(_, given)| *given) {
+            Some((name, _)) => Err(usage(
+                &format!("{name} says nothing about {what}"),
+                "leave it out, or see `landfall replay --help`",
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// Reads a trace and what belongs to it; parts of a log are taken by number.
+    pub(crate) fn read(&self, trace: &Path, by_number: bool) -> Result<Read, CliError> {
         if !(self.ratio.is_finite() && self.ratio > 0.0 && self.ratio <= 100.0) {
             return Err(usage(
                 "--ratio must be above 0 and at most 100",
@@ -90,7 +97,11 @@ impl SubjectArgs {
         }
         let opened = Opened::open(trace, None)?;
         match opened.kind {
-            Kind::Swf if self.cluster.is_none() => self.log(trace, opened),
+            _ if by_number && (opened.kind != Kind::Swf || self.cluster.is_some()) => Err(usage(
+                "--sequence is for batch logs on alike processors",
+                "leave it out, or give a log and --procs",
+            )),
+            Kind::Swf if self.cluster.is_none() => self.log(trace, opened, by_number),
             Kind::OpenbPods if self.cluster.is_none() => self.pods(trace, opened),
             Kind::OpenbNodes | Kind::OpenbArrivals => {
                 let what = format!("{} holds no jobs", opened.file);
@@ -100,7 +111,7 @@ impl SubjectArgs {
         }
     }
 
-    fn log(&self, path: &Path, opened: Opened) -> Result<Read, CliError> {
+    fn log(&self, path: &Path, opened: Opened, by_number: bool) -> Result<Read, CliError> {
         if self.nodes.is_some() {
             let what = format!("--nodes is for GPU pods, and {} is a batch log", opened.file);
             return Err(usage(&what, "say how large the machine is with --procs"));
@@ -109,7 +120,7 @@ impl SubjectArgs {
         let procs = self.procs_of(&log, path)?;
         let bad = dropped.into_iter().filter(|(_, count)| *count > 0);
         let mut dropped: BTreeMap<String, u64> = bad.collect();
-        let (jobs, estimates_defaulted) = if self.sequences.is_empty() {
+        let (jobs, estimates_defaulted) = if !by_number {
             let kept = Kept::of(&log, u64::from(procs));
             let reasons = kept.dropped.by_reason().into_iter().filter(|(_, count)| *count > 0);
             dropped.extend(reasons.map(|(reason, count)| (reason.to_owned(), count)));
@@ -122,9 +133,9 @@ impl SubjectArgs {
             jobs,
             procs,
             procs_per_node: self.procs_per_node,
-            events: self.events.into(),
+            events: self.events.map_or_else(Events::default, Into::into),
             cycle: self.beat(),
-            estimate: self.estimate.into(),
+            estimate: self.estimate.map_or_else(Estimate::default, Into::into),
             inputs_sha256: [("trace".to_owned(), sha256)].into(),
         });
         Ok(Read { subject, dropped, estimates_defaulted, log: Some(log) })
@@ -149,10 +160,17 @@ impl SubjectArgs {
     }
 
     fn beat(&self) -> Option<Millis> {
-        self.cycle.0
+        self.cycle.and_then(|cycle| cycle.0)
     }
 
     fn pods(&self, path: &Path, opened: Opened) -> Result<Read, CliError> {
+        let timed = [
+            ("--estimate", self.estimate.is_some()),
+            ("--events", self.events.is_some()),
+            ("--cycle", self.cycle.is_some()),
+            ("--procs", self.procs.is_some()),
+        ];
+        self.only("packing without time", &timed)?;
         let Some(nodes) = &self.nodes else {
             let what = format!("{} holds GPU pods, and no nodes are given", opened.file);
             return Err(usage(&what, "give a node list with --nodes, or a cluster with --cluster"));
@@ -181,17 +199,30 @@ impl SubjectArgs {
     }
 
     fn cluster(&self, path: &Path, opened: Opened) -> Result<Read, CliError> {
+        let elsewhere = [
+            ("--estimate", self.estimate.is_some()),
+            ("--events", self.events.is_some()),
+            ("--nodes", self.nodes.is_some()),
+            ("--procs", self.procs.is_some()),
+        ];
+        self.only("a cluster", &elsewhere)?;
         let mut inputs = BTreeMap::new();
-        let shape = Shape { procs_per_node: self.procs_per_node, ..Shape::default() };
-        let (trace, dropped, estimates_defaulted) = self.own_trace(path, opened, shape, &mut inputs)?;
-        let (nodes, node_order, world) = match &self.cluster {
+        let given = match &self.cluster {
             Some(file) => {
                 let input = Input::read(file)?;
                 let situation = input.situation()?;
                 inputs.insert("cluster".into(), sha256_of(input.text.as_bytes()));
                 let order = situation.world.node_order.clone();
-                (situation.nodes().to_vec(), order, situation.world)
+                Some((situation.nodes().to_vec(), order, situation.world))
             }
+            None => None,
+        };
+        let shape = Shape { procs_per_node: self.procs_per_node, ..Shape::default() };
+        let processors = given.as_ref().map(|(nodes, ..)| nodes.len() as u64 * self.procs_per_node);
+        let (trace, dropped, estimates_defaulted) =
+            self.own_trace(path, opened, shape, processors, &mut inputs)?;
+        let (nodes, node_order, world) = match given {
+            Some(given) => given,
             None => {
                 let parsed = scenario::parse("{}", Format::Json)
                     .map_err(|error| CliError::Invalid { file: path.display().to_string(), error })?;
@@ -220,6 +251,7 @@ impl SubjectArgs {
         path: &Path,
         opened: Opened,
         shape: Shape,
+        processors: Option<u64>,
         inputs: &mut BTreeMap<String, String>,
     ) -> Result<(Trace, BTreeMap<String, u64>, u64), CliError> {
         if opened.kind == Kind::Own {
@@ -231,10 +263,16 @@ impl SubjectArgs {
         let failed = |source| CliError::Read { file: path.display().to_string(), source };
         let converted = match opened.kind {
             Kind::Swf => {
-                let (log, _, sha256) = self.swf(opened)?;
+                let (log, bad, sha256) = self.swf(opened)?;
                 inputs.insert("trace".into(), sha256);
-                let procs = u64::from(self.procs_of(&log, path)?);
-                convert::from_swf(&log, procs, shape, &header, &mut text).map_err(failed)?
+                let procs = match processors {
+                    Some(procs) => procs,
+                    None => u64::from(self.procs_of(&log, path)?),
+                };
+                let mut converted =
+                    convert::from_swf(&log, procs, shape, &header, &mut text).map_err(failed)?;
+                converted.dropped.extend(bad.into_iter().filter(|(_, count)| *count > 0));
+                converted
             }
             Kind::Muri => {
                 let jobs = read_with(opened, "trace", inputs, |source| muri::read(source))?;
@@ -273,7 +311,7 @@ fn sha256_of(bytes: &[u8]) -> String {
     landfall_replay::trace::source::sha256(bytes)
 }
 
-pub(super) fn usage(message: &str, hint: &str) -> CliError {
+pub(crate) fn usage(message: &str, hint: &str) -> CliError {
     CliError::Usage { message: message.to_owned(), hint: hint.to_owned() }
 }
 

@@ -10,6 +10,7 @@ use landfall_model::scenario::ScenarioError;
 use landfall_replay::trace::{self, Kind, Source, TraceError};
 
 use crate::error::CliError;
+use crate::input::is_stdin;
 
 /// Names of all kinds, for help and errors.
 pub(crate) fn kinds() -> String {
@@ -39,7 +40,8 @@ impl Opened {
         if path.is_dir() {
             return Err(read(io::Error::new(io::ErrorKind::IsADirectory, "it is a directory")));
         }
-        let mut source = trace::open(path).map_err(read)?;
+        let opened = if is_stdin(path) { Source::new(io::stdin()) } else { trace::open(path) };
+        let mut source = opened.map_err(read)?;
         let found = trace::recognise(&mut source).map_err(read)?;
         let Some(kind) = kind.or(found) else {
             let error = ScenarioError::at("", "this is no trace of a known kind")
@@ -75,6 +77,14 @@ pub(crate) fn write_file<T>(
         return Err(CliError::Exists { file });
     }
     let failed = |source| CliError::Write { file: file.clone(), source };
+    // A link stays a link, and a device or pipe is written to as it is: only files are replaced.
+    let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let path = target.as_path();
+    if path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+        let there = OpenOptions::new().write(true).open(path).map_err(&failed)?;
+        let mut out = BufWriter::new(there);
+        return write(&mut out).and_then(|value| out.flush().map(|()| value)).map_err(failed);
+    }
     let beside = beside(path);
     let created = OpenOptions::new().write(true).create_new(true).open(&beside).map_err(&failed)?;
     let outcome = fill(path, created, write).and_then(|value| {
