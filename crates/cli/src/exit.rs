@@ -22,6 +22,9 @@ pub(crate) enum Exit {
 }
 
 impl Exit {
+    /// A bound given with `--fail-if` was broken: the number that the specification asks for, which names share.
+    pub(crate) const BOUND_BROKEN: Self = Self::NoSuch;
+
     /// Each code with its meaning for people; help and documentation show this list.
     pub(crate) const ALL: [(Self, &'static str); 7] = [
         (

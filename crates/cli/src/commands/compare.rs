@@ -180,15 +180,15 @@ fn replay_all(tasks: &[Task<'_>], threads: Option<usize>) -> Result<Vec<Extract>
 
 impl Answer for Compared {
     fn exit(&self) -> Exit {
-        if self.broken.is_empty() { Exit::Done } else { Exit::NoSuch }
+        if self.broken.is_empty() { Exit::Done } else { Exit::BOUND_BROKEN }
     }
 
     fn warnings(&self) -> &[String] {
         &self.broken
     }
 
-    fn text(&self, _page: Page) -> String {
-        render::replay::compared(self)
+    fn text(&self, page: Page) -> String {
+        render::replay::compared(self, page)
     }
 
     fn json(&self, out: &mut dyn Write) -> serde_json::Result<()> {

@@ -8,6 +8,7 @@ use landfall_replay::measures::{CATALOGUE, Comparison, Group, Measure, Row, Unit
 use super::style::{BAD, DIM, GOOD, PLAIN};
 use super::table::{Cell, Column, Table};
 use super::text::{clean, count, number};
+use crate::answer::Page;
 use crate::commands::compare::Compared;
 use crate::commands::replay::{Replayed, Sequences};
 
@@ -145,44 +146,51 @@ pub(crate) fn sequences(answer: &Sequences) -> String {
 }
 
 /// The page of `compare`.
-pub(crate) fn compared(answer: &Compared) -> String {
-    let pages = answer.comparisons.iter().map(comparison);
+pub(crate) fn compared(answer: &Compared, page: Page) -> String {
+    let pages = answer.comparisons.iter().map(|one| comparison(one, page));
     pages.collect::<Vec<_>>().join("\n") + &written(&answer.written)
 }
 
-fn comparison(one: &Comparison) -> String {
+fn comparison(one: &Comparison, page: Page) -> String {
     let seeds = one.policies.iter().map(|runs| runs.seeds.len()).max().unwrap_or(1);
     let over = if seeds > 1 { format!(", means over {seeds} seeds") } else { String::new() };
-    let mut text =
-        format!("{GOOD}{}{GOOD:#}{over}; baseline {}\n\n", clean(&one.trace), clean(&one.baseline));
+    let head = format!("{GOOD}{}{GOOD:#}{over}; baseline {}\n", clean(&one.trace), clean(&one.baseline));
+    // As many policies side by side as the page has room for; the others below.
+    let all: Vec<usize> = (0..one.policies.len()).collect();
+    let tables =
+        |beside: usize| all.chunks(beside).map(|places| side_by_side(one, places)).collect::<Vec<_>>();
+    let fits =
+        |tables: &[Table]| page.width.is_none_or(|width| tables.iter().all(|table| table.width() <= width));
+    let tables = (2..=all.len()).rev().map(tables).find(|tables| fits(tables)).unwrap_or_else(|| tables(1));
+    tables.iter().fold(head, |text, table| text + "\n" + &table.render())
+}
+
+/// One table of some of the policies.
+fn side_by_side(one: &Comparison, places: &[usize]) -> Table {
     let mut columns = vec![Column::left("measure")];
-    columns.extend(one.policies.iter().map(|runs| Column::right(&runs.policy)));
+    columns.extend(places.iter().map(|place| Column::right(&one.policies[*place].policy)));
     let mut table = Table::new(columns);
     let all_zero = |row: &Row| row.cells.iter().flatten().all(|cell| cell.mean == 0.0);
     for row in one.measures.iter().filter(|row| !all_zero(row) || tells(row.measure)) {
         let title = format!("{} {}", row.measure.title, row.measure.unit.sign());
         let mut cells = vec![Cell::styled(title.trim_end(), PLAIN)];
-        cells.extend(row.cells.iter().map(|cell| {
-            let Some(cell) = cell else { return Cell::styled("–", DIM) };
-            let spread =
-                cell.spread.map_or(String::new(), |spread| format!(" ±{}", row.measure.unit.show(spread)));
-            let value = row.measure.unit.show(cell.mean);
-            match cell.against {
-                None => Cell::styled(format!("{value}{spread}"), PLAIN),
-                Some(against) => {
-                    let change =
-                        against.relative.map_or(String::new(), |part| format!(" ({:+.1} %)", part * 100.0));
-                    let style = match against.verdict {
-                        Verdict::Better => GOOD,
-                        Verdict::Worse => BAD,
-                        Verdict::Same | Verdict::Other => PLAIN,
-                    };
-                    Cell::styled(format!("{value}{spread}{change}"), style)
-                }
-            }
-        }));
+        cells.extend(places.iter().map(|place| cell_of(row, *place)));
         table.row(cells);
     }
-    text += &table.render();
-    text
+    table
+}
+
+/// A value with its spread, and how it differs from the baseline.
+fn cell_of(row: &Row, place: usize) -> Cell {
+    let Some(cell) = row.cells.get(place).copied().flatten() else { return Cell::styled("–", DIM) };
+    let spread = cell.spread.map_or(String::new(), |spread| format!(" ±{}", row.measure.unit.show(spread)));
+    let value = row.measure.unit.show(cell.mean);
+    let Some(against) = cell.against else { return Cell::styled(format!("{value}{spread}"), PLAIN) };
+    let change = against.relative.map_or(String::new(), |part| format!(" ({:+.1} %)", part * 100.0));
+    let style = match against.verdict {
+        Verdict::Better => GOOD,
+        Verdict::Worse => BAD,
+        Verdict::Same | Verdict::Other => PLAIN,
+    };
+    Cell::styled(format!("{value}{spread}{change}"), style)
 }

@@ -163,6 +163,12 @@ fn policies_are_compared_against_the_first() {
     let text = dir.run(&[&args[..], &["--force", "--threads", "2"]].concat());
     assert_eq!(text.code, 0, "{text:?}");
     assert!(text.stdout.contains("baseline fcfs"), "{}", text.stdout);
+    let many = ["fcfs", "easy", "sjbf", "greedy", "conservative"].map(|policy| ["--policy", policy]).concat();
+    let narrow =
+        dir.command(&[&["compare", "seven.swf"][..], &many].concat()).env("COLUMNS", "80").output().unwrap();
+    let narrow = String::from_utf8(narrow.stdout).unwrap();
+    assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
+    assert!(narrow.contains("conservative"), "{narrow}");
     dir.run(&["compare", "seven.swf", "--policy", "easy", "--baseline", "sjbf"]).fails(2, &["sjbf", "easy"]);
 }
 

@@ -286,7 +286,7 @@ fn sequences(args: &Args, log: &Log, policy: &Chosen) -> Result<Sequences, CliEr
 
 impl Answer for Replayed {
     fn exit(&self) -> Exit {
-        if self.broken.is_empty() { Exit::Done } else { Exit::NoSuch }
+        if self.broken.is_empty() { Exit::Done } else { Exit::BOUND_BROKEN }
     }
 
     fn warnings(&self) -> &[String] {
