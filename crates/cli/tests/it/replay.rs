@@ -195,6 +195,7 @@ fn mistakes_say_what_to_do() {
     dir.run(&["replay", "seven.swf", "--policy", "esy"]).fails(2, &["esy", "easy"]);
     dir.run(&["replay", "seven.swf", "--cycle", "soon"]).fails(2, &["5s"]);
     dir.run(&["replay", "nodes.csv"]).fails(2, &["holds no jobs", "--nodes"]);
+    dir.run(&["replay", "seven.swf", "--procs", "0"]).fails(2, &["--procs", "1.."]);
     dir.run(&["replay", "missing.swf"]).fails(3, &["missing.swf"]);
     dir.run(&["replay", "seven.swf", "--nodes", "nodes.csv"]).fails(2, &["batch log", "--procs"]);
 }

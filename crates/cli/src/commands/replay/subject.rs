@@ -23,7 +23,7 @@ use crate::input::Input;
 #[derive(Debug, clap::Args)]
 pub(crate) struct SubjectArgs {
     /// Processors of the machine, for a log; the log's own header if it says so.
-    #[arg(long, value_name = "P", conflicts_with_all = ["nodes", "cluster"])]
+    #[arg(long, value_name = "P", value_parser = clap::value_parser!(u32).range(1..), conflicts_with_all = ["nodes", "cluster"])]
     pub(crate) procs: Option<u32>,
     /// Nodes for GPU pods: an openb node list. Pods then arrive one by one and never leave.
     #[arg(long, value_name = "NODES.csv", conflicts_with = "cluster")]

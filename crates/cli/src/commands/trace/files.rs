@@ -44,8 +44,10 @@ impl Opened {
         let mut source = opened.map_err(read)?;
         let found = trace::recognise(&mut source).map_err(read)?;
         let Some(kind) = kind.or(found) else {
-            let error = ScenarioError::at("", "this is no trace of a known kind")
-                .hint(format!("known kinds: {}; --from says which it is", kinds()));
+            let error = ScenarioError::at("", "this is no trace of a known kind").hint(format!(
+                "known kinds: {}; `trace info` and `trace convert` take --from where people know better",
+                kinds()
+            ));
             return Err(CliError::Invalid { file, error });
         };
         Ok(Self { file, source, kind })
