@@ -1,0 +1,244 @@
+//! The protocol between server and agent.
+//!
+//! The agent speaks first, always: it registers (`PUT /nodes/{id}/registration`), sends heartbeats
+//! (`POST /nodes/{id}/heartbeat`), keeps one long answer open on which commands arrive as lines of JSON
+//! (`GET /nodes/{id}/commands`), and says what became of them (`POST /nodes/{id}/reports`). So an agent needs no open port.
+//!
+//! *Nothing gets lost.* The server repeats a start command that nobody answered; the agent repeats a report until the
+//! server says that it is stored. A heartbeat names what runs, and the server stops what should not. *Nothing runs twice.*
+//! Every command carries a fence (job, attempt, epoch). The agent remembers the highest attempt it has seen of a job and
+//! ignores commands with a lower one; a start of an attempt that runs already is answered with `started` again.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use landfall_engine::Fence;
+use landfall_engine::input::Report;
+
+use crate::job::RunSpec;
+use crate::node::FenceView;
+
+/// What a job gets on this node.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct Share {
+    /// CPU in milli-cores; 0 means nothing was asked.
+    pub cpu_milli: u64,
+    /// Memory in MiB; 0 means nothing was asked.
+    pub ram_mib: u64,
+    /// Indices of its GPUs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub gpus: Vec<u16>,
+    /// Memory of each of its GPUs in MiB.
+    pub vram_mib: u64,
+    /// Compute of each of its GPUs in thousandths.
+    pub gpu_milli: u64,
+    /// Whether it has the node to itself.
+    pub exclusive: bool,
+}
+
+/// A job to be started.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Start {
+    /// The attempt.
+    #[schema(value_type = FenceView)]
+    pub fence: Fence,
+    /// What it is called.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// What runs it.
+    pub runtime: String,
+    /// What it runs.
+    pub run: RunSpec,
+    /// What it gets.
+    pub share: Share,
+    /// Its pool.
+    pub pool: String,
+    /// Whose it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
+    /// The array it belongs to, and which element it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub array: Option<(String, u32)>,
+    /// All nodes of a gang in order; this node's place is its rank.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<String>,
+    /// Whether it goes on from a checkpoint.
+    #[serde(default)]
+    pub resume: bool,
+    /// How long it may run at most, for agents that lose the server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub walltime_ms: Option<u64>,
+    /// Inputs it reads, by digest.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inputs: Vec<String>,
+}
+
+/// What an agent is told, one line of JSON each.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Command {
+    /// Start a job.
+    Start(Box<Start>),
+    /// Ask a job to end; kill it after the grace.
+    Stop {
+        /// The attempt.
+        #[schema(value_type = FenceView)]
+        fence: Fence,
+        /// Milliseconds until it is killed; zero means at once.
+        grace_ms: u64,
+    },
+    /// Ask a job to save its work.
+    Checkpoint {
+        /// The attempt.
+        #[schema(value_type = FenceView)]
+        fence: Fence,
+        /// Milliseconds until that is given up.
+        within_ms: u64,
+        /// Whether it ends afterwards.
+        leave: bool,
+    },
+    /// Tell a job that its node will be wanted back.
+    Notice {
+        /// The attempt.
+        #[schema(value_type = FenceView)]
+        fence: Fence,
+        /// In how many milliseconds.
+        in_ms: u64,
+    },
+    /// Look whether the node is well, and say so.
+    Probe,
+    /// There is work in a pull pool: ask for it.
+    Work,
+    /// Say which inputs of these jobs are missing here (`POST /nodes/{id}/fetches`).
+    Offer {
+        /// Jobs with the digests of their inputs and, where known, their sizes.
+        jobs: Vec<Offered>,
+    },
+    /// The line is alive.
+    Ping,
+}
+
+/// A job that a pull worker may look at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Offered {
+    /// The job.
+    pub job: String,
+    /// Digests and sizes of its inputs.
+    pub inputs: Vec<(String, Option<u64>)>,
+}
+
+/// Something an agent says about an attempt.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ReportItem {
+    /// The attempt.
+    #[schema(value_type = FenceView)]
+    pub fence: Fence,
+    /// What became of it: `"started"`, `{"refused": "busy"}`, `{"exited": {"code": 0, "failure": null, "usage": {}}}`,
+    /// `"stopped"`, `"checkpointed"`, `"checkpoint_progress"`, `"checkpoint_failed"`.
+    #[schema(value_type = Object)]
+    pub report: Report,
+}
+
+/// Several reports in order. The answer comes when all of them are stored.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Reports {
+    /// The reports.
+    #[schema(max_items = 10000)]
+    pub reports: Vec<ReportItem>,
+    /// Slots that became free, in a pull pool: ask for so many jobs in the same breath.
+    #[serde(default)]
+    pub ask: u32,
+}
+
+/// What became of reports, in order: `done`, or why one was ignored or refused.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ReportAnswers {
+    /// One word per report.
+    pub answers: Vec<String>,
+    /// Jobs that the node was given because it asked; their start commands are on the way.
+    #[serde(default)]
+    pub granted: u32,
+}
+
+/// A pull worker asks for work.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Ask {
+    /// `build` (if left out) or `eval`.
+    #[serde(default = "build")]
+    pub kind: String,
+    /// How many jobs it has room for.
+    #[serde(default = "one")]
+    #[schema(minimum = 1, maximum = 1000)]
+    pub slots: u32,
+}
+
+fn build() -> String {
+    "build".to_owned()
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// What a pull worker gets.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Asked {
+    /// Attempts it was given; their start commands are on the way.
+    #[schema(value_type = Vec<FenceView>)]
+    pub granted: Vec<Fence>,
+    /// Why there were no more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// What a node would have to fetch for jobs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Fetches {
+    /// One entry per job.
+    #[schema(max_items = 1000)]
+    pub entries: Vec<FetchEntry>,
+}
+
+/// What a node would have to fetch for one job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct FetchEntry {
+    /// The job.
+    pub job: String,
+    /// Inputs that are not there; absent takes the report back.
+    #[serde(default)]
+    pub missing_inputs: Option<u64>,
+    /// Their size as far as it is known.
+    #[serde(default)]
+    pub missing_bytes: Option<u64>,
+}
+
+/// What jobs wrote since the last time. The server keeps it; the same piece sent twice is kept once.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LogPieces {
+    /// The pieces.
+    pub pieces: Vec<LogPiece>,
+}
+
+/// A piece of what one attempt wrote.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LogPiece {
+    /// The attempt.
+    #[schema(value_type = FenceView)]
+    pub fence: Fence,
+    /// `stdout` or `stderr`.
+    pub stream: String,
+    /// Where in the stream it begins.
+    pub offset: u64,
+    /// The bytes, in base64.
+    pub data: String,
+}
+
+/// What became of a probe.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Probed {
+    /// Whether the node is well.
+    pub good: bool,
+}

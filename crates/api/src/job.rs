@@ -1,0 +1,361 @@
+//! Jobs: how they are submitted and how they are shown.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+use landfall_engine::dag::{EdgeKind, Join};
+
+/// What a job runs. Which fields count depends on the runtime, which stands in its needs (`process` if left out).
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RunSpec {
+    /// Program and arguments. `wasm`: arguments of the module; `container`: command in the image.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
+    /// Environment variables beside those that the agent sets.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+    /// Working directory; a fresh directory of the job if left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// Image of a `container`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    /// Path of the module of a `wasm` job, as the node sees it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub module: Option<String>,
+    /// Path of the model of an `llmcpp` job, as the node sees it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Directories of the node that the job may read or write (`wasm`, `container`).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub mounts: Vec<Mount>,
+    /// Text for standard input; empty if left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stdin: Option<String>,
+    /// Longest run in milliseconds, enforced by the agent in every pool. Batch pools also enforce `needs.walltime_ms`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+    /// The exit codes that mean "try again": the job goes back to the queue while it has requeues left.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub retry_on: Vec<i32>,
+    /// The signal that asks the job to save its work (`USR1` if left out).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub checkpoint_signal: Option<String>,
+}
+
+/// A directory of the node inside a job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Mount {
+    /// Path on the node.
+    pub source: String,
+    /// Path inside the job.
+    pub target: String,
+    /// Whether the job may write there.
+    #[serde(default)]
+    pub writable: bool,
+}
+
+/// What a job waits for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DependsOn {
+    /// The job or array; in a DAG also the key of another job of the same submission.
+    pub on: String,
+    /// What is needed of it: `success` if left out, `failure`, `any`, `corresponding`, `mutex`.
+    #[serde(default)]
+    #[schema(value_type = String, example = "success")]
+    pub kind: EdgeKind,
+}
+
+/// Which elements an array has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ArrayRange {
+    /// The first index.
+    pub first: u32,
+    /// The last index.
+    pub last: u32,
+    /// From one index to the next; 1 if left out.
+    #[serde(default = "one")]
+    #[schema(minimum = 1)]
+    pub step: u32,
+}
+
+fn one() -> u32 {
+    1
+}
+
+impl ArrayRange {
+    /// How many elements that are.
+    #[must_use]
+    pub fn count(self) -> u64 {
+        if self.last < self.first || self.step == 0 {
+            return 0;
+        }
+        u64::from((self.last - self.first) / self.step) + 1
+    }
+}
+
+/// A job as it is submitted.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct JobRequest {
+    /// What people call it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 200)]
+    pub name: Option<String>,
+    /// How other jobs of the same DAG call it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// The workload it is made from; what the job says itself comes before what the workload says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workload: Option<String>,
+    /// What it needs, and how it wants to be treated: the fields of a job in a scenario (docs/reference/scenario.md), such
+    /// as `pool`, `tenant`, `runtime`, `cpu_milli`, `ram_mib`, `gpu_count`, `vram_mib`, `priority`, `class`, `walltime_ms`,
+    /// `nodes`, `exclusive`, `hints`, `max_cost`.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    #[schema(value_type = Object)]
+    pub needs: Map<String, Value>,
+    /// What it runs.
+    pub run: RunSpec,
+    /// Submit one job for each index.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub array: Option<ArrayRange>,
+    /// What it waits for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub depends_on: Vec<DependsOn>,
+    /// Whether it waits for all of that or any: `all` if left out.
+    #[schema(value_type = String, example = "all")]
+    pub join: Join,
+    /// Not before this instant, in milliseconds since 1970.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_before_ms: Option<u64>,
+    /// Accept it, but do not start it before it is released.
+    pub hold: bool,
+    /// Negotiated placement, for pools that negotiate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub placement: Option<PlacementRequest>,
+}
+
+/// How a negotiated job wants to be placed.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct PlacementRequest {
+    /// Wishes: `prefer_peers`, `prefer_regions`, `avoid_peers`, `colocate_with`, `data`.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    #[schema(value_type = Object)]
+    pub hints: Map<String, Value>,
+    /// Most it will pay, in credits per 1000 fuel.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_cost: Option<u64>,
+    /// Named weights for offers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preset: Option<String>,
+    /// How long offers are collected.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deliberation_ms: Option<u64>,
+    /// How long an award lasts without renewal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lease_ms: Option<u64>,
+    /// The farthest peer that may run it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_scope: Option<String>,
+}
+
+/// Jobs that depend on each other, accepted together or not at all.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DagRequest {
+    /// The jobs; each may have a `key` by which others name it in `depends_on`.
+    #[schema(min_items = 1, max_items = 1000)]
+    pub jobs: Vec<JobRequest>,
+}
+
+/// What a submission became.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Submitted {
+    /// The job, or the array.
+    pub id: String,
+    /// How many jobs that are.
+    pub count: u64,
+    /// Whether the same submission had been accepted before under the same idempotency key.
+    #[serde(default)]
+    pub repeated: bool,
+}
+
+/// What the jobs of a DAG became, in the order of the request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SubmittedDag {
+    /// One entry per job.
+    pub jobs: Vec<SubmittedKey>,
+    /// Whether the same submission had been accepted before under the same idempotency key.
+    #[serde(default)]
+    pub repeated: bool,
+}
+
+/// One job of a DAG.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SubmittedKey {
+    /// Its key, if it has one.
+    pub key: Option<String>,
+    /// Its id.
+    pub id: String,
+}
+
+/// A node that a job holds or held.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct OnNode {
+    /// The node.
+    pub node: String,
+    /// Indices of the GPUs it holds there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gpus: Vec<u16>,
+    /// How far it is there: `assigned`, `started`, `checkpointed`, `ended`.
+    pub phase: String,
+    /// Its exit code there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+}
+
+/// What a run used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct UsageView {
+    /// Peak memory in MiB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peak_ram_mib: Option<u64>,
+    /// CPU time in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_time_ms: Option<u64>,
+    /// Bytes read and written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk_bytes: Option<u64>,
+    /// Whether it was killed for memory.
+    pub oom: bool,
+}
+
+/// A job as it is shown.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct JobView {
+    /// Its id.
+    pub id: String,
+    /// What people call it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The array it belongs to, and which element it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub array: Option<ElementView>,
+    /// `pending`, `staging`, `running`, `checkpointing`, `stopping`, `suspended`, `completed`, `failed`, `cancelled`.
+    pub state: String,
+    /// Why it is there: why it waits, or how it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Its pool.
+    pub pool: String,
+    /// Whose it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
+    /// Who submitted it: the name of the token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub submitter: Option<String>,
+    /// What it needs, in the fields of a scenario.
+    #[schema(value_type = Object)]
+    pub needs: Map<String, Value>,
+    /// What it runs; environment variables are left out for those who may not steer it.
+    pub run: RunSpec,
+    /// Which attempt this is.
+    pub attempt: u32,
+    /// Whether somebody keeps it from starting.
+    #[serde(default)]
+    pub held: bool,
+    /// What it waits for, if that is another job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits_for: Option<String>,
+    /// When it was submitted.
+    pub submitted_at_ms: u64,
+    /// When it first ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at_ms: Option<u64>,
+    /// When it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at_ms: Option<u64>,
+    /// Where it is or was.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<OnNode>,
+    /// Its exit code, once it ended by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// What it used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<UsageView>,
+    /// Changes whenever the job does; the `ETag` of the job is made from it.
+    pub version: String,
+}
+
+/// A job's place in an array.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ElementView {
+    /// The array.
+    pub id: String,
+    /// Which element.
+    pub index: u32,
+}
+
+/// An array as it is shown: how many of its jobs are where.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ArrayView {
+    /// Its id.
+    pub id: String,
+    /// What people call it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Its pool.
+    pub pool: String,
+    /// Whose it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
+    /// Which elements it has.
+    pub range: ArrayRange,
+    /// When it was submitted.
+    pub submitted_at_ms: u64,
+    /// How many elements there are.
+    pub total: u64,
+    /// How many wait.
+    pub pending: u64,
+    /// How many are placed.
+    pub running: u64,
+    /// How many ended well.
+    pub completed: u64,
+    /// How many ended badly.
+    pub failed: u64,
+    /// How many were taken back.
+    pub cancelled: u64,
+}
+
+impl ArrayView {
+    /// Whether all its jobs have ended.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.completed + self.failed + self.cancelled >= self.total
+    }
+}
+
+/// A piece of what a job wrote.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LogChunk {
+    /// `stdout` or `stderr`.
+    pub stream: String,
+    /// The node that wrote it.
+    pub node: String,
+    /// The attempt.
+    pub attempt: u32,
+    /// Where in the stream it begins.
+    pub offset: u64,
+    /// The bytes, in base64.
+    pub data: String,
+}

@@ -1,0 +1,269 @@
+//! Nodes: how agents tell about them and how they are shown.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use landfall_engine::Fence;
+
+/// One GPU in a heartbeat.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct GpuFacts {
+    /// Its index.
+    pub index: u16,
+    /// What it calls itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Its memory in MiB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vram_mib: Option<u64>,
+    /// Memory in use in MiB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vram_used_mib: Option<u64>,
+    /// Measured memory bandwidth in GB/s.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bandwidth_gb_s: Option<f64>,
+    /// Which GPUs it shares a fast link with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub link_group: Option<u16>,
+}
+
+/// What the agent estimates of its machine.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct PerformanceEstimates {
+    /// Memory bandwidth of the fastest GPU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpu_bandwidth_gb_s: Option<f64>,
+    /// Tokens per second of a reference model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub estimated_llm_tok_s: Option<f64>,
+    /// Containers that fit at once.
+    pub max_concurrent_containers: u64,
+    /// Memory for WebAssembly modules.
+    pub wasm_memory_limit_mb: u64,
+    /// What it can run.
+    pub supported_runtimes: Vec<String>,
+}
+
+/// A heartbeat: each replaces all live fields; an absent one means unknown. Unknown fields are ignored.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct Heartbeat {
+    /// Which start of the agent this is; larger than that of any earlier start.
+    pub epoch: u64,
+    /// Which heartbeat of that start; one that is not larger than the last is ignored.
+    pub seq: u64,
+    /// Version of the agent.
+    pub agent_version: String,
+    /// `desktop`, `ios`, `android` or `browser`.
+    #[schema(example = "desktop")]
+    pub platform: String,
+    /// Whether its owner and its agent take work.
+    pub accepting: bool,
+    /// Jobs it runs.
+    pub active_jobs: u64,
+    /// Workloads that are warm.
+    pub cache: Vec<String>,
+    /// All its CPU in milli-cores.
+    pub cpu_milli: u64,
+    /// All its memory in MiB.
+    pub ram_mib: u64,
+    /// Its GPUs.
+    pub gpus: Vec<GpuFacts>,
+    /// Memory in use on the whole machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_used_mb: Option<u64>,
+    /// `nominal`, `fair`, `serious` or `critical`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thermal: Option<String>,
+    /// Charge of the battery.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(maximum = 100)]
+    pub battery_pct: Option<u8>,
+    /// Whether it charges.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub charging: Option<bool>,
+    /// Whether it has a Neural Engine.
+    pub neural_engine: bool,
+    /// Whether it has an NPU.
+    pub npu: bool,
+    /// Whether it has a Metal GPU.
+    pub metal_gpu: bool,
+    /// How busy its CPUs are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_usage_pct: Option<f64>,
+    /// Memory available.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ram_free_mib: Option<u64>,
+    /// Disk speed of recent jobs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk_mb_s: Option<f64>,
+    /// Network speed of recent transfers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network_mbit_s: Option<f64>,
+    /// Speed of one core.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_core_score: Option<u32>,
+    /// What the agent estimates.
+    pub performance_estimates: PerformanceEstimates,
+    /// Its configuration in one word, if it was measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fingerprint: Option<String>,
+    /// The attempts it is running.
+    #[schema(value_type = Vec<FenceView>)]
+    pub running: Vec<Fence>,
+}
+
+/// One attempt of one job under one epoch of the server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct FenceView {
+    /// The job.
+    pub job: String,
+    /// Which attempt.
+    pub attempt: u32,
+    /// Which start of the server.
+    pub epoch: u32,
+}
+
+/// A node that registers: what does not change from one heartbeat to the next, and a first heartbeat.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct Registration {
+    /// The pool it wants to serve; the only one there is if left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pool: Option<String>,
+    /// Where it stands.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub region: Option<String>,
+    /// The block it belongs to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub block: Option<String>,
+    /// The network group it is in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// Tenants it serves; all if empty.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tenants: Vec<String>,
+    /// CPU architectures it runs natively, for pull pools.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub architectures: Vec<String>,
+    /// Features, for pull pools.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub features: Vec<String>,
+    /// Whether it evaluates, in pull pools.
+    pub eval: bool,
+    /// Whether it fetches, in pull pools.
+    pub fetch: bool,
+    /// Jobs it takes at once in pull pools.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_concurrent: Option<u32>,
+    /// Idle and busy watts, if known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub power_w: Option<(u64, u64)>,
+    /// Its first heartbeat, with every attempt it still runs.
+    pub heartbeat: Heartbeat,
+}
+
+/// What a node is told when it registers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Registered {
+    /// The pool it serves.
+    pub pool: String,
+    /// How that pool dispatches: in a `pull` pool the agent asks for work.
+    pub dispatch: String,
+    /// Milliseconds from one heartbeat to the next.
+    pub heartbeat_interval_ms: u64,
+    /// Which start of the server this is.
+    pub server_epoch: u32,
+    /// Whether it may take work: `approved`, `pending` or `suspended`.
+    pub approval: String,
+}
+
+/// What became of a heartbeat.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Heard {
+    /// `ok`, `stale` (ignored) or `rejoin` (register again).
+    pub status: String,
+}
+
+/// A node as it is shown.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct NodeView {
+    /// Its id; absent for those who may not see foreign nodes.
+    pub id: String,
+    /// Its pool.
+    pub pool: String,
+    /// `booting`, `ready`, `degraded`, `unknown`, `draining`, `drained`, `down`.
+    pub state: String,
+    /// `approved`, `pending` or `suspended`.
+    pub approval: String,
+    /// Whether its owner and its agent take work.
+    pub accepting: bool,
+    /// Where it stands.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub region: Option<String>,
+    /// When it was last heard.
+    pub heard_at_ms: u64,
+    /// When it reached its state.
+    pub since_ms: u64,
+    /// All its CPU.
+    pub cpu_milli: u64,
+    /// CPU held by jobs.
+    pub cpu_committed_milli: u64,
+    /// All its memory.
+    pub ram_mib: u64,
+    /// Memory held by jobs.
+    pub ram_committed_mib: u64,
+    /// Its GPUs.
+    pub gpus: Vec<GpuView>,
+    /// What it can run.
+    pub runtimes: Vec<String>,
+    /// Jobs on it.
+    pub jobs: Vec<String>,
+    /// Good service.
+    pub karma: i64,
+    /// No work before this instant, after faults.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cooldown_until_ms: Option<u64>,
+    /// How busy its CPUs are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_usage_pct: Option<f64>,
+    /// Memory available.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ram_free_mib: Option<u64>,
+    /// Disk speed of recent jobs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk_mb_s: Option<f64>,
+    /// Network speed of recent transfers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network_mbit_s: Option<f64>,
+    /// What its agent estimates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub performance_estimates: Option<PerformanceEstimates>,
+    /// Version of its agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_version: Option<String>,
+    /// Whether an agent is connected for commands right now.
+    pub connected: bool,
+}
+
+/// A GPU as it is shown.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct GpuView {
+    /// Its index.
+    pub index: u16,
+    /// What it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Its memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vram_mib: Option<u64>,
+    /// Memory held by jobs.
+    pub vram_committed_mib: u64,
+    /// Compute held by jobs, in thousandths.
+    pub milli_committed: u64,
+    /// The job that has it to itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holder: Option<String>,
+}
