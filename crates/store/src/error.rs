@@ -1,0 +1,188 @@
+//! What can go wrong, with a code for programs and a hint for people.
+
+use std::path::PathBuf;
+
+/// Why something could not be stored or read.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// No room. Nothing was stored.
+    #[error("no room left in {}", .path.display())]
+    Full {
+        /// The database.
+        path: PathBuf,
+    },
+    /// The disk or the file system failed.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was being done.
+        what: String,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// The database failed below SQL: reading, writing or syncing a file.
+    #[error("the disk under {} failed: {source}", .path.display())]
+    Disk {
+        /// The database.
+        path: PathBuf,
+        /// What SQLite says.
+        source: rusqlite::Error,
+    },
+    /// Somebody else wrote for too long. Nothing was stored.
+    #[error("the journal is busy: somebody else has been writing for {waited_s} s")]
+    Busy {
+        /// How long was waited, in seconds.
+        waited_s: u64,
+    },
+    /// A server with a higher epoch has taken over. Nothing was stored.
+    #[error("epoch {epoch} is over: a server with epoch {highest} writes this journal")]
+    Fenced {
+        /// The epoch of the batch.
+        epoch: u32,
+        /// The highest epoch in the journal.
+        highest: u32,
+    },
+    /// Events that were asked for are gone.
+    #[error("events before {oldest} are no longer in the journal")]
+    Compacted {
+        /// The oldest event that is still there.
+        oldest: u64,
+    },
+    /// Another process has the data directory.
+    #[error("{} is in use by {}", .dir.display(), .pid.map_or("another process".to_owned(), |pid| format!("process {pid}")))]
+    Locked {
+        /// The directory.
+        dir: PathBuf,
+        /// Who has it, if known.
+        pid: Option<u32>,
+    },
+    /// The file is not a journal.
+    #[error("{} is not a Landfall journal: {why}", .path.display())]
+    NotOurs {
+        /// The file.
+        path: PathBuf,
+        /// What it is instead.
+        why: String,
+    },
+    /// The file was written by a newer program.
+    #[error("{} has format {found}; this program knows formats up to {known}", .path.display())]
+    NewerVersion {
+        /// The file.
+        path: PathBuf,
+        /// Its format.
+        found: u32,
+        /// The newest format this program knows.
+        known: u32,
+    },
+    /// Something on disk is not what was written.
+    #[error("{what} is damaged: {why}")]
+    Damaged {
+        /// What.
+        what: String,
+        /// The event it begins with, where it is a part of the journal.
+        seq: Option<u64>,
+        /// How it was noticed.
+        why: String,
+    },
+    /// Something is as it was written, but this program cannot read it.
+    #[error("{what} cannot be read by this version: {why}")]
+    Unreadable {
+        /// What.
+        what: String,
+        /// Why.
+        why: String,
+    },
+    /// There is a file where a new one should be written.
+    #[error("{} exists already", .path.display())]
+    Exists {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A snapshot claims events that the journal does not have.
+    #[error("a snapshot of event {seq} cannot be stored: the journal ends at {last}")]
+    Ahead {
+        /// The last event in the snapshot.
+        seq: u64,
+        /// The last event of the journal.
+        last: u64,
+    },
+    /// The database refused a statement.
+    #[error("the database refused: {source}")]
+    Database {
+        /// What SQLite says.
+        source: rusqlite::Error,
+    },
+}
+
+impl StoreError {
+    /// A short name that programs can rely on.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Full { .. } => "store_full",
+            Self::Io { .. } | Self::Disk { .. } => "store_io",
+            Self::Busy { .. } => "store_busy",
+            Self::Fenced { .. } => "store_fenced",
+            Self::Compacted { .. } => "store_compacted",
+            Self::Locked { .. } => "store_locked",
+            Self::NotOurs { .. } => "store_not_ours",
+            Self::NewerVersion { .. } => "store_newer_version",
+            Self::Damaged { .. } => "store_damaged",
+            Self::Unreadable { .. } => "store_unreadable",
+            Self::Exists { .. } => "store_exists",
+            Self::Ahead { .. } => "store_ahead",
+            Self::Database { .. } => "store_database",
+        }
+    }
+
+    /// Whether it is certain that nothing was stored and the same batch may be appended again.
+    ///
+    /// After a failed sync the journal on disk may or may not have the batch; only loading again tells.
+    #[must_use]
+    pub const fn is_retryable(&self) -> bool {
+        matches!(self, Self::Full { .. } | Self::Busy { .. })
+    }
+
+    /// What to do about it.
+    #[must_use]
+    pub fn hint(&self) -> String {
+        match self {
+            Self::Full { .. } => {
+                "free some space or enlarge the limit; what was not stored is tried again, nothing is lost".into()
+            }
+            Self::Io { .. } => "check the path, its permissions and the disk".into(),
+            Self::Disk { .. } => {
+                "check the disk and the system's log, then start the server again; it loads what is on disk".into()
+            }
+            Self::Busy { .. } => "end other programs that have the journal open for writing".into(),
+            Self::Fenced { .. } => "this server is no longer the leader: stop it or let it follow".into(),
+            Self::Compacted { oldest } => format!("begin at event {oldest}, or load the state first"),
+            Self::Locked { pid: Some(pid), .. } => {
+                format!("stop process {pid}, or give this server a data directory of its own")
+            }
+            Self::Locked { pid: None, .. } => {
+                "stop the other server, or give this one a data directory of its own".into()
+            }
+            Self::NotOurs { .. } => "name an empty or a Landfall data directory".into(),
+            Self::NewerVersion { found, known, .. } => format!(
+                "use the version that wrote it (format {found}), or restore a backup of format {known} or older"
+            ),
+            Self::Damaged { .. } => {
+                "stop, keep a copy of the data directory, check the disk and restore a backup: put the backup file in the \
+                 place of journal.db and delete journal.db-wal and journal.db-shm"
+                    .into()
+            }
+            Self::Unreadable { .. } => "use the version that wrote it".into(),
+            Self::Exists { .. } => "choose another name or delete the file first".into(),
+            Self::Ahead { .. } => "append the events first".into(),
+            Self::Database { .. } => "report this with the message above".into(),
+        }
+    }
+
+    pub(crate) fn io(what: impl Into<String>, source: std::io::Error) -> Self {
+        Self::Io { what: what.into(), source }
+    }
+
+    pub(crate) fn damaged(what: impl Into<String>, why: impl Into<String>) -> Self {
+        Self::Damaged { what: what.into(), seq: None, why: why.into() }
+    }
+}

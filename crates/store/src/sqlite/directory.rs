@@ -1,0 +1,127 @@
+//! The data directory: who may read it, and that only one server has it.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{Read as _, Seek as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use crate::error::StoreError;
+
+/// Name of the database.
+pub(super) const DATABASE: &str = "journal.db";
+const LOCK: &str = "lock";
+const MAGIC: &[u8; 16] = b"SQLite format 3\0";
+
+/// A data directory that belongs to this process until it is dropped.
+#[derive(Debug)]
+pub(super) struct Directory {
+    path: PathBuf,
+    // The system unlocks the file when it is closed, however the process ends.
+    _lock: File,
+}
+
+impl Directory {
+    pub(super) fn lock(path: &Path) -> Result<Self, StoreError> {
+        make(path).map_err(|error| StoreError::io(format!("cannot make {}", path.display()), error))?;
+        let name = path.join(LOCK);
+        let failed = |error| StoreError::io(format!("cannot open {}", name.display()), error);
+        let mut file = open_private(&name).map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut text = String::new();
+                let pid = file.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok());
+                return Err(StoreError::Locked { dir: path.to_path_buf(), pid });
+            }
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        }
+        // Only a help for people: who cannot write it still has the lock.
+        let note = file
+            .set_len(0)
+            .and_then(|()| file.rewind())
+            .and_then(|()| writeln!(file, "{}", std::process::id()));
+        if let Err(error) = note {
+            tracing::warn!(%error, file = %name.display(), "cannot note the process id in the lock file");
+        }
+        Ok(Self { path: path.to_path_buf(), _lock: file })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The path of the database, which exists afterwards, empty if it is new.
+    pub(super) fn database(&self) -> Result<PathBuf, StoreError> {
+        let path = self.path.join(DATABASE);
+        let failed = |error| StoreError::io(format!("cannot open {}", path.display()), error);
+        let new = !path.exists();
+        let mut file = open_private(&path).map_err(failed)?;
+        if new {
+            file.sync_all().and_then(|()| sync_directory(&self.path)).map_err(failed)?;
+        }
+        looks_like_sqlite(&mut file, &path)?;
+        Ok(path)
+    }
+}
+
+/// Refuses other files before SQLite touches them.
+pub(super) fn looks_like_sqlite(file: &mut File, path: &Path) -> Result<(), StoreError> {
+    let mut begin = Vec::new();
+    file.take(MAGIC.len() as u64)
+        .read_to_end(&mut begin)
+        .map_err(|error| StoreError::io(format!("cannot read {}", path.display()), error))?;
+    if begin.is_empty() || begin == MAGIC {
+        return Ok(());
+    }
+    Err(StoreError::NotOurs { path: path.to_path_buf(), why: "it is not an SQLite database".into() })
+}
+
+/// Opens a file that only its owner may read, and makes it if need be.
+fn open_private(path: &Path) -> std::io::Result<File> {
+    private(OpenOptions::new().read(true).write(true).create(true).truncate(false)).open(path)
+}
+
+/// Makes a new file that only its owner may read.
+pub(super) fn create_private(path: &Path) -> std::io::Result<File> {
+    private(OpenOptions::new().write(true).create_new(true)).open(path)
+}
+
+#[cfg(unix)]
+fn private(options: &mut OpenOptions) -> &mut OpenOptions {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    options.mode(0o600)
+}
+
+#[cfg(not(unix))]
+fn private(options: &mut OpenOptions) -> &mut OpenOptions {
+    options
+}
+
+#[cfg(unix)]
+fn make(path: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+    if path.is_dir() {
+        // It may have been made with wider permissions; tokens and payloads are for the owner alone.
+        let mode = fs::metadata(path)?.permissions().mode();
+        if mode & 0o077 != 0 {
+            fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;
+        }
+        return Ok(());
+    }
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+#[cfg(not(unix))]
+fn make(path: &Path) -> std::io::Result<()> {
+    fs::create_dir_all(path)
+}
+
+/// Makes the names in a directory durable.
+#[cfg(unix)]
+pub(super) fn sync_directory(path: &Path) -> std::io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
+#[cfg(not(unix))]
+pub(super) fn sync_directory(_: &Path) -> std::io::Result<()> {
+    Ok(())
+}

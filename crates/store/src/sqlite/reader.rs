@@ -1,0 +1,94 @@
+//! A connection that reads.
+
+use std::fs::File;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use rusqlite::{Connection, OpenFlags};
+
+use super::{backup, connect, directory, explain, journal, records, schema};
+use crate::error::StoreError;
+use crate::store::{Reader, Stored, Table};
+
+/// A connection and the path of its database.
+#[derive(Debug)]
+pub(super) struct Reading {
+    pub(super) conn: Connection,
+    pub(super) path: PathBuf,
+}
+
+impl Reading {
+    pub(super) fn open(path: &Path) -> Result<Self, StoreError> {
+        let mut file = File::open(path)
+            .map_err(|error| StoreError::io(format!("cannot open {}", path.display()), error))?;
+        directory::looks_like_sqlite(&mut file, path)?;
+        let conn = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        if schema::check(&conn, path)? != schema::FORMAT {
+            let why = "a server has to open it first and bring it to the present format".into();
+            return Err(StoreError::Unreadable { what: path.display().to_string(), why });
+        }
+        Ok(Self { conn, path: path.to_path_buf() })
+    }
+}
+
+impl Reader for Reading {
+    fn get(&mut self, table: Table, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        records::get(&self.conn, table, key).map_err(explain(&self.path))
+    }
+
+    fn scan(
+        &mut self,
+        table: Table,
+        after: Option<&str>,
+        limit: usize,
+        newest_first: bool,
+    ) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
+        records::scan(&self.conn, table, after, limit, newest_first).map_err(explain(&self.path))
+    }
+
+    fn events(&mut self, after: u64, limit: usize) -> Result<Vec<Stored>, StoreError> {
+        let Self { conn, path } = self;
+        // One transaction, so that nothing is dropped between the look at the oldest and the reading.
+        let tx = conn.transaction().map_err(explain(path))?;
+        let oldest = journal::oldest(&tx).map_err(explain(path))?;
+        if after.saturating_add(1) < oldest {
+            return Err(StoreError::Compacted { oldest });
+        }
+        let mut events = Vec::new();
+        if limit > 0 {
+            journal::walk(&tx, path, after, |stored| {
+                events.push(stored);
+                if events.len() == limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            })?;
+        }
+        Ok(events)
+    }
+
+    fn oldest_seq(&mut self) -> Result<u64, StoreError> {
+        journal::oldest(&self.conn).map_err(explain(&self.path))
+    }
+
+    fn last_seq(&mut self) -> Result<u64, StoreError> {
+        journal::last(&self.conn).map_err(explain(&self.path))
+    }
+
+    fn size_bytes(&mut self) -> Result<u64, StoreError> {
+        let mut bytes = 0;
+        for end in ["", "-wal"] {
+            let mut name = self.path.clone().into_os_string();
+            name.push(end);
+            match std::fs::metadata(&name) {
+                Ok(metadata) => bytes += metadata.len(),
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => {
+                    return Err(StoreError::io(format!("cannot look at {}", name.display()), error));
+                }
+            }
+        }
+        Ok(bytes)
+    }
+
+    fn backup(&mut self, to: &Path) -> Result<(), StoreError> {
+        backup::write(&self.conn, &self.path, to)
+    }
+}

@@ -1,0 +1,103 @@
+//! Snapshots: stored in parts, counted when complete, read newest first.
+
+use std::path::Path;
+
+use landfall_engine::State;
+use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params};
+
+use super::{explain, journal};
+use crate::codec::decode_state;
+use crate::error::StoreError;
+use crate::frame;
+
+/// Size of a part. Each is a transaction of its own, and an append waits for one part at most.
+const PART: usize = 4 << 20;
+/// Snapshots that are kept.
+const KEPT: i64 = 2;
+
+/// Binds the bytes of a state to the number of its last event.
+fn checksum(seq: u64, state: &[u8]) -> [u8; 16] {
+    // The head of the bytes has a checksum of all of them already.
+    let head = &state[..state.len().min(frame::HEAD)];
+    frame::check(&[&seq.to_le_bytes(), &(state.len() as u64).to_le_bytes(), head])
+}
+
+pub(super) fn store(conn: &mut Connection, path: &Path, seq: u64, state: &[u8]) -> Result<(), StoreError> {
+    let last = journal::last(conn).map_err(explain(path))?;
+    if seq > last {
+        return Err(StoreError::Ahead { seq, last });
+    }
+    store_parts(conn, seq, state).map_err(explain(path))
+}
+
+fn store_parts(conn: &mut Connection, seq: u64, state: &[u8]) -> rusqlite::Result<()> {
+    // One of the same number may be half written, or damaged: why else would it be stored again.
+    conn.execute("DELETE FROM snapshots WHERE seq = ?1", [seq])?;
+    sweep(conn)?;
+    let parts = state.chunks(PART);
+    let count = parts.len();
+    for (part, bytes) in parts.enumerate() {
+        conn.prepare_cached("INSERT INTO snapshot_parts VALUES (?1, ?2, ?3)")?
+            .execute(params![seq, part, bytes])?;
+    }
+    let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    tx.execute("INSERT INTO snapshots VALUES (?1, ?2, ?3)", params![seq, count, checksum(seq, state)])?;
+    tx.execute(
+        "DELETE FROM snapshots WHERE seq NOT IN (SELECT seq FROM snapshots ORDER BY seq DESC LIMIT ?1)",
+        [KEPT],
+    )?;
+    tx.commit()?;
+    sweep(conn)
+}
+
+/// Deletes parts that belong to no snapshot, one after the other.
+fn sweep(conn: &Connection) -> rusqlite::Result<()> {
+    let mut delete = conn.prepare_cached(
+        "DELETE FROM snapshot_parts WHERE rowid =
+         (SELECT rowid FROM snapshot_parts WHERE seq NOT IN (SELECT seq FROM snapshots) LIMIT 1)",
+    )?;
+    while delete.execute([])? > 0 {}
+    Ok(())
+}
+
+/// The newest state that can be read, with the number of its last event.
+pub(super) fn newest_good(conn: &Connection, path: &Path) -> Result<Option<(State, u64)>, StoreError> {
+    let heads: Vec<(u64, usize, Vec<u8>)> = conn
+        .prepare("SELECT seq, parts, checksum FROM snapshots ORDER BY seq DESC")
+        .and_then(|mut query| {
+            query.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?.collect()
+        })
+        .map_err(explain(path))?;
+    for (seq, parts, check) in heads {
+        match read(conn, path, seq, parts, &check) {
+            Ok(state) => return Ok(Some((state, seq))),
+            Err(error @ StoreError::Damaged { .. }) => {
+                tracing::warn!(seq, %error, "a snapshot is damaged; going on with an older one and more events");
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(None)
+}
+
+fn read(conn: &Connection, path: &Path, seq: u64, parts: usize, check: &[u8]) -> Result<State, StoreError> {
+    let mut query = conn
+        .prepare_cached("SELECT bytes FROM snapshot_parts WHERE seq = ?1 AND part = ?2")
+        .map_err(explain(path))?;
+    let mut state = Vec::new();
+    for part in 0..parts {
+        let found = query.query_row(params![seq, part], |row| {
+            Ok(row.get_ref(0)?.as_blob().map(|bytes| state.extend_from_slice(bytes)).is_ok())
+        });
+        if found.optional().map_err(explain(path))? != Some(true) {
+            return Err(StoreError::damaged(
+                format!("the snapshot of event {seq}"),
+                format!("part {part} is missing"),
+            ));
+        }
+    }
+    if checksum(seq, &state) != check {
+        return Err(StoreError::damaged(format!("the snapshot of event {seq}"), "its checksum is wrong"));
+    }
+    decode_state(&state)
+}
