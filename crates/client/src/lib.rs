@@ -1,1 +1,15 @@
-//! A client of the server.
+//! A client of the server: for the command line and for agents.
+//!
+//! [`Client`] speaks JSON over HTTP; [`ClientError`] tells apart what went wrong and what to do about it; [`Lines`] reads
+//! long answers line by line, and [`Events`] those that are streams of server-sent events. Nothing here decides anything.
+#![forbid(unsafe_code)]
+
+mod client;
+mod error;
+mod events;
+mod lines;
+
+pub use client::{Client, Settings};
+pub use error::ClientError;
+pub use events::{Events, ServerEvent};
+pub use lines::Lines;
