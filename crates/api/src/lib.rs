@@ -6,11 +6,14 @@
 #![forbid(unsafe_code)]
 
 pub mod agent;
+pub mod answer;
 pub mod error;
+pub mod fleet;
 pub mod job;
 pub mod node;
 pub mod page;
 pub mod token;
+pub mod workload;
 
 pub use error::ApiError;
 pub use page::Paged;

@@ -1,0 +1,161 @@
+//! Answers that belong to no single kind of thing: what became of an order, where the server stands, decisions, events.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+/// What became of an order.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct Acted {
+    /// Why nothing changed, if nothing did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ignored: Option<String>,
+}
+
+/// What may be changed about a job.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct JobPatch {
+    /// How long it may run in all, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1)]
+    pub walltime_ms: Option<u64>,
+    /// Whether somebody keeps it from starting.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held: Option<bool>,
+}
+
+/// How a suspended job goes on.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ResumeRequest {
+    /// Its new walltime in milliseconds, if it used up the old one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1)]
+    pub walltime_ms: Option<u64>,
+}
+
+/// Where the server stands.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct StatusView {
+    /// Version of the server.
+    pub version: String,
+    /// When it started.
+    pub started_at_ms: u64,
+    /// Its clock.
+    pub now_ms: u64,
+    /// Which start of the server this is.
+    pub epoch: u32,
+    /// Number of the last event in the journal.
+    pub seq: u64,
+    /// Bytes that the journal takes on disk.
+    pub store_bytes: u64,
+    /// Jobs by state; ended ones as far as they are in memory.
+    pub jobs: BTreeMap<String, u64>,
+    /// Nodes by state.
+    pub nodes: BTreeMap<String, u64>,
+    /// Pools with how many jobs wait in each.
+    pub pools: BTreeMap<String, u64>,
+    /// Agents that are connected for commands.
+    pub agents_connected: u64,
+    /// Who asks: the name of the token.
+    pub token: String,
+    /// What that token may do.
+    pub role: crate::token::Role,
+    /// The only tenant that token acts for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
+}
+
+/// A node that a decision gave to a job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Granted {
+    /// The node.
+    pub node: String,
+    /// Indices of its GPUs.
+    pub gpus: Vec<u16>,
+    /// The pool that lends the node, if another one does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lender: Option<String>,
+}
+
+/// What one term gave.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct TermPoints {
+    /// The term.
+    pub term: String,
+    /// Its own value.
+    pub raw: f64,
+    /// What it added to the total.
+    pub points: f64,
+}
+
+/// A committed decision with its breakdown.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct DecisionView {
+    /// Number of its event in the journal.
+    pub seq: u64,
+    /// When.
+    pub at_ms: u64,
+    /// The job.
+    pub job: String,
+    /// `start`, `backfill` or `preempt`.
+    pub kind: String,
+    /// What the job got.
+    pub nodes: Vec<Granted>,
+    /// The total; absent if nothing was scored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total: Option<f64>,
+    /// What each term gave, in the order of the policy.
+    pub terms: Vec<TermPoints>,
+    /// The next best candidate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runner_up: Option<String>,
+}
+
+/// An event of the journal, as the event stream tells it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct EventView {
+    /// Its number; also the `id` of the stream.
+    pub seq: u64,
+    /// When.
+    pub at_ms: i64,
+    /// What kind; also the `event` of the stream.
+    pub kind: String,
+    /// The job it is about, if it is about one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<String>,
+    /// The node it is about, if it is about one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// Everything it says.
+    #[schema(value_type = Object)]
+    pub event: Value,
+}
+
+/// Something that might be done. Exactly one field is given; none asks what this instant brings by itself.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct PlanRequest {
+    /// A job is submitted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub submit: Option<crate::job::JobRequest>,
+    /// A job is taken back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cancel: Option<String>,
+    /// Nodes are gone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(max_items = 10000)]
+    pub lose: Option<Vec<String>>,
+    /// A tenant gets another share or quota: the fields of a tenant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub set_tenant: Option<serde_json::Map<String, Value>>,
+    /// A pool gets other settings: the fields of a pool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub set_pool: Option<serde_json::Map<String, Value>>,
+}

@@ -1,0 +1,224 @@
+//! Pools, tenants, policies, and capacity for placers outside the server.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+/// A pool as it is set.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PoolRequest {
+    /// Its settings, as in a scenario: `dispatch`, `policy`, `push`, `pull`, `batch`, `loans`. The id comes from the path.
+    #[schema(value_type = Object)]
+    pub pool: Map<String, Value>,
+    /// The text of a policy file of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy_text: Option<String>,
+}
+
+/// A pool as it is shown.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct PoolView {
+    /// Its id.
+    pub id: String,
+    /// `push`, `pull`, `batch` or `negotiate`.
+    pub dispatch: String,
+    /// The name of its policy.
+    pub policy: String,
+    /// The text of its own policy file, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy_text: Option<String>,
+    /// All its settings.
+    #[schema(value_type = Object)]
+    pub pool: Value,
+    /// Nodes it has.
+    pub nodes: u64,
+    /// Nodes in service.
+    pub nodes_ready: u64,
+    /// Jobs that wait.
+    pub pending: u64,
+    /// Jobs that have nodes.
+    pub running: u64,
+    /// Changes whenever the settings do; the `ETag` is made from it.
+    pub version: String,
+}
+
+/// A tenant as it is shown.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct TenantView {
+    /// Its id.
+    pub id: String,
+    /// All its settings: `share`, `burst`, `quota`, `budget`.
+    #[schema(value_type = Object)]
+    pub tenant: Value,
+    /// Changes whenever the settings do.
+    pub version: String,
+}
+
+/// What a tenant uses.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct TenantUsage {
+    /// Its id.
+    pub id: String,
+    /// Nodes it holds; parts of a node count as parts.
+    pub nodes: f64,
+    /// GPUs it holds.
+    pub gpus: u64,
+    /// Jobs that have not ended.
+    pub jobs: u64,
+    /// GPU-hours that ended runs used within the budget window.
+    pub gpu_hours_used: f64,
+    /// Node-hours that ended runs used within the budget window.
+    pub node_hours_used: f64,
+    /// GPU-hours left under its cap, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu_hours_left: Option<f64>,
+    /// Share of each pool that it holds now.
+    #[schema(value_type = Object)]
+    pub shares: std::collections::BTreeMap<String, f64>,
+}
+
+/// A policy that comes with the server.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct PolicyView {
+    /// Its name.
+    pub name: String,
+    /// What it is for.
+    pub description: String,
+    /// The policy as a file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// Pools that use it.
+    pub pools: Vec<String>,
+}
+
+/// A term of the catalogue.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct TermView {
+    /// Its name.
+    pub name: String,
+    /// What it does.
+    pub description: String,
+    /// What it may do to a total.
+    pub class: String,
+    /// Smallest value.
+    pub min: f64,
+    /// Largest value, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max: Option<f64>,
+}
+
+/// A GPU in a capacity snapshot.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct CapacityGpu {
+    /// Its index.
+    pub index: u16,
+    /// What it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Its memory.
+    pub vram_mib: u64,
+    /// Memory that is free.
+    pub vram_free_mib: u64,
+    /// Compute that is free, in thousandths.
+    pub milli_free: u64,
+    /// Whether a job or a hold has it.
+    pub occupied: bool,
+    /// The job that has it, or that it is kept for; only for those who may see that job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<String>,
+}
+
+/// A node in a capacity snapshot.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct CapacityNode {
+    /// Its id.
+    pub id: String,
+    /// Its pool.
+    pub pool: String,
+    /// `FAST` or `FLEX`.
+    pub tier: String,
+    /// Where it stands in its life.
+    pub state: String,
+    /// The block it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub block: Option<String>,
+    /// All its CPU.
+    pub cpu_milli: u64,
+    /// CPU that is free.
+    pub cpu_free_milli: u64,
+    /// All its memory.
+    pub ram_mib: u64,
+    /// Memory that is free.
+    pub ram_free_mib: u64,
+    /// Its GPUs.
+    pub gpus: Vec<CapacityGpu>,
+}
+
+/// What is free, for a placer outside the server.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct CapacitySnapshot {
+    /// Nodes of usable blocks and nodes without block.
+    pub nodes: Vec<CapacityNode>,
+    /// When, in milliseconds since 1970.
+    pub timestamp: i64,
+    /// Version of the ledger.
+    pub version: u64,
+}
+
+/// A placer outside the server wants devices kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReserveRequest {
+    /// The job they are for.
+    pub job_id: String,
+    /// The node.
+    pub node_id: String,
+    /// Indices of the devices.
+    #[serde(default)]
+    #[schema(max_items = 1024)]
+    pub gpu_indices: Vec<u16>,
+    /// For how many seconds: 1 to 86400.
+    #[serde(default = "five_minutes")]
+    #[schema(minimum = 1, maximum = 86400)]
+    pub expires_in_sec: u64,
+    /// The attempt they are for, if not the present one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fence: Option<crate::node::FenceView>,
+}
+
+fn five_minutes() -> u64 {
+    300
+}
+
+/// What is kept for a placement that is being prepared.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct HoldView {
+    /// Its id.
+    pub id: String,
+    /// The job it is for.
+    pub job_id: String,
+    /// The node.
+    pub node_id: String,
+    /// Indices of the devices.
+    pub gpu_indices: Vec<u16>,
+    /// Live before this instant, in milliseconds since 1970.
+    pub expires_at: i64,
+    /// When it was made.
+    pub created_at: i64,
+}
+
+/// A hold is given back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReleaseRequest {
+    /// Its id.
+    pub reservation_id: String,
+}
+
+/// What became of a release.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Released {
+    /// `released`, also if there was nothing to release.
+    pub status: String,
+}
