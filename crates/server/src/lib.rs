@@ -1,1 +1,23 @@
-//! The HTTP server.
+//! The server: takes requests in, drives the engine, stores what happened, tells agents what to do. It decides nothing.
+//!
+//! ```text
+//!  HTTP handlers ──► Handle ──► driver thread ──► Engine::step ──► events ──► Store::append (one commit for all)
+//!   (tokio)            ▲          owns engine                        │
+//!                      │          and store                          ▼ only after the commit
+//!                      └──────────── answers ◄──────────── effects ──► connected agents, event stream, metrics
+//! ```
+//!
+//! Nothing leaves before it is stored: no answer, no command to an agent, no event. Start at [`serve`].
+#![forbid(unsafe_code)]
+
+pub mod clock;
+pub mod config;
+pub mod driver;
+pub mod error;
+pub mod http;
+pub mod logs;
+pub mod serve;
+
+pub use config::{Config, PoolConfig, Tls};
+pub use error::ServerError;
+pub use serve::{Ready, serve};

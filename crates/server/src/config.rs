@@ -1,0 +1,79 @@
+//! What a server is told when it starts.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use landfall_model::{Dispatch, Pool, PoolId, Tenant};
+
+/// Certificate and key, both PEM files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tls {
+    /// The certificate chain.
+    pub cert: PathBuf,
+    /// The private key.
+    pub key: PathBuf,
+}
+
+/// A pool that is there from the start.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PoolConfig {
+    /// The pool.
+    pub pool: Pool,
+    /// The text of its policy file, if it has one of its own.
+    pub policy: Option<String>,
+}
+
+/// How a server runs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// Where it keeps everything.
+    pub data_dir: PathBuf,
+    /// TLS, if it speaks that.
+    pub tls: Option<Tls>,
+    /// Listen on other addresses than loopback although TLS is missing.
+    pub allow_insecure: bool,
+    /// Pools to have. One that is there already gets these settings.
+    pub pools: Vec<PoolConfig>,
+    /// Tenants to have. One that is there already gets these settings.
+    pub tenants: Vec<Tenant>,
+    /// Largest request body in bytes.
+    pub body_limit: usize,
+    /// Requests that may wait for the engine at once; more are turned away with 503.
+    pub queue_limit: usize,
+    /// Ended jobs that are kept in memory; older ones are answered from disk.
+    pub ended_in_memory: usize,
+    /// How long ended jobs, their logs and the journal are kept on disk.
+    pub retention: Duration,
+    /// A snapshot is made after so many events.
+    pub snapshot_every: u64,
+    /// Most bytes kept of what one attempt writes to one stream.
+    pub log_limit: u64,
+    /// Time that running requests get at the end.
+    pub shutdown_grace: Duration,
+}
+
+impl Config {
+    /// A server with the usual settings and one pool `default`.
+    #[must_use]
+    pub fn new(data_dir: PathBuf) -> Self {
+        let pool = PoolId::new("default").unwrap_or_else(|_| unreachable!("a literal id is valid"));
+        Self {
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, landfall_api::PORT)),
+            data_dir,
+            tls: None,
+            allow_insecure: false,
+            pools: vec![PoolConfig { pool: Pool::new(pool, Dispatch::Push), policy: None }],
+            tenants: Vec::new(),
+            body_limit: 16 << 20,
+            queue_limit: 4096,
+            ended_in_memory: 10_000,
+            retention: Duration::from_secs(30 * 86_400),
+            snapshot_every: 500_000,
+            log_limit: 16 << 20,
+            shutdown_grace: Duration::from_secs(5),
+        }
+    }
+}

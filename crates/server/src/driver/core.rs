@@ -1,0 +1,480 @@
+//! The engine, the journal and what is kept beside them, as one thing that moves from commit to commit.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use landfall_engine::{Answer, Effect, Engine, Event, Input};
+use landfall_model::{JobId, PoolId, Time};
+use landfall_store::{Batch, Change, Store, StoreError, Table, encode_state};
+
+use super::connections::Connections;
+use super::handle::{Failure, Happened, Reply, Request};
+use super::jobs::{JobMeta, Jobs, LiveRun};
+use super::nodes::Nodes;
+use super::pull::PullPools;
+use super::stats::Stats;
+use super::submit::Remembered;
+use super::{Owed, asked};
+use crate::clock;
+use crate::config::Config;
+use crate::error::ServerError;
+
+/// How long writing is left alone after it failed.
+const REST_AFTER_FAILURE: Duration = Duration::from_secs(1);
+/// Jobs forgotten per round at most.
+const FORGOTTEN_PER_ROUND: usize = 2048;
+/// From one look at what is too old to the next.
+const CLEANING_EVERY: Duration = Duration::from_secs(60);
+
+/// Key of the number that the next job gets.
+pub(super) const NEXT_JOB: &str = "next_job";
+
+/// What a question may look at: what is stored, and nothing that is not.
+pub struct View<'a> {
+    /// The engine.
+    pub engine: &'a Engine,
+    /// The journal and the records.
+    pub store: &'a mut Box<dyn Store>,
+    /// What is kept of jobs beside the engine.
+    pub jobs: &'a Jobs,
+    /// What is kept of nodes beside the engine.
+    pub nodes: &'a Nodes,
+    /// Which agents are connected.
+    pub connections: &'a Connections,
+    /// Now.
+    pub now: Time,
+    /// Number of the last event.
+    pub seq: u64,
+}
+
+/// See the module.
+pub(super) struct Core {
+    pub(super) engine: Engine,
+    pub(super) store: Box<dyn Store>,
+    pub(super) connections: Arc<Connections>,
+    pub(super) stats: Arc<Stats>,
+    pub(super) jobs: Jobs,
+    pub(super) nodes: Nodes,
+    pub(super) pull: PullPools,
+    pub(super) next_job: u64,
+    /// Submissions that may be repeated, of this round and a few before.
+    pub(super) remembered: Remembered,
+    /// Ended jobs that the engine still knows, oldest first.
+    ended: VecDeque<JobId>,
+    ended_in_memory: usize,
+    retention: Duration,
+    snapshot_every: u64,
+    pub(super) now: Time,
+    /// What this round has to store.
+    pub(super) batch: Batch,
+    effects: Vec<Effect>,
+    seq: u64,
+    snapshot_seq: u64,
+    /// Writing failed; it is tried again at this instant.
+    resting_until: Option<Instant>,
+    /// What is stored could not be read back after that; the memory is ahead of it.
+    ahead: bool,
+    cleaned_at: Instant,
+    snapshot_thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl std::fmt::Debug for View<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("View").field("seq", &self.seq).finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for Core {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Core").field("seq", &self.seq).finish_non_exhaustive()
+    }
+}
+
+impl Core {
+    pub(super) fn open(
+        config: &Config,
+        store: Box<dyn Store>,
+        connections: Arc<Connections>,
+        stats: Arc<Stats>,
+    ) -> Result<Self, ServerError> {
+        let mut core = Self {
+            engine: Engine::new(),
+            store,
+            connections,
+            stats,
+            jobs: Jobs::default(),
+            nodes: Nodes::default(),
+            pull: PullPools::default(),
+            next_job: 1,
+            remembered: Remembered::default(),
+            ended: VecDeque::new(),
+            ended_in_memory: config.ended_in_memory,
+            retention: config.retention,
+            snapshot_every: config.snapshot_every.max(1),
+            now: clock::now(),
+            batch: Batch::default(),
+            effects: Vec::new(),
+            seq: 0,
+            snapshot_seq: 0,
+            resting_until: None,
+            ahead: false,
+            cleaned_at: Instant::now(),
+            snapshot_thread: None,
+        };
+        core.load()?;
+        Ok(core)
+    }
+
+    /// Goes back to what is stored.
+    fn load(&mut self) -> Result<(), StoreError> {
+        let loaded = self.store.load()?;
+        (self.seq, self.snapshot_seq) = (loaded.seq, loaded.snapshot_seq);
+        self.engine = Engine::of(loaded.state);
+        self.batch = Batch::default();
+        self.effects.clear();
+        self.remembered = Remembered::default();
+        let next = self.store.get(Table::Meta, NEXT_JOB)?;
+        self.next_job =
+            next.and_then(|text| std::str::from_utf8(&text).ok()?.parse().ok()).unwrap_or(1).max(1);
+        self.jobs = Jobs::default();
+        let mut after: Option<String> = None;
+        loop {
+            let page = self.store.scan(Table::Jobs, after.as_deref(), 10_000, false)?;
+            let Some((last, _)) = page.last() else { break };
+            after = Some(last.clone());
+            for (key, value) in page {
+                if let (Ok(id), Ok(meta)) = (JobId::new(&key), serde_json::from_slice::<JobMeta>(&value)) {
+                    self.jobs.insert(id, Arc::new(meta));
+                }
+            }
+        }
+        self.nodes.load(&mut *self.store)?;
+        let state = self.engine.state();
+        let mut ended: Vec<(Time, JobId)> = Vec::new();
+        for (id, record) in &state.jobs {
+            if let Some(at) = record.ended.as_ref() {
+                ended.push((at.1, id.clone()));
+            } else if let Some(run) = &record.run {
+                self.jobs.begin_run(id.clone(), super::view::live_run(state, id, run));
+            }
+        }
+        ended.sort_unstable();
+        self.ended = ended.into_iter().map(|(_, id)| id).collect();
+        self.pull = PullPools::of(state);
+        Ok(())
+    }
+
+    /// Takes the journal over and sets up what the configuration names.
+    pub(super) fn set_up(&mut self, config: &Config) -> Result<(), ServerError> {
+        self.begin(clock::now());
+        self.step(Input::TakeOver);
+        for pool in &config.pools {
+            let policy = pool.policy.as_deref().map(Arc::from);
+            let known = self.engine.state().pool(&pool.pool.id);
+            if known.is_some_and(|known| known.pool == pool.pool && known.policy == policy) {
+                continue;
+            }
+            let what = || format!("pool `{}`", pool.pool.id);
+            self.must(Input::SetPool { pool: Box::new(pool.pool.clone()), policy }, what)?;
+        }
+        for tenant in &config.tenants {
+            let known = self.engine.state().tenants.get(&tenant.id);
+            if known.is_none_or(|known| known.tenant != *tenant) {
+                let what = || format!("tenant `{}`", tenant.id);
+                self.must(Input::SetTenant(Box::new(tenant.clone())), what)?;
+            }
+        }
+        self.write_batch()?;
+        Ok(())
+    }
+
+    fn must(&mut self, input: Input, what: impl Fn() -> String) -> Result<(), ServerError> {
+        match self.step(input) {
+            Answer::Refused(refused) => {
+                Err(ServerError::Refused { what: what(), message: refused.message, hint: refused.hint })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// How long nothing has to be done if nobody asks.
+    pub(super) fn nap(&self) -> Duration {
+        if let Some(until) = self.resting_until {
+            return until.saturating_duration_since(Instant::now());
+        }
+        if self.ended.len() > self.ended_in_memory {
+            return Duration::ZERO;
+        }
+        let Some(wake) = self.engine.next_wake() else { return Duration::MAX };
+        Duration::from_millis(wake.since(clock::now()).get())
+    }
+
+    /// A new round begins.
+    pub(super) fn begin(&mut self, now: Time) {
+        self.now = now.max(self.now);
+        if self.resting_until.is_none_or(|until| until > Instant::now()) {
+            return;
+        }
+        if self.ahead {
+            self.go_back();
+        }
+        self.resting_until = self.ahead.then(|| Instant::now() + REST_AFTER_FAILURE);
+    }
+
+    /// Does what a request wants; the answer is owed until it is stored.
+    pub(super) fn write(&mut self, request: Request) -> Owed {
+        if self.resting_until.is_some() {
+            return asked::refuse(request, Failure::Storage("writing failed a moment ago".into()));
+        }
+        match request {
+            Request::Apply(inputs, changes, reply) => {
+                let answers: Vec<Answer> = inputs.into_iter().map(|input| self.step(input)).collect();
+                self.batch.changes.extend(changes);
+                owe(reply, Ok(answers))
+            }
+            Request::Submit(asked, reply) => {
+                let (caller, jobs, key) = *asked;
+                let submitted = self.submit(&caller, jobs, key.as_deref());
+                owe(reply, submitted)
+            }
+            Request::Register(node, reply) => {
+                let registered = self.register(*node);
+                owe(reply, registered)
+            }
+            Request::Heartbeat(node, heartbeat, reply) => {
+                let heard = self.heartbeat(&node, *heartbeat);
+                owe(reply, heard)
+            }
+            Request::Reports(node, reports, reply) => {
+                let answers = self.reports(&node, reports);
+                owe(reply, Ok(answers))
+            }
+            Request::Ask(node, ask, reply) => {
+                let work = self.ask(&node, &ask);
+                owe(reply, work)
+            }
+            Request::Read(_) | Request::Close(_) => Box::new(|_| {}),
+        }
+    }
+
+    /// Gives the engine an input and keeps what comes of it for the commit.
+    pub(super) fn step(&mut self, input: Input) -> Answer {
+        let began = Instant::now();
+        let outcome = self.engine.step(self.now, input);
+        Stats::took(&self.stats.step_nanos, began.elapsed());
+        Stats::add(&self.stats.steps, 1);
+        for event in outcome.events {
+            self.follow(&event);
+            self.batch.events.push((outcome.at, event));
+        }
+        self.effects.extend(outcome.effects);
+        outcome.answer
+    }
+
+    /// Keeps what is beside the engine up with an event.
+    fn follow(&mut self, event: &Event) {
+        match event {
+            Event::Submitted { job, pool, .. } => self.pull_waits(pool.clone(), job.id.clone()),
+            Event::Eligible(job) | Event::Requeued { job, .. } => {
+                if matches!(event, Event::Requeued { .. }) {
+                    self.jobs.end_run(job);
+                }
+                if let Some(pool) = self.engine.state().job(job).map(|record| record.pool.clone()) {
+                    self.pull_waits(pool, job.clone());
+                }
+            }
+            Event::Committed(commit) => self.jobs.begin_run(commit.job.clone(), LiveRun::of(commit)),
+            Event::Resized { job, gained, lost, .. } => {
+                if let Some(run) = self.jobs.run_mut(job) {
+                    run.nodes.retain(|at| !lost.iter().any(|node| node.as_str() == at.node));
+                    run.nodes.extend(gained.iter().map(|grant| landfall_api::job::OnNode {
+                        node: grant.node.to_string(),
+                        gpus: grant.placement.devices.iter().map(|device| device.index).collect(),
+                        phase: "assigned".into(),
+                        exit_code: None,
+                    }));
+                }
+            }
+            Event::Reported { job, node, phase, exit } => {
+                let Some(run) = self.jobs.run_mut(job) else { return };
+                if let Some(at) = run.nodes.iter_mut().find(|at| at.node == node.as_str()) {
+                    at.phase = super::view::word(phase);
+                    at.exit_code = exit.or(at.exit_code);
+                }
+                run.exit = match (run.exit, exit) {
+                    (Some(known), _) if known != 0 => Some(known),
+                    (known, exit) => exit.or(known),
+                };
+            }
+            Event::Suspended { job, .. } => {
+                self.jobs.end_run(job);
+            }
+            Event::Ended { job, .. } => {
+                self.archive(job);
+                self.ended.push_back(job.clone());
+            }
+            other => self.follow_array(other),
+        }
+    }
+
+    fn pull_waits(&mut self, pool: PoolId, job: JobId) {
+        self.pull.waits(&pool, job);
+    }
+
+    /// Lets time pass, and forgets what ended long ago.
+    pub(super) fn tick(&mut self) {
+        if self.resting_until.is_some() {
+            return;
+        }
+        if self.engine.next_wake().is_some_and(|at| at <= self.now) {
+            self.step(Input::Tick);
+        }
+        let too_many = self.ended.len().saturating_sub(self.ended_in_memory).min(FORGOTTEN_PER_ROUND);
+        for job in self.ended.drain(..too_many).collect::<Vec<_>>() {
+            self.step(Input::Forget(job));
+        }
+        self.pull_tick();
+    }
+
+    /// Stores what happened in this round. If that fails, nothing of it happened.
+    pub(super) fn commit(&mut self) -> Result<Vec<Happened>, Failure> {
+        if self.batch.is_empty() {
+            return Ok(Vec::new());
+        }
+        match self.write_batch() {
+            Ok(happened) => Ok(happened),
+            Err(error) => {
+                Stats::add(&self.stats.append_failures, 1);
+                tracing::error!(error = %error, hint = %error.hint(), "the journal cannot be written");
+                self.resting_until = Some(Instant::now() + REST_AFTER_FAILURE);
+                self.go_back();
+                Err(Failure::Storage(error.to_string()))
+            }
+        }
+    }
+
+    /// Makes the memory what is stored. While that fails, nothing is written.
+    fn go_back(&mut self) {
+        let read = self.load();
+        if let Err(error) = &read {
+            tracing::error!(error = %error, "the journal cannot be read back");
+        }
+        self.ahead = read.is_err();
+    }
+
+    fn write_batch(&mut self) -> Result<Vec<Happened>, StoreError> {
+        let mut batch = std::mem::take(&mut self.batch);
+        (batch.at, batch.epoch) = (self.now, self.engine.state().epoch);
+        let began = Instant::now();
+        let seq = self.store.append(&batch)?;
+        Stats::took(&self.stats.append_nanos, began.elapsed());
+        Stats::add(&self.stats.appends, 1);
+        Stats::add(&self.stats.events, batch.events.len() as u64);
+        let first = self.seq + 1;
+        if !batch.events.is_empty() {
+            self.seq = seq;
+        }
+        let happened = (first..).zip(batch.events).map(|(seq, (at, event))| Happened { seq, at, event });
+        Ok(happened.collect())
+    }
+
+    /// Tells agents what the engine wants of them.
+    pub(super) fn send_effects(&mut self) {
+        for effect in std::mem::take(&mut self.effects) {
+            self.send_effect(effect);
+        }
+        self.send_pull_commands();
+    }
+
+    /// What a question may look at.
+    pub(super) fn view(&mut self) -> View<'_> {
+        View {
+            engine: &self.engine,
+            store: &mut self.store,
+            jobs: &self.jobs,
+            nodes: &self.nodes,
+            connections: &self.connections,
+            now: self.now,
+            seq: self.seq,
+        }
+    }
+
+    /// Makes snapshots and drops what is too old, now and then.
+    pub(super) fn keep_house(&mut self, now: Instant) {
+        if self.resting_until.is_some() {
+            return;
+        }
+        if self.seq - self.snapshot_seq >= self.snapshot_every {
+            self.snapshot_aside();
+        }
+        if now.duration_since(self.cleaned_at) < CLEANING_EVERY {
+            return;
+        }
+        self.cleaned_at = now;
+        let keep = landfall_model::Millis::new(u64::try_from(self.retention.as_millis()).unwrap_or(u64::MAX));
+        let since = Time::from_millis(self.now.as_millis().saturating_sub_unsigned(keep.get()));
+        if let Err(error) = self.store.compact(since).and_then(|_| self.drop_old_archive(since)) {
+            tracing::warn!(error = %error, "old parts of the journal could not be dropped");
+        }
+    }
+
+    /// Makes a snapshot on a thread of its own, so that nobody waits for it.
+    fn snapshot_aside(&mut self) {
+        if self.snapshot_thread.as_ref().is_some_and(|thread| !thread.is_finished()) {
+            return;
+        }
+        self.snapshot_seq = self.seq;
+        let (seq, state) = (self.seq, self.engine.state().clone());
+        let mut snapshotter = match self.store.snapshotter() {
+            Ok(snapshotter) => snapshotter,
+            Err(error) => return tracing::warn!(error = %error, "no snapshot could be made"),
+        };
+        let stats = self.stats.clone();
+        let work = move || match snapshotter.snapshot(seq, &encode_state(&state)) {
+            Ok(()) => Stats::add(&stats.snapshots, 1),
+            Err(error) => tracing::warn!(error = %error, "no snapshot could be made"),
+        };
+        match std::thread::Builder::new().name("snapshot".into()).spawn(work) {
+            Ok(thread) => self.snapshot_thread = Some(thread),
+            Err(error) => tracing::warn!(error = %error, "no snapshot could be made"),
+        }
+    }
+
+    /// The last snapshot, so that the next start is quick.
+    pub(super) fn close(&mut self) {
+        self.connections.close();
+        if let Some(thread) = self.snapshot_thread.take() {
+            // It reported its own failure.
+            let _ = thread.join();
+        }
+        if self.seq > self.snapshot_seq {
+            if let Err(error) = self.store.snapshot(self.seq, &encode_state(self.engine.state())) {
+                tracing::warn!(error = %error, "no snapshot could be made; the next start takes longer");
+            }
+        }
+    }
+
+    /// Keeps a change to a record for the commit.
+    pub(super) fn put(&mut self, table: Table, key: impl Into<String>, value: &impl serde::Serialize) {
+        match serde_json::to_vec(value) {
+            Ok(bytes) => self.batch.changes.push(Change::put(table, key, bytes)),
+            Err(error) => tracing::error!(error = %error, "a record could not be written as JSON"),
+        }
+    }
+}
+
+/// Owes an answer until it is stored.
+fn owe<T: Send + 'static>(reply: Reply<T>, answer: Result<T, Failure>) -> Owed {
+    Box::new(move |stored| {
+        let answer = match (stored, answer) {
+            (Err(failure), Ok(_)) => Err(failure),
+            (_, answer) => answer,
+        };
+        // Whoever asked may have gone away.
+        let _ = reply.send(answer);
+    })
+}
+
+/// Idempotency keys and what they gave.
+pub(super) type RememberedAnswers = BTreeMap<String, (String, Vec<landfall_api::job::Submitted>)>;

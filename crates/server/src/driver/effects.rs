@@ -1,0 +1,77 @@
+//! What the engine wants done, as commands to agents.
+
+use landfall_api::agent::{Command, Share, Start};
+use landfall_engine::{Effect, Fence};
+use landfall_model::{NodeId, Placement};
+
+use super::core::Core;
+use super::jobs::element_of;
+use super::stats::Stats;
+
+impl Core {
+    pub(super) fn send_effect(&mut self, effect: Effect) {
+        let (node, command) = match effect {
+            Effect::Start { fence, node, placement, resume } => {
+                let Some(start) = self.start_command(fence, &placement, resume) else { return };
+                (node, Command::Start(Box::new(start)))
+            }
+            Effect::Stop { fence, node, grace } => (node, Command::Stop { fence, grace_ms: grace.get() }),
+            Effect::Checkpoint { fence, node, deadline, leave } => {
+                let within_ms = deadline.since(self.now).get();
+                (node, Command::Checkpoint { fence, within_ms, leave })
+            }
+            Effect::Notice { fence, by } => {
+                let in_ms = by.since(self.now).get();
+                for node in self.nodes_of(&fence) {
+                    self.tell(&node, Command::Notice { fence: fence.clone(), in_ms });
+                }
+                return;
+            }
+            Effect::Probe(node) => (node, Command::Probe),
+            Effect::Alert(alert) => return tracing::warn!(?alert, "the engine wants people to know"),
+            other => return tracing::warn!(effect = ?other, "nobody here can do this"),
+        };
+        self.tell(&node, command);
+    }
+
+    pub(super) fn tell(&self, node: &NodeId, command: Command) {
+        if self.connections.tell(node, command) {
+            Stats::add(&self.stats.commands, 1);
+        }
+    }
+
+    fn nodes_of(&self, fence: &Fence) -> Vec<NodeId> {
+        let run = self.engine.state().job(&fence.job).and_then(|record| record.run.as_ref());
+        run.into_iter().flat_map(|run| &run.nodes).map(|at| at.node.clone()).collect()
+    }
+
+    fn start_command(&self, fence: Fence, placement: &Placement, resume: bool) -> Option<Start> {
+        let record = self.engine.state().job(&fence.job)?;
+        let meta = self.jobs.meta(&fence.job)?;
+        let spec = &record.job.spec;
+        let nodes: Vec<String> =
+            record.run.iter().flat_map(|run| &run.nodes).map(|at| at.node.to_string()).collect();
+        let device = placement.devices.first();
+        Some(Start {
+            name: meta.name.clone(),
+            runtime: spec.runtime.to_string(),
+            run: (*meta.run).clone(),
+            share: Share {
+                cpu_milli: placement.cpu.get(),
+                ram_mib: placement.ram.get(),
+                gpus: placement.devices.iter().map(|device| device.index).collect(),
+                vram_mib: device.map_or(0, |device| device.vram.get()),
+                gpu_milli: device.map_or(0, |device| device.milli.get()),
+                exclusive: placement.exclusive_node,
+            },
+            pool: record.pool.to_string(),
+            tenant: spec.tenant.as_ref().map(ToString::to_string),
+            array: element_of(fence.job.as_str()).map(|(array, index)| (array.to_owned(), index)),
+            nodes: if nodes.len() > 1 { nodes } else { Vec::new() },
+            resume,
+            walltime_ms: placement.walltime.map(landfall_model::Millis::get),
+            inputs: spec.inputs.iter().flatten().map(|input| input.digest.to_string()).collect(),
+            fence,
+        })
+    }
+}

@@ -1,0 +1,115 @@
+//! What the server keeps of jobs beside the engine: what they run, who submitted them, how their present run goes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use landfall_api::job::{ArrayRange, OnNode, RunSpec, UsageView};
+use landfall_engine::event::Commit;
+use landfall_model::JobId;
+use serde::{Deserialize, Serialize};
+
+/// What is kept of a job or an array while it lives.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct JobMeta {
+    /// What people call it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Who submitted it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub submitter: Option<String>,
+    /// What it runs.
+    pub run: Arc<RunSpec>,
+    /// Which elements it has, if it is an array.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub array: Option<ArrayRange>,
+}
+
+/// How the present run of a job goes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct LiveRun {
+    /// Where it is.
+    pub nodes: Vec<OnNode>,
+    /// What it used, as far as it is known.
+    pub usage: Option<UsageView>,
+    /// Its exit code: the first that is not 0, else the last.
+    pub exit: Option<i32>,
+}
+
+impl LiveRun {
+    /// A run that was committed just now.
+    #[must_use]
+    pub fn of(commit: &Commit) -> Self {
+        let nodes = commit.grants.iter().map(|grant| OnNode {
+            node: grant.node.to_string(),
+            gpus: grant.placement.devices.iter().map(|device| device.index).collect(),
+            phase: "assigned".into(),
+            exit_code: None,
+        });
+        Self { nodes: nodes.collect(), usage: None, exit: None }
+    }
+}
+
+/// All that is kept of jobs.
+#[derive(Debug, Default)]
+pub struct Jobs {
+    metas: BTreeMap<JobId, Arc<JobMeta>>,
+    runs: BTreeMap<JobId, LiveRun>,
+}
+
+/// The array and the index of an element's id.
+#[must_use]
+pub fn element_of(id: &str) -> Option<(&str, u32)> {
+    let (array, index) = id.split_once('.')?;
+    Some((array, index.parse().ok()?))
+}
+
+impl Jobs {
+    /// What is kept of a job; elements share what is kept of their array.
+    #[must_use]
+    pub fn meta(&self, id: &JobId) -> Option<&Arc<JobMeta>> {
+        self.metas.get(id).or_else(|| self.metas.get(element_of(id.as_str())?.0))
+    }
+
+    pub(super) fn insert(&mut self, id: JobId, meta: Arc<JobMeta>) {
+        self.metas.insert(id, meta);
+    }
+
+    pub(super) fn remove(&mut self, id: &JobId) -> Option<Arc<JobMeta>> {
+        self.metas.remove(id)
+    }
+
+    /// How the present run of a job goes.
+    #[must_use]
+    pub fn run(&self, id: &JobId) -> Option<&LiveRun> {
+        self.runs.get(id)
+    }
+
+    pub(super) fn run_mut(&mut self, id: &JobId) -> Option<&mut LiveRun> {
+        self.runs.get_mut(id)
+    }
+
+    pub(super) fn begin_run(&mut self, id: JobId, run: LiveRun) {
+        self.runs.insert(id, run);
+    }
+
+    pub(super) fn end_run(&mut self, id: &JobId) -> Option<LiveRun> {
+        self.runs.remove(id)
+    }
+
+    /// Jobs and arrays that are kept, by id.
+    pub fn metas(&self) -> impl Iterator<Item = (&JobId, &Arc<JobMeta>)> {
+        self.metas.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_name_their_array() {
+        assert_eq!(element_of("12.0007"), Some(("12", 7)));
+        assert_eq!(element_of("12"), None);
+        assert_eq!(element_of("12.x"), None);
+    }
+}

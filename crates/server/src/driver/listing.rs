@@ -1,0 +1,161 @@
+//! Long lists of jobs, a page at a time, newest first.
+
+use landfall_api::Paged;
+use landfall_api::job::JobView;
+use landfall_engine::record::JobRecord;
+use landfall_model::JobId;
+use landfall_store::Table;
+
+use super::archive::archive_key;
+use super::core::View;
+use super::jobs::element_of;
+use super::view::{job_view, word};
+
+/// Records of the archive that are looked at for one page.
+const ARCHIVE_LOOKED_AT_MAX: usize = 100_000;
+/// Records of the archive that are read at once.
+const ARCHIVE_PAGE: usize = 1000;
+
+/// Which jobs to list.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct JobFilter {
+    /// Only these states; `live` and `ended` stand for several. Empty means all.
+    pub states: Vec<String>,
+    /// Only this pool.
+    pub pool: Option<String>,
+    /// Only this tenant.
+    pub tenant: Option<String>,
+    /// Only elements of this array.
+    pub array: Option<String>,
+    /// Only jobs of this name.
+    pub name: Option<String>,
+    /// Only jobs on this node.
+    pub node: Option<String>,
+    /// How many at most.
+    pub limit: usize,
+    /// Behind this job.
+    pub cursor: Option<String>,
+}
+
+const ENDED: [&str; 3] = ["completed", "failed", "cancelled"];
+
+impl JobFilter {
+    fn wants_state(&self, state: &str) -> bool {
+        let ended = ENDED.contains(&state);
+        self.states.is_empty()
+            || self.states.iter().any(|wanted| match wanted.as_str() {
+                "live" => !ended,
+                "ended" => ended,
+                wanted => wanted == state,
+            })
+    }
+
+    fn wants_ended(&self) -> bool {
+        ENDED.iter().any(|state| self.wants_state(state))
+    }
+
+    fn wants_record(&self, record: &JobRecord) -> bool {
+        let array = || element_of(record.job.id.as_str()).map(|(array, _)| array);
+        self.wants_state(&word(&record.state))
+            && self.pool.as_deref().is_none_or(|pool| pool == record.pool.as_str())
+            && self
+                .tenant
+                .as_deref()
+                .is_none_or(|wanted| record.job.spec.tenant.as_ref().is_some_and(|t| t.as_str() == wanted))
+            && self.array.as_deref().is_none_or(|wanted| array() == Some(wanted))
+            && self.node.as_deref().is_none_or(|wanted| {
+                record.run.iter().flat_map(|run| &run.nodes).any(|at| at.node.as_str() == wanted)
+            })
+    }
+
+    fn wants_view(&self, view: &JobView) -> bool {
+        self.wants_state(&view.state)
+            && self.pool.as_deref().is_none_or(|pool| pool == view.pool)
+            && self.tenant.as_deref().is_none_or(|wanted| view.tenant.as_deref() == Some(wanted))
+            && self.array.as_deref().is_none_or(|wanted| view.array.as_ref().is_some_and(|a| a.id == wanted))
+            && self.node.as_deref().is_none_or(|wanted| view.nodes.iter().any(|at| at.node == wanted))
+            && self.wants_name(view.name.as_deref())
+    }
+
+    fn wants_name(&self, name: Option<&str>) -> bool {
+        self.name.as_deref().is_none_or(|wanted| name == Some(wanted))
+    }
+}
+
+impl View<'_> {
+    /// One page of jobs, newest first: those that live and those that ended, in one order.
+    pub fn jobs(&mut self, filter: &JobFilter) -> Paged<JobView> {
+        let limit = filter.limit.clamp(1, 1000);
+        let before = filter.cursor.as_deref().map(archive_key);
+        let mut found = self.live_page(filter, before.as_deref(), limit + 1);
+        if filter.wants_ended() {
+            found.extend(self.ended_page(filter, before, limit + 1));
+            found.sort_unstable_by(|a, b| b.0.cmp(&a.0));
+        }
+        let more = found.len() > limit;
+        found.truncate(limit);
+        let items: Vec<JobView> = found.into_iter().map(|(_, view)| view).collect();
+        let next = items.last().filter(|_| more).map(|view| view.id.clone());
+        Paged { items, next }
+    }
+
+    fn live_page(&mut self, filter: &JobFilter, before: Option<&str>, most: usize) -> Vec<(String, JobView)> {
+        let state = self.engine.state();
+        // The newest `most` keys, smallest on top so that it can be thrown out.
+        let mut newest = std::collections::BTreeSet::<(String, &JobId)>::new();
+        for (id, record) in &state.jobs {
+            if record.state.is_final() || !filter.wants_record(record) {
+                continue;
+            }
+            if filter.name.is_some()
+                && !filter.wants_name(self.jobs.meta(id).and_then(|meta| meta.name.as_deref()))
+            {
+                continue;
+            }
+            let key = archive_key(id.as_str());
+            if before.is_some_and(|before| key.as_str() >= before) {
+                continue;
+            }
+            newest.insert((key, id));
+            if newest.len() > most {
+                newest.pop_first();
+            }
+        }
+        let views = newest.into_iter().rev().filter_map(|(key, id)| {
+            let record = state.job(id)?;
+            Some((key, job_view(record, self.jobs, self.jobs.run(id))))
+        });
+        views.collect()
+    }
+
+    fn ended_page(
+        &mut self,
+        filter: &JobFilter,
+        mut before: Option<String>,
+        most: usize,
+    ) -> Vec<(String, JobView)> {
+        let mut found = Vec::new();
+        let mut looked_at = 0;
+        while found.len() < most && looked_at < ARCHIVE_LOOKED_AT_MAX {
+            let Ok(page) = self.store.scan(Table::Archive, before.as_deref(), ARCHIVE_PAGE, true) else {
+                break;
+            };
+            let Some((last, _)) = page.last() else { break };
+            before = Some(last.clone());
+            looked_at += page.len();
+            let is_last = page.len() < ARCHIVE_PAGE;
+            for (key, bytes) in page {
+                // Arrays have records of their own here, which are no jobs.
+                let Ok(view) = serde_json::from_slice::<JobView>(&bytes) else { continue };
+                if filter.wants_view(&view) && found.len() < most {
+                    let view = self.completed(view);
+                    found.push((key, view));
+                }
+            }
+            if is_last {
+                break;
+            }
+        }
+        found
+    }
+}

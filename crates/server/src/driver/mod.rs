@@ -1,0 +1,131 @@
+//! The driver: one thread that owns the engine and the journal.
+//!
+//! It takes what waits in line, gives all of it to the engine, stores the events of all of it in one commit, and only then
+//! answers, tells agents and publishes. While it waits for the disk the next requests gather, so a busy server makes few
+//! large commits and an idle one answers at once. Questions are answered between commits, so they only ever see what is
+//! stored.
+//!
+//! *When storing fails* nothing has left yet: the engine goes back to what is stored, everybody in that round is told so,
+//! and writing is tried again a second later.
+
+mod archive;
+mod arrays;
+mod asked;
+pub mod connections;
+pub mod core;
+mod effects;
+pub mod handle;
+pub mod jobs;
+mod listing;
+pub mod nodes;
+mod pull;
+mod stats;
+mod submit;
+mod view;
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use landfall_store::Store;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, oneshot};
+
+pub use connections::Connections;
+pub use core::View;
+pub use handle::{Caller, Failure, Handle, Happened};
+pub use listing::JobFilter;
+pub use stats::Stats;
+pub use view::version_of;
+
+use crate::clock;
+use crate::config::Config;
+use crate::error::ServerError;
+use core::Core;
+use handle::Request;
+
+/// Requests taken into one commit at most.
+const ROUND_MAX: usize = 1024;
+/// Batches that a slow listener of the event stream may fall behind before it has to read the journal.
+const BATCHES_KEPT: usize = 4096;
+/// The longest time between two looks at the clock.
+const NAP: Duration = Duration::from_secs(1);
+
+/// Opens the journal's state, sets up what the configuration names, and starts the thread.
+///
+/// # Errors
+/// When the journal cannot be read, or a pool or tenant of the configuration makes no sense.
+pub fn start(
+    config: &Config,
+    store: Box<dyn Store>,
+) -> Result<(Handle, Arc<Stats>, JoinHandle<()>), ServerError> {
+    let connections = Arc::new(Connections::default());
+    let stats = Arc::new(Stats::default());
+    let mut core = Core::open(config, store, connections.clone(), stats.clone())?;
+    core.set_up(config)?;
+    let (requests, line) = channel();
+    let (happened, _) = broadcast::channel(BATCHES_KEPT);
+    let places = Arc::new(Semaphore::new(config.queue_limit));
+    let handle = Handle { requests, places, happened: happened.clone(), connections };
+    let thread = std::thread::Builder::new()
+        .name("driver".into())
+        .spawn(move || run(core, &line, &happened))
+        .map_err(|source| ServerError::Io { what: "cannot start the driver".into(), source })?;
+    Ok((handle, stats, thread))
+}
+
+/// What a round owes once it is stored.
+pub(super) type Owed = Box<dyn FnOnce(Result<(), Failure>) + Send>;
+
+fn run(
+    mut core: Core,
+    line: &Receiver<(Request, Option<OwnedSemaphorePermit>)>,
+    happened: &broadcast::Sender<Arc<[Happened]>>,
+) {
+    let mut closing: Option<oneshot::Sender<()>> = None;
+    while closing.is_none() {
+        let first = match line.recv_timeout(core.nap().min(NAP)) {
+            Ok(request) => Some(request),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => break,
+        };
+        core.begin(clock::now());
+        let mut questions = Vec::new();
+        let mut owed: Vec<Owed> = Vec::new();
+        let mut places = Vec::new();
+        let waiting = first.into_iter().chain(std::iter::from_fn(|| line.try_recv().ok()));
+        for (request, place) in waiting.take(ROUND_MAX) {
+            places.push(place);
+            match request {
+                Request::Read(question) => questions.push(question),
+                Request::Close(done) => {
+                    closing = Some(done);
+                    break;
+                }
+                write => owed.push(core.write(write)),
+            }
+        }
+        core.tick();
+        match core.commit() {
+            Ok(batch) => {
+                if !batch.is_empty() {
+                    // Nobody may be listening.
+                    let _ = happened.send(batch.into());
+                }
+                core.send_effects();
+                owed.into_iter().for_each(|answer| answer(Ok(())));
+            }
+            Err(failure) => owed.into_iter().for_each(|answer| answer(Err(failure.clone()))),
+        }
+        for question in questions {
+            question(&mut core.view());
+        }
+        drop(places);
+        core.keep_house(Instant::now());
+    }
+    core.close();
+    if let Some(done) = closing {
+        // The server may have stopped waiting.
+        let _ = done.send(());
+    }
+}

@@ -1,0 +1,366 @@
+//! Nodes: from what agents say to what the engine takes.
+
+use std::collections::BTreeMap;
+
+use landfall_api::ApiError;
+use landfall_api::job::UsageView;
+use landfall_api::node::{GpuFacts, Heartbeat, Registered, Registration};
+use landfall_engine::input::RunUsage;
+use landfall_engine::{Answer, Fence, Input};
+use landfall_model::scenario::{Format, NodeRow, Rows, decode};
+use landfall_model::{Mib, Name, Node, NodeId, PoolId, WorkloadId};
+use landfall_store::{Store, StoreError, Table};
+use serde_json::{Map, Value, json};
+
+use super::core::Core;
+use super::handle::Failure;
+use super::submit::{invalid, refused_answer};
+use super::view::word;
+
+/// From one heartbeat to the next.
+const HEARTBEAT_INTERVAL_MS: u64 = 10_000;
+/// Bandwidth beyond which a heartbeat is not believed.
+const BANDWIDTH_MAX: f64 = 20_000.0;
+
+/// A node that registers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Registering {
+    /// The node.
+    pub node: NodeId,
+    /// What it says.
+    pub registration: Registration,
+}
+
+/// What became of a heartbeat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HeartbeatAnswer {
+    /// It was taken in.
+    Ok,
+    /// A newer one came before.
+    Stale,
+    /// The node counts as gone; it has to register again.
+    Rejoin,
+}
+
+/// What is kept of nodes beside the engine.
+#[derive(Debug, Default)]
+pub struct Nodes {
+    registrations: BTreeMap<NodeId, Registration>,
+    /// The last heartbeat of each.
+    heard: BTreeMap<NodeId, (u64, u64)>,
+}
+
+impl Nodes {
+    /// What a node last said about itself.
+    #[must_use]
+    pub fn facts(&self, node: &NodeId) -> Option<&Registration> {
+        self.registrations.get(node)
+    }
+
+    pub(super) fn load(&mut self, store: &mut dyn Store) -> Result<(), StoreError> {
+        self.registrations.clear();
+        let mut after: Option<String> = None;
+        loop {
+            let page = store.scan(Table::Nodes, after.as_deref(), 1000, false)?;
+            let Some((last, _)) = page.last() else { return Ok(()) };
+            after = Some(last.clone());
+            for (key, value) in page {
+                if let (Ok(id), Ok(registration)) = (NodeId::new(&key), serde_json::from_slice(&value)) {
+                    self.registrations.insert(id, registration);
+                }
+            }
+        }
+    }
+}
+
+/// Adds what a run used on one node to what it used on others.
+pub(super) fn add_usage(sum: &mut UsageView, usage: &RunUsage) {
+    let max = |a: Option<u64>, b: Option<u64>| a.into_iter().chain(b).max();
+    let add = |a: Option<u64>, b: Option<u64>| a.into_iter().chain(b).reduce(u64::saturating_add);
+    sum.peak_ram_mib = max(sum.peak_ram_mib, usage.peak_ram.map(Mib::get));
+    sum.cpu_time_ms = add(sum.cpu_time_ms, usage.cpu_time.map(landfall_model::Millis::get));
+    sum.disk_bytes = add(sum.disk_bytes, Some(usage.disk.get()));
+    sum.oom |= usage.oom;
+}
+
+impl Core {
+    pub(super) fn register(&mut self, node: Registering) -> Result<Registered, Failure> {
+        let Registering { node: id, mut registration } = node;
+        check_numbers(&registration.heartbeat, "heartbeat.")?;
+        let pool = self.pool_for(&id, &registration)?;
+        registration.pool = Some(pool.to_string());
+        let mut model = model_node(&id, &registration, self.now)?;
+        if let Some((known, _)) = self.engine.state().node(&id) {
+            // What people decided about it stays.
+            model.approval = known.approval;
+        }
+        let running = registration.heartbeat.running.clone();
+        let approval = word(&model.approval);
+        let join = Input::Join { pool: pool.clone(), node: Box::new(model), running: Some(running) };
+        if let Answer::Refused(refused) = self.step(join) {
+            return Err(refused_answer(refused));
+        }
+        let heard = (registration.heartbeat.epoch, registration.heartbeat.seq);
+        self.nodes.heard.insert(id.clone(), heard);
+        self.keep_facts(&id, registration);
+        self.pull_forgets(&pool, &id);
+        let state = self.engine.state();
+        let dispatch = state.pool(&pool).map_or_else(String::new, |state| word(&state.pool.dispatch));
+        Ok(Registered {
+            pool: pool.to_string(),
+            dispatch,
+            heartbeat_interval_ms: HEARTBEAT_INTERVAL_MS,
+            server_epoch: state.epoch,
+            approval,
+        })
+    }
+
+    fn keep_facts(&mut self, id: &NodeId, registration: Registration) {
+        let changed =
+            self.nodes.registrations.get(id).is_none_or(|known| !same_machine(known, &registration));
+        if changed {
+            self.put(Table::Nodes, id.as_str(), &registration);
+        }
+        self.nodes.registrations.insert(id.clone(), registration);
+    }
+
+    fn pool_for(&self, id: &NodeId, registration: &Registration) -> Result<PoolId, Failure> {
+        let pools = &self.engine.state().pools;
+        let known = self.engine.state().places.get(id).map(|(pool, _)| pool);
+        let named = registration.pool.as_deref();
+        let chosen = match named {
+            Some(name) => pools.get_key_value(name).map(|(pool, _)| pool),
+            None if known.is_some() => known,
+            None if pools.len() == 1 => pools.keys().next(),
+            None => pools.get_key_value("default").map(|(pool, _)| pool),
+        };
+        let Some(pool) = chosen else {
+            let names = pools.keys().map(PoolId::as_str).collect::<Vec<_>>().join(", ");
+            let message = match named {
+                Some(name) => format!("there is no pool `{name}`"),
+                None => "there are several pools and none is called `default`".to_owned(),
+            };
+            let error =
+                ApiError::new("unknown_pool", message).hint(format!("there is {names}")).field("pool");
+            return Err(Failure::refused(422, error));
+        };
+        Ok(pool.clone())
+    }
+
+    pub(super) fn heartbeat(
+        &mut self,
+        id: &NodeId,
+        heartbeat: Heartbeat,
+    ) -> Result<HeartbeatAnswer, Failure> {
+        check_numbers(&heartbeat, "")?;
+        let last = self.nodes.heard.get(id);
+        if last.is_some_and(|(epoch, seq)| {
+            *epoch > heartbeat.epoch || (*epoch == heartbeat.epoch && *seq >= heartbeat.seq)
+        }) {
+            return Ok(HeartbeatAnswer::Stale);
+        }
+        let Some(known) = self.nodes.registrations.get(id).cloned() else {
+            return Ok(HeartbeatAnswer::Rejoin);
+        };
+        let now_says = Registration { heartbeat: heartbeat.clone(), ..known.clone() };
+        if !same_machine(&known, &now_says) {
+            // Its capacity changed: that is a registration, though one that may not name everything it runs.
+            let registering = Registering { node: id.clone(), registration: now_says };
+            return self.register(registering).map(|_| HeartbeatAnswer::Ok);
+        }
+        let running: Vec<Fence> = heartbeat.running.clone();
+        let seen = (heartbeat.epoch, heartbeat.seq);
+        let input =
+            Input::Heartbeat { node: id.clone(), heartbeat: Box::new(engine_heartbeat(&heartbeat)), running };
+        match self.step(input) {
+            Answer::Refused(refused) if refused.code == "rejoin" || refused.code.starts_with("unknown") => {
+                return Ok(HeartbeatAnswer::Rejoin);
+            }
+            Answer::Refused(refused) => return Err(refused_answer(refused)),
+            _ => {}
+        }
+        self.nodes.heard.insert(id.clone(), seen);
+        self.nodes.registrations.insert(id.clone(), now_says);
+        Ok(HeartbeatAnswer::Ok)
+    }
+}
+
+/// Whether two reports are about the same capacity.
+fn same_machine(a: &Registration, b: &Registration) -> bool {
+    let still = |registration: &Registration| {
+        let beat = &registration.heartbeat;
+        let gpus: Vec<GpuFacts> =
+            beat.gpus.iter().map(|gpu| GpuFacts { vram_used_mib: None, ..gpu.clone() }).collect();
+        let heartbeat = Heartbeat {
+            agent_version: beat.agent_version.clone(),
+            platform: beat.platform.clone(),
+            cpu_milli: beat.cpu_milli,
+            ram_mib: beat.ram_mib,
+            gpus,
+            cpu_core_score: beat.cpu_core_score,
+            performance_estimates: beat.performance_estimates.clone(),
+            ..Heartbeat::default()
+        };
+        Registration { heartbeat, ..registration.clone() }
+    };
+    still(a) == still(b)
+}
+
+/// What a heartbeat tells the engine.
+fn engine_heartbeat(beat: &Heartbeat) -> landfall_engine::heartbeat::Heartbeat {
+    landfall_engine::heartbeat::Heartbeat {
+        ram_used: beat.memory_used_mb.map(Mib::new),
+        vram_used: beat
+            .gpus
+            .iter()
+            .filter_map(|gpu| Some((gpu.index, Mib::new(gpu.vram_used_mib?))))
+            .collect(),
+        active: Some(beat.active_jobs),
+        cache: Some(beat.cache.iter().filter_map(|id| WorkloadId::new(id).ok()).collect()),
+        metrics: Some(metrics(beat)),
+        health: None,
+        accepting: Some(beat.accepting),
+        fingerprint: beat.fingerprint.as_deref().and_then(|text| Name::new(text).ok()),
+    }
+}
+
+fn metrics(beat: &Heartbeat) -> landfall_model::Metrics {
+    landfall_model::Metrics {
+        cpu_count: u32::try_from(beat.cpu_milli / 1000).unwrap_or(u32::MAX),
+        cpu_core_score: beat.cpu_core_score.unwrap_or_default(),
+        ram_total_mib: Mib::new(beat.ram_mib),
+        ram_free_mib: beat.ram_free_mib.map(Mib::new),
+        cpu_usage_pct: beat.cpu_usage_pct,
+        disk_mb_s: beat.disk_mb_s,
+        network_mbit_s: beat.network_mbit_s,
+    }
+}
+
+/// Refuses numbers that cannot be true, naming the field.
+fn check_numbers(beat: &Heartbeat, path: &str) -> Result<(), Failure> {
+    let bad = |field: String, message: String| {
+        let error = ApiError::new("out_of_range", message)
+            .hint("leave out what is not known")
+            .field(format!("{path}{field}"));
+        Err(Failure::refused(400, error))
+    };
+    let numbers = [
+        ("cpu_usage_pct", beat.cpu_usage_pct, 100.0),
+        ("disk_mb_s", beat.disk_mb_s, 1e9),
+        ("network_mbit_s", beat.network_mbit_s, 1e9),
+        (
+            "performance_estimates.gpu_bandwidth_gb_s",
+            beat.performance_estimates.gpu_bandwidth_gb_s,
+            BANDWIDTH_MAX,
+        ),
+        ("performance_estimates.estimated_llm_tok_s", beat.performance_estimates.estimated_llm_tok_s, 1e9),
+    ];
+    for (field, value, most) in numbers {
+        if value.is_some_and(|value| !value.is_finite() || value < 0.0 || value > most) {
+            return bad(field.into(), format!("`{field}` must be 0 to {most}"));
+        }
+    }
+    for (place, gpu) in beat.gpus.iter().enumerate() {
+        if gpu
+            .bandwidth_gb_s
+            .is_some_and(|value| !value.is_finite() || !(0.0..=BANDWIDTH_MAX).contains(&value))
+        {
+            return bad(
+                format!("gpus[{place}].bandwidth_gb_s"),
+                format!("bandwidth must be 0 to {BANDWIDTH_MAX} GB/s"),
+            );
+        }
+    }
+    if beat.battery_pct.is_some_and(|pct| pct > 100) {
+        return bad("battery_pct".into(), "`battery_pct` must be 0 to 100".into());
+    }
+    const AMOUNT_MAX: u64 = 1 << 40;
+    let amounts = [
+        ("cpu_milli", beat.cpu_milli),
+        ("ram_mib", beat.ram_mib),
+        ("active_jobs", beat.active_jobs),
+        ("memory_used_mb", beat.memory_used_mb.unwrap_or(0)),
+        ("ram_free_mib", beat.ram_free_mib.unwrap_or(0)),
+        ("performance_estimates.wasm_memory_limit_mb", beat.performance_estimates.wasm_memory_limit_mb),
+    ];
+    for (field, value) in amounts {
+        if value > AMOUNT_MAX {
+            return bad(field.into(), format!("`{field}` is larger than any machine"));
+        }
+    }
+    Ok(())
+}
+
+/// The node that a registration describes, checked as in a scenario.
+fn model_node(id: &NodeId, registration: &Registration, now: landfall_model::Time) -> Result<Node, Failure> {
+    let beat = &registration.heartbeat;
+    let mut row = Map::new();
+    let mut set = |key: &str, value: Value| {
+        let empty = value.is_null() || value.as_array().is_some_and(Vec::is_empty);
+        if !empty {
+            row.insert(key.to_owned(), value);
+        }
+    };
+    let gpus: Vec<Value> = beat
+        .gpus
+        .iter()
+        .map(|gpu| {
+            let fields = json!({
+                "index": gpu.index, "model": gpu.model, "vram_mib": gpu.vram_mib,
+                "vram_used_mib": gpu.vram_used_mib.unwrap_or(0), "bandwidth_gb_s": gpu.bandwidth_gb_s.filter(|v| *v > 0.0),
+                "link_group": gpu.link_group,
+            });
+            let Value::Object(mut fields) = fields else { return Value::Null };
+            fields.retain(|_, value| !value.is_null());
+            Value::Object(fields)
+        })
+        .collect();
+    let estimates = &beat.performance_estimates;
+    set("id", json!(id.as_str()));
+    set("pool", json!(registration.pool));
+    set("region", json!(registration.region));
+    set("group", json!(registration.group));
+    set("tenants", json!(registration.tenants));
+    set("platform", json!(if beat.platform.is_empty() { "desktop" } else { &beat.platform }));
+    set("accepting", json!(beat.accepting));
+    set("cpu_milli", json!(beat.cpu_milli));
+    set("ram_mib", json!(beat.ram_mib));
+    set("memory_used_mb", json!(beat.memory_used_mb));
+    set("gpus", Value::Array(gpus));
+    set("gpu_bandwidth_gb_s", json!(estimates.gpu_bandwidth_gb_s.filter(|value| *value > 0.0)));
+    set("wasm_memory_limit_mb", json!(Some(estimates.wasm_memory_limit_mb).filter(|limit| *limit > 0)));
+    set("supported_runtimes", json!(estimates.supported_runtimes));
+    set("active_jobs", json!(beat.active_jobs));
+    set("cache", json!(beat.cache));
+    set("thermal", json!(beat.thermal));
+    set("battery_pct", json!(beat.battery_pct));
+    set("charging", json!(beat.charging));
+    set("neural_engine", json!(beat.neural_engine));
+    set("npu", json!(beat.npu));
+    set("metal_gpu", json!(beat.metal_gpu));
+    set("architectures", json!(registration.architectures));
+    set("features", json!(registration.features));
+    if !registration.architectures.is_empty() {
+        set("eval", json!(registration.eval));
+        set("fetch", json!(registration.fetch));
+    }
+    set("max_concurrent", json!(registration.max_concurrent));
+    set("fingerprint", json!(beat.fingerprint));
+    if let Some((idle_w, busy_w)) = registration.power_w {
+        set("power", json!({ "idle_w": idle_w, "busy_w": busy_w }));
+    }
+    let bad = |error: landfall_model::scenario::ScenarioError| {
+        let field = error.field.strip_prefix("node.").unwrap_or(&error.field).to_owned();
+        let Failure::Refused(status, mut api) = invalid(&field, error.message, "") else {
+            return Failure::Closing;
+        };
+        api.hint = error.hint;
+        Failure::Refused(status, api)
+    };
+    let row: NodeRow = decode(&Value::Object(row).to_string(), Format::Json).map_err(bad)?;
+    let mut nodes = Rows::default().nodes(row, now, "node").map_err(bad)?;
+    let Some(mut node) = nodes.pop() else { return Err(Failure::Closing) };
+    node.metrics = Some(metrics(beat));
+    node.heartbeat_at = Some(now);
+    Ok(node)
+}

@@ -1,0 +1,218 @@
+//! Pull pools: which jobs a worker has not been asked about yet, and which workers wait for work.
+//!
+//! A worker has to say what it would have to fetch for a job before the job is worth much to it. Most jobs need nothing
+//! fetched, and then the answer is known: nothing. So each pool keeps the order in which its jobs came, and each worker
+//! how far down that list it has been asked; when it asks for work, jobs without inputs are answered for it and the others
+//! are offered to it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use landfall_api::ApiError;
+use landfall_api::agent::{Ask, Asked, Command, Offered, ReportAnswers, Reports};
+use landfall_engine::input::Report;
+use landfall_engine::{Answer, Input, State};
+use landfall_model::{Dispatch, JobId, JobKind, JobReport, NodeId, PoolId};
+
+use super::core::Core;
+use super::handle::Failure;
+
+/// Jobs that one worker is asked about in one breath.
+const ASKED_AT_ONCE: usize = 1000;
+
+/// One pull pool.
+#[derive(Debug, Default)]
+struct Pool {
+    /// Jobs in the order in which they came to the queue.
+    came: Vec<JobId>,
+    /// How far down that list each worker has been asked.
+    asked: BTreeMap<NodeId, usize>,
+    /// Workers that asked and got nothing.
+    hungry: BTreeSet<NodeId>,
+    /// Whether something came since they were last told.
+    news: bool,
+}
+
+/// All pull pools.
+#[derive(Debug, Default)]
+pub(super) struct PullPools {
+    pools: BTreeMap<PoolId, Pool>,
+    offers: Vec<(NodeId, Vec<Offered>)>,
+}
+
+impl PullPools {
+    /// What waits in a state.
+    pub(super) fn of(state: &State) -> Self {
+        let mut pools = Self::default();
+        for (id, record) in state.jobs.iter().filter(|(_, record)| record.is_queued()) {
+            if state.pool(&record.pool).is_some_and(|pool| pool.pool.dispatch == Dispatch::Pull) {
+                pools.pool(&record.pool).came.push(id.clone());
+            }
+        }
+        pools
+    }
+
+    fn pool(&mut self, id: &PoolId) -> &mut Pool {
+        self.pools.entry(id.clone()).or_default()
+    }
+
+    /// A job came to the queue of a pool.
+    pub(super) fn waits(&mut self, pool: &PoolId, job: JobId) {
+        let pool = self.pool(pool);
+        pool.came.push(job);
+        pool.news = true;
+    }
+}
+
+impl Core {
+    fn is_pull(&self, pool: &PoolId) -> bool {
+        self.engine.state().pool(pool).is_some_and(|pool| pool.pool.dispatch == Dispatch::Pull)
+    }
+
+    /// Gives a worker as much work as it has room for.
+    pub(super) fn ask(&mut self, node: &NodeId, ask: &Ask) -> Result<Asked, Failure> {
+        let kind = match ask.kind.as_str() {
+            "build" => JobKind::Build,
+            "eval" => JobKind::Eval,
+            other => {
+                let message = format!("there is no kind of job `{other}`");
+                let error = ApiError::new("invalid", message).hint("`build` or `eval`").field("kind");
+                return Err(Failure::refused(422, error));
+            }
+        };
+        let Some((pool, _)) = self.engine.state().places.get(node).cloned() else {
+            let error = ApiError::new("unknown_node", format!("there is no node `{node}`"));
+            return Err(Failure::refused(404, error.hint("register it first")));
+        };
+        if !self.is_pull(&pool) {
+            let message = format!("pool `{pool}` sends work by itself");
+            return Err(Failure::refused(409, ApiError::new("not_pull", message).hint("wait for commands")));
+        }
+        self.answer_for(&pool, node);
+        let mut granted = Vec::new();
+        let mut reason = None;
+        while granted.len() < ask.slots as usize {
+            match self.step(Input::Ask { node: node.clone(), kind }) {
+                Answer::Work(fence) => granted.push(fence),
+                Answer::Nothing(why) => {
+                    reason = Some(why.into_owned());
+                    break;
+                }
+                Answer::Refused(refused) => return Err(super::submit::refused_answer(refused)),
+                _ => break,
+            }
+        }
+        if reason.is_some() {
+            self.pull.pool(&pool).hungry.insert(node.clone());
+        }
+        Ok(Asked { granted, reason })
+    }
+
+    /// Says for a worker what is known without asking it, and offers it the rest.
+    fn answer_for(&mut self, pool: &PoolId, node: &NodeId) {
+        let state = self.engine.state();
+        let queue = self.pull.pools.entry(pool.clone()).or_default();
+        let from = queue.asked.get(node).copied().unwrap_or(0);
+        let mut known = Vec::new();
+        let mut offers = Vec::new();
+        let upto = (from + ASKED_AT_ONCE).min(queue.came.len());
+        for job in &queue.came[from.min(upto)..upto] {
+            let Some(record) = state.job(job).filter(|record| record.is_queued()) else { continue };
+            match record.job.spec.inputs.as_deref().unwrap_or_default() {
+                [] => {
+                    let nothing =
+                        JobReport { missing_inputs: Some(0), missing_bytes: Some(Default::default()) };
+                    known.push((job.clone(), Some(nothing)));
+                }
+                inputs => {
+                    let inputs = inputs
+                        .iter()
+                        .map(|input| (input.digest.to_string(), input.bytes.map(landfall_model::Bytes::get)));
+                    offers.push(Offered { job: job.to_string(), inputs: inputs.collect() });
+                }
+            }
+        }
+        queue.asked.insert(node.clone(), upto);
+        if !offers.is_empty() {
+            self.pull.offers.push((node.clone(), offers));
+        }
+        if !known.is_empty() {
+            self.step(Input::Fetches { node: node.clone(), entries: known });
+        }
+        self.shorten(pool);
+    }
+
+    /// Drops the part of the list that everybody has been asked about.
+    fn shorten(&mut self, pool: &PoolId) {
+        let nodes = self.engine.state().pool(pool).map_or(0, |pool| pool.nodes.len());
+        let queue = self.pull.pool(pool);
+        let least = queue.asked.values().copied().min().unwrap_or(0);
+        if queue.asked.len() >= nodes && least > 10_000 {
+            queue.came.drain(..least);
+            queue.asked.values_mut().for_each(|asked| *asked -= least);
+        }
+    }
+
+    /// A worker that registers anew is asked anew.
+    pub(super) fn pull_forgets(&mut self, pool: &PoolId, node: &NodeId) {
+        if self.is_pull(pool) {
+            self.pull.pool(pool).asked.insert(node.clone(), 0);
+        }
+    }
+
+    /// With every round of a pull pool the scores have changed, so those who got nothing are told to ask again.
+    pub(super) fn pull_tick(&mut self) {
+        let rounds: Vec<PoolId> = self
+            .batch
+            .events
+            .iter()
+            .filter_map(|(_, event)| match event {
+                landfall_engine::Event::Round(pool) => Some(pool.clone()),
+                _ => None,
+            })
+            .collect();
+        for pool in rounds {
+            self.pull.pool(&pool).news = true;
+        }
+    }
+
+    /// Tells workers that there is work, and what to look at.
+    pub(super) fn send_pull_commands(&mut self) {
+        for (node, jobs) in std::mem::take(&mut self.pull.offers) {
+            self.tell(&node, Command::Offer { jobs });
+        }
+        let mut told = Vec::new();
+        for (id, pool) in &mut self.pull.pools {
+            if std::mem::take(&mut pool.news) && self.engine.waiting_in(id) > 0 {
+                told.extend(std::mem::take(&mut pool.hungry));
+            }
+        }
+        for node in told {
+            self.tell(&node, Command::Work);
+        }
+    }
+
+    /// Takes reports in, in order, and gives more work in the same breath.
+    pub(super) fn reports(&mut self, node: &NodeId, reports: Reports) -> ReportAnswers {
+        let mut answers = Vec::with_capacity(reports.reports.len());
+        for item in reports.reports {
+            if let Report::Exited { usage, .. } = &item.report
+                && let Some(run) = self.jobs.run_mut(&item.fence.job)
+            {
+                super::nodes::add_usage(run.usage.get_or_insert_default(), usage);
+            }
+            let report = Input::Report { node: node.clone(), fence: item.fence, report: item.report };
+            answers.push(match self.step(report) {
+                Answer::Ignored(why) => why.into_owned(),
+                Answer::Refused(refused) => refused.code.into_owned(),
+                _ => "done".to_owned(),
+            });
+        }
+        let mut granted = 0;
+        if reports.ask > 0 {
+            let ask = Ask { kind: "build".into(), slots: reports.ask };
+            // A node of another kind of pool simply gets nothing this way.
+            granted = self.ask(node, &ask).map_or(0, |asked| asked.granted.len() as u32);
+        }
+        ReportAnswers { answers, granted }
+    }
+}

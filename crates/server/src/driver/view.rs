@@ -1,0 +1,245 @@
+//! Jobs, arrays and nodes as they are shown.
+
+use landfall_api::job::{ArrayRange, ArrayView, ElementView, JobView, OnNode};
+use landfall_api::node::{GpuView, NodeView};
+use landfall_engine::State;
+use landfall_engine::record::{JobRecord, Run};
+use landfall_model::scenario::Written;
+use landfall_model::{JobId, NodeId, Time};
+use serde::Serialize;
+use serde_json::{Map, Value};
+use sha2::{Digest as _, Sha256};
+
+use super::core::View;
+use super::jobs::{Jobs, LiveRun, element_of};
+
+/// How a value is called in JSON.
+pub(super) fn word(value: &impl Serialize) -> String {
+    match serde_json::to_value(value) {
+        Ok(Value::String(word)) => word,
+        // A cause with details is called by its name.
+        Ok(Value::Object(map)) => map.keys().next().cloned().unwrap_or_default(),
+        _ => String::new(),
+    }
+}
+
+pub(super) fn ms(time: Time) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(0)
+}
+
+/// A run that went on while the server was away.
+pub(super) fn live_run(state: &State, id: &JobId, run: &Run) -> LiveRun {
+    let nodes = run.nodes.iter().map(|at| {
+        let placements = state.node(&at.node).map_or(&[][..], |(node, _)| node.placements.as_slice());
+        let held = placements.iter().find(|placement| placement.job == *id);
+        OnNode {
+            node: at.node.to_string(),
+            gpus: held.into_iter().flat_map(|held| &held.devices).map(|device| device.index).collect(),
+            phase: word(&at.phase),
+            exit_code: at.exit,
+        }
+    });
+    let nodes: Vec<OnNode> = nodes.collect();
+    let exit = nodes.iter().filter_map(|at| at.exit_code).max_by_key(|code| *code != 0);
+    LiveRun { nodes, usage: None, exit }
+}
+
+/// A digest that changes whenever the value does.
+#[must_use]
+pub fn version_of(value: &impl Serialize) -> String {
+    let text = serde_json::to_vec(value).unwrap_or_default();
+    Sha256::digest(text).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A job as it is shown, from the record of the engine and what is kept beside it.
+pub(super) fn job_view(record: &JobRecord, jobs: &Jobs, run: Option<&LiveRun>) -> JobView {
+    let id = &record.job.id;
+    let meta = jobs.meta(id);
+    let mut needs: Map<String, Value> = match serde_json::to_value(Written(&record.job)) {
+        Ok(Value::Object(needs)) => needs,
+        _ => Map::new(),
+    };
+    needs.remove("id");
+    needs.remove("waits_for");
+    let past = record.past.as_deref();
+    let started = record.run.as_ref().and_then(|run| run.started_at);
+    let started = past.and_then(|past| past.first_started_at).or(started);
+    let mut view = JobView {
+        id: id.to_string(),
+        name: meta.and_then(|meta| meta.name.clone()),
+        array: element_of(id.as_str()).map(|(array, index)| ElementView { id: array.to_owned(), index }),
+        state: word(&record.state),
+        reason: cheap_reason(record),
+        pool: record.pool.to_string(),
+        tenant: record.job.spec.tenant.as_ref().map(ToString::to_string),
+        submitter: meta.and_then(|meta| meta.submitter.clone()),
+        needs,
+        run: meta.map(|meta| (*meta.run).clone()).unwrap_or_default(),
+        attempt: record.attempt,
+        held: record.user_hold,
+        waits_for: record.job.waits_for.as_ref().map(ToString::to_string),
+        submitted_at_ms: ms(record.job.submitted_at),
+        started_at_ms: started.map(ms),
+        ended_at_ms: record.ended.as_ref().map(|ended| ms(ended.1)),
+        nodes: run.map(|run| run.nodes.clone()).unwrap_or_default(),
+        exit_code: run.and_then(|run| run.exit),
+        usage: run.and_then(|run| run.usage),
+        version: String::new(),
+    };
+    view.version = version_of(&view);
+    view
+}
+
+/// Why a job is where it is, as far as its record says.
+fn cheap_reason(record: &JobRecord) -> Option<String> {
+    if let Some(ended) = &record.ended {
+        return Some(word(&ended.0));
+    }
+    if record.state != landfall_engine::record::JobState::Pending {
+        return record.run.as_ref().and_then(|run| run.stop.as_ref()).map(|stop| word(&stop.cause));
+    }
+    if record.user_hold {
+        return Some("user_hold".into());
+    }
+    if record.job.waits_for.is_some() {
+        return Some("dependency".into());
+    }
+    record.job.retry_at.map(|_| "not_before".into())
+}
+
+impl View<'_> {
+    /// The job or array that a person means: `12`, `12.7` for element 7 of array 12.
+    #[must_use]
+    pub fn resolve(&self, text: &str) -> Option<JobId> {
+        let id = self.exact(text)?;
+        let state = self.engine.state();
+        (state.jobs.contains_key(&id) || self.jobs.meta(&id).is_some_and(|meta| meta.array.is_some()))
+            .then_some(id)
+    }
+
+    /// The id that a person means, whether or not the engine still knows it: the index of an element is padded.
+    #[must_use]
+    pub fn exact(&self, text: &str) -> Option<JobId> {
+        let Some((array, index)) = element_of(text) else { return JobId::new(text).ok() };
+        let last = match self.jobs.meta(&JobId::new(array).ok()?) {
+            Some(meta) => meta.array.map(|range| range.last),
+            None => None,
+        };
+        match last {
+            Some(last) => JobId::new(&super::arrays::element_id(array, index, last)).ok(),
+            None => JobId::new(text).ok(),
+        }
+    }
+
+    /// A job as it is shown; ended ones come from the archive.
+    pub fn job(&mut self, id: &JobId) -> Option<JobView> {
+        if let Some(record) = self.engine.state().job(id).filter(|record| !record.state.is_final()) {
+            let mut view = job_view(record, self.jobs, self.jobs.run(id));
+            if let Some(explained) = self.engine.explain(id).and_then(|explanation| explanation.reason) {
+                view.reason = Some(explained);
+            }
+            return Some(view);
+        }
+        self.archived(id.as_str())
+    }
+
+    /// An array as it is shown.
+    pub fn array(&mut self, text: &str) -> Option<ArrayView> {
+        let id = JobId::new(text).ok()?;
+        let Some(meta) = self.jobs.meta(&id).cloned() else { return self.archived_array(text) };
+        let range = meta.array?;
+        self.live_array(&id, &meta, range)
+    }
+
+    /// A node as it is shown.
+    #[must_use]
+    pub fn node(&self, id: &NodeId) -> Option<NodeView> {
+        let (node, record) = self.engine.state().node(id)?;
+        let pool = self.engine.state().places.get(id).map(|(pool, _)| pool.to_string());
+        let facts = self.nodes.facts(id);
+        let metrics = node.metrics.unwrap_or_default();
+        Some(NodeView {
+            id: id.to_string(),
+            pool: pool.unwrap_or_default(),
+            state: word(&node.state),
+            approval: word(&node.approval),
+            accepting: node.accepting,
+            region: node.region.as_ref().map(ToString::to_string),
+            heard_at_ms: ms(record.heard_at),
+            since_ms: ms(record.since),
+            cpu_milli: node.cpu_total.get(),
+            cpu_committed_milli: node.cpu_committed.get(),
+            ram_mib: node.ram_total.get(),
+            ram_committed_mib: node.ram_committed.get(),
+            gpus: node
+                .gpus
+                .iter()
+                .map(|gpu| GpuView {
+                    index: gpu.index,
+                    model: gpu.model.as_ref().map(|model| model.name.to_string()),
+                    vram_mib: gpu.vram.map(landfall_model::Mib::get),
+                    vram_committed_mib: gpu.vram_committed.get(),
+                    milli_committed: gpu.milli_committed.get(),
+                    holder: gpu.holder.as_ref().map(ToString::to_string),
+                })
+                .collect(),
+            runtimes: node.runtimes.iter().map(ToString::to_string).collect(),
+            jobs: node.placements.iter().map(|placement| placement.job.to_string()).collect(),
+            karma: node.karma,
+            cooldown_until_ms: node.cooldown_until.map(ms),
+            cpu_usage_pct: metrics.cpu_usage_pct,
+            ram_free_mib: metrics.ram_free_mib.map(landfall_model::Mib::get),
+            disk_mb_s: metrics.disk_mb_s,
+            network_mbit_s: metrics.network_mbit_s,
+            performance_estimates: facts.map(|facts| facts.heartbeat.performance_estimates.clone()),
+            agent_version: facts.map(|facts| facts.heartbeat.agent_version.clone()),
+            connected: self.connections.is_open(id),
+        })
+    }
+
+    /// All nodes by id.
+    #[must_use]
+    pub fn all_nodes(&self) -> Vec<NodeView> {
+        self.engine.state().places.keys().filter_map(|id| self.node(id)).collect()
+    }
+
+    fn live_array(
+        &mut self,
+        id: &JobId,
+        meta: &super::jobs::JobMeta,
+        range: ArrayRange,
+    ) -> Option<ArrayView> {
+        let state = self.engine.state();
+        let prefix = format!("{id}.");
+        let first = JobId::new(&prefix).ok()?;
+        let mut view = ArrayView {
+            id: id.to_string(),
+            name: meta.name.clone(),
+            pool: String::new(),
+            tenant: None,
+            range,
+            submitted_at_ms: 0,
+            total: range.count(),
+            pending: 0,
+            running: 0,
+            completed: 0,
+            failed: 0,
+            cancelled: 0,
+        };
+        for (_, record) in state.jobs.range(first..).take_while(|(job, _)| job.as_str().starts_with(&prefix))
+        {
+            view.pool = record.pool.to_string();
+            view.tenant = record.job.spec.tenant.as_ref().map(ToString::to_string);
+            view.submitted_at_ms = ms(record.job.submitted_at);
+            use landfall_engine::record::JobState;
+            match record.state {
+                JobState::Completed => view.completed += 1,
+                JobState::Failed => view.failed += 1,
+                JobState::Cancelled => view.cancelled += 1,
+                JobState::Pending | JobState::Suspended => view.pending += 1,
+                _ => view.running += 1,
+            }
+        }
+        Some(view)
+    }
+}

@@ -1,0 +1,68 @@
+//! Why a server does not start or stops.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use landfall_store::StoreError;
+
+/// Why a server does not start or stops.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    /// The journal cannot be opened or read.
+    #[error("{0}")]
+    Store(#[from] StoreError),
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// The address is open to others and nothing protects it.
+    #[error("{0} can be reached from other machines, and there is no TLS")]
+    Insecure(SocketAddr),
+    /// A file cannot be used.
+    #[error("cannot use {}: {message}", .path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        message: String,
+    },
+    /// A pool or tenant of the configuration was refused.
+    #[error("{what}: {message}")]
+    Refused {
+        /// Which.
+        what: String,
+        /// Why.
+        message: String,
+        /// What to do.
+        hint: String,
+    },
+    /// The operating system refused something.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was being done.
+        what: String,
+        /// What the system says.
+        source: std::io::Error,
+    },
+}
+
+impl ServerError {
+    /// What to do about it.
+    #[must_use]
+    pub fn hint(&self) -> String {
+        match self {
+            Self::Store(error) => error.hint().to_string(),
+            Self::Listen { .. } => "is another server running? choose another port".into(),
+            Self::Insecure(_) => {
+                "give a certificate and a key, listen on 127.0.0.1, or say that it may be insecure".into()
+            }
+            Self::File { .. } => "check the path and its permissions".into(),
+            Self::Refused { hint, .. } => hint.clone(),
+            Self::Io { .. } => "see the message of the system".into(),
+        }
+    }
+}
