@@ -122,7 +122,8 @@ pub(super) fn walk(
              ORDER BY first_seq",
         )
         .map_err(explain(path))?;
-    let mut rows = query.query([after.saturating_add(1)]).map_err(explain(path))?;
+    let mut rows =
+        query.query([i64::try_from(after).unwrap_or(i64::MAX).saturating_add(1)]).map_err(explain(path))?;
     let (mut seq, mut plain, mut scratch) = (after, Vec::new(), Vec::new());
     while let Some(row) = rows.next().map_err(explain(path))? {
         let head = read_head(row).map_err(explain(path))?;
