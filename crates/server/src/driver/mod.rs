@@ -21,6 +21,8 @@ pub mod nodes;
 mod pull;
 mod stats;
 mod submit;
+#[cfg(test)]
+mod tests;
 mod view;
 
 use std::sync::Arc;

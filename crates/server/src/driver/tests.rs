@@ -1,0 +1,307 @@
+//! The driver with a real journal and an agent that is played by the test.
+
+use std::path::Path;
+
+use landfall_api::agent::{Ask, Command, ReportItem, Reports};
+use landfall_api::job::{ArrayRange, DependsOn, JobRequest};
+use landfall_api::node::{Heartbeat, Registration};
+use landfall_engine::input::Report;
+use landfall_engine::{Answer, Fence, Input};
+use landfall_model::{Dispatch, JobId, NodeId, Pool, PoolId};
+use landfall_store::sqlite::Sqlite;
+use serde_json::json;
+use tempfile::TempDir;
+use tokio::sync::mpsc::Receiver;
+
+use super::nodes::Registering;
+use super::{Caller, Failure, Handle, JobFilter};
+use crate::config::{Config, PoolConfig};
+
+/// A server without HTTP.
+struct Bench {
+    handle: Handle,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+fn config(dir: &Path, dispatch: Dispatch) -> Config {
+    let pool = Pool::new(PoolId::new("default").unwrap(), dispatch);
+    Config { pools: vec![PoolConfig { pool, policy: None }], ..Config::new(dir.to_path_buf()) }
+}
+
+fn start(config: &Config) -> Bench {
+    let store = Sqlite::open(&config.data_dir).unwrap();
+    let (handle, _, thread) = super::start(config, Box::new(store)).unwrap();
+    Bench { handle, thread: Some(thread) }
+}
+
+impl Bench {
+    async fn end(mut self) {
+        self.handle.close().await;
+        self.thread.take().unwrap().join().unwrap();
+    }
+
+    async fn join(&self, node: &str) -> Receiver<Command> {
+        let id = NodeId::new(node).unwrap();
+        let commands = self.handle.connections().open(id.clone());
+        let heartbeat = Heartbeat {
+            epoch: 1,
+            seq: 1,
+            platform: "desktop".into(),
+            accepting: true,
+            cpu_milli: 2000,
+            ram_mib: 4096,
+            performance_estimates: landfall_api::node::PerformanceEstimates {
+                supported_runtimes: vec!["process".into()],
+                ..Default::default()
+            },
+            ..Heartbeat::default()
+        };
+        let registration = Registration { heartbeat, max_concurrent: Some(2), ..Registration::default() };
+        self.handle.register(Registering { node: id, registration }).await.unwrap();
+        commands
+    }
+
+    async fn submit(&self, job: JobRequest) -> Result<String, Failure> {
+        self.handle.submit(Caller::default(), job, None).await.map(|submitted| submitted.id)
+    }
+
+    async fn report(&self, node: &str, fence: &Fence, report: Report) -> String {
+        let reports = Reports { reports: vec![ReportItem { fence: fence.clone(), report }], ask: 0 };
+        let answers = self.handle.reports(NodeId::new(node).unwrap(), reports).await.unwrap();
+        answers.answers[0].clone()
+    }
+
+    async fn state(&self, job: &str) -> String {
+        let id = JobId::new(job).unwrap();
+        self.handle.read(move |view| view.job(&id)).await.unwrap().unwrap().state
+    }
+}
+
+fn job(cpu_milli: u64) -> JobRequest {
+    let mut job = JobRequest::default();
+    job.needs.insert("cpu_milli".into(), json!(cpu_milli));
+    job.run.command = vec!["true".into()];
+    job
+}
+
+fn exited(code: i32) -> Report {
+    Report::Exited { code, failure: None, usage: Box::default() }
+}
+
+async fn started(commands: &mut Receiver<Command>) -> Fence {
+    loop {
+        match commands.recv().await.expect("a command") {
+            Command::Start(start) => return start.fence,
+            Command::Ping | Command::Work => {}
+            other => panic!("a start was expected, not {other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_job_goes_to_a_node_and_its_end_is_kept() {
+    let dir = TempDir::new().unwrap();
+    let config = config(dir.path(), Dispatch::Push);
+    let bench = start(&config);
+    let mut commands = bench.join("n1").await;
+    let id = bench.submit(job(1000)).await.unwrap();
+    let fence = started(&mut commands).await;
+    assert_eq!(fence.job.as_str(), id);
+    assert_eq!(bench.report("n1", &fence, Report::Started).await, "done");
+    assert_eq!(bench.state(&id).await, "running");
+    assert_eq!(bench.report("n1", &fence, exited(0)).await, "done");
+    assert_eq!(bench.state(&id).await, "completed");
+    bench.end().await;
+
+    let bench = start(&config);
+    assert_eq!(bench.state(&id).await, "completed");
+    let next = bench.submit(job(1000)).await.unwrap();
+    assert_eq!(next, "2", "numbers go on after a restart");
+    bench.end().await;
+}
+
+#[tokio::test]
+async fn a_running_job_goes_on_when_the_server_comes_back() {
+    let dir = TempDir::new().unwrap();
+    let config = config(dir.path(), Dispatch::Push);
+    let bench = start(&config);
+    let mut commands = bench.join("n1").await;
+    let id = bench.submit(job(1000)).await.unwrap();
+    let fence = started(&mut commands).await;
+    bench.report("n1", &fence, Report::Started).await;
+    bench.end().await;
+
+    let bench = start(&config);
+    assert_eq!(
+        bench.report("n1", &fence, exited(3)).await,
+        "done",
+        "the epoch of a start is not that of its end"
+    );
+    let id = JobId::new(&id).unwrap();
+    let view = bench.handle.read(move |view| view.job(&id)).await.unwrap().unwrap();
+    assert_eq!((view.state.as_str(), view.exit_code), ("failed", Some(3)));
+    assert_eq!(view.nodes[0].node, "n1");
+    bench.end().await;
+}
+
+#[tokio::test]
+async fn the_same_key_gives_the_same_job_and_another_request_is_refused() {
+    let dir = TempDir::new().unwrap();
+    let config = config(dir.path(), Dispatch::Push);
+    let bench = start(&config);
+    let key = || Some("k".to_owned());
+    let submit = |job| bench.handle.submit(Caller::default(), job, key());
+    let first = submit(job(1000)).await.unwrap();
+    let again = submit(job(1000)).await.unwrap();
+    assert_eq!((again.id, again.repeated), (first.id.clone(), true));
+    let Err(Failure::Refused(422, error)) = submit(job(2000)).await else { panic!("not refused") };
+    assert_eq!(error.code, "idempotency_mismatch");
+    bench.end().await;
+    let bench = start(&config);
+    let again = bench.handle.submit(Caller::default(), job(1000), key()).await.unwrap();
+    assert_eq!((again.id, again.repeated), (first.id, true), "also after a restart");
+    bench.end().await;
+}
+
+#[tokio::test]
+async fn what_makes_no_sense_names_its_field() {
+    let dir = TempDir::new().unwrap();
+    let bench = start(&config(dir.path(), Dispatch::Push));
+    let with = |change: fn(&mut JobRequest)| {
+        let mut job = job(1000);
+        change(&mut job);
+        job
+    };
+    let cases: [(JobRequest, &str, &str); 9] = [
+        (with(|j| drop(j.needs.insert("cpu_mill".into(), json!(1)))), "invalid_needs", "needs.cpu_mill"),
+        (with(|j| drop(j.needs.insert("ram_mib".into(), json!(-1)))), "invalid_needs", "needs.ram_mib"),
+        (with(|j| drop(j.needs.insert("pool".into(), json!("nope")))), "unknown_pool", "needs.pool"),
+        (with(|j| drop(j.needs.insert("id".into(), json!("x")))), "invalid", "needs.id"),
+        (with(|j| j.run.command.clear()), "invalid", "run.command"),
+        (with(|j| drop(j.run.env.insert("A=B".into(), String::new()))), "invalid", "run.env"),
+        (with(|j| j.name = Some("a\u{7}".into())), "invalid", "name"),
+        (with(|j| j.workload = Some("w".into())), "unknown_workload", "workload"),
+        (
+            with(|j| j.depends_on.push(DependsOn { on: "77".into(), kind: Default::default() })),
+            "unknown_job",
+            "depends_on[0].on",
+        ),
+    ];
+    for (job, code, field) in cases {
+        let Err(Failure::Refused(422, error)) = bench.submit(job).await else { panic!("{code} not refused") };
+        assert_eq!((error.code.as_str(), error.field.as_deref()), (code, Some(field)), "{error}");
+    }
+    // Nothing of them is left.
+    let page = bench.handle.read(|view| view.jobs(&JobFilter::default())).await.unwrap();
+    assert!(page.items.is_empty());
+    assert_eq!(bench.submit(job(1000)).await.unwrap(), "1");
+    bench.end().await;
+}
+
+#[tokio::test]
+async fn jobs_of_a_dag_name_each_other_and_follow_each_other() {
+    let dir = TempDir::new().unwrap();
+    let bench = start(&config(dir.path(), Dispatch::Push));
+    let mut commands = bench.join("n1").await;
+    let first = JobRequest { key: Some("a".into()), ..job(1000) };
+    let depends_on = vec![DependsOn { on: "a".into(), kind: Default::default() }];
+    let second = JobRequest { key: Some("b".into()), depends_on, ..job(1000) };
+    let dag = landfall_api::job::DagRequest { jobs: vec![first, second] };
+    let dag = bench.handle.submit_dag(Caller::default(), dag, None).await.unwrap();
+    let fence = started(&mut commands).await;
+    assert_eq!(fence.job.as_str(), dag.jobs[0].id);
+    assert_eq!(bench.state(&dag.jobs[1].id).await, "pending");
+    bench.report("n1", &fence, exited(0)).await;
+    assert_eq!(started(&mut commands).await.job.as_str(), dag.jobs[1].id);
+    bench.end().await;
+}
+
+#[tokio::test]
+async fn an_array_runs_all_its_elements_in_order_and_counts_them() {
+    let dir = TempDir::new().unwrap();
+    let bench = start(&config(dir.path(), Dispatch::Push));
+    let mut commands = bench.join("n1").await;
+    let array = Some(ArrayRange { first: 1, last: 30, step: 1 });
+    let id = bench.submit(JobRequest { array, ..job(1000) }).await.unwrap();
+    for index in 1..=30 {
+        let fence = started(&mut commands).await;
+        assert_eq!(fence.job.as_str(), format!("{id}.{index:02}"));
+        bench.report("n1", &fence, exited(i32::from(index == 7))).await;
+    }
+    let view = bench.handle.read(move |view| view.array(&id)).await.unwrap().unwrap();
+    assert_eq!((view.total, view.completed, view.failed, view.pending), (30, 29, 1, 0));
+    bench.end().await;
+}
+
+#[tokio::test]
+async fn a_pull_worker_gets_work_when_it_asks_and_is_told_when_there_is_some() {
+    let dir = TempDir::new().unwrap();
+    let bench = start(&config(dir.path(), Dispatch::Pull));
+    let mut commands = bench.join("n1").await;
+    let node = NodeId::new("n1").unwrap();
+    let ask = || bench.handle.ask_for_work(node.clone(), Ask { kind: "build".into(), slots: 5 });
+    let asked = ask().await.unwrap();
+    assert!(asked.granted.is_empty() && asked.reason.is_some(), "{asked:?}");
+    for _ in 0..3 {
+        bench.submit(job(100)).await.unwrap();
+    }
+    assert_eq!(commands.recv().await, Some(Command::Work));
+    let asked = ask().await.unwrap();
+    assert_eq!(asked.granted.len(), 2, "two at once are its limit: {asked:?}");
+    started(&mut commands).await;
+    bench.end().await;
+}
+
+#[tokio::test]
+async fn pages_follow_each_other_without_gaps_newest_first() {
+    let dir = TempDir::new().unwrap();
+    let bench = start(&config(dir.path(), Dispatch::Push));
+    let mut commands = bench.join("n1").await;
+    for _ in 0..25 {
+        bench.submit(job(1000)).await.unwrap();
+    }
+    for _ in 0..5 {
+        let fence = started(&mut commands).await;
+        bench.report("n1", &fence, exited(0)).await;
+    }
+    let mut seen = Vec::new();
+    let mut cursor = None;
+    loop {
+        let filter = JobFilter { limit: 4, cursor: cursor.take(), ..JobFilter::default() };
+        let page = bench.handle.read(move |view| view.jobs(&filter)).await.unwrap();
+        seen.extend(page.items.iter().map(|job| job.id.parse::<u32>().unwrap()));
+        cursor = page.next;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    assert_eq!(seen, (1..=25).rev().collect::<Vec<_>>());
+    let ended = JobFilter { states: vec!["ended".into()], limit: 100, ..JobFilter::default() };
+    let page = bench.handle.read(move |view| view.jobs(&ended)).await.unwrap();
+    assert_eq!(page.items.len(), 5);
+    bench.end().await;
+}
+
+#[tokio::test]
+async fn ended_jobs_leave_the_memory_and_can_still_be_asked_about() {
+    let dir = TempDir::new().unwrap();
+    let config = Config { ended_in_memory: 2, ..config(dir.path(), Dispatch::Push) };
+    let bench = start(&config);
+    let mut commands = bench.join("n1").await;
+    for _ in 0..6 {
+        bench.submit(job(2000)).await.unwrap();
+        let fence = started(&mut commands).await;
+        bench.report("n1", &fence, exited(0)).await;
+    }
+    bench.handle.apply(Input::Tick).await.unwrap();
+    let known = bench.handle.read(|view| view.engine.state().jobs.len()).await.unwrap();
+    assert!(known <= 3, "{known} jobs are in memory");
+    assert_eq!(bench.state("1").await, "completed");
+    let mut after = job(100);
+    after.depends_on = vec![DependsOn { on: "1".into(), kind: Default::default() }];
+    let id = bench.submit(after).await.unwrap();
+    assert_eq!(bench.state(&id).await, "staging", "what it waited for completed long ago");
+    let refused = bench.handle.apply(Input::Cancel(JobId::new("99").unwrap())).await.unwrap();
+    assert!(matches!(refused, Answer::Refused(_)));
+    bench.end().await;
+}
