@@ -242,3 +242,10 @@ pub struct Probed {
     /// Whether the node is well.
     pub good: bool,
 }
+
+/// Where the pieces that follow have to begin, in the order of the pieces that were sent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LogsKept {
+    /// One offset per piece.
+    pub next: Vec<u64>,
+}

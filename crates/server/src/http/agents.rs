@@ -1,0 +1,275 @@
+//! What agents say and what they are told.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::body::{Body as AxumBody, Bytes};
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use base64::Engine as _;
+use landfall_api::ApiError;
+use landfall_api::agent::{
+    Ask, Asked, Command, Fetches, LogPieces, LogsKept, Probed, ReportAnswers, Reports,
+};
+use landfall_api::answer::Acted;
+use landfall_api::node::{Heard, Heartbeat, Registered, Registration};
+use landfall_engine::Input;
+use landfall_model::{JobId, JobReport};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::app::App;
+use super::auth::Agent;
+use super::extract::{AtNode, Body};
+use super::problem::{BodyProblems, Problem, Problems, acted};
+use crate::driver::nodes::{HeartbeatAnswer, Registering};
+use crate::logs::{LogError, Piece};
+
+/// From one sign of life on a line to the next.
+const PING_EVERY: Duration = Duration::from_secs(10);
+/// Kinds of media that streams of lines have.
+pub(crate) const NDJSON: &str = "application/x-ndjson";
+
+/// The routes of this module.
+pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new()
+        .routes(routes!(register))
+        .routes(routes!(heartbeat))
+        .routes(routes!(commands))
+        .routes(routes!(reports))
+        .routes(routes!(ask))
+        .routes(routes!(fetches))
+        .routes(routes!(logs))
+        .routes(routes!(probe))
+}
+
+/// Registers a node, or tells everything about it anew.
+#[utoipa::path(put, path = "/nodes/{id}/registration", tag = "agents", request_body = Registration,
+    params(("id" = String, Path, description = "The node.")),
+    responses((status = 200, description = "What the node is told.", body = Registered), Problems, BodyProblems))]
+async fn register(
+    State(app): State<Arc<App>>,
+    Agent(principal): Agent,
+    AtNode(node): AtNode,
+    Body(registration): Body<Registration>,
+) -> Result<Json<Registered>, Problem> {
+    principal.speaks_for(&node)?;
+    Ok(Json(app.handle.register(Registering { node, registration }).await?))
+}
+
+/// Takes a heartbeat in. `stale` and `rejoin` are answers, not errors.
+#[utoipa::path(post, path = "/nodes/{id}/heartbeat", tag = "agents", request_body = Heartbeat,
+    params(("id" = String, Path, description = "The node.")),
+    responses((status = 200, description = "What became of it.", body = Heard), Problems, BodyProblems))]
+pub(crate) async fn heartbeat(
+    State(app): State<Arc<App>>,
+    Agent(principal): Agent,
+    AtNode(node): AtNode,
+    Body(heartbeat): Body<Heartbeat>,
+) -> Result<Json<Heard>, Problem> {
+    principal.speaks_for(&node)?;
+    let status = match app.handle.heartbeat(node, heartbeat).await? {
+        HeartbeatAnswer::Ok => "ok",
+        HeartbeatAnswer::Stale => "stale",
+        HeartbeatAnswer::Rejoin => "rejoin",
+    };
+    Ok(Json(Heard { status: status.into() }))
+}
+
+/// A stream of lines of JSON.
+pub(crate) fn lines(receiver: mpsc::Receiver<Result<Bytes, Infallible>>) -> Response {
+    let body = AxumBody::from_stream(ReceiverStream::new(receiver));
+    ([(header::CONTENT_TYPE, NDJSON), (header::CACHE_CONTROL, "no-store")], body).into_response()
+}
+
+/// A value as a line of JSON.
+pub(crate) fn line(value: &impl serde::Serialize) -> Bytes {
+    let mut text = serde_json::to_vec(value).unwrap_or_default();
+    text.push(b'\n');
+    text.into()
+}
+
+/// Commands for a node, one line of JSON each, until the agent hangs up. A newer line of the same node ends this one.
+#[utoipa::path(get, path = "/nodes/{id}/commands", tag = "agents", params(("id" = String, Path, description = "The node.")),
+    responses((status = 200, description = "Lines of JSON; a `ping` at least every 10 s.", body = Command,
+        content_type = "application/x-ndjson"), Problems))]
+async fn commands(
+    State(app): State<Arc<App>>,
+    Agent(principal): Agent,
+    AtNode(node): AtNode,
+) -> Result<Response, Problem> {
+    principal.speaks_for(&node)?;
+    let place = app.stream()?;
+    let mut commands = app.handle.connections().open(node);
+    let (sender, receiver) = mpsc::channel(64);
+    tokio::spawn(async move {
+        let _place = place;
+        let mut beat = tokio::time::interval(PING_EVERY);
+        loop {
+            let command = tokio::select! {
+                () = app.shutdown.cancelled() => break,
+                () = sender.closed() => break,
+                command = commands.recv() => match command {
+                    Some(command) => command,
+                    None => break,
+                },
+                _ = beat.tick() => Command::Ping,
+            };
+            if sender.send(Ok(line(&command))).await.is_err() {
+                break;
+            }
+        }
+    });
+    Ok(lines(receiver))
+}
+
+/// Takes reports in. The answer comes when they are stored.
+#[utoipa::path(post, path = "/nodes/{id}/reports", tag = "agents", request_body = Reports,
+    params(("id" = String, Path, description = "The node.")),
+    responses((status = 200, description = "What became of each.", body = ReportAnswers), Problems, BodyProblems))]
+async fn reports(
+    State(app): State<Arc<App>>,
+    Agent(principal): Agent,
+    AtNode(node): AtNode,
+    Body(reports): Body<Reports>,
+) -> Result<Json<ReportAnswers>, Problem> {
+    principal.speaks_for(&node)?;
+    Ok(Json(app.handle.reports(node, reports).await?))
+}
+
+/// Gives work to a worker of a pull pool.
+#[utoipa::path(post, path = "/nodes/{id}/ask", tag = "agents", request_body = Ask,
+    params(("id" = String, Path, description = "The node.")),
+    responses((status = 200, description = "What it gets.", body = Asked), Problems, BodyProblems))]
+async fn ask(
+    State(app): State<Arc<App>>,
+    Agent(principal): Agent,
+    AtNode(node): AtNode,
+    Body(ask): Body<Ask>,
+) -> Result<Json<Asked>, Problem> {
+    principal.speaks_for(&node)?;
+    if !(1..=1000).contains(&ask.slots) {
+        return Err(Problem::invalid("slots", "a worker asks for 1 to 1000 jobs", "ask again for more"));
+    }
+    Ok(Json(app.handle.ask_for_work(node, ask).await?))
+}
+
+/// Takes in what a worker would have to fetch for jobs.
+#[utoipa::path(post, path = "/nodes/{id}/fetches", tag = "agents", request_body = Fetches,
+    params(("id" = String, Path, description = "The node.")),
+    responses((status = 200, description = "Taken in.", body = Acted), Problems, BodyProblems))]
+async fn fetches(
+    State(app): State<Arc<App>>,
+    Agent(principal): Agent,
+    AtNode(node): AtNode,
+    Body(fetches): Body<Fetches>,
+) -> Result<Json<Acted>, Problem> {
+    principal.speaks_for(&node)?;
+    let mut entries = Vec::with_capacity(fetches.entries.len());
+    for (place, entry) in fetches.entries.iter().enumerate() {
+        let field = |name: &str| format!("entries[{place}].{name}");
+        let job = JobId::new(&entry.job)
+            .map_err(|error| Problem::invalid(&field("job"), error.to_string(), "give the id of a job"))?;
+        let report = entry
+            .missing_inputs
+            .map(|missing| JobReport { missing_inputs: Some(missing), missing_bytes: entry.missing_bytes });
+        entries.push((job, report));
+    }
+    acted(app.handle.apply(Input::Fetches { node, entries }).await?).map(Json)
+}
+
+/// Says whether a node that was probed is well.
+#[utoipa::path(post, path = "/nodes/{id}/probe", tag = "agents", request_body = Probed,
+    params(("id" = String, Path, description = "The node.")),
+    responses((status = 200, description = "Taken in.", body = Acted), Problems, BodyProblems))]
+async fn probe(
+    State(app): State<Arc<App>>,
+    Agent(principal): Agent,
+    AtNode(node): AtNode,
+    Body(probed): Body<Probed>,
+) -> Result<Json<Acted>, Problem> {
+    principal.speaks_for(&node)?;
+    acted(app.handle.apply(Input::Probe { node, good: probed.good }).await?).map(Json)
+}
+
+/// Keeps what jobs wrote. A piece that was sent before is kept once; a gap is answered with 409 `log_gap`.
+#[utoipa::path(post, path = "/nodes/{id}/logs", tag = "agents", request_body = LogPieces,
+    params(("id" = String, Path, description = "The node.")),
+    responses((status = 200, description = "Kept.", body = LogsKept), Problems, BodyProblems))]
+async fn logs(
+    State(app): State<Arc<App>>,
+    Agent(principal): Agent,
+    AtNode(node): AtNode,
+    Body(pieces): Body<LogPieces>,
+) -> Result<Json<LogsKept>, Problem> {
+    principal.speaks_for(&node)?;
+    let mut decoded = Vec::with_capacity(pieces.pieces.len());
+    for (place, piece) in pieces.pieces.into_iter().enumerate() {
+        let bad = |field: &str, message: &str, hint: &str| {
+            Problem::invalid(&format!("pieces[{place}].{field}"), message, hint)
+        };
+        if !matches!(piece.stream.as_str(), "stdout" | "stderr") {
+            return Err(bad("stream", "a stream is `stdout` or `stderr`", "name one of them"));
+        }
+        let data = base64::engine::general_purpose::STANDARD.decode(&piece.data);
+        let data = data.map_err(|_| bad("data", "the bytes are not base64", "encode them with padding"))?;
+        decoded.push((piece.fence, piece.stream, piece.offset, data));
+    }
+    let fences: Vec<_> = decoded.iter().map(|(fence, ..)| fence.clone()).collect();
+    let by = node.clone();
+    let ran_here = app.handle.read(move |view| {
+        let ran = |fence: &landfall_engine::Fence, view: &mut crate::driver::View<'_>| {
+            if let Some(record) = view.engine.state().job(&fence.job)
+                && !record.state.is_final()
+            {
+                let here = record.run.iter().flat_map(|run| &run.nodes).any(|at| at.node == by);
+                return fence.attempt < record.attempt || (fence.attempt == record.attempt && here);
+            }
+            let ended = view.archived(fence.job.as_str());
+            ended.is_some_and(|job| {
+                fence.attempt < job.attempt || job.nodes.iter().any(|at| at.node == by.as_str())
+            })
+        };
+        fences.iter().map(|fence| ran(fence, view)).collect::<Vec<bool>>()
+    });
+    let ran_here = ran_here.await?;
+    let logs = app.logs.clone();
+    let node = node.to_string();
+    let keep = tokio::task::spawn_blocking(move || {
+        let mut next = Vec::with_capacity(decoded.len());
+        for ((place, (fence, stream, offset, data)), ran) in decoded.into_iter().enumerate().zip(ran_here) {
+            // Of what never ran here nothing is kept, and nothing has to be sent again.
+            if !ran {
+                next.push(offset + data.len() as u64);
+                continue;
+            }
+            let piece = Piece { job: fence.job.as_str(), node: &node, attempt: fence.attempt, stream: &stream, offset };
+            next.push(logs.keep(&piece, &data).map_err(|error| (place, error))?);
+        }
+        Ok(next)
+    });
+    match keep.await {
+        Ok(Ok(next)) => Ok(Json(LogsKept { next })),
+        Ok(Err((place, error))) => Err(log_problem(place, &error)),
+        Err(_) => Err(crate::driver::Failure::Closing.into()),
+    }
+}
+
+fn log_problem(place: usize, error: &LogError) -> Problem {
+    let message = error.to_string();
+    match error {
+        LogError::Gap { expected, .. } => {
+            let error = ApiError::new("log_gap", message).hint(format!("send from offset {expected}"));
+            Problem::new(StatusCode::CONFLICT, error.field(format!("pieces[{place}].offset")))
+        }
+        LogError::Io { .. } => {
+            let error = ApiError::new("storage", message).hint("look at the disk of the server");
+            Problem::new(StatusCode::INSUFFICIENT_STORAGE, error)
+        }
+    }
+}

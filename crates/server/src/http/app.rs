@@ -1,0 +1,164 @@
+//! What all handlers share.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use landfall_api::job::JobView;
+use landfall_model::Time;
+use landfall_store::sqlite::Sqlite;
+use landfall_store::{Reader, StoreError, Table};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+
+use super::auth::{Principal, StoredToken, Tokens};
+use super::board::Board;
+use super::metrics::Metrics;
+use super::problem::Problem;
+use crate::config::Config;
+use crate::driver::{Failure, Handle, Stats, View};
+use crate::logs::Logs;
+
+/// Long answers that may be open at once.
+const STREAMS_MAX: usize = 10_000;
+/// Connections for reading that are kept for the next question.
+const READERS_KEPT: usize = 8;
+
+/// What all handlers share.
+pub(crate) struct App {
+    /// The way to the driver.
+    pub(crate) handle: Handle,
+    /// How the server runs.
+    pub(crate) config: Config,
+    /// Who may do what.
+    pub(crate) tokens: Tokens,
+    /// What jobs wrote.
+    pub(crate) logs: Arc<Logs>,
+    /// The journal, for reading.
+    pub(crate) journal: Arc<Journal>,
+    /// Counters.
+    pub(crate) metrics: Arc<Metrics>,
+    /// What the driver counts.
+    pub(crate) stats: Arc<Stats>,
+    /// Recent decisions.
+    pub(crate) board: Arc<Board>,
+    /// Changes that depend on what is there go one after the other.
+    pub(crate) edits: tokio::sync::Mutex<()>,
+    /// Ends all long answers.
+    pub(crate) shutdown: CancellationToken,
+    /// When the server started.
+    pub(crate) started_at: Time,
+    streams: Arc<Semaphore>,
+}
+
+impl App {
+    /// Puts the parts together.
+    pub(crate) fn new(
+        config: Config,
+        handle: Handle,
+        stats: Arc<Stats>,
+        logs: Arc<Logs>,
+        shutdown: CancellationToken,
+    ) -> Self {
+        Self {
+            journal: Arc::new(Journal { dir: config.data_dir.clone(), readers: Mutex::default() }),
+            config,
+            handle,
+            tokens: Tokens::default(),
+            logs,
+            metrics: Arc::new(Metrics::new()),
+            stats,
+            board: Arc::new(Board::default()),
+            edits: tokio::sync::Mutex::new(()),
+            shutdown,
+            started_at: crate::clock::now(),
+            streams: Arc::new(Semaphore::new(STREAMS_MAX)),
+        }
+    }
+
+    /// Takes the tokens in that are stored.
+    pub(crate) async fn load_tokens(&self) -> Result<(), Failure> {
+        let tokens = self.handle.read(|view| read_all(view, Table::Tokens)).await?;
+        for (_, bytes) in tokens.map_err(|error| Failure::Storage(error.to_string()))? {
+            if let Ok(token) = serde_json::from_slice::<StoredToken>(&bytes) {
+                self.tokens.insert(token);
+            }
+        }
+        Ok(())
+    }
+
+    /// A place among the open streams.
+    pub(crate) fn stream(&self) -> Result<OwnedSemaphorePermit, Problem> {
+        self.streams.clone().try_acquire_owned().map_err(|_| Problem::from(Failure::Busy))
+    }
+
+    /// Asks the driver something that may find nothing wrong or a problem.
+    pub(crate) async fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&mut View<'_>) -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
+        self.handle.read(question).await?
+    }
+
+    /// A job that the asker may see.
+    pub(crate) async fn job(&self, principal: &Principal, text: &str) -> Result<JobView, Problem> {
+        let (principal, text) = (principal.clone(), text.to_owned());
+        self.ask(move |view| visible_job(view, &principal, &text)).await
+    }
+}
+
+/// A job that the asker may see; others' jobs are as unknown as those that do not exist.
+pub(crate) fn visible_job(view: &mut View<'_>, principal: &Principal, text: &str) -> Result<JobView, Problem> {
+    let id = view.exact(text).ok_or_else(|| Problem::unknown("job", text))?;
+    let job = view.job(&id).or_else(|| view.archived(text)).ok_or_else(|| Problem::unknown("job", text))?;
+    if !principal.sees(job.tenant.as_deref()) {
+        return Err(Problem::unknown("job", text));
+    }
+    Ok(job)
+}
+
+/// All records of a table; for tables that stay small.
+pub(crate) fn read_all(view: &mut View<'_>, table: Table) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
+    let mut all = Vec::new();
+    loop {
+        let after = all.last().map(|(key, _): &(String, Vec<u8>)| key.clone());
+        let page = view.store.scan(table, after.as_deref(), 1000, false)?;
+        let last = page.len() < 1000;
+        all.extend(page);
+        if last {
+            return Ok(all);
+        }
+    }
+}
+
+/// Reading the journal without troubling the driver.
+pub(crate) struct Journal {
+    dir: PathBuf,
+    readers: Mutex<Vec<Box<dyn Reader>>>,
+}
+
+impl Journal {
+    /// Reads something on a thread that may wait for the disk.
+    pub(crate) async fn read<T: Send + 'static>(
+        self: &Arc<Self>,
+        question: impl FnOnce(&mut dyn Reader) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let journal = self.clone();
+        let answer = tokio::task::spawn_blocking(move || {
+            let kept = journal.readers.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            let mut reader = match kept {
+                Some(reader) => reader,
+                None => Sqlite::open_reader(&journal.dir)?,
+            };
+            let answer = question(&mut *reader);
+            let mut readers = journal.readers.lock().unwrap_or_else(PoisonError::into_inner);
+            if answer.is_ok() && readers.len() < READERS_KEPT {
+                readers.push(reader);
+            }
+            answer
+        });
+        match answer.await {
+            Ok(answer) => answer.map_err(Problem::from),
+            Err(_) => Err(Failure::Closing.into()),
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! The board.
+
+/// Recent decisions.
+#[derive(Debug, Default)]
+pub(crate) struct Board {}

@@ -1,0 +1,447 @@
+//! Jobs and arrays: submit, look, steer.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use landfall_api::answer::{Acted, JobPatch, ResumeRequest};
+use landfall_api::job::{ArrayView, DagRequest, JobRequest, JobView, Submitted, SubmittedDag};
+use landfall_api::{IDEMPOTENCY_KEY, Paged};
+use landfall_engine::Input;
+use landfall_model::{JobId, Millis, NodeId};
+use serde::Deserialize;
+use serde_json::Value;
+use utoipa::IntoParams;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::app::App;
+use super::auth::{Principal, Submitter};
+use super::extract::{At, Body, OptionalBody, Params, check_match, etag, header_text, is_known};
+use super::problem::{BodyProblems, Problem, Problems, acted};
+use crate::driver::JobFilter;
+
+/// Longest idempotency key.
+const KEY_MAX: usize = 200;
+
+/// The routes of this module.
+pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new()
+        .routes(routes!(list, submit))
+        .routes(routes!(one, change))
+        .routes(routes!(cancel))
+        .routes(routes!(hold))
+        .routes(routes!(release))
+        .routes(routes!(suspend))
+        .routes(routes!(resume))
+        .routes(routes!(checkpoint))
+        .routes(routes!(explain))
+        .routes(routes!(estimate))
+        .routes(routes!(placement))
+        .routes(routes!(submit_dag))
+        .routes(routes!(array))
+        .routes(routes!(cancel_array))
+}
+
+fn key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
+    let Some(value) = headers.get(IDEMPOTENCY_KEY) else { return Ok(None) };
+    match header_text(headers, IDEMPOTENCY_KEY) {
+        Some(text) if !text.is_empty() && text.len() <= KEY_MAX => Ok(Some(text.to_owned())),
+        _ => {
+            let message = format!("an Idempotency-Key has 1 to {KEY_MAX} ASCII characters");
+            let _ = value;
+            Err(Problem::bad(message, "use a random word that is new for each submission"))
+        }
+    }
+}
+
+/// Submits a job or an array.
+#[utoipa::path(post, path = "/jobs", tag = "jobs", request_body = JobRequest,
+    params(("Idempotency-Key" = Option<String>, Header, description = "Makes the submission safe to repeat.")),
+    responses((status = 201, description = "Accepted.", body = Submitted),
+        (status = 200, description = "Accepted before under the same key.", body = Submitted), Problems, BodyProblems))]
+async fn submit(
+    State(app): State<Arc<App>>,
+    Submitter(principal): Submitter,
+    headers: HeaderMap,
+    Body(job): Body<JobRequest>,
+) -> Result<(StatusCode, Json<Submitted>), Problem> {
+    let key = key(&headers)?;
+    let submitted = app.handle.submit(principal.caller(), job, key).await?;
+    let status = if submitted.repeated { StatusCode::OK } else { StatusCode::CREATED };
+    Ok((status, Json(submitted)))
+}
+
+/// Submits jobs that depend on each other, all or none.
+#[utoipa::path(post, path = "/dags", tag = "jobs", request_body = DagRequest,
+    params(("Idempotency-Key" = Option<String>, Header, description = "Makes the submission safe to repeat.")),
+    responses((status = 201, description = "Accepted.", body = SubmittedDag),
+        (status = 200, description = "Accepted before under the same key.", body = SubmittedDag),
+        Problems, BodyProblems))]
+async fn submit_dag(
+    State(app): State<Arc<App>>,
+    Submitter(principal): Submitter,
+    headers: HeaderMap,
+    Body(dag): Body<DagRequest>,
+) -> Result<(StatusCode, Json<SubmittedDag>), Problem> {
+    if dag.jobs.is_empty() {
+        return Err(Problem::invalid("jobs", "a DAG has at least one job", "add a job"));
+    }
+    let key = key(&headers)?;
+    let submitted = app.handle.submit_dag(principal.caller(), dag, key).await?;
+    let status = if submitted.repeated { StatusCode::OK } else { StatusCode::CREATED };
+    Ok((status, Json(submitted)))
+}
+
+/// Which jobs to list.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+struct Listed {
+    /// States separated by commas; `live` and `ended` stand for several.
+    state: Option<String>,
+    /// Only this pool.
+    pool: Option<String>,
+    /// Only this tenant.
+    tenant: Option<String>,
+    /// Only elements of this array.
+    array: Option<String>,
+    /// Only jobs of this name.
+    name: Option<String>,
+    /// Only jobs on this node.
+    node: Option<String>,
+    /// How many at most: 1 to 1000, 100 if left out.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<u32>,
+    /// `next` of the page before.
+    cursor: Option<String>,
+}
+
+/// How many of a list, checked.
+pub(crate) fn limit(asked: Option<u32>, most: u32) -> Result<usize, Problem> {
+    match asked {
+        None => Ok(100),
+        Some(limit) if (1..=most).contains(&limit) => Ok(limit as usize),
+        Some(_) => {
+            let mut problem = Problem::bad(format!("`limit` is 1 to {most}"), "use the cursor to get more");
+            problem.error.field = Some("limit".into());
+            Err(problem)
+        }
+    }
+}
+
+const STATES: [&str; 11] = [
+    "live",
+    "ended",
+    "pending",
+    "staging",
+    "running",
+    "checkpointing",
+    "stopping",
+    "suspended",
+    "completed",
+    "failed",
+    "cancelled",
+];
+
+/// Lists jobs, newest first.
+#[utoipa::path(get, path = "/jobs", tag = "jobs", params(Listed),
+    responses((status = 200, description = "One page.", body = Paged<JobView>), Problems))]
+async fn list(
+    State(app): State<Arc<App>>,
+    Submitter(principal): Submitter,
+    Params(listed): Params<Listed>,
+) -> Result<Json<Paged<JobView>>, Problem> {
+    let states: Vec<String> =
+        listed.state.iter().flat_map(|text| text.split(',')).map(|word| word.trim().to_owned()).collect();
+    if let Some(bad) = states.iter().find(|state| !STATES.contains(&state.as_str())) {
+        let mut problem = Problem::bad(format!("there is no state `{}`", bad.escape_debug()), "");
+        problem.error.hint = Some(format!("one of {}", STATES.join(", ")));
+        problem.error.field = Some("state".into());
+        return Err(problem);
+    }
+    let own = principal.caller().tenant;
+    let nothing = matches!((&own, &listed.tenant), (Some(own), Some(asked)) if own != asked);
+    if nothing {
+        return Ok(Json(Paged { items: Vec::new(), next: None }));
+    }
+    let filter = JobFilter {
+        states,
+        pool: listed.pool,
+        tenant: own.or(listed.tenant),
+        array: listed.array,
+        name: listed.name,
+        node: listed.node,
+        limit: limit(listed.limit, 1000)?,
+        cursor: listed.cursor,
+    };
+    Ok(Json(app.handle.read(move |view| view.jobs(&filter)).await?))
+}
+
+/// Shows a job.
+#[utoipa::path(get, path = "/jobs/{id}", tag = "jobs", params(("id" = String, Path, description = "The job."),
+        ("If-None-Match" = Option<String>, Header, description = "The ETag that is known already.")),
+    responses((status = 200, description = "The job.", body = JobView,
+            headers(("ETag" = String, description = "Changes whenever the job does."))),
+        (status = 304, description = "It has not changed."), Problems))]
+async fn one(
+    State(app): State<Arc<App>>,
+    Submitter(principal): Submitter,
+    At(id): At<String>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let job = app.job(&principal, &id).await?;
+    let tag = [(header::ETAG, etag(&job.version))];
+    if is_known(&headers, &job.version) {
+        return Ok((StatusCode::NOT_MODIFIED, tag).into_response());
+    }
+    Ok((tag, Json(job)).into_response())
+}
+
+/// Changes a job.
+#[utoipa::path(patch, path = "/jobs/{id}", tag = "jobs", request_body = JobPatch,
+    params(("id" = String, Path, description = "The job."),
+        ("If-Match" = Option<String>, Header, description = "Change it only if this is its ETag.")),
+    responses((status = 200, description = "The job as it is now.", body = JobView,
+            headers(("ETag" = String, description = "Changes whenever the job does."))), Problems, BodyProblems))]
+async fn change(
+    State(app): State<Arc<App>>,
+    Submitter(principal): Submitter,
+    At(id): At<String>,
+    headers: HeaderMap,
+    Body(patch): Body<JobPatch>,
+) -> Result<Response, Problem> {
+    let _one_by_one = app.edits.lock().await;
+    let job = app.job(&principal, &id).await?;
+    check_match(&headers, Some(&job.version))?;
+    let job = job_id(&job.id)?;
+    let mut inputs = Vec::new();
+    if let Some(walltime) = patch.walltime_ms {
+        inputs.push(Input::SetWalltime { job: job.clone(), walltime: millis(walltime)? });
+    }
+    if let Some(held) = patch.held {
+        inputs.push(Input::UserHold { job: job.clone(), held });
+    }
+    for answer in app.handle.apply_all(inputs, Vec::new()).await? {
+        acted(answer)?;
+    }
+    let job = app.job(&principal, &id).await?;
+    Ok(([(header::ETAG, etag(&job.version))], Json(job)).into_response())
+}
+
+fn job_id(text: &str) -> Result<JobId, Problem> {
+    JobId::new(text).map_err(|_| Problem::unknown("job", text))
+}
+
+fn millis(value: u64) -> Result<Millis, Problem> {
+    let span = Millis::try_new(value).ok().filter(|span| !span.is_zero());
+    span.ok_or_else(|| Problem::invalid("walltime_ms", "a walltime is at least 1 ms and not endless", "give less"))
+}
+
+/// Gives the engine an order about a job that the asker may steer.
+async fn order(
+    app: &App,
+    principal: &Principal,
+    id: &str,
+    input: impl FnOnce(JobId) -> Input,
+) -> Result<Json<Acted>, Problem> {
+    let job = app.job(principal, id).await?;
+    let input = input(job_id(&job.id)?);
+    acted(app.handle.apply(input).await?).map(Json)
+}
+
+macro_rules! orders {
+    ($($(#[$doc:meta])* $name:ident, $path:literal, $input:expr;)*) => {$(
+        $(#[$doc])*
+        #[utoipa::path(post, path = $path, tag = "jobs", params(("id" = String, Path, description = "The job.")),
+            responses((status = 200, description = "Done, or ignored for the reason given.", body = Acted),
+                Problems, BodyProblems))]
+        async fn $name(
+            State(app): State<Arc<App>>,
+            Submitter(principal): Submitter,
+            At(id): At<String>,
+        ) -> Result<Json<Acted>, Problem> {
+            order(&app, &principal, &id, $input).await
+        }
+    )*};
+}
+
+orders! {
+    /// Keeps a job from starting.
+    hold, "/jobs/{id}/hold", |job| Input::UserHold { job, held: true };
+    /// Lets a job start that was kept from it.
+    release, "/jobs/{id}/release", |job| Input::UserHold { job, held: false };
+    /// Asks a running job to save its work and leave its nodes.
+    suspend, "/jobs/{id}/suspend", Input::Suspend;
+    /// Asks a running job to save its work and go on.
+    checkpoint, "/jobs/{id}/checkpoint", Input::Checkpoint;
+}
+
+/// Takes a job back; the id of an array takes all its elements back.
+#[utoipa::path(post, path = "/jobs/{id}/cancel", tag = "jobs",
+    params(("id" = String, Path, description = "The job or array.")),
+    responses((status = 200, description = "Done, or ignored for the reason given.", body = Acted),
+        Problems, BodyProblems))]
+async fn cancel(
+    State(app): State<Arc<App>>,
+    Submitter(principal): Submitter,
+    At(id): At<String>,
+) -> Result<Json<Acted>, Problem> {
+    match order(&app, &principal, &id, Input::Cancel).await {
+        Err(problem) if problem.status == StatusCode::NOT_FOUND => {
+            cancel_whole(&app, &principal, &id).await.map_err(|_| problem)
+        }
+        answer => answer,
+    }
+}
+
+/// Lets a suspended job go on.
+#[utoipa::path(post, path = "/jobs/{id}/resume", tag = "jobs", request_body = Option<ResumeRequest>,
+    params(("id" = String, Path, description = "The job.")),
+    responses((status = 200, description = "Done, or ignored for the reason given.", body = Acted),
+        Problems, BodyProblems))]
+async fn resume(
+    State(app): State<Arc<App>>,
+    Submitter(principal): Submitter,
+    At(id): At<String>,
+    OptionalBody(asked): OptionalBody<ResumeRequest>,
+) -> Result<Json<Acted>, Problem> {
+    let walltime = asked.walltime_ms.map(millis).transpose()?;
+    order(&app, &principal, &id, |job| Input::Resume { job, walltime }).await
+}
+
+/// Which node to explain.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+struct Explained {
+    /// Say what stands between the job and this node.
+    node: Option<String>,
+}
+
+/// A job that the engine knows and the asker may see.
+fn known(
+    view: &mut crate::driver::View<'_>,
+    principal: &Principal,
+    text: &str,
+) -> Result<JobId, Problem> {
+    let id = view.exact(text).ok_or_else(|| Problem::unknown("job", text))?;
+    let Some(record) = view.engine.state().job(&id) else { return Err(Problem::unknown("job", text)) };
+    let tenant = record.job.spec.tenant.as_ref().map(landfall_model::TenantId::as_str);
+    if !principal.sees(tenant) {
+        return Err(Problem::unknown("job", text));
+    }
+    Ok(id)
+}
+
+/// A value as JSON.
+pub(crate) fn json(value: &impl serde::Serialize) -> Result<Value, Problem> {
+    serde_json::to_value(value).map_err(|error| {
+        let error = landfall_api::ApiError::new("internal", error.to_string());
+        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error)
+    })
+}
+
+/// Says why a job is where it is, or what stands between it and a node.
+#[utoipa::path(get, path = "/jobs/{id}/explain", tag = "jobs", params(("id" = String, Path, description = "The job."), Explained),
+    responses((status = 200, description = "The engine's explanation.", body = Value), Problems))]
+async fn explain(
+    State(app): State<Arc<App>>,
+    Submitter(principal): Submitter,
+    At(id): At<String>,
+    Params(asked): Params<Explained>,
+) -> Result<Json<Value>, Problem> {
+    let answer = app.ask(move |view| {
+        let Some(node) = asked.node else {
+            return match known(view, &principal, &id) {
+                Ok(job) => match view.engine.explain(&job) {
+                    Some(explanation) => json(&explanation),
+                    None => Err(Problem::unknown("job", &id)),
+                },
+                // What is only on disk explains itself by how it ended.
+                Err(_) => json(&super::app::visible_job(view, &principal, &id)?),
+            };
+        };
+        let job = known(view, &principal, &id)?;
+        let why = NodeId::new(&node).ok().and_then(|node| view.engine.why_not(&job, &node));
+        why.map_or_else(|| Err(Problem::unknown("node", &node)), |why| json(&why))
+    });
+    answer.await.map(Json)
+}
+
+/// Says when a job starts, as far as can be told.
+#[utoipa::path(get, path = "/jobs/{id}/estimate", tag = "jobs", params(("id" = String, Path, description = "The job.")),
+    responses((status = 200, description = "The engine's estimate.", body = Value), Problems))]
+async fn estimate(
+    State(app): State<Arc<App>>,
+    Submitter(principal): Submitter,
+    At(id): At<String>,
+) -> Result<Json<Value>, Problem> {
+    let answer = app.ask(move |view| {
+        let job = known(view, &principal, &id)?;
+        view.engine.estimate(&job).map_or_else(|| Err(Problem::unknown("job", &id)), |found| json(&found))
+    });
+    answer.await.map(Json)
+}
+
+/// Says where a job is and why there.
+#[utoipa::path(get, path = "/jobs/{id}/placement", tag = "jobs", params(("id" = String, Path, description = "The job.")),
+    responses((status = 200, description = "State, nodes, fence and breakdown; `placed` is null while it waits.", body = Value),
+        Problems))]
+async fn placement(
+    State(app): State<Arc<App>>,
+    Submitter(principal): Submitter,
+    At(id): At<String>,
+) -> Result<Json<Value>, Problem> {
+    let answer = app.ask(move |view| {
+        let job = known(view, &principal, &id)?;
+        let Some(explained) = view.engine.explain(&job) else { return Err(Problem::unknown("job", &id)) };
+        Ok(serde_json::json!({
+            "job": explained.job, "state": explained.state, "pool": explained.pool,
+            "attempt": explained.attempt, "reason": explained.reason, "placed": json(&explained.placed)?,
+        }))
+    });
+    answer.await.map(Json)
+}
+
+async fn visible_array(app: &App, principal: &Principal, id: &str) -> Result<ArrayView, Problem> {
+    let (principal, id) = (principal.clone(), id.to_owned());
+    app.ask(move |view| {
+        let array = view.array(&id).filter(|array| principal.sees(array.tenant.as_deref()));
+        array.ok_or_else(|| Problem::unknown("array", &id))
+    })
+    .await
+}
+
+async fn cancel_whole(app: &App, principal: &Principal, id: &str) -> Result<Json<Acted>, Problem> {
+    let array = visible_array(app, principal, id).await?;
+    if array.is_over() {
+        return Ok(Json(Acted { ignored: Some("ended".into()) }));
+    }
+    acted(app.handle.apply(Input::Cancel(job_id(&array.id)?)).await?).map(Json)
+}
+
+/// Shows an array.
+#[utoipa::path(get, path = "/arrays/{id}", tag = "jobs", params(("id" = String, Path, description = "The array.")),
+    responses((status = 200, description = "How many of its jobs are where.", body = ArrayView), Problems))]
+async fn array(
+    State(app): State<Arc<App>>,
+    Submitter(principal): Submitter,
+    At(id): At<String>,
+) -> Result<Json<ArrayView>, Problem> {
+    visible_array(&app, &principal, &id).await.map(Json)
+}
+
+/// Takes all jobs of an array back.
+#[utoipa::path(post, path = "/arrays/{id}/cancel", tag = "jobs", params(("id" = String, Path, description = "The array.")),
+    responses((status = 200, description = "Done, or ignored for the reason given.", body = Acted),
+        Problems, BodyProblems))]
+async fn cancel_array(
+    State(app): State<Arc<App>>,
+    Submitter(principal): Submitter,
+    At(id): At<String>,
+) -> Result<Json<Acted>, Problem> {
+    cancel_whole(&app, &principal, &id).await
+}

@@ -1,0 +1,91 @@
+//! The HTTP layer: requests in, answers out. It decides nothing; the engine answers.
+//!
+//! Every handler says by its extractors who may use it ([`auth`]), takes its body and parameters through [`extract`], asks the
+//! driver, and answers in the types of `landfall-api`. Whatever goes wrong leaves as one shape ([`problem`]). The OpenAPI
+//! document is made from the handlers.
+
+mod agents;
+pub(crate) mod app;
+pub(crate) mod auth;
+mod board;
+mod extract;
+mod jobs;
+pub(crate) mod metrics;
+mod nodes;
+mod openapi;
+mod problem;
+mod status;
+pub(crate) mod tokens;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::middleware;
+use axum::routing::get;
+use tower_http::catch_panic::CatchPanicLayer;
+use utoipa::OpenApi as _;
+use utoipa_axum::router::OpenApiRouter;
+
+use app::App;
+use problem::{after_panic, no_method, no_route};
+
+/// Everything that is answered.
+pub(crate) fn router(app: Arc<App>) -> Router {
+    let api = OpenApiRouter::new()
+        .merge(jobs::routes())
+        .merge(nodes::routes())
+        .merge(agents::routes())
+        .merge(tokens::routes())
+        .merge(status::routes());
+    let (routes, document) = OpenApiRouter::with_openapi(openapi::Document::openapi())
+        .merge(status::root_routes())
+        .nest(landfall_api::API, api)
+        .split_for_parts();
+    let document: Arc<str> = document.to_json().unwrap_or_default().into();
+    let openapi = get(move || async move { openapi::serve(&document) });
+    routes
+        .route("/openapi.json", openapi)
+        .fallback(no_route)
+        .method_not_allowed_fallback(no_method)
+        .layer(CatchPanicLayer::custom(after_panic))
+        .layer(middleware::from_fn_with_state(app.clone(), metrics::measure))
+        .with_state(app)
+}
+
+/// What goes on beside requests: old logs go, followers of logs hear that jobs ended.
+pub(crate) fn chores(app: Arc<App>) -> tokio::task::JoinHandle<()> {
+    tokio::spawn(async move {
+        let mut happened = app.handle.listen();
+        let mut cleaning = tokio::time::interval(std::time::Duration::from_secs(3600));
+        loop {
+            tokio::select! {
+                () = app.shutdown.cancelled() => return,
+                batch = happened.recv() => match batch {
+                    Ok(batch) => {
+                        for happened in batch.iter() {
+                            if let landfall_engine::Event::Ended { job, .. } = &happened.event {
+                                app.logs.wake(job.as_str());
+                            }
+                        }
+                    }
+                    Err(tokio::sync::broadcast::error::RecvError::Lagged(_)) => {}
+                    Err(tokio::sync::broadcast::error::RecvError::Closed) => return,
+                },
+                _ = cleaning.tick() => clean_logs(&app).await,
+            }
+        }
+    })
+}
+
+async fn clean_logs(app: &Arc<App>) {
+    let live = app.handle.read(|view| {
+        let jobs = view.engine.state().jobs.iter();
+        jobs.filter(|(_, job)| !job.state.is_final()).map(|(id, _)| id.to_string()).collect()
+    });
+    let Ok(live) = live.await as Result<std::collections::BTreeSet<String>, _> else { return };
+    let (logs, retention) = (app.logs.clone(), app.config.retention);
+    let cleaned = tokio::task::spawn_blocking(move || logs.clean(retention, |job| live.contains(job))).await;
+    if let Ok(gone @ 1..) = cleaned {
+        tracing::info!(jobs = gone, "old logs deleted");
+    }
+}

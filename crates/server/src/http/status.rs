@@ -1,0 +1,111 @@
+//! Where the server stands, and whether it does.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use landfall_api::answer::StatusView;
+use serde::Serialize;
+use serde_json::{Value, json};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::app::App;
+use super::auth::Principal;
+use super::problem::{Problem, Problems};
+
+/// The routes of this module below the version of the API.
+pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new().routes(routes!(status))
+}
+
+/// The routes of this module at the root.
+pub(crate) fn root_routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new().routes(routes!(healthz)).routes(routes!(readyz)).routes(routes!(metrics))
+}
+
+/// How a value is called in JSON.
+pub(crate) fn word(value: &impl Serialize) -> String {
+    match serde_json::to_value(value) {
+        Ok(Value::String(word)) => word,
+        Ok(Value::Object(map)) => map.keys().next().cloned().unwrap_or_default(),
+        _ => String::new(),
+    }
+}
+
+/// Where the server stands.
+#[utoipa::path(get, path = "/status", tag = "server",
+    responses((status = 200, description = "Counts and versions.", body = StatusView), Problems))]
+async fn status(State(app): State<Arc<App>>, principal: Principal) -> Result<Json<StatusView>, Problem> {
+    let started = u64::try_from(app.started_at.as_millis()).unwrap_or(0);
+    let answer = app.ask(move |view| {
+        let state = view.engine.state();
+        let (mut jobs, mut nodes) = (BTreeMap::new(), BTreeMap::new());
+        for record in state.jobs.values() {
+            let tenant = record.job.spec.tenant.as_ref().map(landfall_model::TenantId::as_str);
+            let seen = principal.sees(tenant) || principal.role == landfall_api::token::Role::Agent;
+            let state = if seen { word(&record.state) } else { "others".to_owned() };
+            *jobs.entry(state).or_insert(0) += 1;
+        }
+        for node in state.pools.values().flat_map(|pool| &pool.nodes) {
+            *nodes.entry(word(&node.state)).or_insert(0) += 1;
+        }
+        let waiting = |pool| view.engine.waiting_in(pool) as u64;
+        let pools = state.pools.keys().map(|pool| (pool.to_string(), waiting(pool))).collect();
+        let epoch = state.epoch;
+        Ok(StatusView {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            started_at_ms: started,
+            now_ms: u64::try_from(view.now.as_millis()).unwrap_or(0),
+            epoch,
+            seq: view.seq,
+            store_bytes: view.store.size_bytes()?,
+            jobs,
+            nodes,
+            pools,
+            agents_connected: view.connections.count() as u64,
+            token: principal.name.clone(),
+            role: principal.role,
+            tenant: principal.tenant.clone(),
+        })
+    });
+    answer.await.map(Json)
+}
+
+/// Says that the process lives.
+#[utoipa::path(get, path = "/healthz", tag = "server", security(()),
+    responses((status = 200, description = "It lives.", body = Value)))]
+async fn healthz() -> Json<Value> {
+    Json(json!({ "status": "ok" }))
+}
+
+/// Says whether requests are answered.
+#[utoipa::path(get, path = "/readyz", tag = "server", security(()),
+    responses((status = 200, description = "It answers.", body = Value),
+        (status = 503, description = "It is too busy or going down.", body = landfall_api::ApiError)))]
+async fn readyz(State(app): State<Arc<App>>) -> Result<Json<Value>, Problem> {
+    if app.shutdown.is_cancelled() {
+        return Err(crate::driver::Failure::Closing.into());
+    }
+    let seq = app.handle.read(|view| view.seq).await?;
+    Ok(Json(json!({ "status": "ready", "seq": seq })))
+}
+
+/// Counters for Prometheus. No token is needed on a loopback address; elsewhere any valid one is.
+#[utoipa::path(get, path = "/metrics", tag = "server",
+    responses((status = 200, description = "Text of OpenMetrics.", body = String,
+        content_type = "application/openmetrics-text"), Problems))]
+async fn metrics(
+    State(app): State<Arc<App>>,
+    principal: Result<Principal, Problem>,
+) -> Result<Response, Problem> {
+    if !app.config.listen.ip().is_loopback() {
+        principal?;
+    }
+    let text = super::metrics::page(&app).await?;
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    Ok((StatusCode::OK, [(header::CONTENT_TYPE, kind)], text).into_response())
+}

@@ -1,0 +1,165 @@
+//! Starts a server and ends it.
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum_server::tls_rustls::RustlsConfig;
+use landfall_api::token::{Role, TokenRequest};
+use landfall_store::sqlite::Sqlite;
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use crate::clock;
+use crate::config::{Config, Tls};
+use crate::driver::{self, Failure};
+use crate::error::ServerError;
+use crate::http::app::App;
+use crate::http::{self, auth, tokens};
+use crate::logs::Logs;
+
+/// Time to send the head of a request.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// What a server that answers tells whoever started it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ready {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// The file with a token that may do everything.
+    pub admin_token_file: PathBuf,
+}
+
+/// Runs a server until `shutdown` is cancelled.
+///
+/// # Errors
+/// When it cannot start: the data directory, the address, or the certificate cannot be used.
+pub async fn serve(
+    config: Config,
+    shutdown: CancellationToken,
+    ready: oneshot::Sender<Ready>,
+) -> Result<(), ServerError> {
+    if !config.listen.ip().is_loopback() && config.tls.is_none() && !config.allow_insecure {
+        return Err(ServerError::Insecure(config.listen));
+    }
+    let (store_dir, tls) = (config.data_dir.clone(), config.tls.clone());
+    let store = blocking("cannot open the journal", move || Sqlite::open(&store_dir)).await??;
+    let tls = match &tls {
+        Some(tls) => Some(certificate(tls).await?),
+        None => None,
+    };
+    let bound = |source| ServerError::Listen { address: config.listen, source };
+    let listener = TcpListener::bind(config.listen).map_err(bound)?;
+    listener.set_nonblocking(true).map_err(bound)?;
+    let address = listener.local_addr().map_err(bound)?;
+    let start = config.clone();
+    let (handle, stats, thread) =
+        blocking("cannot start the driver", move || driver::start(&start, Box::new(store))).await??;
+
+    let logs = Arc::new(Logs::new(&config.data_dir, config.log_limit));
+    let grace = config.shutdown_grace;
+    let streams_end = CancellationToken::new();
+    let app = Arc::new(App::new(config, handle.clone(), stats, logs, streams_end.clone()));
+    app.load_tokens().await.map_err(stopped)?;
+    let token_file = admin_token(&app).await?;
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    write_file(&app.config.data_dir.join("url"), &format!("{scheme}://{address}\n"))?;
+    let chores = http::chores(app.clone());
+
+    let server_handle = axum_server::Handle::new();
+    let ending = {
+        let (server_handle, shutdown) = (server_handle.clone(), shutdown.clone());
+        tokio::spawn(async move {
+            shutdown.cancelled().await;
+            // Long answers would never end by themselves.
+            streams_end.cancel();
+            server_handle.graceful_shutdown(Some(grace));
+        })
+    };
+    let service = http::router(app.clone()).into_make_service();
+    // Whoever started it may not want to know.
+    let _ = ready.send(Ready { address, admin_token_file: token_file });
+    let from_tcp = |source| ServerError::Listen { address, source };
+    let served = match tls {
+        Some(tls) => {
+            let mut server =
+                axum_server::from_tcp_rustls(listener, tls).map_err(from_tcp)?.handle(server_handle);
+            limit_heads(server.http_builder());
+            server.serve(service).await
+        }
+        None => {
+            let mut server = axum_server::from_tcp(listener).map_err(from_tcp)?.handle(server_handle);
+            limit_heads(server.http_builder());
+            server.serve(service).await
+        }
+    };
+    ending.abort();
+    app.shutdown.cancel();
+    chores.abort();
+    handle.connections().close();
+    handle.close().await;
+    let joined = tokio::task::spawn_blocking(move || thread.join()).await;
+    if !matches!(joined, Ok(Ok(()))) {
+        tracing::error!("the driver did not end well");
+    }
+    served.map_err(|source| ServerError::Io { what: "the server stopped".into(), source })
+}
+
+fn limit_heads(builder: &mut hyper_util::server::conn::auto::Builder<hyper_util::rt::TokioExecutor>) {
+    let timer = hyper_util::rt::TokioTimer::new();
+    builder.http1().timer(timer.clone()).header_read_timeout(HEAD_TIMEOUT);
+    builder.http2().timer(timer).keep_alive_interval(Some(Duration::from_secs(20)));
+}
+
+async fn blocking<T: Send + 'static>(
+    what: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, ServerError> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|error| ServerError::Io { what: what.to_owned(), source: std::io::Error::other(error) })
+}
+
+async fn certificate(tls: &Tls) -> Result<RustlsConfig, ServerError> {
+    // Somebody else of the process may have chosen a provider before; then that one is used.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let loaded = RustlsConfig::from_pem_file(&tls.cert, &tls.key).await;
+    loaded.map_err(|error| ServerError::File { path: tls.cert.clone(), message: error.to_string() })
+}
+
+fn stopped(failure: Failure) -> ServerError {
+    ServerError::Io { what: "cannot set up tokens".into(), source: std::io::Error::other(failure) }
+}
+
+/// Makes sure that the file `token` has a token that may do everything.
+async fn admin_token(app: &App) -> Result<PathBuf, ServerError> {
+    let path = app.config.data_dir.join("token");
+    if let Ok(text) = std::fs::read_to_string(&path)
+        && app.tokens.check(text.trim(), clock::now()).is_ok_and(|principal| principal.role == Role::Admin)
+    {
+        return Ok(path);
+    }
+    let request =
+        TokenRequest { name: "local".into(), role: Role::Admin, tenant: None, node: None, expires_at_ms: None };
+    let (stored, new) = auth::make(request, clock::now()).map_err(stopped)?;
+    tokens::store(app, stored).await.map_err(stopped)?;
+    write_file(&path, &format!("{}\n", new.secret))?;
+    Ok(path)
+}
+
+/// Writes a file that only its owner can read, as a whole or not at all.
+fn write_file(path: &Path, text: &str) -> Result<(), ServerError> {
+    use std::io::Write as _;
+    let failed =
+        |error: std::io::Error| ServerError::File { path: path.to_owned(), message: error.to_string() };
+    let draft = path.with_extension("new");
+    let _ = std::fs::remove_file(&draft);
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(&draft).map_err(failed)?;
+    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
+    std::fs::rename(&draft, path).map_err(failed)
+}
