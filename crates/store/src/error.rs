@@ -28,7 +28,7 @@ pub enum StoreError {
         source: rusqlite::Error,
     },
     /// Somebody else wrote for too long. Nothing was stored.
-    #[error("the journal is busy: somebody else has been writing for {waited_s} s")]
+    #[error("the journal is busy: somebody else writes it (waited {waited_s} s)")]
     Busy {
         /// How long was waited, in seconds.
         waited_s: u64,

@@ -27,10 +27,20 @@ pub(super) fn store(conn: &mut Connection, path: &Path, seq: u64, state: &[u8]) 
     if seq > last {
         return Err(StoreError::Ahead { seq, last });
     }
-    store_parts(conn, seq, state).map_err(explain(path))
+    let stored = store_parts(conn, seq, state);
+    if stored.is_err() {
+        // Room is what may be missing, so parts go at once if they can; the next snapshot sweeps otherwise.
+        let swept = sweep(conn);
+        tracing::debug!(swept = swept.is_ok(), seq, "a snapshot was not stored");
+    }
+    match stored.map_err(explain(path))? {
+        true => Ok(()),
+        false => Err(StoreError::Busy { waited_s: 0 }),
+    }
 }
 
-fn store_parts(conn: &mut Connection, seq: u64, state: &[u8]) -> rusqlite::Result<()> {
+/// Gives `false` when somebody else stored a snapshot at the same time and took the parts for left over ones.
+fn store_parts(conn: &mut Connection, seq: u64, state: &[u8]) -> rusqlite::Result<bool> {
     // One of the same number may be half written, or damaged: why else would it be stored again.
     conn.execute("DELETE FROM snapshots WHERE seq = ?1", [seq])?;
     sweep(conn)?;
@@ -41,13 +51,18 @@ fn store_parts(conn: &mut Connection, seq: u64, state: &[u8]) -> rusqlite::Resul
             .execute(params![seq, part, bytes])?;
     }
     let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let complete = "SELECT count(*) = ?2 FROM snapshot_parts WHERE seq = ?1";
+    if !tx.query_row(complete, params![seq, count], |row| row.get(0))? {
+        return Ok(false);
+    }
     tx.execute("INSERT INTO snapshots VALUES (?1, ?2, ?3)", params![seq, count, checksum(seq, state)])?;
     tx.execute(
         "DELETE FROM snapshots WHERE seq NOT IN (SELECT seq FROM snapshots ORDER BY seq DESC LIMIT ?1)",
         [KEPT],
     )?;
     tx.commit()?;
-    sweep(conn)
+    sweep(conn)?;
+    Ok(true)
 }
 
 /// Deletes parts that belong to no snapshot, one after the other.

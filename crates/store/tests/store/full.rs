@@ -38,6 +38,11 @@ fn at_its_limit_a_store_refuses_and_stays_good() {
     let mut store = Sqlite::open_with(dir.path(), Options { max_bytes: Some(1 << 20) }).unwrap();
     let (batch, last) = fill(&mut store, &mut script);
     assert!(store.append(&batch).is_err(), "still no room");
+    let noise: Vec<u8> = (0..1 << 21).map(|at: u32| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    assert!(
+        matches!(store.snapshot(last, &noise), Err(StoreError::Full { .. })),
+        "a snapshot finds no room either"
+    );
     assert_eq!(store.load().unwrap().seq, last, "reading goes on");
     drop(store);
     let mut store = Sqlite::open_with(dir.path(), Options { max_bytes: Some(2 << 20) }).unwrap();
