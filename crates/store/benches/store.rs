@@ -60,23 +60,21 @@ fn small(plan: &Plan, script: &mut Script, dir: &Path) {
     let batches: Vec<Batch> =
         (0..).map(|_| script.turn()).filter(|batch| !batch.is_empty()).take(plan.small).collect();
     let mut store = Sqlite::open(&dir.join("small")).expect("it opens");
-    let times = batches.iter().map(|batch| {
+    let mut file = File::create(dir.join("raw")).expect("a file");
+    let row = vec![0x5a; 350];
+    // In turns, so that whatever else the machine does falls on both.
+    let (mut journal, mut plain) = (Vec::new(), Vec::new());
+    for batch in &batches {
         let begin = Instant::now();
         store.append(batch).expect("it is stored");
-        begin.elapsed()
-    });
-    let times: Vec<Duration> = times.collect();
-    let bytes = journal_bytes(&dir.join("small")) / batches.len() as u64;
-    print_small("journal", times, bytes);
-
-    let mut file = File::create(dir.join("raw")).expect("a file");
-    let row = vec![0x5a; bytes as usize];
-    let times = batches.iter().map(|_| {
+        journal.push(begin.elapsed());
         let begin = Instant::now();
         file.write_all(&row).and_then(|()| file.sync_data()).expect("it is written");
-        begin.elapsed()
-    });
-    print_small("plain file, fdatasync", times.collect(), bytes);
+        plain.push(begin.elapsed());
+    }
+    let bytes = journal_bytes(&dir.join("small")) / batches.len() as u64;
+    print_small("journal", journal, bytes);
+    print_small("plain file, fdatasync", plain, row.len() as u64);
 }
 
 fn print_small(name: &str, mut times: Vec<Duration>, bytes: u64) {

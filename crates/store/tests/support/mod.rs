@@ -42,6 +42,9 @@ pub(crate) struct Script {
     todo: VecDeque<Input>,
 }
 
+/// Submissions pause at so many jobs, so that long scripts stay fast.
+const JOBS_PER_NODE: usize = 20;
+
 const POOLS: [(&str, Dispatch); 2] = [("batch", Dispatch::Batch), ("push", Dispatch::Push)];
 
 fn pool_id(name: &str) -> PoolId {
@@ -137,8 +140,8 @@ impl Script {
     fn next_input(&mut self, changes: &mut Vec<Change>) -> Input {
         self.now = self.now + Millis::new(1 + self.rng.next() % 300);
         match self.rng.below(20) {
-            0..8 => self.submit(changes),
-            8..14 if !self.running.is_empty() => {
+            0..7 if self.engine.state().jobs.len() < self.nodes.len() * JOBS_PER_NODE => self.submit(changes),
+            7..12 if !self.running.is_empty() => {
                 let at = self.rng.below(self.running.len());
                 let (fence, node) = self.running.swap_remove(at);
                 self.ended.push(fence.job.clone());
@@ -146,11 +149,11 @@ impl Script {
                 let report = Report::Exited { code, failure: None, usage: Box::new(RunUsage::default()) };
                 Input::Report { node, fence, report }
             }
-            14 if !self.running.is_empty() => {
+            12 if !self.running.is_empty() => {
                 let at = self.rng.below(self.running.len());
                 Input::Cancel(self.running[at].0.job.clone())
             }
-            15 | 16 => match self.ended.pop() {
+            13..17 => match self.ended.pop() {
                 Some(job) => {
                     changes.push(Change::delete(Table::Jobs, job.as_str()));
                     changes.push(Change::put(Table::Archive, job.as_str(), b"ended".as_slice()));
@@ -158,7 +161,7 @@ impl Script {
                 }
                 None => Input::Tick,
             },
-            17 | 18 if !self.nodes.is_empty() => {
+            0..19 if !self.nodes.is_empty() => {
                 let node = self.nodes[self.rng.below(self.nodes.len())].clone();
                 Input::Heartbeat { node, heartbeat: Box::default(), running: Vec::new() }
             }
