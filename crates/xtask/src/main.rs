@@ -3,6 +3,7 @@
 //! Each step is a function that prints what it does and fails with a message; nothing is installed by hand before it.
 #![forbid(unsafe_code)]
 
+mod api;
 mod licences;
 mod reference;
 mod tidy;
@@ -14,7 +15,7 @@ use std::process::{Command, ExitCode};
 type Step = (&'static str, &'static str, fn(&Path) -> Result<(), String>);
 
 /// Steps of `ci`, cheap ones first.
-const STEPS: [Step; 8] = [
+const STEPS: [Step; 9] = [
     ("tidy", "file sizes, module docs, left-overs", tidy::check),
     ("fmt", "formatting", |_| cargo(&["fmt", "--all", "--check"])),
     ("licences", "licences of all dependencies", licences::check),
@@ -26,6 +27,7 @@ const STEPS: [Step; 8] = [
     ("test", "all tests, and that planted faults are found", |_| {
         cargo(&["test", "--workspace", "--quiet", "--features", "landfall-engine/mutations"])
     }),
+    ("api", "the HTTP API against its OpenAPI document", api::check),
     ("bench", "a short run of each benchmark", |_| {
         cargo(&[
             "bench",
@@ -77,6 +79,11 @@ fn run((name, purpose, step): &Step, root: &Path) -> Result<(), String> {
 fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.ancestors().nth(2).unwrap_or(here).to_path_buf()
+}
+
+/// Where cargo builds.
+fn target(root: &Path) -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |path| root.join(path))
 }
 
 fn cargo(args: &[&str]) -> Result<(), String> {

@@ -1,0 +1,110 @@
+//! One job: submit, run, logs, exit code, cancel, retry.
+
+use crate::stand::Stand;
+
+#[test]
+fn a_job_runs_and_says_what_it_wrote_and_how_it_ended() {
+    let mut stand = Stand::new();
+    stand.agent("n1", &[]);
+    let id = stand.submit(&["--name", "greeter", "--", "sh", "-c", "echo out; echo err >&2; exit 3"]);
+    let job = stand.wait_for(&id, &["failed"]);
+    assert_eq!(job["exit_code"], 3);
+    assert_eq!(job["name"], "greeter");
+    assert_eq!(job["nodes"][0]["node"], "n1");
+    assert_eq!(stand.run(&["logs", &id]).ok(), "out\n");
+    assert!(stand.run(&["logs", "--stderr", &id]).ok().contains("err\n"));
+    // People see the same.
+    let shown = stand.run(&["job", &id]).ok();
+    assert!(shown.contains("greeter") && shown.contains("failed"), "{shown}");
+    let listed = stand.run(&["jobs", "--all"]).ok();
+    assert!(listed.contains("greeter"), "{listed}");
+}
+
+#[test]
+fn waiting_ends_with_the_exit_code_of_the_job_and_shows_its_output() {
+    let mut stand = Stand::new();
+    stand.agent("n1", &[]);
+    let said = stand.run(&["submit", "--wait", "--", "sh", "-c", "echo hello; exit 7"]);
+    assert!(said.out.contains("hello"), "{}", said.out);
+    said.ends_with(7);
+    stand.run(&["submit", "--wait", "--", "true"]).ok();
+    // A program that is not there is the job's own fault.
+    let said = stand.run(&["submit", "--wait", "--", "no-such-program-anywhere"]);
+    assert!(format!("{}{}", said.out, said.err).contains("no-such-program-anywhere"), "{}", said.err);
+    said.ends_with(127);
+}
+
+#[test]
+fn logs_follow_a_running_job() {
+    let mut stand = Stand::new();
+    stand.agent("n1", &[]);
+    let id = stand.submit(&["--", "sh", "-c", "echo one; sleep 1; echo two"]);
+    assert_eq!(stand.run(&["logs", "-f", &id]).ok(), "one\ntwo\n");
+}
+
+#[test]
+fn a_cancelled_job_stops_with_everything_it_started() {
+    let mut stand = Stand::new();
+    stand.agent("n1", &[]);
+    let marker = stand.path("marker");
+    let script = format!("(sleep 3; touch {0}) & sleep 60", marker.display());
+    let id = stand.submit(&["--", "sh", "-c", &script]);
+    stand.wait_for(&id, &["running"]);
+    stand.run(&["cancel", &id]).ok();
+    stand.wait_for(&id, &["cancelled"]);
+    std::thread::sleep(std::time::Duration::from_secs(4));
+    assert!(!marker.exists(), "a child of the job went on");
+    // A waiting job is taken back at once.
+    let id = stand.submit(&["--hold", "--", "true"]);
+    assert_eq!(stand.job(&id)["state"], "pending");
+    stand.run(&["cancel", &id]).ok();
+    assert_eq!(stand.job(&id)["state"], "cancelled");
+}
+
+#[test]
+fn a_job_that_fails_is_tried_again_as_often_as_it_may() {
+    let mut stand = Stand::new();
+    stand.agent("n1", &[]);
+    let tries = stand.path("tries");
+    let script = format!("echo x >> {0}; test $(wc -l < {0}) -ge 3", tries.display());
+    let id = stand.submit(&["--retries", "5", "--", "sh", "-c", &script]);
+    let job = stand.wait_for(&id, &["completed", "failed"]);
+    assert_eq!((job["state"].as_str(), job["attempt"].as_u64()), (Some("completed"), Some(3)), "{job}");
+    let id = stand.submit(&["--retries", "1", "--", "false"]);
+    assert_eq!(stand.wait_for(&id, &["failed"])["attempt"], 2);
+}
+
+#[test]
+fn a_job_sees_its_own_environment_and_nobody_elses() {
+    let mut stand = Stand::new();
+    stand.agent("n1", &[]);
+    let said = stand.run(&["submit", "--wait", "--env", "COLOUR=blue", "--", "env"]);
+    let out = said.ok();
+    assert!(out.contains("COLOUR=blue"), "{out}");
+    assert!(out.contains("LANDFALL_JOB_ID=1") && out.contains("LANDFALL_NODE_ID=n1"), "{out}");
+    for secret in ["LANDFALL_TOKEN", "LANDFALL_SERVER", "LANDFALL_CONFIG", "lf_"] {
+        assert!(!out.contains(secret), "{secret} reached the job: {out}");
+    }
+}
+
+#[test]
+fn a_job_that_takes_too_long_is_stopped() {
+    let mut stand = Stand::new();
+    stand.agent("n1", &[]);
+    let id = stand.submit(&["--timeout", "1s", "--", "sleep", "60"]);
+    let job = stand.wait_for(&id, &["failed", "completed"]);
+    assert_eq!(job["state"], "failed", "{job}");
+}
+
+#[test]
+fn a_job_that_waits_can_say_why_and_a_plan_says_where() {
+    let mut stand = Stand::new();
+    stand.agent("n1", &["--cpus", "2"]);
+    let id = stand.submit(&["--cpu", "64", "--", "true"]);
+    let explained = stand.json(&["explain", &id]);
+    assert!(explained.to_string().contains("cpu_short"), "{explained}");
+    let shown = stand.run(&["explain", &id]).ok();
+    assert!(shown.contains("cpu"), "{shown}");
+    let planned = stand.run(&["plan", "--", "true"]).ok();
+    assert!(planned.contains("n1"), "{planned}");
+}

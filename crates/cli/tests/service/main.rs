@@ -1,0 +1,10 @@
+//! The service from end to end: real servers, real agents, real jobs, through the real binary.
+
+mod agree;
+mod arrays;
+mod crash;
+mod dags;
+mod jobs;
+mod nodes;
+mod pools;
+mod stand;

@@ -1,0 +1,288 @@
+//! A server and agents in a directory of their own, and the command line that talks to them.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+const BINARY: &str = env!("CARGO_BIN_EXE_landfall");
+
+/// Long enough for a slow machine; only a broken program reaches it.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A process that ends with the test.
+pub(crate) struct Process(Child);
+
+impl Process {
+    /// Ends it at once, as a power cut would.
+    pub(crate) fn kill(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+
+    /// Asks it to end, and waits.
+    pub(crate) fn stop(&mut self) {
+        let asked = Command::new("kill").args(["-TERM", &self.0.id().to_string()]).status();
+        assert!(asked.is_ok_and(|status| status.success()), "cannot signal the process");
+        let began = Instant::now();
+        while self.0.try_wait().unwrap().is_none() {
+            assert!(began.elapsed() < PATIENCE, "it does not end");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// What a command said.
+pub(crate) struct Said {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Said {
+    fn of(output: Output) -> Self {
+        Self {
+            code: output.status.code().unwrap_or(-1),
+            out: String::from_utf8_lossy(&output.stdout).into_owned(),
+            err: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+
+    /// The answer, if the command ended with that code.
+    #[track_caller]
+    pub(crate) fn ends_with(self, code: i32) -> String {
+        assert_eq!(self.code, code, "out: {}\nerr: {}", self.out, self.err);
+        self.out
+    }
+
+    #[track_caller]
+    pub(crate) fn ok(self) -> String {
+        self.ends_with(0)
+    }
+}
+
+/// A directory with a server.
+pub(crate) struct Stand {
+    pub(crate) dir: TempDir,
+    server: Option<Process>,
+    agents: Vec<(String, Process)>,
+    url: String,
+}
+
+impl Stand {
+    /// A server with one push pool.
+    pub(crate) fn new() -> Self {
+        Self::with_config("")
+    }
+
+    /// A server with a configuration file.
+    pub(crate) fn with_config(config: &str) -> Self {
+        let dir = TempDir::new().unwrap();
+        std::fs::write(dir.path().join("config.toml"), config).unwrap();
+        let mut stand = Self { dir, server: None, agents: Vec::new(), url: String::new() };
+        stand.start_server();
+        stand
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Where the server keeps everything.
+    pub(crate) fn data(&self) -> PathBuf {
+        self.path("server")
+    }
+
+    fn process(&self, name: &str, args: &[&str]) -> Process {
+        let log = File::options().create(true).append(true).open(self.path(&format!("{name}.log"))).unwrap();
+        let mut command = self.command();
+        command.args(args).stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
+        Process(command.spawn().unwrap())
+    }
+
+    /// Starts the server; after the first time on the same port.
+    pub(crate) fn start_server(&mut self) {
+        let ready = self.path("ready");
+        let _ = std::fs::remove_file(&ready);
+        let listen = match self.url.strip_prefix("http://") {
+            Some(address) => address.to_owned(),
+            None => "127.0.0.1:0".to_owned(),
+        };
+        let args = ["server", "--listen", &listen, "--ready-file", ready.to_str().unwrap()];
+        let mut process = self.process("server", &args);
+        let began = Instant::now();
+        while !ready.exists() {
+            let ended = process.0.try_wait().unwrap();
+            assert!(ended.is_none(), "the server ended: {}", self.log("server"));
+            assert!(began.elapsed() < PATIENCE, "the server is not ready: {}", self.log("server"));
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        self.url = std::fs::read_to_string(&ready).unwrap().trim().to_owned();
+        self.server = Some(process);
+    }
+
+    pub(crate) fn kill_server(&mut self) {
+        self.server.take().unwrap().kill();
+    }
+
+    pub(crate) fn stop_server(&mut self) {
+        self.server.take().unwrap().stop();
+    }
+
+    /// What a process wrote.
+    pub(crate) fn log(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(&format!("{name}.log"))).unwrap_or_default()
+    }
+
+    /// Starts an agent and waits until it is connected.
+    pub(crate) fn agent(&mut self, node: &str, more: &[&str]) {
+        self.agent_unready(node, more);
+        self.until(&format!("node {node} is ready"), || {
+            let shown = self.run(&["node", node, "--json"]);
+            let view: Value = serde_json::from_str(&shown.out).unwrap_or_default();
+            shown.code == 0 && view["state"] == "ready" && view["connected"] == true
+        });
+    }
+
+    /// Starts an agent and does not wait.
+    pub(crate) fn agent_unready(&mut self, node: &str, more: &[&str]) {
+        let data = self.path(node);
+        let token = self.data().join("token");
+        let mut args = vec!["agent", "--server", &self.url, "--token-file", token.to_str().unwrap()];
+        args.extend(["--node", node, "--data-dir", data.to_str().unwrap()]);
+        args.extend(more);
+        let process = self.process(node, &args);
+        self.agents.push((node.to_owned(), process));
+    }
+
+    /// The process of an agent.
+    pub(crate) fn agent_process(&mut self, node: &str) -> Process {
+        let place = self.agents.iter().position(|(name, _)| name == node).unwrap();
+        self.agents.remove(place).1
+    }
+
+    /// The binary with nothing of the caller's environment but what a shell gives.
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(BINARY);
+        command
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HOME", self.dir.path())
+            .env("LANDFALL_CONFIG", self.path("config.toml"))
+            .env("LANDFALL_DATA_DIR", self.data())
+            .env("LANDFALL_SERVER", &self.url)
+            .current_dir(self.dir.path());
+        command
+    }
+
+    /// Runs a command to its end.
+    pub(crate) fn run(&self, args: &[&str]) -> Said {
+        let mut command = self.command();
+        if self.url.is_empty() {
+            command.env_remove("LANDFALL_SERVER");
+        }
+        Said::of(command.args(args).stdin(Stdio::null()).output().unwrap())
+    }
+
+    /// Runs a command with `--json` and reads its answer.
+    #[track_caller]
+    pub(crate) fn json(&self, args: &[&str]) -> Value {
+        let mut all = vec!["--json"];
+        all.extend(args);
+        let said = self.run(&all);
+        let out = said.ok();
+        serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error} in {out}"))
+    }
+
+    /// Submits and gives the id.
+    #[track_caller]
+    pub(crate) fn submit(&self, args: &[&str]) -> String {
+        let mut all = vec!["submit"];
+        all.extend(args);
+        let answer = self.json(&all);
+        answer["id"].as_str().unwrap_or_else(|| panic!("no id in {answer}")).to_owned()
+    }
+
+    /// Where a job stands.
+    #[track_caller]
+    pub(crate) fn job(&self, id: &str) -> Value {
+        self.json(&["job", id])
+    }
+
+    /// Waits until a job is in one of the states, and gives it.
+    #[track_caller]
+    pub(crate) fn wait_for(&self, id: &str, states: &[&str]) -> Value {
+        let mut last = Value::Null;
+        self.until(&format!("job {id} is {states:?}"), || {
+            last = self.job(id);
+            states.iter().any(|state| last["state"] == *state)
+        });
+        last
+    }
+
+    /// Asks the API itself.
+    #[track_caller]
+    pub(crate) fn get(&self, token: &str, path: &str) -> Value {
+        self.request(token, "GET", path, None)
+    }
+
+    /// Sends something to the API itself.
+    #[track_caller]
+    pub(crate) fn post(&self, token: &str, path: &str, body: &Value) -> Value {
+        self.request(token, "POST", path, Some(body))
+    }
+
+    #[track_caller]
+    fn request(&self, token: &str, method: &str, path: &str, body: Option<&Value>) -> Value {
+        let url = format!("{}/api/v1{path}", self.url);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            // The provider may be set already.
+            let _ = rustls::crypto::ring::default_provider().install_default();
+            let client = reqwest::Client::builder().no_proxy().build().unwrap();
+            let mut request = client.request(method.parse().unwrap(), &url).bearer_auth(token.trim());
+            if let Some(body) = body {
+                request = request.json(body);
+            }
+            let answer = request.send().await.unwrap();
+            let status = answer.status();
+            let text = answer.text().await.unwrap();
+            assert!(status.is_success(), "{method} {path}: {status} {text}");
+            serde_json::from_str(&text).unwrap()
+        })
+    }
+
+    /// Waits until something is so.
+    #[track_caller]
+    pub(crate) fn until(&self, what: &str, mut so: impl FnMut() -> bool) {
+        let began = Instant::now();
+        while !so() {
+            if began.elapsed() > PATIENCE {
+                let logs: String = std::fs::read_dir(self.dir.path())
+                    .unwrap()
+                    .flatten()
+                    .filter(|entry| entry.path().extension().is_some_and(|kind| kind == "log"))
+                    .map(|entry| format!("\n--- {:?}\n{}", entry.file_name(), tail(&entry.path())))
+                    .collect();
+                panic!("it is never so that {what}{logs}");
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+fn tail(path: &Path) -> String {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(30)..].join("\n")
+}
