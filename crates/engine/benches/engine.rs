@@ -1,7 +1,7 @@
 //! Steps per second of the engine in a steady state, one cycle of a large batch pool, and memory per waiting job.
 //!
 //! `cargo bench -p landfall-engine` runs everything; `-- --short` a small part, so that it cannot rot; `-- --mode NAME`
-//! one way to dispatch.
+//! one way to dispatch, or `array` for arrays alone.
 //!
 //! The steady state is a full pool with a long queue: a running job ends, its place is given to a waiting one, the node
 //! says that it runs, and a new job is submitted. Every input counts as one step. Journal events are counted beside.
@@ -61,11 +61,37 @@ fn main() {
         println!("{:<9} {:>11} {:>9} {:>9} {:>9}", "jobs", "steps /s", "us /step", "offers", "jobs /s");
         negotiate(&plan);
     }
+    if only.is_none_or(|only| only == "array") {
+        println!("\none array: submitted, placed, started, ended and forgotten, element by element");
+        println!(
+            "{:<8} {:>9} {:>9} {:>12} {:>12} {:>12}",
+            "mode", "nodes", "queued", "elements /s", "submit ms", "snapshot B"
+        );
+        for mode in [Mode::Push, Mode::Batch] {
+            elements(mode, 100, plan.memory as u32, plan.steps);
+            elements(mode, plan.nodes / 10, plan.memory as u32, plan.steps);
+        }
+        memory("array", plan.memory);
+    }
     println!("\nmemory of waiting jobs");
     println!("{:<8} {:>9} {:>12} {:>12}", "mode", "jobs", "MiB", "bytes /job");
     for mode in &modes {
-        memory(*mode, plan.memory);
+        memory(mode.name(), plan.memory);
     }
+}
+
+fn elements(mode: Mode, nodes: usize, queued: u32, runs: usize) {
+    let mut cluster = Cluster::new(mode, nodes);
+    let before = cluster.snapshot_bytes();
+    let begin = Instant::now();
+    cluster.array(queued);
+    let submit = begin.elapsed().as_secs_f64() * 1e3;
+    let snapshot = cluster.snapshot_bytes() - before;
+    cluster.run_elements(runs / 10);
+    let begin = Instant::now();
+    let ended = cluster.run_elements(runs);
+    let rate = ended as f64 / begin.elapsed().as_secs_f64();
+    println!("{:<8} {nodes:>9} {queued:>9} {rate:>12.0} {submit:>12.1} {snapshot:>12}", mode.name());
 }
 
 fn steady(mode: Mode, plan: &Plan) {
@@ -124,15 +150,24 @@ fn cycle(nodes: usize, waiting: usize) {
 }
 
 /// Memory is measured in a process of its own, where nothing was freed before that could be used again.
-fn memory(mode: Mode, jobs: usize) {
+fn memory(mode: &str, jobs: usize) {
     let program = std::env::current_exe().expect("this program has a path");
     let mut child = std::process::Command::new(program);
-    let output =
-        child.args(["--memory", mode.name(), &jobs.to_string()]).output().expect("this program runs again");
+    let output = child.args(["--memory", mode, &jobs.to_string()]).output().expect("this program runs again");
     print!("{}", String::from_utf8_lossy(&output.stdout));
 }
 
 fn print_memory(mode: Option<&String>, jobs: Option<&String>) {
+    if let (Some("array"), Some(jobs)) =
+        (mode.map(String::as_str), jobs.and_then(|jobs| jobs.parse::<u32>().ok()))
+    {
+        let mut cluster = Cluster::new(Mode::Push, 10);
+        cluster.fill();
+        cluster.queue(1000);
+        let before = resident();
+        cluster.array(jobs);
+        return print_bytes("array", jobs as usize, resident().saturating_sub(before));
+    }
     let mode = Mode::ALL.into_iter().find(|known| Some(known.name()) == mode.map(String::as_str));
     let (Some(mode), Some(jobs)) = (mode, jobs.and_then(|jobs| jobs.parse::<usize>().ok())) else { return };
     let mut cluster = Cluster::new(mode, 10);
@@ -140,10 +175,12 @@ fn print_memory(mode: Option<&String>, jobs: Option<&String>) {
     cluster.queue(1000);
     let before = resident();
     cluster.queue(jobs);
-    let bytes = resident().saturating_sub(before);
+    print_bytes(mode.name(), jobs, resident().saturating_sub(before));
+}
+
+fn print_bytes(name: &str, jobs: usize, bytes: u64) {
     println!(
-        "{:<8} {jobs:>9} {:>12.1} {:>12.0}",
-        mode.name(),
+        "{name:<8} {jobs:>9} {:>12.1} {:>12.1}",
         bytes as f64 / (1 << 20) as f64,
         bytes as f64 / jobs as f64
     );

@@ -55,7 +55,7 @@ impl Default for Engine {
 impl Clone for Engine {
     /// Indexes are made anew from the state.
     fn clone(&self) -> Self {
-        Self::of(self.state.clone())
+        Self::with(self.state.clone())
     }
 }
 
@@ -68,7 +68,12 @@ impl Engine {
 
     /// An engine that goes on from a state: a snapshot, or one rebuilt from its events.
     #[must_use]
-    pub fn of(state: State) -> Self {
+    pub fn of(mut state: State) -> Self {
+        state.share_specs();
+        Self::with(state)
+    }
+
+    fn with(state: State) -> Self {
         let mut engine = Self {
             now: state.now,
             state,
@@ -90,6 +95,8 @@ impl Engine {
         for job in &jobs {
             engine.sync_job(job);
         }
+        let arrays: Vec<JobId> = engine.state.folded.keys().cloned().collect();
+        arrays.iter().for_each(|array| engine.sync_array(array));
         engine.set_all_timers();
         engine
     }
@@ -107,10 +114,13 @@ impl Engine {
         self.pools.get(&record.pool)?.last_wait(job)?.planned_start
     }
 
-    /// How many jobs of a pool are in its queue.
+    /// How many jobs of a pool are in its queue, with the elements of arrays that wait folded. Those of an array that
+    /// follows another element by element are not counted before they are unfolded.
     #[must_use]
     pub fn waiting_in(&self, pool: &PoolId) -> usize {
-        self.pools.get(pool).map_or(0, Dispatcher::queued)
+        let folded = self.state.folded.values().filter(|array| array.pool == *pool);
+        let folded: usize = folded.map(|array| array.waiting() as usize).sum();
+        self.pools.get(pool).map_or(0, Dispatcher::queued) + folded
     }
 
     /// When the engine wants to be called with [`Input::Tick`], if nothing else happens before.
@@ -154,6 +164,9 @@ impl Engine {
             Input::SetBlock(block) => self.done(Event::BlockSet(block)),
             Input::AddHistory { pool, rows } => self.add_history(&pool, rows),
             Input::Submit(jobs) => self.submit(jobs),
+            Input::SubmitArray { submission, first, last, step } => {
+                self.submit_array(*submission, first, last, step)
+            }
             Input::Cancel(job) => self.cancel(&job),
             Input::UserHold { job, held } => self.user_hold(job, held),
             Input::Suspend(job) => self.suspend(&job),
@@ -192,6 +205,7 @@ impl Engine {
         while let Some((_, timer)) = self.timers.due(now) {
             match timer {
                 Timer::Job(job) => self.job_due(&job),
+                Timer::Array(array) => self.tend_array(&array),
                 Timer::Hold(hold) => self.hold_due(hold),
                 Timer::Kept(pool, job) => self.kept_due(&pool, &job),
                 Timer::Node(node) => self.node_due(&node),
@@ -242,7 +256,9 @@ impl Engine {
 
     /// Makes a fact: the state takes it in, the indexes follow, the journal gets it.
     pub(crate) fn emit(&mut self, event: Event) {
-        let touched = self.state.apply(self.now, &event);
+        let mut touched = self.state.apply(self.now, &event);
+        touched.arrays.sort_unstable();
+        touched.arrays.dedup();
         self.follow(&event, &touched);
         self.events.push(event);
         // What follows for jobs that waited for this one happens in the same step, predecessors first.
@@ -252,6 +268,10 @@ impl Engine {
         }
         for change in touched.changes {
             self.dependency_changed(change);
+        }
+        // Within the event, so that whoever places jobs one after the other never finds an array's queue empty.
+        for array in &touched.arrays {
+            self.tend_array(array);
         }
     }
 
@@ -337,6 +357,10 @@ impl Engine {
             self.sync_job(job);
             self.set_job_timer(job);
         }
+        for array in &touched.arrays {
+            self.sync_array(array);
+            self.set_array_timer(array);
+        }
         match event {
             Event::HoldMade(hold) => self.timers.set(Timer::Hold(hold.id), Some(hold.expires_at)),
             Event::HoldEnded { id, .. } => self.timers.set(Timer::Hold(*id), None),
@@ -363,13 +387,26 @@ impl Engine {
         let Some(dispatcher) = self.pools.get_mut(&record.pool) else { return };
         if record.is_queued() {
             let rounds = self.state.rounds(record);
-            let held = self.state.holds.values().any(|hold| hold.job == *id);
+            // Only a push pool leaves jobs alone that somebody else is placing.
+            let held = dispatcher.heeds_holds() && self.state.holds.values().any(|hold| hold.job == *id);
             let world = &self.state.pools[&record.pool].world;
             dispatcher.enqueue(record, rounds, held, self.now, world);
         } else {
             dispatcher.dequeue(id);
         }
         dispatcher.note(record);
+    }
+
+    /// Counts what is folded of an array among what waits in its pool.
+    pub(crate) fn sync_array(&mut self, id: &JobId) {
+        match self.state.folded.get(id) {
+            Some(array) => {
+                if let Some(dispatcher) = self.pools.get_mut(&array.pool) {
+                    dispatcher.count_folded(id, &array.job, array.waiting());
+                }
+            }
+            None => self.pools.values_mut().for_each(|dispatcher| dispatcher.forget_folded(id)),
+        }
     }
 
     /// Whether a pool has a reason to run its next cycle.

@@ -10,6 +10,7 @@ use landfall_model::{
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
+use crate::array::{Ranges, Shape};
 use crate::breakdown::Breakdown;
 use crate::dag::Submission;
 use crate::heartbeat::Heartbeat;
@@ -158,9 +159,38 @@ pub enum Event {
         /// Whether somebody keeps it from starting.
         user_hold: bool,
     },
+    /// An array was accepted; none of its elements has a record yet.
+    ArraySubmitted {
+        /// What its elements have in common; the id is the array's.
+        job: Box<Job>,
+        /// Where.
+        pool: PoolId,
+        /// Whether somebody keeps it from starting.
+        user_hold: bool,
+        /// Its indices.
+        shape: Shape,
+        /// Arrays that it follows element by element.
+        after: Vec<JobId>,
+    },
+    /// Elements of an array got records: they are jobs from now on.
+    Unfolded {
+        /// The array.
+        array: JobId,
+        /// Their positions, from 0.
+        positions: Ranges,
+    },
+    /// Elements of an array that had no record yet were cancelled.
+    FoldedDropped {
+        /// The array.
+        array: JobId,
+        /// Their positions, from 0.
+        positions: Ranges,
+        /// Why.
+        cause: Cause,
+    },
     /// Dependencies between jobs were accepted, with the jobs themselves.
     Linked(Box<Submission>),
-    /// What a job waited for is over: it enters the queue.
+    /// What a job or an array waited for is over: it enters the queue.
     Eligible(JobId),
     /// Somebody keeps a job from starting, or no longer does.
     UserHold {
@@ -256,7 +286,7 @@ pub enum Event {
         /// Why.
         cause: Cause,
     },
-    /// A job that ended long ago was forgotten.
+    /// A job that ended long ago was forgotten, or an array with all its elements.
     Forgotten(JobId),
     /// A gang gained or lost nodes while it runs.
     Resized {

@@ -199,9 +199,20 @@ pub enum Input {
 
     /// Jobs are submitted together: all are accepted or none.
     Submit(Vec<Submission>),
-    /// A job is taken back.
+    /// An array is submitted: as many jobs as it has indices, kept as one record until they are about to start.
+    SubmitArray {
+        /// What all elements have in common; its job's id is that of the array.
+        submission: Box<Submission>,
+        /// The first index.
+        first: u32,
+        /// No index lies beyond this one.
+        last: u32,
+        /// From one index to the next, 1 or more.
+        step: u32,
+    },
+    /// A job is taken back, or all elements of an array.
     Cancel(JobId),
-    /// A job is kept from starting, or no longer.
+    /// A job is kept from starting, or no longer; of an array, all elements that wait.
     UserHold {
         /// The job.
         job: JobId,
@@ -226,7 +237,7 @@ pub enum Input {
         /// How long it may run in all.
         walltime: Millis,
     },
-    /// A job that ended is forgotten.
+    /// A job that ended is forgotten, or an array of which all elements have ended.
     Forget(JobId),
 
     /// A node joins, or tells everything about itself anew.

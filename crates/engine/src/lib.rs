@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 pub mod answers;
+pub mod array;
 pub mod breakdown;
 pub mod effect;
 pub mod event;

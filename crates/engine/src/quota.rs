@@ -27,16 +27,18 @@ fn units_max(tenant: &TenantState) -> u64 {
     (tenant.tenant.quota.max_nodes * MICRO as f64) as u64
 }
 
-/// Refuses at submission what the limits of its tenant rule out.
+/// Refuses at submission what the limits of its tenant rule out: so many jobs of one kind.
 pub(crate) fn at_submission(
     tenant: &TenantState,
     spec: &JobSpec,
+    count: u64,
     on_submit: QuotaOnSubmit,
 ) -> Result<(), Refused> {
     let quota = &tenant.tenant.quota;
     let id = &tenant.tenant.id;
-    if let Some(most) = quota.max_jobs.filter(|most| tenant.jobs >= *most) {
-        let message = format!("tenant `{id}` has {} jobs and may have {most}", tenant.jobs);
+    if let Some(most) = quota.max_jobs.filter(|most| tenant.jobs.saturating_add(count) > *most) {
+        let more = if count == 1 { String::new() } else { format!("; {count} more are too many") };
+        let message = format!("tenant `{id}` has {} jobs and may have {most}{more}", tenant.jobs);
         return Err(Refused::new("max_jobs", message, "wait for a job to end"));
     }
     let units = |nodes: u32| if spec.exclusive { u64::from(nodes) * MICRO } else { 0 };

@@ -9,6 +9,8 @@ use landfall_model::{JobId, NodeId, PoolId, Time};
 pub(crate) enum Timer {
     /// A job: walltime, checkpoint, kill, start command, back-off.
     Job(JobId),
+    /// An array whose time comes.
+    Array(JobId),
     /// A hold that runs out.
     Hold(u64),
     /// Whole nodes kept for a job.

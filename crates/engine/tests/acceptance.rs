@@ -5,6 +5,10 @@ mod support;
 
 #[path = "acceptance/around.rs"]
 mod around;
+#[path = "acceptance/array_properties.rs"]
+mod array_properties;
+#[path = "acceptance/arrays.rs"]
+mod arrays;
 #[path = "acceptance/jobs.rs"]
 mod jobs;
 #[path = "acceptance/nodes.rs"]

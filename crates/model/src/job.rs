@@ -217,7 +217,11 @@ pub struct Hints {
 }
 
 /// All that identical jobs have in common.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+///
+/// It is written as the fields that differ from [`JobSpec::empty`], so that a journal stays small; what is left out is read
+/// as it is there.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(default)]
 pub struct JobSpec {
     /// The template it was made from.
     pub workload: Option<WorkloadId>,

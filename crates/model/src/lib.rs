@@ -18,6 +18,7 @@ pub mod gpu_table;
 mod history;
 mod instance;
 mod job;
+mod job_form;
 mod node;
 mod placement;
 mod pool;

@@ -179,6 +179,43 @@ impl Cluster {
         }
     }
 
+    /// Submits one array of so many elements, each of one core.
+    pub(crate) fn array(&mut self, elements: u32) {
+        let mut spec = JobSpec::empty();
+        spec.tenant = TenantId::new("t0").ok();
+        spec.cpu_milli = MilliCpu::cores(1);
+        spec.ram_mib = Mib::gib(1);
+        spec.exclusive = false;
+        let id = JobId::new(&format!("array-{}", self.next_job)).expect("a valid id");
+        self.next_job += 1;
+        let submission = Box::new(Submission::new(Job::new(id, Arc::new(spec), self.now)));
+        self.step(Input::SubmitArray { submission, first: 1, last: elements, step: 1 });
+    }
+
+    /// Runs elements to their end and forgets them until so many have; gives how many did.
+    pub(crate) fn run_elements(&mut self, wanted: usize) -> usize {
+        let mut ended = 0;
+        while ended < wanted {
+            if self.running.is_empty() && self.mode == Mode::Batch {
+                self.cycle();
+            }
+            if self.running.is_empty() {
+                break;
+            }
+            self.now = self.now + Millis::new(1);
+            self.end_one();
+            ended += 1;
+        }
+        ended
+    }
+
+    /// Bytes of the state as a snapshot.
+    pub(crate) fn snapshot_bytes(&self) -> usize {
+        let mut bytes = Vec::new();
+        ciborium::into_writer(self.engine.state(), &mut bytes).expect("a state can be written");
+        bytes.len()
+    }
+
     /// Lets enough timer rounds of a pull pool pass that no job is held back for want of a report.
     pub(crate) fn let_rounds_pass(&mut self) {
         for _ in 0..5 {

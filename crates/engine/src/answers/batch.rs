@@ -32,6 +32,7 @@ impl Engine {
             other.pool == record.pool && other.state == crate::record::JobState::Pending && !other.user_hold
         };
         let of = self.state.jobs.values().map(|other| &**other).filter(counts).count() as u64;
+        let of = of + self.folded_places(record, |_| true, |_| ()).0;
         if let Some(wait) = self.pools.get(&record.pool).and_then(|pool| pool.last_wait(id)) {
             return waited(wait, of);
         }

@@ -29,12 +29,12 @@ pub struct Estimate {
 pub type Estimates = BTreeMap<JobId, Estimate>;
 
 impl Estimate {
-    fn none(reason: impl Into<String>) -> Self {
+    pub(super) fn none(reason: impl Into<String>) -> Self {
         let reason = reason.into();
         Self { planned_start: None, likely_start: None, precision: Precision::None, reason }
     }
 
-    fn at(time: Time, precision: Precision, reason: impl Into<String>) -> Self {
+    pub(super) fn at(time: Time, precision: Precision, reason: impl Into<String>) -> Self {
         let reason = reason.into();
         Self { planned_start: Some(time), likely_start: Some(time), precision, reason }
     }
@@ -59,14 +59,14 @@ impl Engine {
     /// When a job starts; `None` if there is no such job.
     #[must_use]
     pub fn estimate(&self, job: &JobId) -> Option<Estimate> {
-        let record = self.state.job(job)?;
+        let Some(record) = self.state.job(job) else { return self.estimate_array(job) };
         if let Some(known) = self.without_looking_ahead(record) {
             return Some(known);
         }
         self.estimates_of(&record.pool).remove(job)
     }
 
-    /// Estimates of all jobs of a pool that wait.
+    /// Estimates of all jobs of a pool that wait; elements of arrays that have no record yet are left out.
     #[must_use]
     pub fn estimates_of(&self, pool: &PoolId) -> Estimates {
         let Some(state) = self.state.pools.get(pool) else { return Estimates::new() };

@@ -9,6 +9,7 @@ use landfall_policy::view::Pass;
 use serde::Serialize;
 
 use super::reason::{Why, named};
+use crate::array::ArrayTally;
 use crate::breakdown::Breakdown;
 use crate::dispatch::proposal;
 use crate::engine::Engine;
@@ -99,6 +100,12 @@ pub struct Ended {
 pub struct Explanation {
     /// The job.
     pub job: JobId,
+    /// The element that is next of its array, whose answer this is, where the job itself is no job yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stands_for: Option<JobId>,
+    /// How many elements of the array are where, if the job is an array or lies folded in one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub array: Option<ArrayTally>,
     /// The instant of this answer.
     pub now_ms: Time,
     /// Where it stands.
@@ -160,17 +167,29 @@ pub(super) struct Waiting {
 }
 
 impl Engine {
-    /// Why a job is where it is; `None` if there is no such job.
+    /// Why a job is where it is; `None` if there is no such job. An array, or an element without a record, is answered for
+    /// by the element that is next.
     #[must_use]
     pub fn explain(&self, job: &JobId) -> Option<Explanation> {
-        let record = self.state.job(job)?;
+        match self.state.job(job) {
+            Some(record) => self.explain_record(record),
+            None => self.explain_array(job),
+        }
+    }
+
+    pub(super) fn explain_record(&self, record: &JobRecord) -> Option<Explanation> {
         let pool = self.state.pools.get(&record.pool)?;
-        let dispatcher = self.pools.get(&record.pool)?;
         let waiting = match record.state {
             JobState::Pending => self.waiting(record, pool.pool.dispatch),
             JobState::Suspended => Waiting { reasons: vec![suspended(record)], ..Waiting::default() },
             _ => Waiting::default(),
         };
+        self.explanation(record, waiting)
+    }
+
+    pub(super) fn explanation(&self, record: &JobRecord, waiting: Waiting) -> Option<Explanation> {
+        let pool = self.state.pools.get(&record.pool)?;
+        let dispatcher = self.pools.get(&record.pool)?;
         let mut help: Vec<String> = Vec::new();
         for text in waiting.reasons.iter().map(|why| why.help.as_ref()).filter(|text| !text.is_empty()) {
             if !help.iter().any(|known| known == text) {
@@ -178,7 +197,9 @@ impl Engine {
             }
         }
         Some(Explanation {
-            job: job.clone(),
+            job: record.job.id.clone(),
+            stands_for: None,
+            array: None,
             now_ms: self.now,
             state: record.state,
             pool: record.pool.clone(),
@@ -215,7 +236,7 @@ impl Engine {
     }
 
     /// What keeps a job from being placed wherever that would be.
-    fn gates(&self, record: &JobRecord) -> Vec<Why> {
+    pub(super) fn gates(&self, record: &JobRecord) -> Vec<Why> {
         let mut gates = Vec::new();
         let job = &record.job;
         if let Some(name) = &job.waits_for {
@@ -363,7 +384,14 @@ impl Engine {
     /// What stands between a job and a node; `None` if one of them does not exist.
     #[must_use]
     pub fn why_not(&self, job: &JobId, node: &NodeId) -> Option<WhyNot> {
-        let record = self.state.job(job)?;
+        let standing;
+        let record = match self.state.job(job) {
+            Some(record) => record,
+            None => {
+                standing = self.record_standing_for(job)?;
+                &standing
+            }
+        };
         let (at, kept) = self.state.node(node)?;
         let state = self.state.pools.get(&record.pool)?;
         let dispatcher = self.pools.get(&record.pool)?;
@@ -423,6 +451,8 @@ impl Engine {
                 }
             }
         }
+        let (folded, before) = self.folded_places(record, &counts, &key);
+        (of, position) = (of + folded, position + before);
         Some(QueuePlace { position, of, ahead: ahead.map(|(_, job)| job.clone()) })
     }
 }

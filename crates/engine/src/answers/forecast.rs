@@ -53,6 +53,10 @@ impl Engine {
             let opens = record.job.retry_at.filter(|at| record.is_queued() && *at > copy.now);
             future.ends.extend(opens.map(|at| Reverse((at, record.job.id.clone()))));
         }
+        for array in copy.state.folded.values().filter(|array| array.is_queued()) {
+            let opens = array.job.retry_at.filter(|at| *at > copy.now);
+            future.ends.extend(opens.map(|at| Reverse((at, array.job.id.clone()))));
+        }
         future.run(&mut copy, pool, dispatch);
         future.forecast
     }
@@ -108,9 +112,10 @@ impl Future {
             }
             let waits = engine.pools.get(pool).is_some_and(|pool| pool.has_queued());
             let later = || {
-                engine.state.jobs.values().any(|record| {
-                    record.pool == *pool && record.state == JobState::Pending && !record.user_hold
-                })
+                engine.state.folded.values().any(|array| array.pool == *pool && array.is_queued())
+                    || engine.state.jobs.values().any(|record| {
+                        record.pool == *pool && record.state == JobState::Pending && !record.user_hold
+                    })
             };
             if !(waits || later()) || !self.advance(engine, pool, dispatch) {
                 return;
@@ -146,6 +151,7 @@ impl Future {
         }
         while let Some(Reverse((_, job))) = self.ends.peek().filter(|Reverse((at, _))| *at <= next).cloned() {
             self.ends.pop();
+            engine.tend_array(&job);
             let Some(record) = engine.state.job(&job) else { continue };
             if record.state.is_placed() {
                 let (state, cause) = (JobState::Completed, Cause::Exit(0));

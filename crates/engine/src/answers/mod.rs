@@ -15,6 +15,7 @@
 //! [`Engine::estimate`]: crate::Engine::estimate
 //! [`Engine::plan`]: crate::Engine::plan
 
+mod arrays;
 mod batch;
 mod estimate;
 mod explain;

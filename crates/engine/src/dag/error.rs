@@ -65,6 +65,22 @@ pub enum DagError {
         /// What it depends on.
         on: JobId,
     },
+    /// An edge that excludes an array as a whole.
+    #[error("`{job}` cannot exclude the array `{on}` by an edge; name a lock in `mutex` of both")]
+    MutexOnArray {
+        /// The job.
+        job: JobId,
+        /// The array.
+        on: JobId,
+    },
+    /// An element that was submitted by itself follows an array that was submitted as one.
+    #[error("`{job}` cannot follow the array `{on}` element by element; submit both as arrays")]
+    OneByOne {
+        /// The job.
+        job: JobId,
+        /// The array.
+        on: JobId,
+    },
     /// Jobs wait for each other.
     #[error("these jobs wait for each other: {}", members.iter().map(JobId::as_str).collect::<Vec<_>>().join(" → "))]
     Cycle {
@@ -86,6 +102,8 @@ impl DagError {
             Self::UnknownDependency { .. } => "unknown_dependency",
             Self::DuplicateEdge { .. } => "duplicate_edge",
             Self::ForbiddenDependency { .. } => "forbidden_dependency",
+            Self::MutexOnArray { .. } => "mutex_on_array",
+            Self::OneByOne { .. } => "one_by_one",
             Self::Cycle { .. } => "cycle",
         }
     }

@@ -7,7 +7,8 @@
 //!
 //! The [`Graph`] holds waiting jobs only. A job without edges, or with all of them judged, is not in it. Edges on an
 //! array are counted on the array, not on each of its elements; a `corresponding` edge is tied to its one element when
-//! it is submitted.
+//! it is submitted. An array that was submitted as one is one entry here, both where it waits and where it is waited for:
+//! its ends are counted, its elements are not listed.
 
 mod error;
 mod tally;
@@ -139,6 +140,15 @@ pub enum Known {
         /// Its elements in order.
         elements: Vec<JobId>,
     },
+    /// An array whose ends are counted without naming its elements.
+    Counted {
+        /// Whose it is.
+        tenant: Option<TenantId>,
+        /// Elements that have not ended.
+        left: u32,
+        /// What those that have ended amount to.
+        ended: TerminalState,
+    },
 }
 
 /// A lock that two jobs share because of a `mutex` edge.
@@ -253,8 +263,15 @@ struct Watch {
 }
 
 impl Watch {
-    fn note(&mut self, state: TerminalState) {
-        self.left = self.left.saturating_sub(1);
+    /// An array of which some elements have ended.
+    fn of(left: u32, ended: TerminalState) -> Self {
+        let mut watch = Self { left, ..Self::default() };
+        watch.note(ended, 0);
+        watch
+    }
+
+    fn note(&mut self, state: TerminalState, count: u32) {
+        self.left = self.left.saturating_sub(count);
         match state {
             TerminalState::Completed => {}
             TerminalState::Failed => self.failed = true,
@@ -328,6 +345,12 @@ impl Graph {
         for (array, elements) in checked.watched {
             self.watch(array, &elements, &mut step);
         }
+        for (array, watch) in checked.counted {
+            if watch.left == 0 {
+                step.arrays_over.push(array.clone());
+            }
+            self.watches.entry(array).or_insert(watch);
+        }
         for (new, checked) in submission.jobs.iter().zip(checked.jobs) {
             let entry = if checked.open.is_empty() { Entry::Released } else { Entry::Waiting };
             verdicts.push(Verdict { job: new.id.clone(), entry, locks: checked.locks });
@@ -381,6 +404,27 @@ impl Graph {
         self.settle(step)
     }
 
+    /// Notes that so many elements of an array whose ends are counted have ended, and says what follows.
+    pub fn counted_ended(&mut self, array: &JobId, state: TerminalState, count: u32) -> Vec<Change> {
+        let Some(watch) = self.watches.get_mut(array) else { return Vec::new() };
+        watch.note(state, count);
+        let mut step = Step::default();
+        if watch.left == 0 {
+            step.arrays_over.push(array.clone());
+        }
+        for successor in self.on_arrays.get(array).into_iter().flatten() {
+            if let Some(waiting) = self.waiting.get(successor) {
+                step.work.insert((waiting.depth, successor.clone()));
+            }
+        }
+        self.settle(step)
+    }
+
+    /// Jobs between two ids that somebody waits for.
+    pub(crate) fn awaited_between(&self, first: &JobId, last: &JobId) -> impl Iterator<Item = &JobId> {
+        self.on_jobs.range::<JobId, _>(first..=last).map(|(id, _)| id)
+    }
+
     /// The edges a job still waits for, if it waits.
     pub fn open_edges<'a>(&'a self, job: &JobId) -> Option<(Join, impl Iterator<Item = &'a Edge> + use<'a>)> {
         self.waiting.get(job).map(|waiting| (waiting.join, waiting.open.iter().map(|open| &open.edge)))
@@ -410,7 +454,7 @@ impl Graph {
         let mut watch = Watch { left: u32::try_from(elements.len()).unwrap_or(u32::MAX), ..Watch::default() };
         for element in elements {
             match step.ends.get(element) {
-                Some(&state) => watch.note(state),
+                Some(&state) => watch.note(state, 1),
                 None => {
                     self.array_of.insert(element.clone(), array.clone());
                 }
@@ -426,7 +470,7 @@ impl Graph {
     fn spread(&mut self, job: &JobId, state: TerminalState, step: &mut Step) {
         let of_array = self.array_of.remove(job).and_then(|array| {
             let watch = self.watches.get_mut(&array)?;
-            watch.note(state);
+            watch.note(state, 1);
             let successors = self.on_arrays.get(&array);
             if watch.left == 0 {
                 step.arrays_over.push(array);
@@ -434,7 +478,13 @@ impl Graph {
             successors
         });
         let of_job = self.on_jobs.get(job);
-        for successor in of_array.into_iter().chain(of_job).flatten() {
+        // An array that is counted may itself wait; if it never will run, neither will its elements.
+        let as_array = self.watches.get_mut(job).and_then(|watch| {
+            watch.note(state, u32::MAX);
+            step.arrays_over.push(job.clone());
+            self.on_arrays.get(job)
+        });
+        for successor in of_array.into_iter().chain(of_job).chain(as_array).flatten() {
             if let Some(waiting) = self.waiting.get(successor) {
                 step.work.insert((waiting.depth, successor.clone()));
             }

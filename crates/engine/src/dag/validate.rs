@@ -6,7 +6,7 @@ use landfall_model::{JobId, TenantId};
 
 use super::{
     DagError, EDGES_MAX, EdgeKind, EdgeLock, JOBS_MAX, Known, MUTEX_BYTES_MAX, MUTEX_MAX, NewJob, Open,
-    Submission, Target, TerminalState,
+    Submission, Target, TerminalState, Watch,
 };
 
 /// A submission without fault.
@@ -15,6 +15,8 @@ pub(super) struct Checked {
     pub(super) jobs: Vec<CheckedJob>,
     /// Arrays that edges are on, with their elements.
     pub(super) watched: BTreeMap<JobId, Vec<JobId>>,
+    /// Arrays that edges are on and whose ends are counted.
+    pub(super) counted: BTreeMap<JobId, Watch>,
     /// Earlier jobs that edges look at and that have ended.
     pub(super) ended: BTreeMap<JobId, TerminalState>,
 }
@@ -31,6 +33,7 @@ pub(super) struct CheckedJob {
 enum On {
     Job { ended: Option<TerminalState> },
     Array { elements: Vec<JobId> },
+    Counted(Watch),
 }
 
 /// Checks everything. `depth` is that of a job which waits already, 0 for any other.
@@ -59,6 +62,9 @@ pub(super) fn check(
         match known(on).ok_or_else(unknown)? {
             Known::Job { tenant, ended } => allowed(tenant).map(|()| On::Job { ended }),
             Known::Array { tenant, elements } => allowed(tenant).map(|()| On::Array { elements }),
+            Known::Counted { tenant, left, ended } => {
+                allowed(tenant).map(|()| On::Counted(Watch::of(left, ended)))
+            }
         }
     };
     let ended_earlier = |job: &JobId| match known(job) {
@@ -66,7 +72,12 @@ pub(super) fn check(
         _ => None,
     };
 
-    let mut checked = Checked { jobs: Vec::new(), watched: BTreeMap::new(), ended: BTreeMap::new() };
+    let mut checked = Checked {
+        jobs: Vec::new(),
+        watched: BTreeMap::new(),
+        counted: BTreeMap::new(),
+        ended: BTreeMap::new(),
+    };
     let mut locks = BTreeSet::new();
     for job in jobs {
         let mut done = CheckedJob::default();
@@ -89,6 +100,16 @@ pub(super) fn check(
                     if ended.is_none() {
                         done.locks.push(lock);
                     }
+                }
+                (On::Counted(_), EdgeKind::Mutex) => {
+                    return Err(DagError::MutexOnArray { job: job.id.clone(), on: edge.on.clone() });
+                }
+                (On::Counted(_), EdgeKind::Corresponding) if job.element.is_some() => {
+                    return Err(DagError::OneByOne { job: job.id.clone(), on: edge.on.clone() });
+                }
+                (On::Counted(watch), _) => {
+                    checked.counted.insert(edge.on.clone(), watch);
+                    done.open.push(Open { edge: edge.clone(), target: Target::Array(edge.on.clone()) });
                 }
                 // Each element shares a lock of its own with the job, so that the elements do not exclude each other.
                 (On::Array { elements }, EdgeKind::Mutex) => {

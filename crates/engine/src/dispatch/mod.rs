@@ -216,6 +216,11 @@ impl Dispatcher {
         }
     }
 
+    /// Whether a job with a live hold is left to whoever made the hold.
+    pub(crate) fn heeds_holds(&self) -> bool {
+        matches!(self.queue, Queue::Push(_))
+    }
+
     /// Takes a job out of the queue.
     pub(crate) fn dequeue(&mut self, job: &JobId) {
         match &mut self.queue {
@@ -230,6 +235,20 @@ impl Dispatcher {
     pub(crate) fn note(&mut self, record: &JobRecord) {
         if let Queue::Batch(queue) = &mut self.queue {
             queue.note(record);
+        }
+    }
+
+    /// Counts the elements of an array that wait without a record.
+    pub(crate) fn count_folded(&mut self, array: &JobId, job: &landfall_model::Job, count: u32) {
+        if let Queue::Batch(queue) = &mut self.queue {
+            queue.count_folded(array, job, count);
+        }
+    }
+
+    /// Forgets an array that is no longer known.
+    pub(crate) fn forget_folded(&mut self, array: &JobId) {
+        if let Queue::Batch(queue) = &mut self.queue {
+            queue.forget_folded(array);
         }
     }
 
@@ -276,6 +295,9 @@ impl Engine {
         for job in jobs {
             self.sync_job(&job);
         }
+        let of_pool = self.state.folded.values().filter(|array| array.pool == *id);
+        let arrays: Vec<JobId> = of_pool.map(|array| array.job.id.clone()).collect();
+        arrays.iter().for_each(|array| self.sync_array(array));
     }
 
     /// Sends a proposal to the ledger; if it is committed, the nodes are told to start.

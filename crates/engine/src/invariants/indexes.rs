@@ -64,6 +64,12 @@ pub fn deadlines_have_timers(engine: &Engine) -> Found {
             return Violation::err(NAME, format!("{id} is {:?} until {by:?} without a timer", record.state));
         }
     }
+    for (id, array) in &state.folded {
+        let at = array.job.retry_at.filter(|at| array.is_queued() && *at > engine.now);
+        if at.is_some() && late(Timer::Array(id.clone()), at) {
+            return Violation::err(NAME, format!("array {id} waits until {at:?} without a timer"));
+        }
+    }
     for (id, hold) in &state.holds {
         if late(Timer::Hold(*id), Some(hold.expires_at)) {
             return Violation::err(NAME, format!("hold {id} does not end"));
@@ -80,7 +86,7 @@ pub fn deadlines_have_timers(engine: &Engine) -> Found {
                 || (node.state == NodeState::Unknown
                     && !(pool.pool.dispatch == Dispatch::Pull
                         && pool.pool.pull.liveness_timeout_ms.is_zero()));
-            if silent && late(Timer::Node(node.id.clone()), None) {
+            if silent && pool.pool.heartbeats && late(Timer::Node(node.id.clone()), None) {
                 return Violation::err(NAME, format!("{} may be silent for ever", node.id));
             }
         }

@@ -4,6 +4,7 @@
 //! shares no code with what it checks. What can only be seen over time is seen by a [`Watcher`], which is fed every step
 //! and follows with a state of its own.
 
+mod arrays;
 mod fresh;
 mod indexes;
 mod watcher;
@@ -55,10 +56,13 @@ pub fn check_all(engine: &Engine) -> Found {
     none_forgotten(state)?;
     reservations_of_waiting_jobs(state)?;
     positions_of_nodes(state)?;
+    arrays::tally_adds_up(state)?;
+    arrays::windows_are_open(engine)?;
     indexes::queues_match(engine)?;
     indexes::deadlines_have_timers(engine)
 }
 
+pub use arrays::{tally_adds_up, windows_are_open};
 pub use indexes::{deadlines_have_timers, queues_match};
 
 /// No device is given to two jobs that both think it theirs alone, nor to one alone and another in part.
@@ -188,6 +192,11 @@ pub fn tenant_sums(state: &State) -> Found {
     for record in state.jobs.values() {
         if let Some(tenant) = &record.job.spec.tenant {
             sums.entry(tenant).or_default().add(record);
+        }
+    }
+    for array in state.folded.values() {
+        if let Some(tenant) = &array.job.spec.tenant {
+            sums.entry(tenant).or_default().jobs += array.folded.iter().count() as u64;
         }
     }
     for (id, tenant) in &state.tenants {
@@ -355,11 +364,21 @@ fn contradiction(record: &JobRecord) -> Option<&'static str> {
 pub fn none_forgotten(state: &State) -> Found {
     for (id, record) in &state.jobs {
         let waits = record.state == JobState::Pending && record.job.waits_for.is_some();
-        let known = state.graph.open_edges(id).is_some();
+        let array = state.element_of(id).map(|(array, _)| &array.job.id);
+        let known = state.graph.open_edges(array.unwrap_or(id)).is_some();
+        if array.is_some() && !waits {
+            continue;
+        }
         if waits != known {
             let detail =
                 format!("{id} is {:?}, waits for others: {waits}, the graph knows it: {known}", record.state);
             return Violation::err("none_forgotten", detail);
+        }
+    }
+    for (id, array) in &state.folded {
+        let waits = array.job.waits_for.is_some() && !array.is_over();
+        if waits != state.graph.open_edges(id).is_some() {
+            return Violation::err("none_forgotten", format!("array {id} waits for others: {waits}"));
         }
     }
     Ok(())

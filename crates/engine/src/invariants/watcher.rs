@@ -129,8 +129,20 @@ impl Watcher {
             Event::Submitted { job, .. } => {
                 self.accepted.insert(job.id.clone());
             }
+            Event::Unfolded { array, positions } => {
+                if let Some(array) = self.state.folded.get(array) {
+                    self.accepted.extend(positions.iter().map(|position| array.element(position)));
+                }
+            }
             Event::Forgotten(job) => {
-                self.accepted.remove(job);
+                if !self.accepted.remove(job) {
+                    // An array goes with what is left of its elements.
+                    let of_array = |id: &JobId| {
+                        crate::array::parse_element_id(id).is_some_and(|(array, _)| array == job.as_str())
+                    };
+                    let known = &self.state.jobs;
+                    self.accepted.retain(|id| known.contains_key(id) || !of_array(id));
+                }
                 self.live.remove(job);
             }
             Event::NodeMoved { node, to: NodeState::Down } | Event::NodeLeft(node) => {

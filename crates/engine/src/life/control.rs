@@ -11,6 +11,13 @@ use crate::record::{Cause, JobState};
 
 impl Engine {
     pub(crate) fn cancel(&mut self, job: &JobId) -> Answer {
+        if self.state.folded.contains_key(job) {
+            return self.cancel_array(job);
+        }
+        if let Some((array, position)) = self.state.folded_element(job) {
+            let array = array.job.id.clone();
+            return self.cancel_folded(&array, position);
+        }
         let Some(record) = self.state.job(job) else { return Answer::Refused(unknown("job", job.as_str())) };
         match record.state {
             JobState::Completed | JobState::Failed | JobState::Cancelled => Answer::Ignored("ended".into()),
@@ -47,6 +54,17 @@ impl Engine {
     }
 
     pub(crate) fn user_hold(&mut self, job: JobId, held: bool) -> Answer {
+        if self.state.folded.contains_key(&job) {
+            return self.hold_array(&job, held);
+        }
+        if let Some((array, _)) = self.state.folded_element(&job)
+            && array.user_hold == held
+        {
+            return Answer::Ignored("as_it_was".into());
+        }
+        if let Err(refused) = self.unfold_named(&job) {
+            return Answer::Refused(refused);
+        }
         let Some(record) = self.state.job(&job) else { return Answer::Refused(unknown("job", job.as_str())) };
         if record.state != JobState::Pending {
             let message = format!("job `{job}` does not wait");
@@ -85,6 +103,9 @@ impl Engine {
     }
 
     pub(crate) fn suspend(&mut self, job: &JobId) -> Answer {
+        if let Some(refused) = self.not_while_folded(job) {
+            return refused;
+        }
         let Some(record) = self.state.job(job) else { return Answer::Refused(unknown("job", job.as_str())) };
         if record.state != JobState::Running {
             let message = format!("job `{job}` does not run");
@@ -104,6 +125,9 @@ impl Engine {
     }
 
     pub(crate) fn resume(&mut self, job: &JobId, walltime: Option<Millis>) -> Answer {
+        if let Some(refused) = self.not_while_folded(job) {
+            return refused;
+        }
         let Some(record) = self.state.job(job) else { return Answer::Refused(unknown("job", job.as_str())) };
         if record.state != JobState::Suspended {
             let message = format!("job `{job}` is not suspended");
@@ -122,6 +146,9 @@ impl Engine {
     }
 
     pub(crate) fn checkpoint(&mut self, job: &JobId) -> Answer {
+        if let Some(refused) = self.not_while_folded(job) {
+            return refused;
+        }
         let Some(record) = self.state.job(job) else { return Answer::Refused(unknown("job", job.as_str())) };
         if record.state != JobState::Running || record.job.spec.checkpoint == Checkpoint::None {
             let message = format!("job `{job}` does not run or cannot save its work");
@@ -136,6 +163,13 @@ impl Engine {
     }
 
     pub(crate) fn set_walltime(&mut self, job: &JobId, walltime: Millis) -> Answer {
+        if self.state.folded.contains_key(job) {
+            let message = format!("`{job}` is an array");
+            return Answer::Refused(Refused::new("is_array", message, "name one of its elements"));
+        }
+        if let Err(refused) = self.unfold_named(job) {
+            return Answer::Refused(refused);
+        }
         let Some(record) = self.state.job(job) else { return Answer::Refused(unknown("job", job.as_str())) };
         if record.job.spec.lifecycle != Lifecycle::Bounded || walltime.is_zero() || record.state.is_final() {
             let message = format!("the walltime of job `{job}` cannot be set to {walltime}");
@@ -169,6 +203,13 @@ impl Engine {
     }
 
     pub(crate) fn forget(&mut self, job: JobId) -> Answer {
+        if self.state.folded.contains_key(&job) {
+            return self.forget_array(&job);
+        }
+        if self.state.folded_element(&job).is_some() {
+            let message = format!("job `{job}` has not ended");
+            return Answer::Refused(Refused::new("not_ended", message, "cancel it first"));
+        }
         let Some(record) = self.state.job(&job) else { return Answer::Ignored("unknown_job".into()) };
         if !record.state.is_final() {
             let message = format!("job `{job}` has not ended");

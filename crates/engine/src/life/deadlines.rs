@@ -47,6 +47,8 @@ impl Engine {
     pub(crate) fn set_all_timers(&mut self) {
         let jobs: Vec<JobId> = self.state.jobs.keys().cloned().collect();
         jobs.iter().for_each(|job| self.set_job_timer(job));
+        let arrays: Vec<JobId> = self.state.folded.keys().cloned().collect();
+        arrays.iter().for_each(|array| self.set_array_timer(array));
         let nodes: Vec<NodeId> = self.state.places.keys().cloned().collect();
         nodes.iter().for_each(|node| self.set_node_timer(node));
         for hold in self.state.holds.values() {

@@ -23,6 +23,9 @@ impl Engine {
         lifetime: Option<Millis>,
         fence: Option<&Fence>,
     ) -> Answer {
+        if let Err(refused) = self.unfold_named(job) {
+            return Answer::Refused(refused);
+        }
         match self.hold_for(job, node, gpus, lifetime, fence) {
             Err(refused) => Answer::Refused(refused),
             Ok(Ok(known)) => Answer::Held { id: known.id, expires_at: known.expires_at },

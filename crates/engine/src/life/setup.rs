@@ -22,7 +22,12 @@ impl Engine {
         }
         if let Some(state) = self.state.pools.get(&pool.id) {
             let busy = state.pool.dispatch != pool.dispatch
-                && self.state.jobs.values().any(|record| record.pool == pool.id && !record.state.is_final());
+                && (self.state.folded.values().any(|array| array.pool == pool.id && !array.is_over())
+                    || self
+                        .state
+                        .jobs
+                        .values()
+                        .any(|record| record.pool == pool.id && !record.state.is_final()));
             if busy {
                 let message = format!("pool `{}` has jobs, so its way to dispatch cannot change", pool.id);
                 return Answer::Refused(Refused::new(

@@ -15,6 +15,11 @@ impl Engine {
         let mut accepted: Vec<(Job, PoolId, bool)> = Vec::with_capacity(jobs.len());
         let mut new: Vec<dag::NewJob> = Vec::new();
         let linked = jobs.iter().any(|job| !job.edges.is_empty() || job.element.is_some());
+        if let Some(taken) = jobs.iter().map(|submission| &submission.job.id).find(|id| self.is_of_array(id))
+        {
+            let message = format!("`{taken}` is an array, or an element of one");
+            return Answer::Refused(Refused::new("duplicate_job", message, "give the job an id of its own"));
+        }
         // An id that is known already changes nothing; the whole submission must then be the same one.
         let known = jobs.iter().filter(|submission| self.state.jobs.contains_key(&submission.job.id)).count();
         if known > 0 {
@@ -34,7 +39,7 @@ impl Engine {
                 Ok(pool) => pool,
                 Err(refused) => return Answer::Refused(refused),
             };
-            if let Err(refused) = self.acceptable(&submission.job, &pool) {
+            if let Err(refused) = self.acceptable(&submission.job, &pool, 1) {
                 return Answer::Refused(refused);
             }
             if linked {
@@ -74,7 +79,12 @@ impl Engine {
         Answer::Done
     }
 
-    fn pool_for(&self, submission: &Submission) -> Result<PoolId, Refused> {
+    /// Whether an id belongs to an array that was submitted as one.
+    fn is_of_array(&self, id: &JobId) -> bool {
+        self.state.folded.contains_key(id) || self.state.element_of(id).is_some()
+    }
+
+    pub(super) fn pool_for(&self, submission: &Submission) -> Result<PoolId, Refused> {
         let named = submission.pool.as_ref().or(submission.job.spec.pool.as_ref());
         match named {
             Some(pool) if self.state.pools.contains_key(pool) => Ok(pool.clone()),
@@ -93,7 +103,7 @@ impl Engine {
         }
     }
 
-    fn acceptable(&mut self, job: &Job, pool: &PoolId) -> Result<(), Refused> {
+    pub(super) fn acceptable(&mut self, job: &Job, pool: &PoolId, count: u64) -> Result<(), Refused> {
         let spec = &job.spec;
         if let Err(error) = spec.validate() {
             let hint = format!("change `{}`", error.field);
@@ -106,7 +116,7 @@ impl Engine {
             return Err(Refused::new("gang_unsupported", message, "submit it to a batch pool"));
         }
         if let Some(tenant) = spec.tenant.as_ref().and_then(|id| self.state.tenants.get(id)) {
-            quota::at_submission(tenant, spec, state.pool.batch.quota_on_submit)?;
+            quota::at_submission(tenant, spec, count, state.pool.batch.quota_on_submit)?;
         }
         if state.pool.dispatch == Dispatch::Batch && !spec.wait_for_capacity {
             self.could_ever_fit(job, pool)?;
@@ -115,7 +125,7 @@ impl Engine {
     }
 
     /// The job as the ledger keeps it: times set here, dependencies pending.
-    fn as_accepted(
+    pub(super) fn as_accepted(
         &self,
         mut job: Job,
         not_before: Option<landfall_model::Time>,
@@ -135,7 +145,7 @@ impl Engine {
     }
 
     /// Has the inputs of a job brought near, where the pool has a stager.
-    fn stage(&mut self, job: &Job, pool: &PoolId) {
+    pub(super) fn stage(&mut self, job: &Job, pool: &PoolId) {
         let staged = self.state.pools.get(pool).is_some_and(|pool| pool.pool.batch.staging);
         let far = job.spec.inputs.iter().flatten().filter(|input| input.tier != Warmth::Hot);
         let inputs: Vec<Name> = far.map(|input| input.digest.clone()).collect();
@@ -158,6 +168,12 @@ impl Engine {
     /// What follows for a job from the end of another.
     pub(crate) fn dependency_changed(&mut self, change: dag::Change) {
         match change {
+            dag::Change::Released(job) if self.state.folded.contains_key(&job) => {
+                let waits = self.state.folded.get(&job).is_some_and(|array| array.job.waits_for.is_some());
+                if waits {
+                    self.emit(Event::Eligible(job));
+                }
+            }
             dag::Change::Released(job) => {
                 let waits = self.state.job(&job).is_some_and(|record| record.job.waits_for.is_some());
                 if waits {
@@ -165,7 +181,11 @@ impl Engine {
                 }
             }
             dag::Change::Cancelled { job, edge, as_state } => {
-                if self.state.job(&job).is_some_and(|record| !record.state.is_final()) {
+                if self.state.folded.contains_key(&job) {
+                    let on_failure = as_state == dag::TerminalState::Unneeded;
+                    let cause = crate::record::Cause::DependencyUnsatisfiable { edge: edge.on, on_failure };
+                    self.end_array(&job, cause);
+                } else if self.state.job(&job).is_some_and(|record| !record.state.is_final()) {
                     let on_failure = as_state == dag::TerminalState::Unneeded;
                     self.end_unplaced(
                         &job,

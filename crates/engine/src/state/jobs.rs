@@ -5,6 +5,7 @@ use std::sync::Arc;
 use landfall_model::{Job, JobId, JobSpec, Millis, Name, PoolId, TenantId, Time, Warmth};
 use smallvec::SmallVec;
 
+use super::arrays::is_fresh;
 use super::{State, Touched};
 use crate::dag::{Change, EdgeLock, Entry, Known, Submission, TerminalState};
 use crate::event::{Back, Commit, Event, Grant};
@@ -16,7 +17,15 @@ impl State {
         let at = self.now;
         match event {
             Event::Submitted { job, pool, user_hold } => self.submitted(job, pool, *user_hold, touched),
+            Event::ArraySubmitted { job, pool, user_hold, shape, after } => {
+                self.array_submitted(job, pool, *user_hold, *shape, after, touched);
+            }
+            Event::Unfolded { array, positions } => self.unfolded(array, positions, touched),
+            Event::FoldedDropped { array, positions, cause } => {
+                self.folded_dropped(array, positions, cause, touched);
+            }
             Event::Linked(submission) => self.linked(submission, touched),
+            Event::Eligible(id) if self.folded.contains_key(id) => self.array_eligible(id, touched),
             Event::Eligible(id) => {
                 let rounds = self.rounds_of(id);
                 self.in_job(id, touched, |record| {
@@ -25,6 +34,12 @@ impl State {
                     (record.job.queued_at, record.job.ready_at) = (at, at);
                     record.round_base = rounds;
                 });
+            }
+            Event::UserHold { job, held } if self.folded.contains_key(job) => {
+                if let Some(array) = self.folded.get_mut(job) {
+                    array.user_hold = *held;
+                    touched.arrays.push(job.clone());
+                }
             }
             Event::UserHold { job, held } => self.in_job(job, touched, |record| record.user_hold = *held),
             Event::WalltimeSet { job, walltime } => self.in_job(job, touched, |record| {
@@ -122,9 +137,12 @@ impl State {
                 });
                 if let Some(state) = terminal_state(*state, cause) {
                     touched.changes = self.graph.ended(job, state);
+                    self.element_ended(job, state, touched);
                 }
             }
+            Event::Forgotten(id) if self.folded.contains_key(id) => self.array_forgotten(id, touched),
             Event::Forgotten(id) => {
+                self.element_forgotten(id);
                 self.jobs.remove(id);
                 self.edge_locks.remove(id);
                 touched.jobs.push(id.clone());
@@ -137,10 +155,14 @@ impl State {
         }
     }
 
-    fn in_job(&mut self, id: &JobId, touched: &mut Touched, change: impl FnOnce(&mut JobRecord)) {
-        if let Some(record) = self.jobs.get_mut(id) {
-            change(record);
-            touched.jobs.push(id.clone());
+    pub(super) fn in_job(&mut self, id: &JobId, touched: &mut Touched, change: impl FnOnce(&mut JobRecord)) {
+        let Some(record) = self.jobs.get_mut(id) else { return };
+        let before = is_fresh(record);
+        change(record);
+        let after = is_fresh(record);
+        touched.jobs.push(id.clone());
+        if before != after {
+            self.note_fresh(id, after, touched);
         }
     }
 
@@ -218,6 +240,14 @@ impl State {
         if let Some(record) = self.jobs.get(id).filter(|_| !is_new(id)) {
             let ended = record.ended.as_ref().and_then(|ended| terminal_state(record.state, &ended.0));
             return Some(Known::Job { tenant: record.job.spec.tenant.clone(), ended });
+        }
+        if let Some(array) = self.folded.get(id).filter(|_| !is_new(id)) {
+            let tenant = array.job.spec.tenant.clone();
+            return Some(Known::Counted { tenant, left: array.left(), ended: array.worst() });
+        }
+        if let Some((array, position)) = self.element_of(id) {
+            let tenant = array.job.spec.tenant.clone();
+            return Some(Known::Job { tenant, ended: array.end_of(position) });
         }
         let elements = self.arrays.get(id)?;
         let first = elements.iter().find(|id| !is_new(id)).and_then(|id| self.jobs.get(id))?;
@@ -482,7 +512,7 @@ impl State {
 }
 
 /// How an end counts for jobs that wait for it.
-fn terminal_state(state: JobState, cause: &Cause) -> Option<TerminalState> {
+pub(super) fn terminal_state(state: JobState, cause: &Cause) -> Option<TerminalState> {
     match (state, cause) {
         (JobState::Completed, _) => Some(TerminalState::Completed),
         (JobState::Failed, _) => Some(TerminalState::Failed),

@@ -8,6 +8,7 @@
 //! its journal, and two states made from the same events are equal byte for byte. Anything that can be found out from the
 //! state again (queues in order, indexes of nodes, timers) is kept outside of it.
 
+mod arrays;
 mod holds;
 mod jobs;
 mod nodes;
@@ -20,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use smallvec::SmallVec;
 
+use crate::array::Array;
 use crate::dag::{Change, EdgeLock, Graph};
 use crate::event::{Event, Hold};
 use crate::fence::Fence;
@@ -127,8 +129,11 @@ pub struct State {
     pub capacity: Option<Box<Capacity>>,
     /// Peers of negotiated pools.
     pub peers: BTreeMap<PoolId, Peer>,
-    /// Arrays and their elements in order.
+    /// Arrays whose elements were submitted one by one, and those elements in order.
     pub arrays: BTreeMap<JobId, Vec<JobId>>,
+    /// Arrays that were submitted as one; their elements are jobs once they are about to start.
+    #[serde(default)]
+    pub folded: BTreeMap<JobId, Box<Array>>,
 }
 
 /// What an event touched, for whoever keeps indexes.
@@ -136,6 +141,8 @@ pub struct State {
 pub struct Touched {
     /// Jobs whose record changed.
     pub jobs: SmallVec<[JobId; 2]>,
+    /// Arrays whose record changed, or what they follow; some may be named twice.
+    pub arrays: SmallVec<[JobId; 1]>,
     /// Nodes on which something was placed or ended.
     pub loads: SmallVec<[(PoolId, u32); 2]>,
     /// Nodes that changed themselves.

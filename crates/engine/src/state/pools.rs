@@ -1,6 +1,6 @@
 //! Pools, tenants and blocks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use landfall_model::{
@@ -201,6 +201,9 @@ impl State {
                         state.gpu_ms_promised += gpu_ms(&record.job.spec, run.gpus);
                     }
                 }
+                let arrays = self.folded.values();
+                let theirs = arrays.filter(|array| array.job.spec.tenant.as_ref() == Some(&tenant.id));
+                state.jobs += theirs.map(|array| u64::from(array.folded.len())).sum::<u64>();
                 self.tenants.insert(tenant.id.clone(), state);
             }
         }
@@ -227,14 +230,16 @@ impl State {
     /// What each tenant has used of its budget, running jobs up to now.
     fn refresh_budgets(&mut self, pool: &PoolId) {
         let at = self.now;
-        let Some(state) = self.pools.get_mut(pool) else { return };
         let limited =
             |tenant: &Tenant| tenant.budget.gpu_hours.is_some() || tenant.budget.node_hours.is_some();
-        if !state.world.tenants.values().any(limited) {
+        if !self.pools.get(pool).is_some_and(|state| state.world.tenants.values().any(limited)) {
             return;
         }
+        // What runs is on nodes, and nodes are fewer than jobs.
+        let placements = self.pools.values().flat_map(|pool| &pool.nodes).flat_map(|node| &node.placements);
+        let placed: BTreeSet<&JobId> = placements.map(|placement| &placement.job).collect();
         let mut running: BTreeMap<&TenantId, (u128, u128)> = BTreeMap::new();
-        for record in self.jobs.values() {
+        for record in placed.into_iter().filter_map(|job| self.jobs.get(job)) {
             let (Some(tenant), Some(run)) = (&record.job.spec.tenant, &record.run) else { continue };
             let Some(started) = run.started_at else { continue };
             let ms = u128::from(at.since(started.max(at - BUDGET_WINDOW)).get());
@@ -242,6 +247,9 @@ impl State {
             sums.0 += ms * u128::from(run.gpus);
             sums.1 += ms * run.nodes.len() as u128;
         }
+        let running: BTreeMap<TenantId, (u128, u128)> =
+            running.into_iter().map(|(tenant, sums)| (tenant.clone(), sums)).collect();
+        let Some(state) = self.pools.get_mut(pool) else { return };
         for (id, tenant) in &mut state.world.tenants {
             let known = self.tenants.get(id);
             let (gpu, node) = known.map_or((0.0, 0.0), |known| known.spending.hours(at));

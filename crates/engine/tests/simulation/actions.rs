@@ -95,7 +95,32 @@ impl World {
         Ok(())
     }
 
+    /// An array that waits for nothing, or for an earlier job or array; some of its elements are named later on.
+    fn submit_array(&mut self) -> Found {
+        use landfall_engine::dag::{Edge, EdgeKind};
+        let Some(pool) = self.rng.pick(&self.pools.clone()) else { return Ok(()) };
+        let id = format!("r{}", self.next_job);
+        self.next_job += 1;
+        let mut submission = work::one(&mut self.rng, id, &pool, self.tenants, self.now);
+        let (first, step) = (self.rng.below(9) as u32, self.rng.within(1, 3) as u32);
+        let last = first + self.rng.below(12) as u32;
+        if let Some(on) = self.any_job().filter(|_| self.rng.chance(40)) {
+            let kinds = [EdgeKind::Success, EdgeKind::Any, EdgeKind::Failure, EdgeKind::Corresponding];
+            submission.edges.push(Edge { on, kind: self.rng.pick(&kinds).unwrap_or_default() });
+        }
+        let array = submission.job.id.clone();
+        self.jobs.push(array.clone());
+        for _ in 0..self.rng.below(4) {
+            let index = self.rng.within(u64::from(first), u64::from(last)) as u32;
+            self.jobs.extend(landfall_engine::array::element_id(&array, index, last).ok());
+        }
+        self.step(Input::SubmitArray { submission: Box::new(submission), first, last, step }).map(drop)
+    }
+
     fn submit_several(&mut self) -> Found {
+        if self.rng.chance(35) {
+            return self.submit_array();
+        }
         let Some(pool) = self.rng.pick(&self.pools.clone()) else { return Ok(()) };
         let mut all = work::several(&mut self.rng, self.next_job, &pool, self.tenants, self.now);
         self.next_job += all.len() as u64;

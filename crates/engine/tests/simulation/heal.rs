@@ -71,6 +71,11 @@ impl World {
 
     /// People let go of what they keep.
     fn release_people(&mut self) -> Found {
+        let arrays = self.engine.state().folded.values();
+        let held: Vec<_> = arrays.filter(|array| array.user_hold).map(|array| array.job.id.clone()).collect();
+        for job in held {
+            self.step(Input::UserHold { job, held: false })?;
+        }
         let kept = self.open().filter(|record| record.user_hold || record.state == JobState::Suspended);
         let kept: Vec<_> = kept.map(|record| (record.job.id.clone(), record.user_hold)).collect();
         for (job, held) in kept {
@@ -93,10 +98,15 @@ impl World {
             return true;
         }
         if record.job.waits_for.is_some() {
-            let graph = &self.engine.state().graph;
-            let open = graph.open_edges(&record.job.id);
+            let state = self.engine.state();
+            let array = state.element_of(&record.job.id).map(|(array, _)| &array.job.id);
+            let open = state.graph.open_edges(array.unwrap_or(&record.job.id));
             return open.is_none_or(|(_, mut edges)| {
                 edges.all(|edge| {
+                    // What becomes of a whole array is not looked into.
+                    if state.folded.contains_key(&edge.on) || state.element_of(&edge.on).is_some() {
+                        return false;
+                    }
                     self.engine.state().job(&edge.on).is_none_or(|on| on.state.is_final() || self.can_end(on))
                 })
             });

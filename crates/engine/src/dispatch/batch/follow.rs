@@ -41,6 +41,11 @@ impl Engine {
             .map(|wait| wait.job.clone())
             .collect();
         for job in &missed {
+            // What is folded behind it was not among those that could have started either.
+            let array = self.state.element_of(job).map(|(array, _)| array.job.id.clone());
+            if let Some(array) = array {
+                self.drop_folded(&array, Cause::ImmediateUnavailable);
+            }
             self.end_unplaced(job, Cause::ImmediateUnavailable);
         }
         if let Some(Queue::Batch(queue)) = self.pools.get_mut(id).map(|pool| &mut pool.queue) {

@@ -29,6 +29,7 @@ impl Engine {
             _ => Vec::new(),
         };
         self.raise_to_min(&placed);
+        self.widen_arrays(id);
         let plan = self.solve_pool(id, crate::solver::Estimates::All);
         if let Some(plan) = plan {
             self.follow_plan(id, plan);

@@ -24,6 +24,8 @@ pub(crate) struct BatchQueue {
     classes: [u64; 11],
     backlog: Backlog,
     entries: BTreeMap<JobId, landfall_model::Job>,
+    /// Elements of arrays that wait without a record: how many, of which class, and what they add up to.
+    folded: BTreeMap<JobId, (u64, usize, Backlog)>,
     /// The nodes sorted into kinds, until a node changes.
     pub(super) fleet: Option<Arc<Fleet>>,
     /// Whether a class of jobs could ever fit, until a node changes.
@@ -65,6 +67,32 @@ impl BatchQueue {
             *class = class.saturating_sub(1);
         }
         self.behind.remove(id);
+    }
+
+    /// Counts the elements of an array that wait without a record.
+    pub(crate) fn count_folded(&mut self, array: &JobId, job: &landfall_model::Job, count: u32) {
+        self.forget_folded(array);
+        if count == 0 {
+            return;
+        }
+        let one = Backlog::of(std::slice::from_ref(job));
+        let all = Backlog {
+            gpu_ms: one.gpu_ms.saturating_mul(count.into()),
+            node_ms: one.node_ms.saturating_mul(count.into()),
+        };
+        let class = usize::from(job.spec.class.min(10));
+        self.backlog.gpu_ms = self.backlog.gpu_ms.saturating_add(all.gpu_ms);
+        self.backlog.node_ms = self.backlog.node_ms.saturating_add(all.node_ms);
+        self.classes[class] += u64::from(count);
+        self.folded.insert(array.clone(), (count.into(), class, all));
+    }
+
+    /// Forgets an array that is no longer known.
+    pub(crate) fn forget_folded(&mut self, array: &JobId) {
+        let Some((count, class, all)) = self.folded.remove(array) else { return };
+        self.backlog.gpu_ms = self.backlog.gpu_ms.saturating_sub(all.gpu_ms);
+        self.backlog.node_ms = self.backlog.node_ms.saturating_sub(all.node_ms);
+        self.classes[class] = self.classes[class].saturating_sub(count);
     }
 
     /// Notes where a job stands that is not in the queue.

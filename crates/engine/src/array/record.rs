@@ -1,0 +1,268 @@
+//! What the ledger keeps of an array.
+
+use landfall_model::{Job, JobId, PoolId, Time};
+use serde::{Deserialize, Serialize};
+
+use super::id::{digits, element_id, parse_element_id};
+use super::{ELEMENTS_MAX, Ranges};
+use crate::dag::TerminalState;
+use crate::record::{JobRecord, JobState};
+
+/// The indices of an array: from the first to the last in steps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shape {
+    /// The first index.
+    pub first: u32,
+    /// No index lies beyond this one.
+    pub last: u32,
+    /// From one index to the next.
+    pub step: u32,
+}
+
+impl Shape {
+    /// Checks the indices of an array; the error says what is wrong.
+    pub fn new(first: u32, last: u32, step: u32) -> Result<Self, String> {
+        if step == 0 {
+            return Err("the step of an array is 1 or more".to_owned());
+        }
+        if first > last {
+            return Err(format!("an array goes upwards, and {first} is above {last}"));
+        }
+        let shape = Self { first, last, step };
+        if (last - first) / step >= ELEMENTS_MAX {
+            let count = u64::from((last - first) / step) + 1;
+            return Err(format!("an array has at most {ELEMENTS_MAX} elements, this one has {count}"));
+        }
+        Ok(shape)
+    }
+
+    /// How many elements.
+    #[must_use]
+    pub fn total(&self) -> u32 {
+        (self.last - self.first) / self.step + 1
+    }
+
+    /// The index at a position.
+    #[must_use]
+    pub fn index(&self, position: u32) -> u32 {
+        self.first + position * self.step
+    }
+
+    /// The position of an index, if there is one.
+    #[must_use]
+    pub fn position(&self, index: u32) -> Option<u32> {
+        let beyond = index.checked_sub(self.first)?;
+        (index <= self.last && beyond.is_multiple_of(self.step)).then_some(beyond / self.step)
+    }
+}
+
+/// How many elements of an array are where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ArrayTally {
+    /// All.
+    pub total: u32,
+    /// Without a record of their own yet.
+    pub folded: u32,
+    /// With a record, and not ended.
+    pub unfolded: u32,
+    /// Ended well.
+    pub completed: u32,
+    /// Ended badly.
+    pub failed: u32,
+    /// Taken back, or no longer possible.
+    pub cancelled: u32,
+}
+
+/// One array and where it stands.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Array {
+    /// What its elements have in common; the id is the array's.
+    pub job: Job,
+    /// The pool it was submitted to.
+    pub pool: PoolId,
+    /// Its indices.
+    pub shape: Shape,
+    /// Whether somebody keeps it from starting.
+    pub user_hold: bool,
+    /// Rounds of its pool when it was queued.
+    pub round_base: i64,
+    /// Positions without a record yet.
+    pub folded: Ranges,
+    /// Elements that wait for their first start and may be placed.
+    pub fresh: u32,
+    /// Elements that have a record.
+    pub records: u32,
+    /// Positions that ended well.
+    pub completed: Ranges,
+    /// Positions that ended badly.
+    pub failed: Ranges,
+    /// Positions that were taken back.
+    pub cancelled: Ranges,
+    /// Positions that were there for a failure that did not happen.
+    pub unneeded: Ranges,
+    /// Arrays of which the element at the same position has to complete first.
+    pub after: Vec<JobId>,
+    /// Arrays that follow this one element by element.
+    pub followers: Vec<JobId>,
+    /// When its last element ended.
+    pub ended_at: Option<Time>,
+}
+
+impl Array {
+    /// An array of which no element has a record.
+    #[must_use]
+    pub(crate) fn new(job: Job, pool: PoolId, shape: Shape, user_hold: bool, round_base: i64) -> Self {
+        Self {
+            job,
+            pool,
+            shape,
+            user_hold,
+            round_base,
+            folded: Ranges::new(0, shape.total()),
+            fresh: 0,
+            records: 0,
+            completed: Ranges::default(),
+            failed: Ranges::default(),
+            cancelled: Ranges::default(),
+            unneeded: Ranges::default(),
+            after: Vec::new(),
+            followers: Vec::new(),
+            ended_at: None,
+        }
+    }
+
+    /// The id of the element at a position.
+    #[must_use]
+    pub fn element(&self, position: u32) -> JobId {
+        element_id(&self.job.id, self.shape.index(position), self.shape.last)
+            .unwrap_or_else(|error| unreachable!("the longest id was checked when it was submitted: {error}"))
+    }
+
+    /// The ids of its first and its last element; all others lie between them.
+    #[must_use]
+    pub fn bounds(&self) -> (JobId, JobId) {
+        (self.element(0), self.element(self.shape.total() - 1))
+    }
+
+    /// The position of an element, if the id is one.
+    #[must_use]
+    pub fn position(&self, id: &JobId) -> Option<u32> {
+        let (array, index) = parse_element_id(id)?;
+        let written = id.as_str().len() == array.len() + 1 + digits(self.shape.last);
+        if array != self.job.id.as_str() || !written {
+            return None;
+        }
+        self.shape.position(index)
+    }
+
+    /// How many elements are where.
+    #[must_use]
+    pub fn tally(&self) -> ArrayTally {
+        let cancelled = self.cancelled.len() + self.unneeded.len();
+        let ended = self.completed.len() + self.failed.len() + cancelled;
+        ArrayTally {
+            total: self.shape.total(),
+            folded: self.folded.len(),
+            unfolded: self.shape.total() - self.folded.len() - ended,
+            completed: self.completed.len(),
+            failed: self.failed.len(),
+            cancelled,
+        }
+    }
+
+    /// Elements that have not ended.
+    #[must_use]
+    pub fn left(&self) -> u32 {
+        let tally = self.tally();
+        tally.folded + tally.unfolded
+    }
+
+    /// Whether all elements have ended.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.left() == 0
+    }
+
+    /// Whether its folded elements wait for nothing but their time and their turn.
+    #[must_use]
+    pub fn is_queued(&self) -> bool {
+        self.job.waits_for.is_none() && !self.user_hold && !self.folded.is_empty()
+    }
+
+    /// Whether elements may be unfolded.
+    #[must_use]
+    pub fn is_open(&self, now: Time) -> bool {
+        self.is_queued() && self.job.retry_at.is_none_or(|at| at <= now)
+    }
+
+    /// Folded elements that wait in the queue of their pool; those of an array that follows another are not counted.
+    #[must_use]
+    pub fn waiting(&self) -> u32 {
+        if self.is_queued() && self.after.is_empty() { self.folded.len() } else { 0 }
+    }
+
+    /// How an element ended, if it has.
+    #[must_use]
+    pub fn end_of(&self, position: u32) -> Option<TerminalState> {
+        let ends = [
+            (&self.completed, TerminalState::Completed),
+            (&self.failed, TerminalState::Failed),
+            (&self.cancelled, TerminalState::Cancelled),
+            (&self.unneeded, TerminalState::Unneeded),
+        ];
+        ends.into_iter().find(|(positions, _)| positions.contains(position)).map(|(_, state)| state)
+    }
+
+    /// What the elements that have ended amount to: the worst of them.
+    #[must_use]
+    pub fn worst(&self) -> TerminalState {
+        match self {
+            Self { failed, .. } if !failed.is_empty() => TerminalState::Failed,
+            Self { cancelled, .. } if !cancelled.is_empty() => TerminalState::Cancelled,
+            Self { unneeded, .. } if !unneeded.is_empty() => TerminalState::Unneeded,
+            _ => TerminalState::Completed,
+        }
+    }
+
+    /// Notes that elements have ended.
+    pub(crate) fn note_end(&mut self, positions: &Ranges, state: TerminalState, at: Time) {
+        let ended = match state {
+            TerminalState::Completed => &mut self.completed,
+            TerminalState::Failed => &mut self.failed,
+            TerminalState::Cancelled => &mut self.cancelled,
+            TerminalState::Unneeded => &mut self.unneeded,
+        };
+        ended.extend(positions);
+        if self.is_over() {
+            self.ended_at = Some(at);
+        }
+    }
+
+    /// The record of an element as it is before anything happened to it.
+    #[must_use]
+    pub(crate) fn record_at(&self, position: u32) -> JobRecord {
+        self.record_as(self.element(position))
+    }
+
+    /// The array as if it were one job.
+    #[must_use]
+    pub(crate) fn as_record(&self) -> JobRecord {
+        self.record_as(self.job.id.clone())
+    }
+
+    fn record_as(&self, id: JobId) -> JobRecord {
+        JobRecord {
+            job: Job { id, ..self.job.clone() },
+            pool: self.pool.clone(),
+            state: JobState::Pending,
+            attempt: 1,
+            failures: 0,
+            requeues: 0,
+            user_hold: self.user_hold,
+            round_base: self.round_base,
+            run: None,
+            past: None,
+            ended: None,
+        }
+    }
+}
