@@ -1,12 +1,16 @@
 //! Jobs that ended: what is kept of them on disk.
+//!
+//! A job has a record of its own. An array has one for what its elements share, and each element a short one: a million
+//! of them should cost no more than what differs between them.
 
-use landfall_api::job::{ArrayView, JobView};
+use landfall_api::job::{ArrayView, ElementView, JobView, OnNode, UsageView};
 use landfall_model::{JobId, Time};
 use landfall_store::{Change, StoreError, Table};
-use serde_json::Map;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use super::core::{Core, View};
-use super::jobs::element_of;
+use super::jobs::{JobMeta, element_of};
 use super::view::{job_view, version_of};
 
 /// Records looked at per cleaning.
@@ -20,30 +24,84 @@ pub(super) fn archive_key(id: &str) -> String {
     }
 }
 
+/// What is kept of an array: what its elements share, and how they ended.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct ArrayRow {
+    pub(super) array: ArrayView,
+    pub(super) meta: JobMeta,
+    pub(super) needs: Map<String, Value>,
+}
+
+/// What is kept of an element: what it does not share with its array. A list, because names would outweigh it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct ElementRow(
+    /// Its id.
+    String,
+    /// Its state.
+    String,
+    /// Why it ended.
+    Option<String>,
+    /// Its attempt.
+    u32,
+    /// When it started.
+    Option<u64>,
+    /// When it ended.
+    Option<u64>,
+    /// Its exit code.
+    Option<i32>,
+    /// Where it ran.
+    Vec<OnNode>,
+    /// What it used.
+    Option<UsageView>,
+);
+
+/// What is found under a key.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Row {
+    Job(Box<JobView>),
+    Element(Box<ElementRow>),
+    Array(Box<ArrayRow>),
+}
+
 impl Core {
     /// Keeps what is to be shown of a job that ended just now.
     pub(super) fn archive(&mut self, id: &JobId) {
         let run = self.jobs.end_run(id);
         let Some(record) = self.engine.state().job(id) else { return };
-        let mut view = job_view(record, &self.jobs, run.as_ref());
-        if view.array.is_some() {
-            // What all elements have in common is kept once, with the array.
-            (view.needs, view.run) = (Map::new(), Default::default());
-        } else {
+        let view = job_view(record, &self.jobs, run.as_ref());
+        let key = archive_key(id.as_str());
+        let Some(element) = view.array else {
             self.jobs.remove(id);
             self.batch.changes.push(Change::delete(Table::Jobs, id.as_str()));
-        }
-        self.put(Table::Archive, archive_key(id.as_str()), &view);
+            self.put(Table::Archive, key, &view);
+            return;
+        };
+        let row = ElementRow(
+            view.id,
+            view.state,
+            view.reason,
+            view.attempt,
+            view.started_at_ms,
+            view.ended_at_ms,
+            view.exit_code,
+            view.nodes,
+            view.usage,
+        );
+        self.put(Table::Archive, key, &row);
+        self.array_may_be_over(&element.id);
     }
 
     /// Drops what ended before an instant.
     pub(super) fn drop_old_archive(&mut self, since: Time) -> Result<(), StoreError> {
         // Keys sort by submission, so the oldest come first; one that is too young ends the search.
         let page = self.store.scan(Table::Archive, None, CLEANED_AT_ONCE, false)?;
-        let old = page.into_iter().take_while(|(_, value)| {
-            let view = serde_json::from_slice::<serde_json::Value>(value).unwrap_or_default();
-            let ended = view.get("ended_at_ms").and_then(serde_json::Value::as_i64);
-            ended.is_none_or(|ended| ended < since.as_millis())
+        let old = page.into_iter().take_while(|(_, value)| match serde_json::from_slice::<Row>(value) {
+            Ok(Row::Job(view)) => is_before(view.ended_at_ms, since),
+            Ok(Row::Element(row)) => is_before(row.5, since),
+            // It goes when its elements are gone; the next thing behind it is then another job.
+            Ok(Row::Array(row)) => is_before(Some(row.array.submitted_at_ms), since),
+            Err(_) => true,
         });
         let changes: Vec<Change> = old.map(|(key, _)| Change::delete(Table::Archive, key)).collect();
         self.batch.changes.extend(changes);
@@ -51,27 +109,56 @@ impl Core {
     }
 }
 
+fn is_before(ms: Option<u64>, since: Time) -> bool {
+    ms.is_none_or(|ms| i64::try_from(ms).unwrap_or(i64::MAX) < since.as_millis())
+}
+
 impl View<'_> {
     /// An ended job as it is shown.
     pub fn archived(&mut self, text: &str) -> Option<JobView> {
         let bytes = self.store.get(Table::Archive, &archive_key(text)).ok()??;
-        let view = serde_json::from_slice::<JobView>(&bytes).ok()?;
-        Some(self.completed(view))
+        self.read_row(&bytes)
     }
 
-    /// An element with what it has in common with its array.
-    pub(super) fn completed(&mut self, mut view: JobView) -> JobView {
-        let Some(element) = &view.array else { return view };
-        let Ok(array) = JobId::new(&element.id) else { return view };
-        if let Some(meta) = self.jobs.meta(&array) {
-            view.run = (*meta.run).clone();
-        }
+    /// An ended job from its record; arrays have records too, which are no jobs.
+    pub(super) fn read_row(&mut self, bytes: &[u8]) -> Option<JobView> {
+        let row = match serde_json::from_slice::<Row>(bytes).ok()? {
+            Row::Job(view) => return Some(*view),
+            Row::Array(_) => return None,
+            Row::Element(row) => *row,
+        };
+        let (array, index) = element_of(&row.0)?;
+        let (array, index) = (array.to_owned(), index);
+        let (meta, needs) = self.shared_by(&array)?;
+        let shown = self.array(&array)?;
+        let mut view = JobView {
+            name: meta.name.clone(),
+            array: Some(ElementView { id: array, index }),
+            pool: shown.pool,
+            tenant: shown.tenant,
+            submitter: meta.submitter.clone(),
+            needs,
+            run: (*meta.run).clone(),
+            held: false,
+            waits_for: None,
+            submitted_at_ms: shown.submitted_at_ms,
+            id: row.0,
+            state: row.1,
+            reason: row.2,
+            attempt: row.3,
+            started_at_ms: row.4,
+            ended_at_ms: row.5,
+            exit_code: row.6,
+            nodes: row.7,
+            usage: row.8,
+            version: String::new(),
+        };
         view.version = version_of(&view);
-        view
+        Some(view)
     }
 
-    /// An array all of whose elements ended, as it is shown.
-    pub(super) fn archived_array(&mut self, text: &str) -> Option<ArrayView> {
+    /// What is kept of an array all of whose elements ended.
+    pub(super) fn array_row(&mut self, text: &str) -> Option<ArrayRow> {
         let bytes = self.store.get(Table::Archive, &archive_key(text)).ok()??;
         serde_json::from_slice(&bytes).ok()
     }

@@ -1,28 +1,151 @@
-//! Arrays: many jobs that differ in their index only.
+//! Arrays: many jobs that differ in their index only. The engine keeps one as one record and makes jobs of its elements
+//! shortly before they start; here it has one record too, until its last element has ended.
 
-use landfall_engine::input::Submission;
+use std::sync::Arc;
+
+use landfall_api::job::{ArrayRange, ArrayView};
+use landfall_engine::array::{Array, element_id, parse_element_id};
+use landfall_engine::record::{JobRecord, JobState};
 use landfall_engine::{Answer, Event, Input};
 use landfall_model::{Job, JobId};
+use landfall_store::{Change, Table};
 
-use super::core::Core;
+use super::archive::{ArrayRow, archive_key};
+use super::core::{Core, View};
+use super::jobs::JobMeta;
 use super::submit::Prepared;
-
-/// The id of an element: padded, so that ids sort like indices.
-pub(super) fn element_id(array: &str, index: u32, last: u32) -> String {
-    let width = last.to_string().len();
-    format!("{array}.{index:0width$}")
-}
+use super::view::{ms, needs_of};
 
 impl Core {
     pub(super) fn submit_array(&mut self, array: Prepared) -> Answer {
         let Some(range) = array.meta.array else { return Answer::Done };
-        let jobs = (range.first..=range.last).step_by(range.step.max(1) as usize).filter_map(|index| {
-            let id = JobId::new(&element_id(array.id.as_str(), index, range.last)).ok()?;
-            let job = Job { id, ..array.submission.job.clone() };
-            Some(Submission { job, ..array.submission.clone() })
-        });
-        self.step(Input::Submit(jobs.collect()))
+        let submission = Box::new(array.submission);
+        self.step(Input::SubmitArray { submission, first: range.first, last: range.last, step: range.step })
     }
 
-    pub(super) fn follow_array(&mut self, _event: &Event) {}
+    /// Keeps what is beside the engine up with an event about an array.
+    pub(super) fn follow_array(&mut self, event: &Event) {
+        match event {
+            Event::Unfolded { array, positions } => {
+                let Some(array) = self.engine.state().folded.get(array) else { return };
+                let pool = array.pool.clone();
+                if !self.is_pull(&pool) {
+                    return;
+                }
+                let elements: Vec<JobId> = positions.iter().map(|position| array.element(position)).collect();
+                for element in elements {
+                    self.pull.waits(&pool, element);
+                }
+            }
+            Event::FoldedDropped { array, .. } => self.array_may_be_over(array.as_str()),
+            _ => {}
+        }
+    }
+
+    /// Files an array away whose last element has ended.
+    pub(super) fn array_may_be_over(&mut self, id: &str) {
+        let Some((id, array)) = self.engine.state().folded.get_key_value(id) else { return };
+        if !array.is_over() {
+            return;
+        }
+        let id = id.clone();
+        let Some(meta) = self.jobs.meta(&id).cloned() else { return };
+        let row = ArrayRow {
+            array: array_view(array, &meta, 0),
+            meta: (*meta).clone(),
+            needs: needs_of(&array.job),
+        };
+        self.jobs.remove(&id);
+        self.batch.changes.push(Change::delete(Table::Jobs, id.as_str()));
+        self.put(Table::Archive, archive_key(id.as_str()), &row);
+        // Its elements ended before it, so they are forgotten before it.
+        self.ended_one(id);
+    }
+}
+
+/// How an array that lives is shown.
+fn array_view(array: &Array, meta: &JobMeta, running: u64) -> ArrayView {
+    let tally = array.tally();
+    ArrayView {
+        id: array.job.id.to_string(),
+        name: meta.name.clone(),
+        pool: array.pool.to_string(),
+        tenant: array.job.spec.tenant.as_ref().map(ToString::to_string),
+        range: ArrayRange { first: array.shape.first, last: array.shape.last, step: array.shape.step },
+        submitted_at_ms: ms(array.job.submitted_at),
+        total: tally.total.into(),
+        pending: u64::from(tally.folded + tally.unfolded).saturating_sub(running),
+        running,
+        completed: tally.completed.into(),
+        failed: tally.failed.into(),
+        cancelled: tally.cancelled.into(),
+    }
+}
+
+/// The record that a folded element would have.
+pub(super) fn folded_record(array: &Array, id: &JobId, state: JobState) -> JobRecord {
+    JobRecord {
+        job: Job { id: id.clone(), ..array.job.clone() },
+        pool: array.pool.clone(),
+        state,
+        attempt: 1,
+        failures: 0,
+        requeues: 0,
+        user_hold: array.user_hold,
+        round_base: array.round_base,
+        run: None,
+        past: None,
+        ended: None,
+    }
+}
+
+impl View<'_> {
+    /// An array as it is shown.
+    pub fn array(&mut self, text: &str) -> Option<ArrayView> {
+        let state = self.engine.state();
+        if let Some(array) = state.folded.get(text)
+            && let Some(meta) = self.jobs.meta(&array.job.id)
+        {
+            let (first, last) = array.bounds();
+            let records = state.jobs.range(first..=last);
+            let running = records.filter(|(_, record)| record.state.is_placed()).count() as u64;
+            return Some(array_view(array, meta, running));
+        }
+        self.array_row(text).map(|row| row.array)
+    }
+
+    /// All arrays that live, newest first.
+    pub fn live_arrays(&mut self) -> Vec<ArrayView> {
+        let ids: Vec<JobId> = self.engine.state().folded.keys().cloned().collect();
+        let mut views: Vec<ArrayView> = ids.iter().filter_map(|id| self.array(id.as_str())).collect();
+        views.sort_by_key(|view| std::cmp::Reverse(archive_key(&view.id)));
+        views.retain(|view| !view.is_over());
+        views
+    }
+
+    /// The id of an element as the engine writes it, whatever zeros a person put before the index.
+    #[must_use]
+    pub fn exact(&mut self, text: &str) -> Option<JobId> {
+        let id = JobId::new(text).ok()?;
+        let Some((array, index)) = parse_element_id(&id) else { return Some(id) };
+        let array = JobId::new(array).ok()?;
+        let last = match self.engine.state().folded.get(&array) {
+            Some(known) => known.shape.last,
+            None => self.array_row(array.as_str())?.array.range.last,
+        };
+        element_id(&array, index, last).ok()
+    }
+
+    /// What is shared by the elements of an array, wherever it is kept.
+    pub(super) fn shared_by(
+        &mut self,
+        array: &str,
+    ) -> Option<(Arc<JobMeta>, serde_json::Map<String, serde_json::Value>)> {
+        if let Some(known) = self.engine.state().folded.get(array)
+            && let Some(meta) = self.jobs.meta(&known.job.id)
+        {
+            return Some((meta.clone(), needs_of(&known.job)));
+        }
+        self.array_row(array).map(|row| (Arc::new(row.meta), row.needs))
+    }
 }

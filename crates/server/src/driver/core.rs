@@ -159,7 +159,13 @@ impl Core {
                 self.jobs.begin_run(id.clone(), super::view::live_run(state, id, run));
             }
         }
-        ended.sort_unstable();
+        for (id, array) in &state.folded {
+            ended.extend(array.ended_at.map(|at| (at, id.clone())));
+        }
+        // At one instant elements come before their array: an array that still has elements cannot be forgotten.
+        ended.sort_unstable_by(|(a, one), (b, other)| {
+            a.cmp(b).then_with(|| other.as_str().contains('.').cmp(&one.as_str().contains('.')))
+        });
         self.ended = ended.into_iter().map(|(_, id)| id).collect();
         self.pull = PullPools::of(state);
         Ok(())
@@ -311,11 +317,16 @@ impl Core {
                 self.jobs.end_run(job);
             }
             Event::Ended { job, .. } => {
+                self.ended_one(job.clone());
                 self.archive(job);
-                self.ended.push_back(job.clone());
             }
             other => self.follow_array(other),
         }
+    }
+
+    /// Something ended and may be forgotten in its turn.
+    pub(super) fn ended_one(&mut self, id: JobId) {
+        self.ended.push_back(id);
     }
 
     fn pull_waits(&mut self, pool: PoolId, job: JobId) {

@@ -145,10 +145,8 @@ impl View<'_> {
             looked_at += page.len();
             let is_last = page.len() < ARCHIVE_PAGE;
             for (key, bytes) in page {
-                // Arrays have records of their own here, which are no jobs.
-                let Ok(view) = serde_json::from_slice::<JobView>(&bytes) else { continue };
+                let Some(view) = self.read_row(&bytes) else { continue };
                 if filter.wants_view(&view) && found.len() < most {
-                    let view = self.completed(view);
                     found.push((key, view));
                 }
             }

@@ -64,7 +64,7 @@ impl PullPools {
 }
 
 impl Core {
-    fn is_pull(&self, pool: &PoolId) -> bool {
+    pub(super) fn is_pull(&self, pool: &PoolId) -> bool {
         self.engine.state().pool(pool).is_some_and(|pool| pool.pool.dispatch == Dispatch::Pull)
     }
 

@@ -1,15 +1,16 @@
 //! Jobs, arrays and nodes as they are shown.
 
-use landfall_api::job::{ArrayRange, ArrayView, ElementView, JobView, OnNode};
+use landfall_api::job::{ElementView, JobView, OnNode};
 use landfall_api::node::{GpuView, NodeView};
 use landfall_engine::State;
-use landfall_engine::record::{JobRecord, Run};
+use landfall_engine::record::{JobRecord, JobState, Run};
 use landfall_model::scenario::Written;
-use landfall_model::{JobId, NodeId, Time};
+use landfall_model::{Job, JobId, NodeId, Time};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
+use super::arrays::folded_record;
 use super::core::View;
 use super::jobs::{Jobs, LiveRun, element_of};
 
@@ -51,16 +52,22 @@ pub fn version_of(value: &impl Serialize) -> String {
     Sha256::digest(text).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A job as it is shown, from the record of the engine and what is kept beside it.
-pub(super) fn job_view(record: &JobRecord, jobs: &Jobs, run: Option<&LiveRun>) -> JobView {
-    let id = &record.job.id;
-    let meta = jobs.meta(id);
-    let mut needs: Map<String, Value> = match serde_json::to_value(Written(&record.job)) {
+/// What a job needs, in the fields of a scenario.
+pub(super) fn needs_of(job: &Job) -> Map<String, Value> {
+    let mut needs = match serde_json::to_value(Written(job)) {
         Ok(Value::Object(needs)) => needs,
         _ => Map::new(),
     };
     needs.remove("id");
     needs.remove("waits_for");
+    needs
+}
+
+/// A job as it is shown, from the record of the engine and what is kept beside it.
+pub(super) fn job_view(record: &JobRecord, jobs: &Jobs, run: Option<&LiveRun>) -> JobView {
+    let id = &record.job.id;
+    let meta = jobs.meta(id);
+    let needs = needs_of(&record.job);
     let past = record.past.as_deref();
     let started = record.run.as_ref().and_then(|run| run.started_at);
     let started = past.and_then(|past| past.first_started_at).or(started);
@@ -95,7 +102,7 @@ fn cheap_reason(record: &JobRecord) -> Option<String> {
     if let Some(ended) = &record.ended {
         return Some(word(&ended.0));
     }
-    if record.state != landfall_engine::record::JobState::Pending {
+    if record.state != JobState::Pending {
         return record.run.as_ref().and_then(|run| run.stop.as_ref()).map(|stop| word(&stop.cause));
     }
     if record.user_hold {
@@ -110,25 +117,13 @@ fn cheap_reason(record: &JobRecord) -> Option<String> {
 impl View<'_> {
     /// The job or array that a person means: `12`, `12.7` for element 7 of array 12.
     #[must_use]
-    pub fn resolve(&self, text: &str) -> Option<JobId> {
+    pub fn resolve(&mut self, text: &str) -> Option<JobId> {
         let id = self.exact(text)?;
         let state = self.engine.state();
-        (state.jobs.contains_key(&id) || self.jobs.meta(&id).is_some_and(|meta| meta.array.is_some()))
-            .then_some(id)
-    }
-
-    /// The id that a person means, whether or not the engine still knows it: the index of an element is padded.
-    #[must_use]
-    pub fn exact(&self, text: &str) -> Option<JobId> {
-        let Some((array, index)) = element_of(text) else { return JobId::new(text).ok() };
-        let last = match self.jobs.meta(&JobId::new(array).ok()?) {
-            Some(meta) => meta.array.map(|range| range.last),
-            None => None,
-        };
-        match last {
-            Some(last) => JobId::new(&super::arrays::element_id(array, index, last)).ok(),
-            None => JobId::new(text).ok(),
-        }
+        let known = state.jobs.contains_key(&id)
+            || state.folded.contains_key(&id)
+            || state.folded_element(&id).is_some();
+        known.then_some(id)
     }
 
     /// A job as it is shown; ended ones come from the archive.
@@ -140,15 +135,19 @@ impl View<'_> {
             }
             return Some(view);
         }
-        self.archived(id.as_str())
-    }
-
-    /// An array as it is shown.
-    pub fn array(&mut self, text: &str) -> Option<ArrayView> {
-        let id = JobId::new(text).ok()?;
-        let Some(meta) = self.jobs.meta(&id).cloned() else { return self.archived_array(text) };
-        let range = meta.array?;
-        self.live_array(&id, &meta, range)
+        if let Some((array, _)) = self.engine.state().folded_element(id) {
+            let record = folded_record(array, id, JobState::Pending);
+            return Some(job_view(&record, self.jobs, None));
+        }
+        if let Some(view) = self.archived(id.as_str()) {
+            return Some(view);
+        }
+        // An element that was taken back before it became a job left no record.
+        let (array, _) = element_of(id.as_str())?;
+        let array = self.engine.state().folded.get(array)?;
+        let position = array.position(id)?;
+        array.end_of(position)?;
+        Some(job_view(&folded_record(array, id, JobState::Cancelled), self.jobs, None))
     }
 
     /// A node as it is shown.
@@ -201,45 +200,5 @@ impl View<'_> {
     #[must_use]
     pub fn all_nodes(&self) -> Vec<NodeView> {
         self.engine.state().places.keys().filter_map(|id| self.node(id)).collect()
-    }
-
-    fn live_array(
-        &mut self,
-        id: &JobId,
-        meta: &super::jobs::JobMeta,
-        range: ArrayRange,
-    ) -> Option<ArrayView> {
-        let state = self.engine.state();
-        let prefix = format!("{id}.");
-        let first = JobId::new(&prefix).ok()?;
-        let mut view = ArrayView {
-            id: id.to_string(),
-            name: meta.name.clone(),
-            pool: String::new(),
-            tenant: None,
-            range,
-            submitted_at_ms: 0,
-            total: range.count(),
-            pending: 0,
-            running: 0,
-            completed: 0,
-            failed: 0,
-            cancelled: 0,
-        };
-        for (_, record) in state.jobs.range(first..).take_while(|(job, _)| job.as_str().starts_with(&prefix))
-        {
-            view.pool = record.pool.to_string();
-            view.tenant = record.job.spec.tenant.as_ref().map(ToString::to_string);
-            view.submitted_at_ms = ms(record.job.submitted_at);
-            use landfall_engine::record::JobState;
-            match record.state {
-                JobState::Completed => view.completed += 1,
-                JobState::Failed => view.failed += 1,
-                JobState::Cancelled => view.cancelled += 1,
-                JobState::Pending | JobState::Suspended => view.pending += 1,
-                _ => view.running += 1,
-            }
-        }
-        Some(view)
     }
 }
