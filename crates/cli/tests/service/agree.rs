@@ -3,8 +3,8 @@
 use landfall_engine::Engine;
 use landfall_engine::answers::plan::Change;
 use landfall_model::JobId;
-use landfall_store::sqlite::Sqlite;
 use landfall_store::Store as _;
+use landfall_store::sqlite::Sqlite;
 use serde_json::Value;
 
 use crate::stand::Stand;
@@ -27,23 +27,37 @@ fn timeless(mut value: Value) -> Value {
 
 #[test]
 fn explain_estimate_and_plan_of_a_live_server_agree_with_the_engine() {
-    let config = "[[pools]]\nid = \"push\"\ndispatch = \"push\"\n[[pools]]\nid = \"batch\"\ndispatch = \"batch\"\n";
+    let config =
+        "[[pools]]\nid = \"push\"\ndispatch = \"push\"\n[[pools]]\nid = \"batch\"\ndispatch = \"batch\"\n";
     let mut stand = Stand::with_config(config);
     stand.agent("p1", &["--pool", "push", "--cpus", "2"]);
     stand.agent("b1", &["--pool", "batch", "--cpus", "2"]);
     let mut ids = Vec::new();
     for pool in ["push", "batch"] {
         for cpu in ["2", "2", "1"] {
-            ids.push(stand.submit(&["--pool", pool, "--cpu", cpu, "--walltime", "10m", "--", "sleep", "300"]));
+            ids.push(stand.submit(&[
+                "--pool",
+                pool,
+                "--cpu",
+                cpu,
+                "--walltime",
+                "10m",
+                "--",
+                "sleep",
+                "300",
+            ]));
         }
     }
-    stand.until("two jobs run", || {
-        ids.iter().filter(|id| stand.job(id)["state"] == "running").count() == 2
-    });
+    stand.until("two jobs run", || ids.iter().filter(|id| stand.job(id)["state"] == "running").count() == 2);
     let token = std::fs::read_to_string(stand.data().join("token")).unwrap();
     let live: Vec<(Value, Value)> = ids
         .iter()
-        .map(|id| (stand.get(&token, &format!("/jobs/{id}/explain")), stand.get(&token, &format!("/jobs/{id}/estimate"))))
+        .map(|id| {
+            (
+                stand.get(&token, &format!("/jobs/{id}/explain")),
+                stand.get(&token, &format!("/jobs/{id}/estimate")),
+            )
+        })
         .collect();
     let planned = stand.post(&token, "/plan", &serde_json::json!({ "cancel": ids[0] }));
     // No more heartbeats, so that the state on disk is the one that was asked about.

@@ -1,0 +1,53 @@
+//! What the machine can do without us.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+/// Writes and syncs of one page, one after another.
+pub(crate) fn syncs_per_second(path: &Path, count: usize) -> f64 {
+    let mut file = File::create(path).unwrap();
+    let began = Instant::now();
+    for _ in 0..count {
+        file.write_all(&[7; 4096]).unwrap();
+        file.sync_data().unwrap();
+    }
+    count as f64 / began.elapsed().as_secs_f64()
+}
+
+/// Processes `true`, so many at a time.
+pub(crate) fn processes_per_second(count: usize, at_once: usize) -> f64 {
+    let began = Instant::now();
+    std::thread::scope(|scope| {
+        for _ in 0..at_once {
+            scope.spawn(|| {
+                for _ in 0..count / at_once {
+                    let mut command = Command::new("true");
+                    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+                    assert!(command.status().unwrap().success());
+                }
+            });
+        }
+    });
+    count as f64 / began.elapsed().as_secs_f64()
+}
+
+/// A line of `/proc/PID/status` in MB.
+pub(crate) fn status_mb(pid: u32, name: &str) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = text.lines().find(|line| line.starts_with(name));
+    let kb = line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok());
+    kb.unwrap_or(0) * 1024 / 1_000_000
+}
+
+/// CPU time of a process and of its children that ended.
+pub(crate) fn cpu_seconds(pid: u32, children: bool) -> f64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let Some((_, rest)) = text.rsplit_once(')') else { return 0.0 };
+    let fields: Vec<u64> = rest.split_whitespace().skip(1).filter_map(|field| field.parse().ok()).collect();
+    // Behind the name and the state: utime, stime, cutime, cstime are fields 14 to 17 of the whole line.
+    let ticks: u64 = fields[10..if children { 14 } else { 12 }].iter().sum();
+    ticks as f64 / 100.0
+}

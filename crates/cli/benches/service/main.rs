@@ -1,0 +1,139 @@
+//! What the service can take: start-up, submissions, memory of long queues, tasks from submission to end.
+//!
+//! Each figure stands beside what the machine itself can do in the same run: starting processes without any scheduler,
+//! writing and syncing the same number of times. What HyperQueue 0.26 reached on such a machine is printed as published;
+//! absolute figures move from run to run, so compare the ratios.
+//!
+//! `cargo bench -p landfall-cli --bench service`; `-- --short` runs a small part of everything, so that it cannot rot.
+
+mod machine;
+mod stand;
+
+use std::time::{Duration, Instant};
+
+use stand::Stand;
+
+/// How much to do.
+struct Sizes {
+    singles: usize,
+    calls: usize,
+    tasks: u32,
+    arrays: Vec<u32>,
+}
+
+fn main() {
+    let short = std::env::args().any(|arg| arg == "--short");
+    let sizes = if short {
+        Sizes { singles: 50, calls: 3, tasks: 200, arrays: vec![10_000] }
+    } else {
+        Sizes { singles: 5000, calls: 200, tasks: 20_000, arrays: vec![100_000, 1_000_000] }
+    };
+    start_up();
+    submissions(&sizes);
+    queues(&sizes);
+    for slots in ["2", "16"] {
+        throughput(&sizes, slots);
+    }
+}
+
+fn per_second(count: impl TryInto<u32>, took: Duration) -> f64 {
+    f64::from(count.try_into().unwrap_or(u32::MAX)) / took.as_secs_f64()
+}
+
+fn start_up() {
+    println!("## Start");
+    let began = Instant::now();
+    let mut stand = Stand::new();
+    println!("server ready, new data directory        {:>8.1} ms   {} MB", ms(began), stand.server_rss_mb());
+    stand.stop_server();
+    let began = Instant::now();
+    stand.start_server();
+    println!("server ready, second start              {:>8.1} ms   {} MB", ms(began), stand.server_rss_mb());
+    let began = Instant::now();
+    stand.agent("2");
+    println!("agent ready for work                    {:>8.1} ms", ms(began));
+    let began = Instant::now();
+    stand.submit_and_wait(1);
+    println!(
+        "one task, submitted to ended            {:>8.1} ms   (HyperQueue, published: 59 ms)",
+        ms(began)
+    );
+}
+
+fn submissions(sizes: &Sizes) {
+    println!("\n## Submissions, each stored and synced before it is acknowledged");
+    let stand = Stand::new();
+    let syncs = machine::syncs_per_second(&stand.path("syncs"), sizes.singles.min(2000));
+    println!("write and sync 4 KiB, one after another {syncs:>8.0} /s");
+    for clients in [1, 16] {
+        let began = Instant::now();
+        stand.submit_singles(sizes.singles, clients);
+        let rate = per_second(sizes.singles, began.elapsed());
+        println!(
+            "single jobs, {clients:>2} clients                 {rate:>8.0} /s   {:.2} of bare syncs (HyperQueue, published: 1,750 /s without a journal)",
+            rate / syncs
+        );
+    }
+    let began = Instant::now();
+    (0..sizes.calls).for_each(|_| stand.call(&["submit", "--hold", "--", "true"]));
+    let rate = per_second(sizes.calls, began.elapsed());
+    let bare = machine::processes_per_second(sizes.calls.max(50), 1);
+    println!(
+        "one command line each                   {rate:>8.0} /s   {:.2} of bare processes, {bare:.0} /s (HyperQueue: 98 /s)",
+        rate / bare
+    );
+}
+
+fn queues(sizes: &Sizes) {
+    println!("\n## Queued array tasks, no agent");
+    for &count in &sizes.arrays {
+        let mut stand = Stand::new();
+        let before = stand.server_rss_mb();
+        let began = Instant::now();
+        stand.submit_array(count);
+        let took = ms(began);
+        let (rss, peak) = (stand.server_rss_mb(), stand.server_peak_mb());
+        println!(
+            "{count:>9} tasks: accepted in {took:.1} ms, server {before} MB before, {rss} MB now, {peak} MB at most"
+        );
+        stand.kill_server();
+        let began = Instant::now();
+        stand.start_server();
+        println!("                 start after kill -9: {:.0} ms", ms(began));
+        let began = Instant::now();
+        stand.call(&["cancel", "1"]);
+        println!("                 cancelled in {:.0} ms", ms(began));
+    }
+    println!(
+        "HyperQueue, published: 100,000 in 200 ms, 49 MB now, 67 MB at most; 1,000,000 in 1,900 ms, 370 MB now, 565 MB at most;"
+    );
+    println!("                 start with 1,000,000: 1,300 ms; cancelling 110 and 1,900 ms");
+}
+
+fn throughput(sizes: &Sizes, slots: &str) {
+    println!("\n## Tasks `true`, one agent with {slots} slots, from submission to the last end");
+    let bare = machine::processes_per_second(sizes.tasks as usize / 4, 2);
+    println!("bare processes, two at a time           {bare:>8.0} /s");
+    let mut stand = Stand::new();
+    stand.agent(slots);
+    let before = stand.cpu_seconds();
+    let began = Instant::now();
+    stand.submit_and_wait(sizes.tasks);
+    let took = began.elapsed();
+    let used = stand.cpu_seconds();
+    let rate = per_second(sizes.tasks, took);
+    println!(
+        "through Landfall, journal on            {rate:>8.0} /s   {:.2} of bare processes (HyperQueue, published: 620 of 1,100 = 0.56)",
+        rate / bare
+    );
+    println!(
+        "CPU: server {:.1} s, agent and keeper {:.1} s; server {} MB at most",
+        used.0 - before.0,
+        used.1 - before.1,
+        stand.server_peak_mb()
+    );
+}
+
+fn ms(began: Instant) -> f64 {
+    began.elapsed().as_secs_f64() * 1000.0
+}

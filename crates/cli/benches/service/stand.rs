@@ -1,0 +1,195 @@
+//! A server and an agent to measure.
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::machine;
+
+const BINARY: &str = env!("CARGO_BIN_EXE_landfall");
+
+/// See the module.
+pub(crate) struct Stand {
+    dir: TempDir,
+    server: Option<Child>,
+    agent: Option<Child>,
+    url: String,
+    token: String,
+    runtime: tokio::runtime::Runtime,
+    client: reqwest::Client,
+}
+
+impl Stand {
+    pub(crate) fn new() -> Self {
+        // The provider may be set already.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        let dir = TempDir::new().unwrap();
+        let (url, token) = Default::default();
+        let mut stand = Self { dir, server: None, agent: None, url, token, runtime, client };
+        stand.start_server();
+        stand
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(BINARY);
+        command
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HOME", self.dir.path())
+            .env("LANDFALL_CONFIG", self.path("none.toml"))
+            .env("LANDFALL_DATA_DIR", self.path("data"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        if !self.url.is_empty() {
+            command.env("LANDFALL_SERVER", &self.url);
+        }
+        command
+    }
+
+    pub(crate) fn start_server(&mut self) {
+        let ready = self.path("ready");
+        let _ = std::fs::remove_file(&ready);
+        let mut command = self.command();
+        command.args(["server", "--listen", "127.0.0.1:0", "--ready-file"]).arg(&ready);
+        let mut server = command.spawn().unwrap();
+        while !ready.exists() {
+            assert!(server.try_wait().unwrap().is_none(), "the server ended");
+            std::thread::sleep(Duration::from_micros(500));
+        }
+        self.url = std::fs::read_to_string(&ready).unwrap().trim().to_owned();
+        self.token = std::fs::read_to_string(self.path("data/token")).unwrap().trim().to_owned();
+        self.server = Some(server);
+    }
+
+    pub(crate) fn stop_server(&mut self) {
+        if let Some(mut server) = self.server.take() {
+            let _ = Command::new("kill").arg(server.id().to_string()).status();
+            let _ = server.wait();
+        }
+    }
+
+    pub(crate) fn kill_server(&mut self) {
+        if let Some(mut server) = self.server.take() {
+            let _ = server.kill();
+            let _ = server.wait();
+        }
+    }
+
+    /// Starts an agent with so many slots and waits until it is connected.
+    pub(crate) fn agent(&mut self, cpus: &str) {
+        let mut command = self.command();
+        command.args(["agent", "--node", "n1", "--cpus", cpus, "--token-file"]).arg(self.path("data/token"));
+        command.arg("--data-dir").arg(self.path("agent"));
+        self.agent = Some(command.spawn().unwrap());
+        while self.get("/nodes/n1")["connected"] != true {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn pid(&self) -> u32 {
+        self.server.as_ref().map_or(0, Child::id)
+    }
+
+    pub(crate) fn server_rss_mb(&self) -> u64 {
+        machine::status_mb(self.pid(), "VmRSS")
+    }
+
+    pub(crate) fn server_peak_mb(&self) -> u64 {
+        machine::status_mb(self.pid(), "VmHWM")
+    }
+
+    /// CPU time of the server, and of the agent with its keeper.
+    pub(crate) fn cpu_seconds(&self) -> (f64, f64) {
+        let agent = self.agent.as_ref().map_or(0.0, |agent| machine::cpu_seconds(agent.id(), false));
+        let keepers = std::fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| {
+            let pid = entry.file_name().to_str()?.parse::<u32>().ok()?;
+            let line = std::fs::read(entry.path().join("cmdline")).ok()?;
+            let line = String::from_utf8_lossy(&line).into_owned();
+            let ours = line.contains("keeper") && line.contains(self.dir.path().to_str()?);
+            ours.then(|| machine::cpu_seconds(pid, false))
+        });
+        (machine::cpu_seconds(self.pid(), false), agent + keepers.sum::<f64>())
+    }
+
+    /// Runs one command line.
+    pub(crate) fn call(&self, args: &[&str]) {
+        let status = self.command().args(args).status().unwrap();
+        assert!(status.success(), "{args:?}: {status}");
+    }
+
+    async fn post(&self, path: &str, body: &Value) -> Value {
+        let url = format!("{}/api/v1{path}", self.url);
+        let answer = self.client.post(url).bearer_auth(&self.token).json(body).send().await.unwrap();
+        let status = answer.status();
+        let text = answer.text().await.unwrap();
+        assert!(status.is_success(), "{path}: {status} {text}");
+        serde_json::from_str(&text).unwrap()
+    }
+
+    fn get(&self, path: &str) -> Value {
+        let url = format!("{}/api/v1{path}", self.url);
+        self.runtime.block_on(async {
+            let answer = self.client.get(url).bearer_auth(&self.token).send().await.unwrap();
+            serde_json::from_str(&answer.text().await.unwrap()).unwrap_or_default()
+        })
+    }
+
+    /// Submits held jobs one by one, from so many clients at once.
+    pub(crate) fn submit_singles(&self, count: usize, clients: usize) {
+        let body = json!({ "hold": true, "needs": { "cpu_milli": 1000 }, "run": { "command": ["true"] } });
+        self.runtime.block_on(async {
+            let each = || async {
+                for _ in 0..count / clients {
+                    self.post("/jobs", &body).await;
+                }
+            };
+            futures::future::join_all((0..clients).map(|_| each())).await;
+        });
+    }
+
+    /// Submits an array and gives its id.
+    pub(crate) fn submit_array(&self, count: u32) -> String {
+        let body = json!({
+            "needs": { "cpu_milli": 1000 },
+            "run": { "command": ["true"] },
+            "array": { "first": 1, "last": count },
+        });
+        let answer = self.runtime.block_on(self.post("/jobs", &body));
+        answer["id"].as_str().unwrap().to_owned()
+    }
+
+    /// Submits tasks and waits for the last.
+    pub(crate) fn submit_and_wait(&self, count: u32) {
+        let id = self.submit_array(count);
+        loop {
+            let array = self.get(&format!("/arrays/{id}"));
+            assert_eq!(array["failed"], 0, "{array}");
+            if array["completed"] == count {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(if count == 1 { 1 } else { 20 }));
+        }
+    }
+}
+
+impl Drop for Stand {
+    fn drop(&mut self) {
+        for child in [&mut self.agent, &mut self.server] {
+            if let Some(child) = child {
+                // It may have ended by itself.
+                let _ = child.kill();
+                let _ = child.wait();
+            }
+        }
+    }
+}
