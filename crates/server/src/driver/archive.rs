@@ -68,6 +68,7 @@ impl Core {
     /// Keeps what is to be shown of a job that ended just now.
     pub(super) fn archive(&mut self, id: &JobId) {
         let run = self.jobs.end_run(id);
+        self.note_end(id, run.as_ref());
         let Some(record) = self.engine.state().job(id) else { return };
         let view = job_view(record, &self.jobs, run.as_ref());
         let key = archive_key(id.as_str());

@@ -10,6 +10,7 @@ use landfall_store::{Batch, Change, Store, StoreError, Table, encode_state};
 
 use super::connections::Connections;
 use super::handle::{Failure, Happened, Reply, Request};
+use super::instance::Instances;
 use super::jobs::{JobMeta, Jobs, LiveRun};
 use super::nodes::Nodes;
 use super::pull::PullPools;
@@ -57,6 +58,7 @@ pub(super) struct Core {
     pub(super) jobs: Jobs,
     pub(super) nodes: Nodes,
     pub(super) pull: PullPools,
+    pub(super) instances: Instances,
     pub(super) next_job: u64,
     /// Submissions that may be repeated, of this round and a few before.
     pub(super) remembered: Remembered,
@@ -106,6 +108,7 @@ impl Core {
             jobs: Jobs::default(),
             nodes: Nodes::default(),
             pull: PullPools::default(),
+            instances: Instances::default(),
             next_job: 1,
             remembered: Remembered::default(),
             ended: VecDeque::new(),
@@ -280,6 +283,7 @@ impl Core {
 
     /// Keeps what is beside the engine up with an event.
     fn follow(&mut self, event: &Event) {
+        self.note_instance(event);
         match event {
             Event::Submitted { job, pool, .. } => self.pull_waits(pool.clone(), job.id.clone()),
             Event::Eligible(job) | Event::Requeued { job, .. } => {
@@ -345,6 +349,7 @@ impl Core {
         for job in self.ended.drain(..too_many).collect::<Vec<_>>() {
             self.step(Input::Forget(job));
         }
+        self.refresh_instances();
         self.pull_tick();
     }
 

@@ -15,6 +15,7 @@ pub mod connections;
 pub mod core;
 mod effects;
 pub mod handle;
+mod instance;
 pub mod jobs;
 mod listing;
 pub mod nodes;

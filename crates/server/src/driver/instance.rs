@@ -1,0 +1,216 @@
+//! What a pull pool has lately seen: trailing means over five minutes, an hour and a day, made anew every so often.
+//!
+//! The rules of a pull policy measure a job against what is usual here. What was seen before a restart is not carried over:
+//! until something is seen again the means are absent, and the rules fall back to their constants.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use landfall_engine::{Event, Input};
+use landfall_model::{
+    Dispatch, Instance, JobId, JobKind, JobReport, Millis, NodeId, NodeState, PoolId, Time, Window,
+};
+
+use super::core::Core;
+use super::jobs::LiveRun;
+
+/// Samples kept per mean; a busy pool forgets the oldest of the day earlier.
+const SAMPLES_MAX: usize = 50_000;
+const MINUTES_5: Millis = Millis::secs(300);
+const HOUR: Millis = Millis::secs(3600);
+const DAY: Millis = Millis::secs(86_400);
+
+/// Samples of one figure, oldest first.
+#[derive(Debug, Default)]
+struct Series(VecDeque<(Time, f64)>);
+
+impl Series {
+    fn add(&mut self, at: Time, value: f64) {
+        if self.0.len() == SAMPLES_MAX {
+            self.0.pop_front();
+        }
+        self.0.push_back((at, value));
+    }
+
+    fn add_known(&mut self, at: Time, value: Option<u64>) {
+        if let Some(value) = value {
+            self.add(at, value as f64);
+        }
+    }
+
+    fn window(&mut self, now: Time) -> Window {
+        while self.0.front().is_some_and(|(at, _)| now.since(*at) > DAY) {
+            self.0.pop_front();
+        }
+        let mean = |span: Millis| {
+            let within = self.0.iter().rev().take_while(|(at, _)| now.since(*at) <= span);
+            let (count, sum) = within.fold((0u32, 0.0), |(count, sum), (_, value)| (count + 1, sum + value));
+            (count > 0).then(|| sum / f64::from(count))
+        };
+        Window { m5: mean(MINUTES_5), h1: mean(HOUR), h24: mean(DAY) }
+    }
+}
+
+/// What one pool has seen.
+#[derive(Debug, Default)]
+struct Seen {
+    missing_inputs: Series,
+    missing_mib: Series,
+    dependency_count: Series,
+    wait_secs: Series,
+    cpu_time_ms: Series,
+    oom_rate: Series,
+    disk_bytes: Series,
+    build_time_ms: Series,
+    peak_ram_mib: Series,
+    avg_cpu_pct: Series,
+    input_bytes: Series,
+    completed: Series,
+    /// When the means were last made.
+    made_at: Option<Time>,
+}
+
+/// What all pull pools have seen.
+#[derive(Debug, Default)]
+pub(super) struct Instances {
+    pools: BTreeMap<PoolId, Seen>,
+    /// What nodes said they would have to fetch for jobs that wait.
+    reports: BTreeMap<JobId, BTreeMap<NodeId, JobReport>>,
+}
+
+impl Core {
+    /// Takes in what an event says about a pull pool.
+    pub(super) fn note_instance(&mut self, event: &Event) {
+        match event {
+            Event::Fetches { job, node, report: Some(report) } => {
+                self.instances.reports.entry(job.clone()).or_default().insert(node.clone(), *report);
+            }
+            Event::Committed(commit) => {
+                let reports = self.instances.reports.remove(&commit.job).unwrap_or_default();
+                let state = self.engine.state();
+                let Some(record) = state.job(&commit.job).filter(|record| self.is_pull(&record.pool)) else {
+                    return;
+                };
+                let (pool, spec, now) = (record.pool.clone(), record.job.spec.clone(), self.now);
+                let waited = now.since(record.job.ready_at).get() / 1000;
+                let report = commit.grants.first().and_then(|grant| reports.get(&grant.node)).copied();
+                let seen = self.instances.pools.entry(pool).or_default();
+                if let Some(report) = report {
+                    seen.missing_inputs.add_known(now, report.missing_inputs);
+                    if let Some(bytes) = report.missing_bytes {
+                        seen.missing_mib.add(now, bytes as f64 / f64::from(1 << 20));
+                    }
+                }
+                seen.dependency_count.add(now, spec.dependents as f64);
+                seen.input_bytes.add_known(now, spec.inputs_total_bytes().map(landfall_model::Bytes::get));
+                if spec.kind == JobKind::Build {
+                    seen.wait_secs.add(now, waited as f64);
+                }
+            }
+            Event::Forgotten(job) => {
+                self.instances.reports.remove(job);
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes in how a job of a pull pool ended.
+    pub(super) fn note_end(&mut self, job: &JobId, run: Option<&LiveRun>) {
+        self.instances.reports.remove(job);
+        let state = self.engine.state();
+        let Some(record) = state.job(job).filter(|record| self.is_pull(&record.pool)) else { return };
+        let started = record.past.as_deref().and_then(|past| past.first_started_at);
+        let (pool, now) = (record.pool.clone(), self.now);
+        let Some(usage) = run.and_then(|run| run.usage) else { return };
+        let seen = self.instances.pools.entry(pool).or_default();
+        seen.cpu_time_ms.add_known(now, usage.cpu_time_ms);
+        seen.oom_rate.add(now, if usage.oom { 1.0 } else { 0.0 });
+        seen.disk_bytes.add_known(now, usage.disk_bytes);
+        seen.peak_ram_mib.add_known(now, usage.peak_ram_mib);
+        seen.completed.add(now, 1.0);
+        if let Some(started) = started {
+            let ran = now.since(started).get();
+            seen.build_time_ms.add(now, ran as f64);
+            if let Some(cpu) = usage.cpu_time_ms.filter(|_| ran > 0) {
+                seen.avg_cpu_pct.add(now, cpu as f64 * 100.0 / ran as f64);
+            }
+        }
+    }
+
+    /// Makes the means of pull pools anew where it is time.
+    pub(super) fn refresh_instances(&mut self) {
+        let now = self.now;
+        let due: Vec<PoolId> = self
+            .engine
+            .state()
+            .pools
+            .iter()
+            .filter(|(_, pool)| pool.pool.dispatch == Dispatch::Pull && !pool.nodes.is_empty())
+            .filter(|(id, pool)| {
+                let made = self.instances.pools.get(*id).and_then(|seen| seen.made_at);
+                made.is_none_or(|made| now.since(made) >= pool.pool.pull.instance_metrics_interval_ms)
+            })
+            .map(|(id, _)| id.clone())
+            .collect();
+        for pool in due {
+            let instance = self.instance(&pool, now);
+            let known = self.engine.state().pool(&pool).map(|state| &state.world.instance);
+            if known != Some(&instance) {
+                self.step(Input::SetInstance { pool, instance: Box::new(instance) });
+            }
+        }
+    }
+
+    fn instance(&mut self, pool: &PoolId, now: Time) -> Instance {
+        let seen = self.instances.pools.entry(pool.clone()).or_default();
+        seen.made_at = Some(now);
+        let mut instance = Instance {
+            missing_inputs: seen.missing_inputs.window(now),
+            missing_mib: seen.missing_mib.window(now),
+            dependency_count: seen.dependency_count.window(now),
+            wait_secs: seen.wait_secs.window(now),
+            cpu_time_ms: seen.cpu_time_ms.window(now),
+            oom_rate: seen.oom_rate.window(now),
+            disk_bytes: seen.disk_bytes.window(now),
+            build_time_ms: seen.build_time_ms.window(now),
+            peak_ram_mib: seen.peak_ram_mib.window(now),
+            avg_cpu_pct: seen.avg_cpu_pct.window(now),
+            input_bytes: seen.input_bytes.window(now),
+            ..Instance::default()
+        };
+        seen.completed.window(now);
+        instance.completed = seen.completed.0.len() as u64;
+        instance.pending_builds = self.engine.waiting_in(pool) as u64;
+        let Some(state) = self.engine.state().pool(pool) else { return instance };
+        for node in &state.nodes {
+            let there = matches!(node.state, NodeState::Ready | NodeState::Draining | NodeState::Drained);
+            let assigned = node.placements.len() as u64;
+            instance.total_nodes += u64::from(there);
+            instance.idle_nodes += u64::from(there && assigned == 0);
+            instance.active_builds += assigned;
+            if node.state == NodeState::Ready {
+                instance.spare_slots += u64::from(node.max_concurrent).saturating_sub(assigned);
+            }
+        }
+        instance
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn means_cover_their_spans_and_absence_is_not_zero() {
+        let at = |secs: i64| Time::from_secs(secs);
+        let mut series = Series::default();
+        assert_eq!(series.window(at(0)), Window::default());
+        for (secs, value) in [(0, 100.0), (3000, 20.0), (3500, 0.0)] {
+            series.add(at(secs), value);
+        }
+        let window = series.window(at(3600));
+        assert_eq!((window.m5, window.h1, window.h24), (Some(0.0), Some(40.0), Some(40.0)));
+        let window = series.window(at(3601));
+        assert_eq!((window.h1, window.h24), (Some(10.0), Some(40.0)));
+        assert_eq!(series.window(at(200_000)), Window::default());
+    }
+}
