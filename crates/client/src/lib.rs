@@ -4,12 +4,16 @@
 //! long answers line by line, and [`Events`] those that are streams of server-sent events. Nothing here decides anything.
 #![forbid(unsafe_code)]
 
+mod agent;
 mod client;
 mod error;
 mod events;
 mod lines;
+mod path;
 
+pub use agent::Commands;
 pub use client::{Client, Settings};
 pub use error::ClientError;
 pub use events::{Events, ServerEvent};
 pub use lines::Lines;
+pub use path::{segment, with_query};

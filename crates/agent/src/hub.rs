@@ -1,0 +1,333 @@
+//! What the tasks of an agent share, and how actions are carried out.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use landfall_api::agent::{Command, Fetches, Probed, ReportItem};
+use landfall_api::node::{Heartbeat, Registration};
+use landfall_client::{Client, ClientError};
+use landfall_engine::Fence;
+use landfall_engine::input::{Failure, Report};
+use landfall_model::JobId;
+use tokio::sync::{Notify, mpsc};
+use tokio_util::sync::CancellationToken;
+
+use crate::config::Config;
+use crate::error::AgentError;
+use crate::jobs::{Action, Jobs};
+use crate::keeper::wire::{Ended, Request};
+use crate::layout::Layout;
+use crate::logs::Writing;
+use crate::probe::Machine;
+use crate::probe::ewma;
+use crate::runtime::llm;
+use crate::wasm_run::{OUTCOME_MEMORY, OUTCOME_TIMEOUT};
+
+/// How much of the end of a model's output is searched for its figures.
+const FIGURES_BYTES: u64 = 16 << 10;
+
+/// Everything that the tasks share.
+pub(crate) struct Hub {
+    pub(crate) config: Config,
+    pub(crate) layout: Layout,
+    pub(crate) helper: PathBuf,
+    pub(crate) client: Client,
+    pub(crate) epoch: u64,
+    seq: AtomicU64,
+    jobs: Mutex<Jobs>,
+    machine: Mutex<Machine>,
+    keeper: Mutex<Option<mpsc::UnboundedSender<Request>>>,
+    reports: mpsc::UnboundedSender<ReportItem>,
+    logs: mpsc::UnboundedSender<Writing>,
+    /// When the server last answered.
+    heard: Mutex<Instant>,
+    /// Reports and output that the server has not stored yet.
+    pub(crate) unsent: AtomicU64,
+    /// Wakes whoever waits for all of that to be stored.
+    pub(crate) sent: Notify,
+    /// Wakes whoever asks for work.
+    pub(crate) ask: Notify,
+    /// Wakes the session when it has to begin anew.
+    pub(crate) rejoin: Notify,
+    /// Ends the agent with an error.
+    pub(crate) fatal: Mutex<Option<AgentError>>,
+    /// Ends all tasks.
+    pub(crate) over: CancellationToken,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Where the other tasks listen.
+pub(crate) struct Ends {
+    pub(crate) reports: mpsc::UnboundedReceiver<ReportItem>,
+    pub(crate) logs: mpsc::UnboundedReceiver<Writing>,
+}
+
+impl Hub {
+    pub(crate) fn new(
+        config: Config,
+        layout: Layout,
+        helper: PathBuf,
+        client: Client,
+        epoch: u64,
+        jobs: Jobs,
+        machine: Machine,
+    ) -> (Self, Ends) {
+        let (reports, reports_end) = mpsc::unbounded_channel();
+        let (logs, logs_end) = mpsc::unbounded_channel();
+        let hub = Self {
+            config,
+            layout,
+            helper,
+            client,
+            epoch,
+            seq: AtomicU64::new(0),
+            jobs: Mutex::new(jobs),
+            machine: Mutex::new(machine),
+            keeper: Mutex::new(None),
+            reports,
+            logs,
+            heard: Mutex::new(Instant::now()),
+            unsent: AtomicU64::new(0),
+            sent: Notify::new(),
+            ask: Notify::new(),
+            rejoin: Notify::new(),
+            fatal: Mutex::new(None),
+            over: CancellationToken::new(),
+        };
+        (hub, Ends { reports: reports_end, logs: logs_end })
+    }
+
+    pub(crate) fn jobs(&self) -> MutexGuard<'_, Jobs> {
+        lock(&self.jobs)
+    }
+
+    pub(crate) fn machine(&self) -> MutexGuard<'_, Machine> {
+        lock(&self.machine)
+    }
+
+    pub(crate) fn node(&self) -> &str {
+        &self.config.node_id
+    }
+
+    /// Where requests to the keeper go from now on.
+    pub(crate) fn set_keeper(&self, requests: Option<mpsc::UnboundedSender<Request>>) {
+        *lock(&self.keeper) = requests;
+    }
+
+    pub(crate) fn keeper(&self, request: Request) {
+        if let Some(keeper) = &*lock(&self.keeper) {
+            let _ = keeper.send(request);
+        }
+    }
+
+    /// The server answered.
+    pub(crate) fn heard(&self) {
+        *lock(&self.heard) = Instant::now();
+    }
+
+    /// How long the server has not answered.
+    pub(crate) fn silent_for(&self) -> Duration {
+        lock(&self.heard).elapsed()
+    }
+
+    /// Something that the server will not forgive ends the agent.
+    pub(crate) fn fail(&self, error: AgentError) {
+        lock(&self.fatal).get_or_insert(error);
+        self.over.cancel();
+    }
+
+    /// Whether an error of the server ends the agent. Then it does.
+    pub(crate) fn is_fatal(&self, error: ClientError) -> Option<ClientError> {
+        if matches!(error, ClientError::Forbidden { .. }) {
+            self.fail(AgentError::Refused(error));
+            return None;
+        }
+        Some(error)
+    }
+
+    /// Follows a command.
+    pub(crate) fn on_command(self: &std::sync::Arc<Self>, command: Command) {
+        let actions = self.jobs().on_command(command, Instant::now());
+        self.carry_out(actions);
+    }
+
+    pub(crate) fn report(&self, item: ReportItem) {
+        self.unsent.fetch_add(1, Ordering::Relaxed);
+        let _ = self.reports.send(item);
+    }
+
+    /// So many things are stored now.
+    pub(crate) fn stored(&self, count: u64) {
+        if self.unsent.fetch_sub(count, Ordering::Relaxed) == count {
+            self.sent.notify_waiters();
+        }
+    }
+
+    /// Waits until everything is stored, but not for ever.
+    pub(crate) async fn all_stored(&self, within: Duration) -> bool {
+        let wait = async {
+            loop {
+                let sent = self.sent.notified();
+                if self.unsent.load(Ordering::Relaxed) == 0 {
+                    return;
+                }
+                // Woken as well when nobody woke it: the count may fall between the look and the wait.
+                let _ = tokio::time::timeout(Duration::from_millis(50), sent).await;
+            }
+        };
+        tokio::time::timeout(within, wait).await.is_ok()
+    }
+
+    pub(crate) fn carry_out(self: &std::sync::Arc<Self>, actions: Vec<Action>) {
+        for action in actions {
+            match action {
+                Action::Keeper(request) => self.keeper(request),
+                Action::Track(fence, shipped) => drop(self.logs.send(Writing::Track(fence, shipped))),
+                Action::Report(item) => self.report(item),
+                Action::End { ended, report } => self.on_end(&ended, report),
+                Action::Refuse { report, why } => {
+                    self.unsent.fetch_add(1, Ordering::Relaxed);
+                    let _ = self.logs.send(Writing::Refused(report, why));
+                }
+                Action::PrepareCheckpoint(job) => self.prepare_checkpoint(&job),
+                Action::Notice(job, in_ms) => {
+                    let path = self.layout.checkpoint(job.as_str());
+                    let _ = std::fs::create_dir_all(&path);
+                    let _ = std::fs::write(path.join("notice"), in_ms.to_string());
+                }
+                Action::Probed(good) => self.on_probed(good),
+                Action::Ask => self.ask.notify_one(),
+                Action::Fetches(entries) => {
+                    let hub = std::sync::Arc::clone(self);
+                    tokio::spawn(async move {
+                        if let Err(error) = hub.client.fetches(hub.node(), &Fetches { entries }).await {
+                            tracing::debug!(%error, "cannot say what is missing");
+                        }
+                    });
+                }
+                Action::Rejoin => self.rejoin.notify_one(),
+            }
+        }
+    }
+
+    fn prepare_checkpoint(&self, job: &JobId) {
+        let dir = self.layout.checkpoint(job.as_str());
+        if let Err(error) = std::fs::create_dir_all(&dir) {
+            tracing::warn!(%error, dir = %dir.display(), "cannot make a checkpoint directory");
+        }
+        let _ = std::fs::remove_file(dir.join("done"));
+    }
+
+    fn on_probed(self: &std::sync::Arc<Self>, spawned: bool) {
+        let path = self.layout.file("self-test");
+        let good = spawned
+            && std::fs::write(&path, "ok").is_ok()
+            && std::fs::read(&path).is_ok_and(|it| it == b"ok");
+        let _ = std::fs::remove_file(&path);
+        let hub = std::sync::Arc::clone(self);
+        tokio::spawn(async move {
+            if let Err(error) = hub.client.probed(hub.node(), &Probed { good }).await {
+                tracing::warn!(%error, good, "cannot tell the result of the self test");
+            }
+        });
+    }
+
+    /// A job ended: what only files tell is added, and its output goes before its end.
+    fn on_end(&self, ended: &Ended, mut report: ReportItem) {
+        if let Some(sample) = ewma::disk_mb_s(ended.disk_bytes, ended.wall_ms as f64 / 1000.0) {
+            self.machine().disk.add(sample);
+        }
+        if let Report::Exited { code, failure, usage } = &mut report.report {
+            match ended.note.runtime.as_str() {
+                "wasm" => {
+                    let path = self.layout.outcome(&ended.fence);
+                    match std::fs::read_to_string(&path).unwrap_or_default().as_str() {
+                        OUTCOME_TIMEOUT => *failure = Some(Failure::Timeout),
+                        OUTCOME_MEMORY => usage.oom = true,
+                        _ => {}
+                    }
+                    let _ = std::fs::remove_file(path);
+                }
+                "llmcpp" => usage.speed_ratio = self.speed_ratio(ended),
+                _ => {}
+            }
+            if *code == 0 {
+                // A job that reached its end needs no checkpoint any more. Most never had one.
+                let dir = self.layout.checkpoint(ended.fence.job.as_str());
+                if dir.exists() {
+                    std::thread::spawn(move || std::fs::remove_dir_all(dir));
+                }
+            }
+        }
+        if ended.written == ended.note.shipped {
+            let _ = self.logs.send(Writing::Forget(ended.fence.clone()));
+            self.report(report);
+        } else {
+            self.unsent.fetch_add(1, Ordering::Relaxed);
+            let _ = self.logs.send(Writing::Ended(report, ended.note.shipped));
+        }
+    }
+
+    /// How a model did against what its GPU should reach.
+    fn speed_ratio(&self, ended: &Ended) -> Option<f64> {
+        use std::io::{Read as _, Seek as _, SeekFrom};
+        let expected = ended.note.expected_milli_tok_s.filter(|expected| *expected > 0)?;
+        let observed =
+            [self.layout.stderr(&ended.fence), self.layout.stdout(&ended.fence)].iter().find_map(|path| {
+                let mut file = std::fs::File::open(path).ok()?;
+                let from = file.metadata().ok()?.len().saturating_sub(FIGURES_BYTES);
+                file.seek(SeekFrom::Start(from)).ok()?;
+                let mut tail = Vec::new();
+                file.read_to_end(&mut tail).ok()?;
+                llm::tokens_per_second(&String::from_utf8_lossy(&tail))
+            })?;
+        Some((observed * 1_000_000.0 / expected as f64).round() / 1000.0)
+    }
+
+    /// Reports of these attempts are stored.
+    pub(crate) fn on_stored(self: &std::sync::Arc<Self>, fences: &[Fence]) {
+        let actions = self.jobs().on_stored(fences);
+        self.carry_out(actions);
+    }
+
+    /// The next heartbeat.
+    pub(crate) fn heartbeat(&self) -> Heartbeat {
+        let mut beat = self.machine().heartbeat();
+        let hour =
+            SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() / 3600 % 24);
+        let on_battery = beat.charging == Some(false);
+        let allowed = self.config.accepting.allows(hour as u8, beat.ram_free_mib, on_battery);
+        let jobs = self.jobs();
+        beat.accepting = allowed && !jobs.draining;
+        beat.active_jobs = jobs.active();
+        beat.running = jobs.running();
+        drop(jobs);
+        beat.epoch = self.epoch;
+        beat.seq = self.seq.fetch_add(1, Ordering::Relaxed) + 1;
+        beat
+    }
+
+    /// What the node says when it registers.
+    pub(crate) fn registration(&self) -> Registration {
+        let config = &self.config;
+        Registration {
+            pool: config.pool.clone(),
+            region: config.region.clone(),
+            block: config.block.clone(),
+            group: config.group.clone(),
+            tenants: config.tenants.clone(),
+            architectures: config.architectures.clone(),
+            features: config.features.clone(),
+            eval: config.eval,
+            fetch: config.fetch,
+            max_concurrent: Some(config.max_concurrent),
+            power_w: config.power_w,
+            heartbeat: self.heartbeat(),
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! The rules of the protocol, without processes.
+
+use super::*;
+use crate::keeper::wire::Running;
+use crate::runtime::tests::{site, start};
+
+fn fence(attempt: u32, epoch: u32) -> Fence {
+    Fence { job: JobId::new("job-1").expect("id"), attempt, epoch }
+}
+
+fn start_command(attempt: u32, epoch: u32) -> Command {
+    let mut start = start("process", &["true"]);
+    start.fence = fence(attempt, epoch);
+    Command::Start(Box::new(start))
+}
+
+fn up() -> Jobs {
+    let mut jobs = Jobs::new(site(), 2);
+    let hello = Hello { pid: 1, limits: String::new(), running: Vec::new(), ended: Vec::new() };
+    assert!(jobs.on_hello(hello, Instant::now()).is_empty());
+    jobs
+}
+
+fn ended(attempt: u32, code: i32, cause: Option<Cause>) -> Ended {
+    Ended {
+        fence: fence(attempt, 1),
+        code,
+        cause,
+        wall_ms: 10,
+        cpu_ms: Some(5),
+        peak_ram_bytes: Some((1 << 20) + 1),
+        disk_bytes: 7,
+        oom: false,
+        written: (0, 0),
+        note: Note { retry_on: vec![75], ..Note::default() },
+    }
+}
+
+fn reports(actions: &[Action]) -> Vec<(u32, Report)> {
+    let of = |action: &Action| match action {
+        Action::Report(item) | Action::End { report: item, .. } | Action::Refuse { report: item, .. } => {
+            Some((item.fence.attempt, item.report.clone()))
+        }
+        _ => None,
+    };
+    actions.iter().filter_map(of).collect()
+}
+
+fn spawns(actions: &[Action]) -> usize {
+    actions.iter().filter(|action| matches!(action, Action::Keeper(Request::Spawn(_)))).count()
+}
+
+fn now() -> Instant {
+    Instant::now()
+}
+
+#[test]
+fn a_start_is_followed_once() {
+    let mut jobs = up();
+    assert_eq!(spawns(&jobs.on_command(start_command(1, 1), now())), 1);
+    assert!(jobs.on_command(start_command(1, 1), now()).is_empty(), "it is being started");
+    assert_eq!(reports(&jobs.on_event(Event::Spawned(fence(1, 1)))), vec![(1, Report::Started)]);
+    let again = jobs.on_command(start_command(1, 2), now());
+    assert_eq!((spawns(&again), reports(&again)), (0, vec![(1, Report::Started)]));
+    assert_eq!(jobs.running(), vec![fence(1, 2)], "the newest epoch counts");
+    let end = jobs.on_event(Event::Ended(Box::new(ended(1, 3, None))));
+    let first = reports(&end);
+    assert!(matches!(first[0].1, Report::Exited { code: 3, .. }));
+    assert_eq!(reports(&jobs.on_command(start_command(1, 2), now())), first, "its end is told again");
+    assert_eq!(jobs.running(), vec![fence(1, 2)], "named until the server has stored it");
+    let stored = jobs.on_stored(&[fence(1, 2)]);
+    assert_eq!(stored, vec![Action::Keeper(Request::Forget { fences: vec![fence(1, 2)] })]);
+    assert!(jobs.running().is_empty());
+}
+
+#[test]
+fn older_attempts_are_ignored_and_newer_ones_wait_for_them() {
+    let mut jobs = up();
+    jobs.on_command(start_command(2, 1), now());
+    jobs.on_event(Event::Spawned(fence(2, 1)));
+    assert!(jobs.on_command(start_command(1, 9), now()).is_empty());
+    let stop_old = Command::Stop { fence: fence(1, 1), grace_ms: 0 };
+    assert!(jobs.on_command(stop_old, now()).is_empty());
+    let newer = jobs.on_command(start_command(3, 1), now());
+    assert_eq!(newer[0], stop(&fence(2, 1), 0, Cause::Stopped));
+    assert_eq!(reports(&newer), vec![(3, Report::Refused(StartRefusal::Busy))]);
+    jobs.on_event(Event::Ended(Box::new(ended(2, 137, Some(Cause::Stopped)))));
+    assert_eq!(spawns(&jobs.on_command(start_command(3, 1), now())), 1, "now there is room");
+    assert!(jobs.on_command(start_command(2, 1), now()).is_empty(), "its time is over");
+}
+
+#[test]
+fn an_older_server_has_no_say() {
+    let mut jobs = up();
+    jobs.on_command(start_command(1, 5), now());
+    jobs.on_event(Event::Spawned(fence(1, 5)));
+    let from = |epoch| Command::Stop { fence: fence(1, epoch), grace_ms: 100 };
+    assert!(jobs.on_command(from(4), now()).is_empty());
+    assert_eq!(jobs.on_command(from(6), now()), vec![stop(&fence(1, 6), 100, Cause::Stopped)]);
+}
+
+#[test]
+fn a_stop_of_what_is_not_here_is_answered_and_remembered() {
+    let mut jobs = up();
+    let stop = Command::Stop { fence: fence(1, 1), grace_ms: 0 };
+    assert_eq!(reports(&jobs.on_command(stop, now())), vec![(1, Report::Stopped)]);
+    let late = jobs.on_command(start_command(1, 1), now());
+    assert_eq!((spawns(&late), reports(&late)), (0, vec![(1, Report::Stopped)]), "a start that comes late");
+    assert_eq!(spawns(&jobs.on_command(start_command(2, 1), now())), 1);
+}
+
+#[test]
+fn ends_are_told_by_their_cause() {
+    let usage = RunUsage {
+        peak_ram: Some(Mib::new(2)),
+        cpu_time: Some(Millis::new(5)),
+        disk: Bytes::new(7),
+        oom: false,
+        speed_ratio: None,
+    };
+    let exited = |code, failure| Report::Exited { code, failure, usage: Box::new(usage) };
+    for (code, cause, told) in [
+        (0, None, exited(0, None)),
+        (1, None, exited(1, None)),
+        (75, None, exited(75, Some(Failure::Transient))),
+        (143, Some(Cause::Timeout), exited(143, Some(Failure::Timeout))),
+        (137, Some(Cause::Walltime), exited(137, Some(Failure::Timeout))),
+        (75, Some(Cause::Timeout), exited(75, Some(Failure::Timeout))),
+        (143, Some(Cause::Stopped), Report::Stopped),
+        (0, Some(Cause::Checkpointed), Report::Checkpointed),
+    ] {
+        assert_eq!(verdict(&ended(1, code, cause)), told, "{code} {cause:?}");
+    }
+}
+
+#[test]
+fn work_is_refused_for_a_reason() {
+    let refused = |jobs: &mut Jobs| match reports(&jobs.on_command(start_command(9, 1), now()))[..] {
+        [(9, Report::Refused(kind))] => Some(kind),
+        _ => None,
+    };
+    let mut jobs = up();
+    jobs.draining = true;
+    assert_eq!(refused(&mut jobs), Some(StartRefusal::Draining));
+    let mut jobs = up();
+    jobs.on_keeper_gone();
+    assert_eq!(refused(&mut jobs), Some(StartRefusal::Busy));
+    let mut jobs = Jobs::new(site(), 0);
+    jobs.keeper_up = true;
+    jobs.pull = true;
+    assert_eq!(refused(&mut jobs), Some(StartRefusal::AtCapacity));
+}
+
+#[test]
+fn checkpoints() {
+    let begin = |leave| {
+        let mut jobs = up();
+        jobs.on_command(start_command(1, 1), now());
+        jobs.on_event(Event::Spawned(fence(1, 1)));
+        let command = Command::Checkpoint { fence: fence(1, 1), within_ms: 1000, leave };
+        let actions = jobs.on_command(command, now());
+        let signal = Request::Signal { fence: fence(1, 1), signal: "USR1".to_owned() };
+        assert_eq!(actions[1], Action::Keeper(signal));
+        assert_eq!(jobs.saving().len(), 1);
+        jobs
+    };
+    let job = fence(1, 1).job;
+    // Saved in time, and goes on.
+    let mut jobs = begin(false);
+    assert_eq!(reports(&jobs.on_saved(&job)), vec![(1, Report::Checkpointed)]);
+    assert!(jobs.saving().is_empty());
+    // Saved in time, and leaves before anything is told.
+    let mut jobs = begin(true);
+    assert_eq!(jobs.on_saved(&job), vec![stop(&fence(1, 1), LEAVE_GRACE_MS, Cause::Checkpointed)]);
+    // Too late.
+    let mut jobs = begin(true);
+    let late = now() + Duration::from_secs(2);
+    assert_eq!(reports(&jobs.on_time(late, Duration::ZERO)), vec![(1, Report::CheckpointFailed)]);
+    assert!(jobs.on_saved(&job).is_empty());
+    // Ended by itself meanwhile.
+    let mut jobs = begin(true);
+    let end = reports(&jobs.on_event(Event::Ended(Box::new(ended(1, 0, None)))));
+    assert!(matches!(end[0].1, Report::Exited { code: 0, .. }));
+    // Not here at all.
+    let command = Command::Checkpoint { fence: fence(7, 1), within_ms: 1, leave: false };
+    assert_eq!(reports(&up().on_command(command, now())), vec![(7, Report::CheckpointFailed)]);
+}
+
+#[test]
+fn a_new_keeper_tells_what_is_left() {
+    let mut jobs = up();
+    jobs.on_command(start_command(1, 1), now());
+    jobs.on_event(Event::Spawned(fence(1, 1)));
+    jobs.on_keeper_gone();
+    assert_eq!(jobs.running(), vec![fence(1, 1)], "perhaps it still runs");
+    let hello = |running, ended| Hello { pid: 2, limits: String::new(), running, ended };
+    let still = Running { fence: fence(1, 1), for_ms: 5, note: Note::default() };
+    assert_eq!(reports(&jobs.on_hello(hello(vec![still], Vec::new()), now())), vec![(1, Report::Started)]);
+    jobs.on_keeper_gone();
+    let actions = jobs.on_hello(hello(Vec::new(), Vec::new()), now());
+    assert_eq!(actions, vec![Action::Rejoin]);
+    assert!(jobs.running().is_empty(), "lost");
+    let actions = jobs.on_hello(hello(Vec::new(), vec![ended(2, 4, None)]), now());
+    assert!(matches!(reports(&actions)[..], [(2, Report::Exited { code: 4, .. })]));
+}
+
+#[test]
+fn walltime_is_minded_only_while_the_server_is_away() {
+    let mut jobs = up();
+    let mut job = start("process", &["true"]);
+    job.walltime_ms = Some(1000);
+    jobs.on_command(Command::Start(Box::new(job)), now());
+    jobs.on_event(Event::Spawned(fence(1, 1)));
+    let late = now() + Duration::from_secs(62);
+    assert!(jobs.on_time(late, Duration::ZERO).is_empty());
+    assert!(jobs.on_time(now() + Duration::from_secs(30), Duration::from_secs(90)).is_empty());
+    assert_eq!(
+        jobs.on_time(late, Duration::from_secs(90)),
+        vec![stop(&fence(1, 1), LEAVE_GRACE_MS, Cause::Walltime)]
+    );
+}
+
+#[test]
+fn slots_are_asked_for_once() {
+    let mut jobs = up();
+    assert_eq!(jobs.take_ask(), 0, "not a pull pool");
+    jobs.pull = true;
+    assert_eq!(jobs.take_ask(), 2);
+    assert_eq!(jobs.take_ask(), 0, "the question is on its way");
+    // A start may overtake the answer to the question.
+    assert_eq!(spawns(&jobs.on_command(start_command(1, 1), now())), 1);
+    jobs.on_granted(2, 1);
+    assert_eq!(jobs.take_ask(), 1);
+    jobs.on_granted(1, 1);
+    assert_eq!(jobs.take_ask(), 0, "one runs, one is on its way");
+    jobs.forget_expected();
+    assert_eq!(jobs.take_ask(), 1, "it never came");
+}
+
+#[test]
+fn p40_missing_inputs() {
+    let job = |inputs: &[(&str, Option<u64>)]| Offered {
+        job: "j".into(),
+        inputs: inputs.iter().map(|(digest, size)| ((*digest).to_owned(), *size)).collect(),
+    };
+    let here = |digest: &str| digest == "a";
+    let entry = fetch_entry(&job(&[("a", Some(50)), ("b", Some(200)), ("c", None)]), here);
+    assert_eq!((entry.missing_inputs, entry.missing_bytes), (Some(2), Some(200)));
+    let entry = fetch_entry(&job(&[]), here);
+    assert_eq!((entry.missing_inputs, entry.missing_bytes), (Some(0), Some(0)));
+}
+
+#[test]
+fn self_tests_never_meet_the_server() {
+    let mut jobs = up();
+    let actions = jobs.on_command(Command::Probe, now());
+    let [Action::Keeper(Request::Spawn(spawn))] = &actions[..] else { panic!("{actions:?}") };
+    assert!(jobs.running().is_empty());
+    let end = |code| Event::Ended(Box::new(Ended { fence: spawn.fence.clone(), ..ended(1, code, None) }));
+    assert!(jobs.on_event(Event::Spawned(spawn.fence.clone())).is_empty());
+    assert_eq!(jobs.on_event(end(0)).last(), Some(&Action::Probed(true)));
+    assert!(!jobs.on_event(end(0)).contains(&Action::Probed(true)), "once");
+}

@@ -1,0 +1,119 @@
+//! Noticing ends: waits for processes and for instants, in one thread.
+
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use landfall_engine::Fence;
+use rustix::buffer::spare_capacity;
+use rustix::event::{Timespec, epoll};
+use wait4::Wait4 as _;
+
+use super::journal::key;
+use super::state::{Keeper, Phase};
+use super::wire::{Ended, Event};
+use super::{DISCONNECTED_MS, cgroup, procfs};
+use crate::layout::Layout;
+
+/// How often it looks whether anybody still needs the keeper.
+const IDLE_LOOK: Duration = Duration::from_secs(5);
+
+/// Waits for ends, until nobody needs the keeper any more.
+pub(crate) fn work(keeper: &Keeper) -> std::io::Result<()> {
+    let mut events = Vec::with_capacity(256);
+    loop {
+        let next = keeper.fire(Instant::now()).unwrap_or(IDLE_LOOK).min(IDLE_LOOK);
+        // Rounded up, or the last fraction of a millisecond would be spent asking again and again.
+        let timeout = Timespec::try_from(next + Duration::from_millis(1)).unwrap_or_default();
+        match epoll::wait(&keeper.epoll, spare_capacity(&mut events), Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        for event in events.drain(..) {
+            let data = event.data;
+            match u32::try_from(data.u64()) {
+                Ok(0) => {
+                    let _ = rustix::io::read(&keeper.wake, &mut [0_u8; 8]);
+                }
+                Ok(pid) => reap(keeper, pid),
+                Err(_) => {}
+            }
+        }
+        if nobody_needs_it(keeper) {
+            return Ok(());
+        }
+    }
+}
+
+/// Whether nothing runs and no agent is there. Ends that nobody asked about yet are in the journal for the next keeper.
+fn nobody_needs_it(keeper: &Keeper) -> bool {
+    let state = keeper.lock();
+    let busy = state.jobs.values().any(|job| !matches!(job.phase, Phase::Ended(_)));
+    let patience = if state.bye { Duration::ZERO } else { Duration::from_millis(DISCONNECTED_MS) };
+    !busy && state.alone_since.is_some_and(|since| since.elapsed() >= patience)
+}
+
+fn reap(keeper: &Keeper, pid: u32) {
+    let mut state = keeper.lock();
+    if let Some((mut child, watch)) = state.helpers.remove(&pid) {
+        drop(state);
+        let _ = epoll::delete(&keeper.epoll, &watch);
+        let _ = child.wait();
+        return;
+    }
+    let Some(at) = state.by_pid.remove(&pid) else { return };
+    let Some(job) = state.jobs.get_mut(&at) else { return };
+    let Phase::Live(mut live) = std::mem::replace(&mut job.phase, Phase::Starting) else { return };
+    let elsewhere = job.elsewhere;
+    drop(state);
+
+    // Until it is waited for the process stays in the table: what it counted can be read, and its number is its own.
+    let wall = live.since.elapsed();
+    let disk_bytes = if elsewhere { 0 } else { procfs::disk_bytes(Path::new("/proc"), pid) };
+    // The job is over when its first process is; what it left behind goes with it.
+    super::state::kill_live(&live);
+    let _ = epoll::delete(&keeper.epoll, &live.watch);
+    let (code, usage) = match live.child.wait4() {
+        Ok(result) => {
+            let signal = result.status.signal().map(|signal| 128 + signal);
+            (result.status.code().or(signal).unwrap_or(-1), Some(result.rusage))
+        }
+        Err(error) => {
+            eprintln!("keeper: cannot wait for process {pid}: {error}");
+            (-1, None)
+        }
+    };
+    let counted = live.group.as_deref().map(cgroup::counted).unwrap_or_default();
+    live.group.iter().for_each(|group| cgroup::remove(group));
+    let usage = usage.filter(|_| !elsewhere);
+
+    let mut state = keeper.lock();
+    let Some(job) = state.jobs.get_mut(&at) else { return };
+    let ended = Ended {
+        fence: job.fence.clone(),
+        code,
+        cause: job.cause,
+        wall_ms: wall.as_millis() as u64,
+        cpu_ms: usage.as_ref().map(|usage| (usage.utime + usage.stime).as_millis() as u64),
+        peak_ram_bytes: counted.peak_bytes.or(usage.map(|usage| usage.maxrss)),
+        disk_bytes,
+        oom: counted.oom,
+        written: written(&keeper.layout, &job.fence),
+        note: job.note.clone(),
+    };
+    drop(state);
+    if let Err(error) = keeper.journal().ended(&ended) {
+        eprintln!("keeper: cannot write the journal: {error}");
+    }
+    let mut state = keeper.lock();
+    let Some(job) = state.jobs.get_mut(&at) else { return };
+    job.phase = Phase::Ended(Box::new(ended.clone()));
+    state.timers.retain(|(_, job, _)| *job != key(&ended.fence));
+    keeper.tell(&mut state, Event::Ended(Box::new(ended)));
+}
+
+/// How much an attempt wrote.
+pub(crate) fn written(layout: &Layout, fence: &Fence) -> (u64, u64) {
+    let size = |path| std::fs::metadata(path).map_or(0, |meta| meta.len());
+    (size(layout.stdout(fence)), size(layout.stderr(fence)))
+}

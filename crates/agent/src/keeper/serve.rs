@@ -1,0 +1,175 @@
+//! The keeper's side of the socket.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::fs::FlockOperation;
+
+use super::cgroup::Cgroups;
+use super::journal::{Journal, key};
+use super::state::Keeper;
+use super::wire::{Event, Request};
+use super::{procfs, reap, spawn};
+use crate::layout::Layout;
+
+/// Threads that start processes: more than there are processors would only wait for each other.
+const SPAWNERS_MAX: usize = 4;
+
+/// Why a keeper does not keep.
+#[derive(Debug, thiserror::Error)]
+pub enum KeeperError {
+    /// There is one already.
+    #[error("another keeper serves {0}")]
+    Taken(String),
+    /// A file or the socket failed.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was tried.
+        what: String,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+fn io_error(what: impl Into<String>) -> impl FnOnce(io::Error) -> KeeperError {
+    let what = what.into();
+    |source| KeeperError::Io { what, source }
+}
+
+/// Runs a keeper for a data directory until nobody needs it. It leaves the session of its parent first, so that neither
+/// a closed terminal nor an interrupted agent ends it.
+pub fn keep(dir: &Path) -> Result<(), KeeperError> {
+    // It fails if somebody started the keeper by hand as a leader; then there is nothing to leave.
+    let _ = rustix::process::setsid();
+    let layout = Layout::new(dir);
+    layout.create().map_err(io_error(format!("cannot make {}", dir.display())))?;
+    let lock = OpenOptions::new().create(true).truncate(false).write(true).open(layout.file("keeper.lock"));
+    let lock: File = lock.map_err(io_error("cannot open keeper.lock"))?;
+    if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+        return Err(KeeperError::Taken(dir.display().to_string()));
+    }
+    let opened = Journal::open(&layout.file("keeper.journal"), &procfs::boot_id());
+    let (journal, found) = opened.map_err(io_error("cannot open keeper.journal"))?;
+    spawn::kill_leftovers(&layout, &found.left);
+    let socket = layout.socket();
+    let _ = std::fs::remove_file(&socket);
+    let bind = super::with_short_path(&socket, |path| UnixListener::bind(path));
+    let listener = bind.map_err(io_error(format!("cannot listen on {}", socket.display())))?;
+    let keeper = Keeper::new(layout, Cgroups::of_this_machine(), journal, found.ended);
+    let keeper = Arc::new(keeper.map_err(io_error("cannot watch processes"))?);
+
+    let spawners = std::thread::available_parallelism().map_or(1, usize::from).clamp(1, SPAWNERS_MAX);
+    for _ in 0..spawners {
+        let keeper = Arc::clone(&keeper);
+        std::thread::spawn(move || spawn::work(&keeper));
+    }
+    let serving = Arc::clone(&keeper);
+    std::thread::spawn(move || serve(&serving, &listener));
+    let result = reap::work(&keeper).map_err(io_error("cannot wait for processes"));
+    let _ = std::fs::remove_file(&socket);
+    drop(lock);
+    result
+}
+
+/// One agent at a time: the agents of a directory exclude each other, so a second one means that the first is gone.
+fn serve(keeper: &Arc<Keeper>, listener: &UnixListener) {
+    loop {
+        match listener.accept() {
+            Ok((stream, _)) => {
+                if let Err(error) = converse(keeper, stream) {
+                    eprintln!("keeper: the agent's connection broke: {error}");
+                }
+                let mut state = keeper.lock();
+                state.connected = false;
+                state.outgoing.clear();
+                state.alone_since = Some(Instant::now());
+                drop(state);
+                keeper.told.notify_all();
+                keeper.wake();
+            }
+            Err(error) => {
+                eprintln!("keeper: cannot accept a connection: {error}");
+                std::thread::sleep(Duration::from_millis(100));
+            }
+        }
+    }
+}
+
+fn converse(keeper: &Arc<Keeper>, stream: UnixStream) -> io::Result<()> {
+    let mut lines = BufReader::with_capacity(1 << 16, stream.try_clone()?);
+    {
+        let mut state = keeper.lock();
+        let hello = Event::Hello(Box::new(keeper.hello(&state)));
+        state.connected = true;
+        state.alone_since = None;
+        state.bye = false;
+        state.outgoing = vec![hello];
+    }
+    let telling = Arc::clone(keeper);
+    let writer = std::thread::spawn(move || tell(&telling, stream));
+    let mut line = String::new();
+    let result = loop {
+        line.clear();
+        match lines.read_line(&mut line) {
+            Ok(0) => break Ok(()),
+            Ok(_) => match serde_json::from_str(&line) {
+                Ok(request) => on_request(keeper, request),
+                Err(error) => break Err(io::Error::other(format!("a line makes no sense: {error}"))),
+            },
+            Err(error) => break Err(error),
+        }
+    };
+    keeper.lock().connected = false;
+    keeper.told.notify_all();
+    let _ = writer.join();
+    result
+}
+
+/// Sends what there is to tell; whatever gathers meanwhile goes in one piece.
+fn tell(keeper: &Keeper, mut stream: UnixStream) {
+    let mut text = Vec::new();
+    loop {
+        let mut state = keeper.lock();
+        while state.outgoing.is_empty() && state.connected {
+            state = keeper.told.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        if !state.connected {
+            return;
+        }
+        let events = std::mem::take(&mut state.outgoing);
+        drop(state);
+        text.clear();
+        for event in events {
+            if serde_json::to_writer(&mut text, &event).is_ok() {
+                text.push(b'\n');
+            }
+        }
+        if stream.write_all(&text).is_err() {
+            // The reader notices as well and cleans up.
+            let _ = stream.shutdown(std::net::Shutdown::Both);
+            return;
+        }
+    }
+}
+
+fn on_request(keeper: &Keeper, request: Request) {
+    match request {
+        Request::Spawn(spawn) => keeper.enqueue(*spawn),
+        Request::Signal { fence, signal } => keeper.signal(&fence, &signal),
+        Request::Stop { fence, grace_ms, cause } => {
+            let mut state = keeper.lock();
+            keeper.stop(&mut state, &key(&fence), Duration::from_millis(grace_ms), cause);
+        }
+        Request::Forget { fences } => keeper.forget(&fences),
+        Request::Shipped { fence, shipped } => {
+            if let Some(job) = keeper.lock().jobs.get_mut(&key(&fence)) {
+                job.note.shipped = shipped;
+            }
+        }
+        Request::Bye => keeper.lock().bye = true,
+    }
+}

@@ -1,0 +1,326 @@
+//! Starting processes.
+
+use std::ffi::OsStr;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
+
+use landfall_engine::Fence;
+use rustix::event::epoll;
+use rustix::process::{Pid, PidfdFlags};
+
+use super::cgroup;
+use super::journal::{Key, Started};
+use super::procfs;
+use super::state::{Keeper, Live, Phase};
+use super::wire::{Cause, Ended, Event, Program};
+use crate::layout::Layout;
+
+/// Exit code of a job whose program is not there.
+const NOT_FOUND: i32 = 127;
+/// Exit code of a job whose program cannot be executed.
+const NOT_EXECUTABLE: i32 = 126;
+/// Exit code of a job that was stopped before it began.
+const STOPPED: i32 = 143;
+
+/// Why a process did not start.
+#[derive(Debug)]
+pub(crate) enum SpawnError {
+    /// The job asks for something that cannot be: it ends with this code and this message.
+    Job(i32, String),
+    /// Something is wrong with this machine.
+    Node(String),
+}
+
+/// Takes jobs from the queue and starts them, for ever.
+pub(crate) fn work(keeper: &Keeper) {
+    loop {
+        let mut state = keeper.lock();
+        let at = loop {
+            match state.queue.pop_front() {
+                Some(at) => break at,
+                None => state = keeper.queued.wait(state).unwrap_or_else(std::sync::PoisonError::into_inner),
+            }
+        };
+        let Some(job) = state.jobs.get_mut(&at) else { continue };
+        let Phase::Queued(program) = std::mem::replace(&mut job.phase, Phase::Starting) else { continue };
+        let fence = job.fence.clone();
+        let kill_command = job.kill_command.clone();
+        let stopped = job.stop_grace.is_some();
+        drop(state);
+        if stopped {
+            end_unstarted(keeper, &at, &fence, STOPPED, None);
+            continue;
+        }
+        match start(keeper, &fence, &program) {
+            Ok((child, group)) => began(keeper, &at, &fence, child, group, &program, kill_command),
+            Err(SpawnError::Job(code, message)) => end_unstarted(keeper, &at, &fence, code, Some(message)),
+            Err(SpawnError::Node(why)) => {
+                remove_files(&keeper.layout, &fence);
+                let mut state = keeper.lock();
+                state.jobs.remove(&at);
+                keeper.tell(&mut state, Event::Unstartable { fence, why });
+            }
+        }
+    }
+}
+
+/// Watches a process, so that its end wakes the reaper.
+pub(crate) fn watch(keeper: &Keeper, pid: u32) -> io::Result<OwnedFd> {
+    let id = Pid::from_raw(pid.cast_signed()).ok_or(io::ErrorKind::InvalidInput)?;
+    let watch = rustix::process::pidfd_open(id, PidfdFlags::empty())?;
+    epoll::add(&keeper.epoll, &watch, epoll::EventData::new_u64(u64::from(pid)), epoll::EventFlags::IN)?;
+    Ok(watch)
+}
+
+fn began(
+    keeper: &Keeper,
+    at: &Key,
+    fence: &Fence,
+    child: Child,
+    group: Option<PathBuf>,
+    program: &Program,
+    kill_command: Vec<String>,
+) {
+    let pid = child.id();
+    let ticks = procfs::start_ticks(Path::new("/proc"), pid).unwrap_or_default();
+    if let Err(error) = keeper.journal().started(Started { fence: fence.clone(), pid, ticks, kill_command }) {
+        eprintln!("keeper: cannot write the journal: {error}");
+    }
+    let mut state = keeper.lock();
+    let Some(id) = Pid::from_raw(pid.cast_signed()) else { return };
+    // The process is known before it is watched: the reaper takes the lock before it looks for it.
+    state.by_pid.insert(pid, at.clone());
+    let watch = match watch(keeper, pid) {
+        Ok(watch) => watch,
+        Err(error) => {
+            // Without a watch nobody would notice the end, so this one is not kept. (Too many open files.)
+            let _ = rustix::process::kill_process_group(id, rustix::process::Signal::KILL);
+            state.by_pid.remove(&pid);
+            state.jobs.remove(at);
+            let mut child = child;
+            let _ = child.wait();
+            let why = format!("cannot watch the process: {error}");
+            keeper.tell(&mut state, Event::Unstartable { fence: fence.clone(), why });
+            return;
+        }
+    };
+    let Some(job) = state.jobs.get_mut(at) else { return };
+    job.phase = Phase::Live(Box::new(Live { child, pid: id, watch, since: Instant::now(), group }));
+    let stop = job.stop_grace.take().zip(job.cause);
+    keeper.tell(&mut state, Event::Spawned(fence.clone()));
+    keeper.arm(&mut state, at, program.timeout_ms);
+    if let Some((grace, cause)) = stop {
+        keeper.stop(&mut state, at, grace, cause);
+    }
+}
+
+/// Ends a job that never had a process, with a line on its standard error.
+fn end_unstarted(keeper: &Keeper, at: &Key, fence: &Fence, code: i32, message: Option<String>) {
+    if let Some(message) = message {
+        let path = keeper.layout.stderr(fence);
+        let written = OpenOptions::new().create(true).append(true).open(path);
+        let _ = written.and_then(|mut file| writeln!(file, "landfall: {message}"));
+    }
+    let mut state = keeper.lock();
+    let Some(job) = state.jobs.get_mut(at) else { return };
+    let ended = Ended {
+        fence: fence.clone(),
+        code,
+        cause: job.cause,
+        wall_ms: 0,
+        cpu_ms: None,
+        peak_ram_bytes: None,
+        disk_bytes: 0,
+        oom: false,
+        written: super::reap::written(&keeper.layout, fence),
+        note: job.note.clone(),
+    };
+    job.phase = Phase::Ended(Box::new(ended.clone()));
+    drop(state);
+    if let Err(error) = keeper.journal().ended(&ended) {
+        eprintln!("keeper: cannot write the journal: {error}");
+    }
+    let mut state = keeper.lock();
+    if ended.cause != Some(Cause::Stopped) {
+        // What could not be executed was still taken on: its end would be out of order without a beginning.
+        keeper.tell(&mut state, Event::Spawned(fence.clone()));
+    }
+    keeper.tell(&mut state, Event::Ended(Box::new(ended)));
+}
+
+fn start(keeper: &Keeper, fence: &Fence, program: &Program) -> Result<(Child, Option<PathBuf>), SpawnError> {
+    let node = |what: &str, error: io::Error| SpawnError::Node(format!("{what}: {error}"));
+    let layout = &keeper.layout;
+    let open = |path: PathBuf| -> Result<File, SpawnError> {
+        // Append, so that what was sent to the server can be cut off without leaving a hole.
+        let file = OpenOptions::new().create(true).append(true).open(&path);
+        file.map_err(|error| node(&format!("cannot write {}", path.display()), error))
+    };
+    let stdout = open(layout.stdout(fence))?;
+    let stderr = open(layout.stderr(fence))?;
+    let stdin = match &program.stdin {
+        None => Stdio::null(),
+        Some(text) => {
+            let path = layout.stdin(fence);
+            std::fs::write(&path, text).map_err(|error| node("cannot write standard input", error))?;
+            File::open(&path).map_err(|error| node("cannot read standard input", error))?.into()
+        }
+    };
+    let cwd = match &program.cwd {
+        Some(cwd) => {
+            let cwd = PathBuf::from(cwd);
+            if !cwd.is_dir() {
+                let message = format!("the working directory {} does not exist on this node", cwd.display());
+                return Err(SpawnError::Job(NOT_EXECUTABLE, message));
+            }
+            cwd
+        }
+        None => {
+            let work = layout.work(fence);
+            match std::fs::create_dir(&work) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                    return Err(node(&format!("cannot make {}", work.display()), error));
+                }
+                _ => work,
+            }
+        }
+    };
+    let mut group = None;
+    if let Some(limits) = program.limits {
+        let stem = layout.work(fence);
+        let name = stem.file_name().and_then(OsStr::to_str).unwrap_or("job");
+        group =
+            keeper.cgroups.make(name, limits).map_err(|error| node("cannot make a control group", error))?;
+    }
+    let search = program.env.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_str());
+    let word = program.argv.first().map(String::as_str).unwrap_or_default();
+    let path = find(word, search.unwrap_or_default(), &cwd)?;
+    let mut command = match &group {
+        None => {
+            let mut command = Command::new(&path);
+            command.arg0(word).args(&program.argv[1..]);
+            command
+        }
+        Some(group) => {
+            let mut argv = program.argv.clone();
+            argv[0] = path.display().to_string();
+            let inside = cgroup::enter(group, &argv);
+            let mut command = Command::new(&inside[0]);
+            command.args(&inside[1..]);
+            command
+        }
+    };
+    command
+        .env_clear()
+        .envs(program.env.iter().map(|(name, value)| (name, value)))
+        .current_dir(&cwd)
+        .process_group(0)
+        .stdin(stdin)
+        .stdout(stdout)
+        .stderr(stderr);
+    match command.spawn() {
+        Ok(child) => Ok((child, group)),
+        Err(error) => {
+            group.iter().for_each(|group| cgroup::remove(group));
+            Err(match error.kind() {
+                io::ErrorKind::NotFound => SpawnError::Job(
+                    NOT_FOUND,
+                    format!("{}: not found, or its interpreter is not", path.display()),
+                ),
+                io::ErrorKind::PermissionDenied => {
+                    SpawnError::Job(NOT_EXECUTABLE, format!("{}: permission denied", path.display()))
+                }
+                io::ErrorKind::ArgumentListTooLong | io::ErrorKind::InvalidInput => {
+                    SpawnError::Job(NOT_EXECUTABLE, format!("{}: {error}", path.display()))
+                }
+                _ if error.raw_os_error() == Some(rustix::io::Errno::NOEXEC.raw_os_error()) => {
+                    SpawnError::Job(
+                        NOT_EXECUTABLE,
+                        format!(
+                            "{}: not a program; does it lack a first line such as #!/bin/sh?",
+                            path.display()
+                        ),
+                    )
+                }
+                _ => node("cannot start a process", error),
+            })
+        }
+    }
+}
+
+/// Finds a program as a shell would, with the search path of the job. An absolute name also lets the standard library
+/// start it without copying this process first, which is a third of the cost of a short job.
+fn find(word: &str, search: &str, cwd: &Path) -> Result<PathBuf, SpawnError> {
+    if word.is_empty() {
+        return Err(SpawnError::Job(NOT_FOUND, "the command is empty".to_owned()));
+    }
+    if word.contains('/') {
+        return Ok(cwd.join(word));
+    }
+    for dir in search.split(':').filter(|dir| !dir.is_empty()) {
+        let path = cwd.join(dir).join(word);
+        if rustix::fs::access(&path, rustix::fs::Access::EXEC_OK).is_ok() && path.is_file() {
+            return Ok(path);
+        }
+    }
+    Err(SpawnError::Job(NOT_FOUND, format!("{word}: command not found in {search}")))
+}
+
+/// Removes what an attempt left in the data directory.
+pub(crate) fn remove_files(layout: &Layout, fence: &Fence) {
+    let _ = std::fs::remove_file(layout.stdout(fence));
+    let _ = std::fs::remove_file(layout.stderr(fence));
+    let _ = std::fs::remove_file(layout.stdin(fence));
+    let work = layout.work(fence);
+    // Most jobs leave an empty directory or none at all; only the others are worth a walk.
+    match std::fs::remove_dir(&work) {
+        Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
+            std::thread::spawn(move || std::fs::remove_dir_all(work));
+        }
+        _ => {}
+    }
+}
+
+/// Ends processes that a keeper before this one left: nobody can tell how they end any more.
+pub(crate) fn kill_leftovers(layout: &Layout, left: &[Started]) {
+    for started in left {
+        let same = procfs::start_ticks(Path::new("/proc"), started.pid) == Some(started.ticks);
+        let group = Pid::from_raw(started.pid.cast_signed());
+        // The group may outlive its leader, and its number is not given to others while it does. But then nothing
+        // tells whose it is, so it is left alone.
+        if let (true, Some(group)) = (same, group) {
+            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+            eprintln!("keeper: ended {} (process {}), which was left over", started.fence, started.pid);
+        }
+        if let Some((program, args)) = started.kill_command.split_first() {
+            let _ = Command::new(program).args(args).stdin(Stdio::null()).stdout(Stdio::null()).status();
+        }
+        remove_files(layout, &started.fence);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_found_as_a_shell_would() {
+        let cwd = Path::new("/");
+        assert!(find("sh", "/nowhere:/bin", cwd).is_ok_and(|path| path == Path::new("/bin/sh")));
+        assert!(
+            find("/no/such", "", cwd).is_ok_and(|path| path == Path::new("/no/such")),
+            "exec says it better"
+        );
+        assert!(find("bin/sh", "", cwd).is_ok_and(|path| path == Path::new("/bin/sh")));
+        match find("no-such-program", "/bin", cwd) {
+            Err(SpawnError::Job(127, message)) => assert!(message.contains("no-such-program")),
+            other => panic!("{other:?}"),
+        }
+        assert!(matches!(find("", "/bin", cwd), Err(SpawnError::Job(127, _))));
+    }
+}

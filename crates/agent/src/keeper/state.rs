@@ -1,0 +1,332 @@
+//! What the keeper knows, shared by its few threads.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::process::Child;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use landfall_engine::Fence;
+use rustix::event::{EventfdFlags, epoll, eventfd};
+use rustix::process::{Pid, Signal};
+
+use super::cgroup::{self, Cgroups};
+use super::journal::{Journal, Key, key};
+use super::wire::{Cause, Ended, Event, Hello, Note, Program, Running, Spawn};
+use super::{DISCONNECTED_MS, signal};
+use crate::layout::Layout;
+
+/// How long a job that ran out of time may take to end.
+const TIMEOUT_GRACE: Duration = Duration::from_secs(10);
+/// How long after its walltime a job goes on before it is ended without the server.
+const WALLTIME_SLACK: Duration = Duration::from_secs(60);
+
+/// A process that runs.
+#[derive(Debug)]
+pub(crate) struct Live {
+    pub(crate) child: Child,
+    pub(crate) pid: Pid,
+    pub(crate) watch: OwnedFd,
+    pub(crate) since: Instant,
+    pub(crate) group: Option<PathBuf>,
+}
+
+/// How far a job is.
+#[derive(Debug)]
+pub(crate) enum Phase {
+    Queued(Box<Program>),
+    Starting,
+    Live(Box<Live>),
+    Ended(Box<Ended>),
+}
+
+/// One job.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) fence: Fence,
+    pub(crate) note: Note,
+    pub(crate) phase: Phase,
+    pub(crate) cause: Option<Cause>,
+    /// A stop that came before the process was there.
+    pub(crate) stop_grace: Option<Duration>,
+    pub(crate) stop_command: Vec<String>,
+    pub(crate) kill_command: Vec<String>,
+    pub(crate) elsewhere: bool,
+}
+
+/// What happens at an instant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Due {
+    Timeout,
+    Walltime,
+    Kill,
+}
+
+/// Everything that changes.
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    pub(crate) jobs: BTreeMap<Key, Job>,
+    pub(crate) queue: VecDeque<Key>,
+    pub(crate) by_pid: BTreeMap<u32, Key>,
+    pub(crate) helpers: BTreeMap<u32, (Child, OwnedFd)>,
+    pub(crate) timers: BTreeSet<(Instant, Key, Due)>,
+    pub(crate) connected: bool,
+    pub(crate) alone_since: Option<Instant>,
+    pub(crate) bye: bool,
+    pub(crate) outgoing: Vec<Event>,
+}
+
+/// The keeper.
+#[derive(Debug)]
+pub(crate) struct Keeper {
+    pub(crate) layout: Layout,
+    pub(crate) cgroups: Cgroups,
+    pub(crate) journal: Mutex<Journal>,
+    pub(crate) epoll: OwnedFd,
+    /// Wakes the thread that waits for processes and for instants.
+    pub(crate) wake: OwnedFd,
+    state: Mutex<State>,
+    pub(crate) queued: Condvar,
+    pub(crate) told: Condvar,
+}
+
+impl Keeper {
+    pub(crate) fn new(
+        layout: Layout,
+        cgroups: Cgroups,
+        journal: Journal,
+        ended: Vec<Ended>,
+    ) -> std::io::Result<Self> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        epoll::add(&epoll, &wake, epoll::EventData::new_u64(0), epoll::EventFlags::IN)?;
+        let mut state = State { alone_since: Some(Instant::now()), ..State::default() };
+        for ended in ended {
+            state.jobs.insert(key(&ended.fence), Job::over(ended));
+        }
+        Ok(Self {
+            layout,
+            cgroups,
+            journal: Mutex::new(journal),
+            epoll,
+            wake,
+            state: Mutex::new(state),
+            queued: Condvar::new(),
+            told: Condvar::new(),
+        })
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn journal(&self) -> MutexGuard<'_, Journal> {
+        self.journal.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells the agent; what nobody is there to hear is in the next hello anyway.
+    pub(crate) fn tell(&self, state: &mut State, event: Event) {
+        if state.connected {
+            state.outgoing.push(event);
+            self.told.notify_one();
+        }
+    }
+
+    pub(crate) fn wake(&self) {
+        // The counter cannot overflow: the reader empties it, and a full one wakes as well.
+        let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
+    }
+
+    /// Takes a job into the queue of those to be started.
+    pub(crate) fn enqueue(&self, spawn: Spawn) {
+        let at = key(&spawn.fence);
+        let mut state = self.lock();
+        if let Some(known) = state.jobs.get_mut(&at) {
+            known.fence.epoch = known.fence.epoch.max(spawn.fence.epoch);
+            return;
+        }
+        let mut program = spawn.program;
+        let job = Job {
+            fence: spawn.fence,
+            note: spawn.note,
+            cause: None,
+            stop_grace: None,
+            stop_command: std::mem::take(&mut program.stop_command),
+            kill_command: std::mem::take(&mut program.kill_command),
+            elsewhere: program.elsewhere,
+            phase: Phase::Queued(Box::new(program)),
+        };
+        state.jobs.insert(at.clone(), job);
+        state.queue.push_back(at);
+        drop(state);
+        self.queued.notify_one();
+    }
+
+    /// Sends a signal to all processes of a job.
+    pub(crate) fn signal(&self, fence: &Fence, name: &str) {
+        let state = self.lock();
+        let Some(Job { phase: Phase::Live(live), .. }) = state.jobs.get(&key(fence)) else { return };
+        if let Some(signal) = signal::by_name(name) {
+            let _ = rustix::process::kill_process_group(live.pid, signal);
+        }
+    }
+
+    /// Asks a job to end.
+    pub(crate) fn stop(&self, state: &mut State, at: &Key, grace: Duration, cause: Cause) {
+        let Some(job) = state.jobs.get_mut(at) else { return };
+        if matches!(job.phase, Phase::Ended(_)) {
+            return;
+        }
+        // The first reason is the one that is told.
+        job.cause.get_or_insert(cause);
+        let Phase::Live(live) = &job.phase else {
+            job.stop_grace = Some(job.stop_grace.map_or(grace, |earlier| earlier.min(grace)));
+            return;
+        };
+        if grace.is_zero() {
+            kill_live(live);
+            let command = job.kill_command.clone();
+            self.run_helper(state, &command);
+            return;
+        }
+        let grace_s = grace.as_millis().div_ceil(1000).to_string();
+        let command: Vec<String> =
+            job.stop_command.iter().map(|word| word.replace("{grace_s}", &grace_s)).collect();
+        if command.is_empty() {
+            let _ = rustix::process::kill_process_group(live.pid, Signal::TERM);
+            // One that is stopped (SIGSTOP) would not notice otherwise.
+            let _ = rustix::process::kill_process_group(live.pid, Signal::CONT);
+        }
+        self.run_helper(state, &command);
+        state.timers.insert((Instant::now() + grace, at.clone(), Due::Kill));
+        self.wake();
+    }
+
+    /// Does what is due, and says when the next thing is.
+    pub(crate) fn fire(&self, now: Instant) -> Option<Duration> {
+        let mut state = self.lock();
+        loop {
+            let (at, job, due) = state.timers.first()?.clone();
+            if at > now {
+                return Some(at - now);
+            }
+            state.timers.pop_first();
+            match due {
+                Due::Timeout => self.stop(&mut state, &job, TIMEOUT_GRACE, Cause::Timeout),
+                Due::Kill => self.stop(&mut state, &job, Duration::ZERO, Cause::Stopped),
+                Due::Walltime => {
+                    let alone = state.alone_since.map(|since| now.duration_since(since));
+                    if alone.is_some_and(|alone| alone >= Duration::from_millis(DISCONNECTED_MS)) {
+                        self.stop(&mut state, &job, TIMEOUT_GRACE, Cause::Walltime);
+                    } else {
+                        // An agent is there and minds it; look again in case it goes.
+                        state.timers.insert((now + WALLTIME_SLACK, job, due));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Notes the instants that matter to a job that just began.
+    pub(crate) fn arm(&self, state: &mut State, at: &Key, timeout_ms: Option<u64>) {
+        let Some(job) = state.jobs.get(at) else { return };
+        let now = Instant::now();
+        let walltime =
+            job.note.walltime_ms.and_then(|ms| now.checked_add(Duration::from_millis(ms) + WALLTIME_SLACK));
+        let timeout = timeout_ms.and_then(|ms| now.checked_add(Duration::from_millis(ms)));
+        let wakes = walltime.is_some() || timeout.is_some();
+        state.timers.extend(timeout.map(|due| (due, at.clone(), Due::Timeout)));
+        state.timers.extend(walltime.map(|due| (due, at.clone(), Due::Walltime)));
+        if wakes {
+            self.wake();
+        }
+    }
+
+    /// Starts a command beside the jobs, such as the one that stops a container.
+    pub(crate) fn run_helper(&self, state: &mut State, argv: &[String]) {
+        let Some((program, args)) = argv.split_first() else { return };
+        let null = std::process::Stdio::null;
+        let spawned = std::process::Command::new(program)
+            .args(args)
+            .stdin(null())
+            .stdout(null())
+            .stderr(null())
+            .spawn();
+        match spawned.and_then(|child| Ok((super::spawn::watch(self, child.id())?, child))) {
+            Ok((watch, child)) => {
+                state.helpers.insert(child.id(), (child, watch));
+            }
+            Err(error) => eprintln!("keeper: cannot run {program}: {error}"),
+        }
+    }
+
+    /// Removes jobs whose ends the server knows, and their files.
+    pub(crate) fn forget(&self, fences: &[Fence]) {
+        let mut state = self.lock();
+        let gone: Vec<Fence> = fences
+            .iter()
+            .filter(|fence| {
+                let over = |job: &Job| matches!(job.phase, Phase::Ended(_));
+                state.jobs.get(&key(fence)).is_some_and(over) && state.jobs.remove(&key(fence)).is_some()
+            })
+            .cloned()
+            .collect();
+        drop(state);
+        if gone.is_empty() {
+            return;
+        }
+        if let Err(error) = self.journal().forgot(&gone) {
+            eprintln!("keeper: cannot write the journal: {error}");
+        }
+        for fence in &gone {
+            super::spawn::remove_files(&self.layout, fence);
+        }
+    }
+
+    /// What is told first on a connection.
+    pub(crate) fn hello(&self, state: &State) -> Hello {
+        let mut hello = Hello {
+            pid: std::process::id(),
+            limits: self.cgroups.describe(),
+            running: Vec::new(),
+            ended: Vec::new(),
+        };
+        for job in state.jobs.values() {
+            let running = |since: Option<Instant>| Running {
+                fence: job.fence.clone(),
+                for_ms: since.map_or(0, |since| since.elapsed().as_millis() as u64),
+                note: job.note.clone(),
+            };
+            match &job.phase {
+                Phase::Ended(ended) => hello.ended.push((**ended).clone()),
+                Phase::Live(live) => hello.running.push(running(Some(live.since))),
+                Phase::Queued(_) | Phase::Starting => hello.running.push(running(None)),
+            }
+        }
+        hello
+    }
+}
+
+impl Job {
+    fn over(ended: Ended) -> Self {
+        Self {
+            fence: ended.fence.clone(),
+            note: ended.note.clone(),
+            phase: Phase::Ended(Box::new(ended)),
+            cause: None,
+            stop_grace: None,
+            stop_command: Vec::new(),
+            kill_command: Vec::new(),
+            elsewhere: false,
+        }
+    }
+}
+
+/// Ends all processes of a job at once.
+pub(crate) fn kill_live(live: &Live) {
+    if let Some(group) = &live.group {
+        cgroup::kill(group);
+    }
+    let _ = rustix::process::kill_process_group(live.pid, Signal::KILL);
+}

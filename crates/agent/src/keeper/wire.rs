@@ -1,0 +1,211 @@
+//! What agent and keeper say to each other: one JSON value per line, in both directions, never waiting for an answer.
+
+use serde::{Deserialize, Serialize};
+
+use landfall_engine::Fence;
+
+/// What a job may use at most, where that can be enforced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Limits {
+    /// CPU in milli-cores; zero means not limited.
+    pub cpu_milli: u64,
+    /// Memory in MiB; zero means not limited.
+    pub ram_mib: u64,
+}
+
+/// What the agent must still know about a job after it was started anew itself.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Note {
+    /// What runs it.
+    pub runtime: String,
+    /// Exit codes that mean "try again".
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub retry_on: Vec<i32>,
+    /// The signal that asks it to save its work.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub checkpoint_signal: Option<String>,
+    /// How long it may run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub walltime_ms: Option<u64>,
+    /// Tokens per second that this machine should reach, for models.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expected_milli_tok_s: Option<u64>,
+    /// Bytes of output that the server has, for standard output and standard error.
+    #[serde(skip_serializing_if = "is_nothing")]
+    pub shipped: (u64, u64),
+}
+
+fn is_nothing(shipped: &(u64, u64)) -> bool {
+    *shipped == (0, 0)
+}
+
+/// A process to be started.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Program {
+    /// Program and arguments.
+    pub argv: Vec<String>,
+    /// Its whole environment.
+    pub env: Vec<(String, String)>,
+    /// Its working directory; a fresh one if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// Text for standard input.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stdin: Option<String>,
+    /// Longest run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+    /// What it may use.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limits: Option<Limits>,
+    /// Run this instead of sending a signal that asks it to end; `{grace_s}` becomes the seconds it has.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stop_command: Vec<String>,
+    /// Run this beside killing it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub kill_command: Vec<String>,
+    /// Whether the work is done by another process, so that the usage of this one says nothing.
+    pub elsewhere: bool,
+}
+
+/// A job to be started.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spawn {
+    /// The attempt.
+    pub fence: Fence,
+    /// What is started.
+    #[serde(flatten)]
+    pub program: Program,
+    /// What the agent wants to be told again later.
+    pub note: Note,
+}
+
+/// Why a job was asked to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// The server wanted it.
+    Stopped,
+    /// It ran longer than it may.
+    Timeout,
+    /// It ran longer than its walltime, and the server was not there to say so.
+    Walltime,
+    /// It saved its work and had to leave.
+    Checkpointed,
+}
+
+/// What the agent wants.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Request {
+    /// Start a job. Starting one that is there already does nothing.
+    Spawn(Box<Spawn>),
+    /// Send a signal to all its processes.
+    Signal {
+        /// The attempt.
+        fence: Fence,
+        /// Such as `USR1`.
+        signal: String,
+    },
+    /// Ask it to end, and kill it after the grace.
+    Stop {
+        /// The attempt.
+        fence: Fence,
+        /// Milliseconds until it is killed; zero means at once.
+        grace_ms: u64,
+        /// Why.
+        cause: Cause,
+    },
+    /// The server knows how these ended: forget them and remove their files.
+    Forget {
+        /// The attempts.
+        fences: Vec<Fence>,
+    },
+    /// The server has so much of the output of a job.
+    Shipped {
+        /// The attempt.
+        fence: Fence,
+        /// Bytes of standard output and standard error.
+        shipped: (u64, u64),
+    },
+    /// The agent leaves for good: no reason to stay if nothing runs.
+    Bye,
+}
+
+/// What the keeper says first on every connection.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Hello {
+    /// Its process.
+    pub pid: u32,
+    /// How limits are enforced, in one line.
+    pub limits: String,
+    /// What runs.
+    pub running: Vec<Running>,
+    /// What ended and was not forgotten yet.
+    pub ended: Vec<Ended>,
+}
+
+/// A job that runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Running {
+    /// The attempt.
+    pub fence: Fence,
+    /// For how long already.
+    pub for_ms: u64,
+    /// What the agent noted.
+    pub note: Note,
+}
+
+/// How a job ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Ended {
+    /// The attempt.
+    pub fence: Fence,
+    /// Its exit code; 128 and the number of the signal if one ended it.
+    pub code: i32,
+    /// Why it was asked to end, if it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<Cause>,
+    /// How long it ran.
+    #[serde(default)]
+    pub wall_ms: u64,
+    /// CPU time, if it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_ms: Option<u64>,
+    /// Peak memory, if it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak_ram_bytes: Option<u64>,
+    /// Bytes read from disk and written to disk.
+    #[serde(default)]
+    pub disk_bytes: u64,
+    /// Whether the kernel killed it for memory.
+    #[serde(default)]
+    pub oom: bool,
+    /// Bytes it wrote on standard output and standard error.
+    #[serde(default)]
+    pub written: (u64, u64),
+    /// What the agent noted.
+    pub note: Note,
+}
+
+/// What the keeper tells.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Event {
+    /// First on every connection.
+    Hello(Box<Hello>),
+    /// A job runs.
+    Spawned(Fence),
+    /// A job could not be started through no fault of its own.
+    Unstartable {
+        /// The attempt.
+        fence: Fence,
+        /// Why.
+        why: String,
+    },
+    /// A job ended.
+    Ended(Box<Ended>),
+}

@@ -1,0 +1,156 @@
+//! Where things lie in the data directory, and how jobs are named there.
+//!
+//! Files lie flat in a few directories instead of one directory per job: a job that does nothing costs two files and
+//! one directory to make and to remove, and that is most of what a short job costs here.
+
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use landfall_engine::Fence;
+use sha2::{Digest as _, Sha256};
+
+/// Longest job id that is used as a file name as it is.
+const PLAIN_NAME_BYTES_MAX: usize = 120;
+
+/// The data directory of an agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Layout {
+    root: PathBuf,
+}
+
+impl Layout {
+    /// A layout below a directory; nothing is made yet.
+    #[must_use]
+    pub(crate) fn new(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into() }
+    }
+
+    /// Makes the directories. Only the owner may look inside: logs and inputs of jobs are nobody else's business.
+    pub(crate) fn create(&self) -> io::Result<()> {
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.root)?;
+        std::fs::set_permissions(&self.root, std::fs::Permissions::from_mode(0o700))?;
+        for name in ["logs", "work", "checkpoints", "inputs"] {
+            std::fs::DirBuilder::new().recursive(true).mode(0o700).create(self.root.join(name))?;
+        }
+        Ok(())
+    }
+
+    /// The directory itself.
+    #[must_use]
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// A file directly in the directory.
+    #[must_use]
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.root.join(name)
+    }
+
+    /// The socket on which the keeper listens.
+    #[must_use]
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.file("keeper.sock")
+    }
+
+    /// What an attempt writes on standard output.
+    #[must_use]
+    pub(crate) fn stdout(&self, fence: &Fence) -> PathBuf {
+        self.log(fence, "out")
+    }
+
+    /// What an attempt writes on standard error.
+    #[must_use]
+    pub(crate) fn stderr(&self, fence: &Fence) -> PathBuf {
+        self.log(fence, "err")
+    }
+
+    /// What an attempt reads on standard input.
+    #[must_use]
+    pub(crate) fn stdin(&self, fence: &Fence) -> PathBuf {
+        self.log(fence, "in")
+    }
+
+    /// Where a runtime of ours says why it ended a job.
+    #[must_use]
+    pub(crate) fn outcome(&self, fence: &Fence) -> PathBuf {
+        self.log(fence, "outcome")
+    }
+
+    /// The fresh working directory of an attempt.
+    #[must_use]
+    pub(crate) fn work(&self, fence: &Fence) -> PathBuf {
+        self.root.join("work").join(stem(fence))
+    }
+
+    /// Where a job saves its work. It belongs to the job, not to the attempt: the next attempt finds it.
+    #[must_use]
+    pub(crate) fn checkpoint(&self, job: &str) -> PathBuf {
+        self.root.join("checkpoints").join(safe(job))
+    }
+
+    /// Where an input lies once it was fetched.
+    #[must_use]
+    pub(crate) fn input(&self, digest: &str) -> PathBuf {
+        self.root.join("inputs").join(safe(digest))
+    }
+
+    fn log(&self, fence: &Fence, ending: &str) -> PathBuf {
+        self.root.join("logs").join(format!("{}.{ending}", stem(fence)))
+    }
+}
+
+/// The name of an attempt in the file system.
+fn stem(fence: &Fence) -> String {
+    format!("{}.{}", safe(fence.job.as_str()), fence.attempt)
+}
+
+/// An id as a file name: itself if it is harmless, its hash otherwise. An id may hold slashes and dots.
+fn safe(id: &str) -> String {
+    let harmless = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    if id.len() <= PLAIN_NAME_BYTES_MAX && !id.starts_with(['.', '~']) && id.bytes().all(harmless) {
+        return id.to_owned();
+    }
+    let digest = Sha256::digest(id.as_bytes());
+    // The mark keeps a hash apart from a job that happens to be called like one.
+    std::iter::once("~".to_owned()).chain(digest.iter().take(16).map(|byte| format!("{byte:02x}"))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use landfall_model::JobId;
+
+    fn fence(job: &str) -> Fence {
+        Fence { job: JobId::new(job).expect("id"), attempt: 2, epoch: 1 }
+    }
+
+    #[test]
+    fn plain_ids_are_their_own_names() {
+        let layout = Layout::new("/d");
+        assert_eq!(layout.stdout(&fence("job-7_a.b")), Path::new("/d/logs/job-7_a.b.2.out"));
+    }
+
+    #[test]
+    fn ids_never_leave_the_directory() {
+        let layout = Layout::new("/d");
+        for id in ["../../etc/passwd", ".", "..", "a/b", "é", &"x".repeat(200)] {
+            let path = layout.work(&fence(id));
+            assert_eq!(path.parent(), Some(Path::new("/d/work")), "{id}");
+            let name = path.file_name().and_then(|name| name.to_str()).expect("name").to_owned();
+            assert!(name.starts_with('~') && name.len() < 60, "{name}");
+        }
+        assert_ne!(layout.work(&fence("a/b")), layout.work(&fence("a/c")));
+    }
+
+    #[test]
+    fn the_directory_is_private() {
+        let dir = tempfile::tempdir().expect("dir");
+        let layout = Layout::new(dir.path().join("agent"));
+        layout.create().expect("made");
+        layout.create().expect("made again");
+        let mode = std::fs::metadata(layout.root()).expect("there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o700);
+    }
+}

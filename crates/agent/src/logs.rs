@@ -1,0 +1,280 @@
+//! Output of jobs: read from where the keeper lets them write it, sent in pieces, bounded.
+//!
+//! The files are looked at every quarter of a second at first; a job that writes nothing is looked at less and less often.
+//! What a job wrote goes to the server before its end does, so that whoever waits for the end sees all of it. A job
+//! without output costs nothing here: the keeper says at the end that there is none.
+
+use std::collections::BTreeMap;
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use base64::Engine as _;
+use landfall_api::agent::{LogPiece, LogPieces, ReportItem};
+use landfall_client::ClientError;
+use landfall_engine::Fence;
+use landfall_model::JobId;
+use tokio::sync::mpsc;
+
+use crate::backoff::Backoff;
+use crate::hub::Hub;
+use crate::keeper::wire::Request;
+use crate::probe::ewma;
+
+/// Bytes in one piece.
+const PIECE_BYTES_MAX: u64 = 256 << 10;
+/// Bytes in one request.
+const REQUEST_BYTES_MAX: u64 = 768 << 10;
+/// How soon a job that writes is looked at again.
+const LOOK_FIRST: Duration = Duration::from_millis(250);
+/// How soon a silent one is.
+const LOOK_LAST: Duration = Duration::from_secs(2);
+/// Size at which what nobody will read is cut off.
+const CUT_BYTES: u64 = 1 << 20;
+/// Transfers that tell something about the network.
+const SAMPLE_BYTES_MIN: u64 = 64 << 10;
+/// How often the server may want the same bytes again before they are given up.
+const AGAIN_MAX: u32 = 3;
+
+/// What the log task is told.
+#[derive(Debug)]
+pub(crate) enum Writing {
+    /// A job runs; the server has so much of its output.
+    Track(Fence, (u64, u64)),
+    /// A job ended: send the rest, then the report.
+    Ended(ReportItem, (u64, u64)),
+    /// A job ended and everything was sent.
+    Forget(Fence),
+    /// A job was not started: send a line about it, then the report.
+    Refused(ReportItem, String),
+}
+
+/// The output of one attempt.
+#[derive(Debug)]
+struct Tail {
+    fence: Fence,
+    streams: [Stream; 2],
+    /// The report that goes out once everything is sent.
+    end: Option<ReportItem>,
+    look_at: Instant,
+    pause: Duration,
+}
+
+#[derive(Debug, Default)]
+struct Stream {
+    shipped: u64,
+    /// Whether the limit was reached and said.
+    full: bool,
+    /// Text of our own that goes out instead of a file.
+    said: Option<Vec<u8>>,
+    again: u32,
+}
+
+const NAMES: [&str; 2] = ["stdout", "stderr"];
+
+impl Tail {
+    fn new(fence: Fence, shipped: (u64, u64), limit: u64, now: Instant) -> Self {
+        let stream = |shipped: u64| Stream { shipped, full: shipped >= limit, said: None, again: 0 };
+        let streams = [stream(shipped.0), stream(shipped.1)];
+        Self { fence, streams, end: None, look_at: now + LOOK_FIRST, pause: LOOK_FIRST }
+    }
+
+    fn path(&self, hub: &Hub, stream: usize) -> PathBuf {
+        if stream == 0 { hub.layout.stdout(&self.fence) } else { hub.layout.stderr(&self.fence) }
+    }
+}
+
+type Key = (JobId, u32);
+
+fn key(fence: &Fence) -> Key {
+    (fence.job.clone(), fence.attempt)
+}
+
+/// Sends output until the agent is over.
+pub(crate) async fn work(hub: Arc<Hub>, mut queue: mpsc::UnboundedReceiver<Writing>) {
+    let mut tails: BTreeMap<Key, Tail> = BTreeMap::new();
+    let mut backoff = Backoff::new(hub.node());
+    loop {
+        let next =
+            tails.values().map(|tail| if tail.end.is_some() { Instant::now() } else { tail.look_at }).min();
+        let pause = next.map_or(LOOK_LAST, |at| at.saturating_duration_since(Instant::now()));
+        match tokio::time::timeout(pause, queue.recv()).await {
+            Ok(None) => return,
+            Ok(Some(writing)) => {
+                on_writing(&hub, &mut tails, writing);
+                while let Ok(writing) = queue.try_recv() {
+                    on_writing(&hub, &mut tails, writing);
+                }
+            }
+            Err(_) => {}
+        }
+        loop {
+            let (pieces, of) = collect(&hub, &mut tails, Instant::now());
+            if pieces.is_empty() {
+                break;
+            }
+            let bytes: u64 = of.iter().map(|piece| piece.bytes).sum();
+            let began = Instant::now();
+            match hub.client.ship(hub.node(), &LogPieces { pieces }).await {
+                Ok(kept) => {
+                    hub.heard();
+                    backoff.reset();
+                    if bytes >= SAMPLE_BYTES_MIN {
+                        hub.machine().network.add(ewma::network_mbit_s(bytes, began.elapsed().as_secs_f64()));
+                    }
+                    let next = kept.map(|kept| kept.next).unwrap_or_default();
+                    on_shipped(&hub, &mut tails, &of, &next);
+                }
+                Err(error) => {
+                    let Some(error) = hub.is_fatal(error) else { return };
+                    if is_final(&error) {
+                        tracing::warn!(%error, "the server does not take output; it is dropped");
+                        on_shipped(&hub, &mut tails, &of, &[]);
+                    } else {
+                        tokio::time::sleep(backoff.next()).await;
+                    }
+                }
+            }
+        }
+        release(&hub, &mut tails);
+    }
+}
+
+/// Whether the server will say the same the next time.
+fn is_final(error: &ClientError) -> bool {
+    matches!(error.status(), Some(400 | 404 | 410 | 413 | 422))
+}
+
+fn on_writing(hub: &Hub, tails: &mut BTreeMap<Key, Tail>, writing: Writing) {
+    let (limit, now) = (hub.config.log_bytes_max, Instant::now());
+    match writing {
+        Writing::Track(fence, shipped) => {
+            tails.entry(key(&fence)).or_insert_with(|| Tail::new(fence, shipped, limit, now));
+        }
+        Writing::Ended(report, shipped) => {
+            let fence = report.fence.clone();
+            let tail = tails.entry(key(&fence)).or_insert_with(|| Tail::new(fence, shipped, limit, now));
+            tail.end = Some(report);
+        }
+        Writing::Forget(fence) => {
+            tails.remove(&key(&fence));
+        }
+        Writing::Refused(report, why) => {
+            let fence = report.fence.clone();
+            let mut tail = Tail::new(fence.clone(), (0, 0), limit, now);
+            tail.streams[0].full = true;
+            tail.streams[1].said = Some(format!("landfall: not started: {why}\n").into_bytes());
+            tail.end = Some(report);
+            tails.insert(key(&fence), tail);
+        }
+    }
+}
+
+/// A piece that is on its way.
+struct Sent {
+    at: Key,
+    stream: usize,
+    offset: u64,
+    bytes: u64,
+}
+
+/// Gathers new output of all jobs that are due, for one request.
+fn collect(hub: &Hub, tails: &mut BTreeMap<Key, Tail>, now: Instant) -> (Vec<LogPiece>, Vec<Sent>) {
+    let (mut pieces, mut sent, mut total) = (Vec::new(), Vec::new(), 0);
+    for (at, tail) in tails.iter_mut() {
+        if tail.end.is_none() && now < tail.look_at {
+            continue;
+        }
+        let mut wrote = false;
+        for stream in 0..2 {
+            let room = REQUEST_BYTES_MAX.saturating_sub(total);
+            if room == 0 {
+                return (pieces, sent);
+            }
+            let Some(data) = read(hub, tail, stream, room.min(PIECE_BYTES_MAX)) else { continue };
+            let offset = tail.streams[stream].shipped;
+            let bytes = data.len() as u64;
+            (wrote, total) = (true, total + bytes);
+            pieces.push(LogPiece {
+                fence: tail.fence.clone(),
+                stream: NAMES[stream].to_owned(),
+                offset,
+                data: base64::engine::general_purpose::STANDARD.encode(&data),
+            });
+            sent.push(Sent { at: at.clone(), stream, offset, bytes });
+        }
+        if !wrote && tail.end.is_none() {
+            tail.pause = (tail.pause * 2).min(LOOK_LAST);
+            tail.look_at = now + tail.pause;
+        } else if wrote {
+            // It is looked at again after this round; what it writes meanwhile waits a moment for company.
+            tail.pause = LOOK_FIRST;
+        }
+    }
+    (pieces, sent)
+}
+
+/// What is new in a stream; `None` if nothing is.
+fn read(hub: &Hub, tail: &mut Tail, stream: usize, room: u64) -> Option<Vec<u8>> {
+    let path = tail.path(hub, stream);
+    let limit = hub.config.log_bytes_max;
+    let state = &mut tail.streams[stream];
+    if let Some(said) = &state.said {
+        let rest = said.get(usize::try_from(state.shipped).ok()?..)?;
+        return (!rest.is_empty()).then(|| rest.to_vec());
+    }
+    if state.full {
+        // Nobody will read it, but it would fill the disk. The job appends, so it does not notice.
+        if std::fs::metadata(&path).is_ok_and(|meta| meta.len() > CUT_BYTES) {
+            let _ = std::fs::OpenOptions::new().write(true).open(&path).and_then(|file| file.set_len(0));
+        }
+        return None;
+    }
+    let size = std::fs::metadata(&path).ok()?.len();
+    if size <= state.shipped {
+        return None;
+    }
+    if state.shipped >= limit {
+        return Some(
+            format!("\nlandfall: more than {limit} bytes of output; the rest was dropped\n").into_bytes(),
+        );
+    }
+    let mut file = std::fs::File::open(&path).ok()?;
+    file.seek(SeekFrom::Start(state.shipped)).ok()?;
+    let mut data = Vec::new();
+    file.take(room.min(limit - state.shipped)).read_to_end(&mut data).ok()?;
+    (!data.is_empty()).then_some(data)
+}
+
+/// Notes what the server has. Where it wants to go on elsewhere, that is followed a few times.
+fn on_shipped(hub: &Hub, tails: &mut BTreeMap<Key, Tail>, sent: &[Sent], next: &[u64]) {
+    let (limit, now) = (hub.config.log_bytes_max, Instant::now());
+    for (index, piece) in sent.iter().enumerate() {
+        let Some(tail) = tails.get_mut(&piece.at) else { continue };
+        let state = &mut tail.streams[piece.stream];
+        let reached = piece.offset + piece.bytes;
+        let wanted = next.get(index).copied().unwrap_or(reached);
+        let back = wanted < reached && !state.full && state.again < AGAIN_MAX && piece.offset < limit;
+        state.again = if back { state.again + 1 } else { 0 };
+        state.shipped = if back { wanted } else { wanted.max(reached) };
+        state.full |= piece.offset >= limit && state.said.is_none();
+        if tail.end.is_none() {
+            tail.look_at = now + LOOK_FIRST;
+            let shipped = (tail.streams[0].shipped, tail.streams[1].shipped);
+            hub.keeper(Request::Shipped { fence: tail.fence.clone(), shipped });
+        }
+    }
+}
+
+/// Passes on the reports of jobs whose output was sent completely.
+fn release(hub: &Hub, tails: &mut BTreeMap<Key, Tail>) {
+    let over: Vec<Key> =
+        tails.iter().filter(|(_, tail)| tail.end.is_some()).map(|(at, _)| at.clone()).collect();
+    for at in over {
+        if let Some(report) = tails.remove(&at).and_then(|tail| tail.end) {
+            hub.report(report);
+            hub.stored(1);
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Which programs on this machine can run jobs: container engines, llama.cpp, those of templates.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use crate::runtime::container::{Engine, EngineKind};
+use crate::runtime::llm::Llama;
+
+/// How long an engine may take to answer.
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+
+/// Finds an executable file in a search path.
+#[must_use]
+pub fn find(program: &str, search: &str) -> Option<PathBuf> {
+    let usable =
+        |path: &Path| path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok();
+    if program.contains('/') {
+        return Some(PathBuf::from(program)).filter(|path| usable(path));
+    }
+    search
+        .split(':')
+        .filter(|dir| !dir.is_empty())
+        .map(|dir| Path::new(dir).join(program))
+        .find(|path| usable(path))
+}
+
+/// The first container engine that answers. That its program exists says nothing: without its daemon, without rights,
+/// without storage it runs no container, and only `info` asks for all of that.
+pub async fn container_engine(search: &str) -> Option<Engine> {
+    for kind in EngineKind::ALL {
+        let Some(path) = find(kind.program(), search) else { continue };
+        if let Some(version) = answer(&path).await {
+            return Some(Engine { kind, path, version });
+        }
+        tracing::debug!(program = kind.program(), "the container engine does not answer");
+    }
+    None
+}
+
+async fn answer(path: &Path) -> Option<String> {
+    let ask = |args: &[&str]| {
+        let mut command = tokio::process::Command::new(path);
+        command.args(args).stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+        command.env_remove("LANDFALL_TOKEN");
+        async move {
+            let output = tokio::time::timeout(ANSWER_WITHIN, command.output()).await.ok()?.ok()?;
+            output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+        }
+    };
+    ask(&["info"]).await?;
+    Some(ask(&["--version"]).await.unwrap_or_default())
+}
+
+/// llama.cpp, if it is there.
+#[must_use]
+pub fn llama(search: &str) -> Option<Llama> {
+    ["llama-cli", "llama-server"].iter().find_map(|program| find(program, search)).map(|path| Llama { path })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    fn script(dir: &Path, name: &str, text: &str) {
+        let path = dir.join(name);
+        std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).expect("written");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("set");
+    }
+
+    #[tokio::test]
+    async fn only_an_engine_that_answers_counts() {
+        let dir = tempfile::tempdir().expect("dir");
+        let search = dir.path().to_str().expect("text").to_owned();
+        assert_eq!(container_engine(&search).await, None);
+        // A client without its daemon: its version it knows.
+        script(dir.path(), "docker", r#"[ "$1" = info ] && exit 1; echo "Docker version 27""#);
+        assert_eq!(container_engine(&search).await, None);
+        script(dir.path(), "nerdctl", r#"[ "$1" = info ] && echo fine || echo "nerdctl version 2""#);
+        let engine = container_engine(&search).await.expect("it answers");
+        assert_eq!((engine.kind, engine.version.as_str()), (EngineKind::Nerdctl, "nerdctl version 2"));
+    }
+
+    #[test]
+    fn programs_must_be_executable() {
+        let dir = tempfile::tempdir().expect("dir");
+        let search = dir.path().to_str().expect("text");
+        std::fs::write(dir.path().join("llama-cli"), "text").expect("written");
+        assert_eq!(llama(search), None);
+        script(dir.path(), "llama-server", "true");
+        assert_eq!(llama(search).map(|llama| llama.path), Some(dir.path().join("llama-server")));
+    }
+}

@@ -1,0 +1,11 @@
+//! Probing: what this machine is, what it can run, how it is doing.
+
+pub mod engines;
+pub mod estimate;
+pub mod ewma;
+pub mod gpu;
+pub mod live;
+mod machine;
+pub mod score;
+
+pub use machine::{Machine, Programs, describe};

@@ -1,0 +1,257 @@
+//! The life of an agent.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use landfall_client::{Client, Settings};
+use rustix::fs::FlockOperation;
+use tokio_util::sync::CancellationToken;
+
+use crate::config::Config;
+use crate::error::AgentError;
+use crate::hub::Hub;
+use crate::jobs::Jobs;
+use crate::keeper::wire::Request;
+use crate::layout::Layout;
+use crate::link;
+use crate::probe::{Machine, gpu, score};
+use crate::runtime::{Site, env};
+use crate::{logs, reporter, session};
+
+/// How long the server may take to answer an agent.
+const ANSWER_WITHIN: Duration = Duration::from_secs(20);
+/// How often checkpoints are looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// What jobs get to end when they are stopped with the agent.
+const STOP_GRACE: Duration = Duration::from_secs(10);
+/// How long the last reports may take.
+const LAST_REPORTS: Duration = Duration::from_secs(5);
+/// Checkpoints that nobody came back for are removed after this long.
+const CHECKPOINT_AGE_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
+/// Variables that a container engine needs.
+const ENGINE_ENV: [&str; 6] = [
+    "XDG_RUNTIME_DIR",
+    "XDG_DATA_HOME",
+    "XDG_CONFIG_HOME",
+    "DOCKER_HOST",
+    "CONTAINER_HOST",
+    "CONTAINERD_ADDRESS",
+];
+
+/// Runs an agent until it is told to end, or the server refuses it. Jobs go on without it unless the settings say otherwise.
+pub async fn run(config: Config, shutdown: CancellationToken) -> Result<(), AgentError> {
+    config.check()?;
+    let data = |path: &Path| {
+        let path = path.to_owned();
+        move |source| AgentError::Data { path, source }
+    };
+    let root = std::path::absolute(&config.data_dir).map_err(data(&config.data_dir))?;
+    let layout = Layout::new(&root);
+    layout.create().map_err(data(&root))?;
+    let _lock = lock(&layout)?;
+    let epoch = next_epoch(&layout.file("epoch")).map_err(data(&layout.file("epoch")))?;
+    let helper = match &config.helper {
+        Some(helper) => helper.clone(),
+        None => std::env::current_exe().map_err(data(Path::new("/proc/self/exe")))?,
+    };
+    let client = Client::new(&Settings {
+        token: config.token.clone(),
+        ca_file: config.ca_file.clone(),
+        timeout: ANSWER_WITHIN,
+        ..Settings::new(&config.server)
+    })
+    .map_err(AgentError::Client)?;
+
+    let mut machine = Machine::probe(&config, gpu::of_this_machine()).await;
+    if machine.core_score.is_none() {
+        let remembered = layout.file("core-score");
+        machine.core_score = tokio::task::spawn_blocking(move || score::measure(&remembered)).await.ok();
+    }
+    let site = Site {
+        node: config.node_id.clone(),
+        layout: layout.clone(),
+        helper: helper.clone(),
+        base_env: env::allowed(&config.pass_env, std::env::vars_os()),
+        engine_env: env::allowed(&ENGINE_ENV.map(str::to_owned), std::env::vars_os()),
+        gpus: machine.gpus(),
+        engine: machine.programs.engine.clone(),
+        llama: machine.programs.llama.clone(),
+        templates: machine.programs.templates.clone(),
+    };
+    tracing::info!(node = config.node_id, runtimes = machine.runtimes().join(","), "the agent begins");
+    let jobs = Jobs::new(site, config.max_concurrent);
+    let swept = layout.clone();
+    tokio::task::spawn_blocking(move || sweep_checkpoints(&swept));
+
+    let (hub, ends) = Hub::new(config, layout, helper, client, epoch, jobs, machine);
+    let hub = Arc::new(hub);
+    let keeper = link::connect(&hub.layout, &hub.helper).await?;
+    tracing::info!(pid = keeper.hello.pid, running = keeper.hello.running.len(), "{}", keeper.hello.limits);
+    let keeping = tokio::spawn(keep(Arc::clone(&hub), keeper));
+    let tasks = [
+        tokio::spawn(reporter::work(Arc::clone(&hub), ends.reports)),
+        tokio::spawn(logs::work(Arc::clone(&hub), ends.logs)),
+        tokio::spawn(session::work(Arc::clone(&hub))),
+        tokio::spawn(session::ask(Arc::clone(&hub))),
+        tokio::spawn(look(Arc::clone(&hub))),
+    ];
+    tokio::select! {
+        () = shutdown.cancelled() => leave(&hub).await,
+        () = hub.over.cancelled() => {}
+    }
+    hub.over.cancel();
+    hub.keeper(Request::Bye);
+    hub.set_keeper(None);
+    for task in tasks {
+        task.abort();
+    }
+    // The connection to the keeper ends once everything in it is sent.
+    let _ = tokio::time::timeout(Duration::from_secs(1), keeping).await;
+    let fatal = hub.fatal.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+    fatal.map_or(Ok(()), Err)
+}
+
+/// Takes the data directory; two agents in one would report each other's jobs.
+fn lock(layout: &Layout) -> Result<File, AgentError> {
+    let path = layout.file("agent.lock");
+    let file = File::options().create(true).truncate(false).write(true).open(&path);
+    let file = file.map_err(|source| AgentError::Data { path, source })?;
+    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(file),
+        Err(_) => Err(AgentError::Taken(layout.root().to_owned())),
+    }
+}
+
+/// Counts starts of the agent. A clock alone may go back; a counter alone begins anew with a new directory.
+fn next_epoch(path: &Path) -> std::io::Result<u64> {
+    let last = std::fs::read_to_string(path)
+        .ok()
+        .and_then(|text| text.trim().parse::<u64>().ok())
+        .unwrap_or_default();
+    let clock = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let epoch = clock.max(last.saturating_add(1));
+    let fresh = path.with_extension("new");
+    let mut file = File::create(&fresh)?;
+    file.write_all(epoch.to_string().as_bytes())?;
+    file.sync_all()?;
+    std::fs::rename(fresh, path)?;
+    Ok(epoch)
+}
+
+/// Hears the keeper, and finds another one if it is gone.
+async fn keep(hub: Arc<Hub>, mut keeper: link::Link) {
+    loop {
+        hub.set_keeper(Some(keeper.requests));
+        let actions = hub.jobs().on_hello(keeper.hello, Instant::now());
+        hub.carry_out(actions);
+        while let Some(event) = keeper.events.recv().await {
+            let actions = hub.jobs().on_event(event);
+            hub.carry_out(actions);
+        }
+        hub.set_keeper(None);
+        if hub.over.is_cancelled() {
+            return;
+        }
+        tracing::warn!("the keeper is gone; another one is started");
+        let actions = hub.jobs().on_keeper_gone();
+        hub.carry_out(actions);
+        keeper = loop {
+            match link::connect(&hub.layout, &hub.helper).await {
+                Ok(keeper) => break keeper,
+                Err(error) => tracing::error!(%error, "there is no keeper; jobs cannot be started"),
+            }
+            tokio::select! {
+                () = tokio::time::sleep(Duration::from_secs(1)) => {}
+                () = hub.over.cancelled() => return,
+            }
+        };
+    }
+}
+
+/// Looks whether jobs saved their work, and minds what time alone brings.
+async fn look(hub: Arc<Hub>) {
+    let mut ticks = tokio::time::interval(LOOK_EVERY);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut minded = Instant::now();
+    loop {
+        ticks.tick().await;
+        let saving = hub.jobs().saving();
+        for job in &saving {
+            if hub.layout.checkpoint(job.as_str()).join("done").exists() {
+                let actions = hub.jobs().on_saved(job);
+                hub.carry_out(actions);
+            }
+        }
+        if !saving.is_empty() || minded.elapsed() >= Duration::from_secs(1) {
+            minded = Instant::now();
+            let actions = hub.jobs().on_time(minded, hub.silent_for());
+            hub.carry_out(actions);
+        }
+    }
+}
+
+/// Leaves in order: no new work, the last reports, and jobs as the settings say.
+async fn leave(hub: &Arc<Hub>) {
+    let active = {
+        let mut jobs = hub.jobs();
+        jobs.draining = true;
+        jobs.active()
+    };
+    let beat = hub.heartbeat();
+    let _ = tokio::time::timeout(LAST_REPORTS, hub.client.heartbeat(hub.node(), &beat)).await;
+    if hub.config.stop_jobs && active > 0 {
+        tracing::info!(active, "the agent ends; its jobs are stopped");
+        let actions = hub.jobs().stop_all(STOP_GRACE.as_millis() as u64);
+        hub.carry_out(actions);
+        let until = Instant::now() + STOP_GRACE + Duration::from_secs(2);
+        while hub.jobs().active() > 0 && Instant::now() < until {
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    } else if active > 0 {
+        tracing::info!(active, "the agent ends; its jobs go on, and the next agent takes them over");
+    }
+    hub.all_stored(LAST_REPORTS).await;
+    // What the server stored is forgotten by the keeper through the same line, so nothing is told twice.
+    tokio::time::sleep(Duration::from_millis(20)).await;
+}
+
+/// Removes checkpoints that nobody came back for.
+fn sweep_checkpoints(layout: &Layout) {
+    let Ok(entries) = std::fs::read_dir(layout.file("checkpoints")) else { return };
+    for entry in entries.flatten() {
+        let modified = entry.metadata().and_then(|meta| meta.modified());
+        let age = modified.ok().and_then(|at| SystemTime::now().duration_since(at).ok());
+        if age.is_some_and(|age| age > CHECKPOINT_AGE_MAX) {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_start_has_a_larger_number() {
+        let dir = tempfile::tempdir().expect("dir");
+        let path = dir.path().join("epoch");
+        let first = next_epoch(&path).expect("counted");
+        let second = next_epoch(&path).expect("counted");
+        assert!(second > first, "{first} {second}");
+        std::fs::write(&path, "99999999999").expect("written");
+        assert_eq!(next_epoch(&path).expect("counted"), 100_000_000_000);
+    }
+
+    #[test]
+    fn a_directory_has_one_agent() {
+        let dir = tempfile::tempdir().expect("dir");
+        let layout = Layout::new(dir.path());
+        let first = lock(&layout).expect("taken");
+        assert!(matches!(lock(&layout), Err(AgentError::Taken(_))));
+        drop(first);
+        assert!(lock(&layout).is_ok());
+    }
+}

@@ -1,0 +1,165 @@
+//! The environment of a job: what it asks for, a few harmless variables of the machine, and what Landfall tells it.
+//!
+//! Never the environment of the agent: that may hold its token.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use landfall_api::agent::Start;
+
+/// Variables of the machine that jobs get unless they set them themselves.
+pub(crate) const ALLOWED: [&str; 6] = ["PATH", "HOME", "USER", "LANG", "TMPDIR", "TZ"];
+
+/// Search path where the machine sets none.
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Picks the allowed variables out of an environment.
+pub(crate) fn allowed(
+    names: &[String],
+    vars: impl Iterator<Item = (std::ffi::OsString, std::ffi::OsString)>,
+) -> BTreeMap<String, String> {
+    let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+        Some((name.into_string().ok()?, value.into_string().ok()?))
+    };
+    let wanted = |name: &String| ALLOWED.contains(&name.as_str()) || names.contains(name);
+    let mut base: BTreeMap<String, String> = vars.filter_map(text).filter(|(name, _)| wanted(name)).collect();
+    base.entry("PATH".to_owned()).or_insert_with(|| PATH.to_owned());
+    base
+}
+
+/// What a job finds in its environment. What Landfall tells cannot be overwritten: programs rely on it.
+pub(crate) fn of_job(
+    start: &Start,
+    node: &str,
+    node_has_gpus: bool,
+    checkpoint_dir: &Path,
+    base: &BTreeMap<String, String>,
+) -> BTreeMap<String, String> {
+    let mut env = base.clone();
+    env.extend(start.run.env.iter().map(|(name, value)| (name.clone(), value.clone())));
+    env.extend(told(start, node, node_has_gpus, checkpoint_dir));
+    env
+}
+
+/// What Landfall tells a job.
+pub(crate) fn told(
+    start: &Start,
+    node: &str,
+    node_has_gpus: bool,
+    checkpoint_dir: &Path,
+) -> BTreeMap<String, String> {
+    let mut env: BTreeMap<String, String> = BTreeMap::new();
+    let mut set = |name: &str, value: String| env.insert(name.to_owned(), value);
+    set("LANDFALL_JOB_ID", start.fence.job.as_str().to_owned());
+    set("LANDFALL_ATTEMPT", start.fence.attempt.to_string());
+    set("LANDFALL_NODE_ID", node.to_owned());
+    set("LANDFALL_POOL", start.pool.clone());
+    if let Some(name) = &start.name {
+        set("LANDFALL_JOB_NAME", name.clone());
+    }
+    if let Some((array, index)) = &start.array {
+        set("LANDFALL_ARRAY_ID", array.clone());
+        set("LANDFALL_ARRAY_INDEX", index.to_string());
+    }
+    if let Some(tenant) = &start.tenant {
+        set("LANDFALL_TENANT", tenant.clone());
+    }
+    let nodes = if start.nodes.is_empty() { vec![node.to_owned()] } else { start.nodes.clone() };
+    set("LANDFALL_NODE_COUNT", nodes.len().to_string());
+    set("LANDFALL_NODE_RANK", nodes.iter().position(|name| name == node).unwrap_or_default().to_string());
+    set("LANDFALL_NODES", nodes.join(","));
+    if start.share.cpu_milli > 0 {
+        set("LANDFALL_CPUS", cpus(start.share.cpu_milli));
+    }
+    if start.share.ram_mib > 0 {
+        set("LANDFALL_RAM_MIB", start.share.ram_mib.to_string());
+    }
+    let gpus = gpus(&start.share.gpus);
+    if !gpus.is_empty() {
+        set("LANDFALL_GPUS", gpus.clone());
+    }
+    // Also when it asked for none: a job that takes a GPU all the same would disturb the one that has it.
+    if node_has_gpus {
+        set("CUDA_VISIBLE_DEVICES", gpus);
+    }
+    set("LANDFALL_CHECKPOINT_DIR", checkpoint_dir.display().to_string());
+    if start.resume {
+        set("LANDFALL_RESUME", "1".to_owned());
+    }
+    env
+}
+
+/// Milli-cores as people write them: `2`, `1.5`.
+pub(crate) fn cpus(milli: u64) -> String {
+    let (whole, part) = (milli / 1000, milli % 1000);
+    if part == 0 { whole.to_string() } else { format!("{whole}.{part:03}").trim_end_matches('0').to_owned() }
+}
+
+/// Indices separated by commas.
+pub(crate) fn gpus(indices: &[u16]) -> String {
+    indices.iter().map(u16::to_string).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::tests::start;
+
+    #[test]
+    fn milli_cores_read_well() {
+        for (milli, text) in [(1000, "1"), (1500, "1.5"), (250, "0.25"), (1, "0.001"), (64_000, "64")] {
+            assert_eq!(cpus(milli), text);
+        }
+    }
+
+    #[test]
+    fn a_job_learns_who_and_where_it_is() {
+        let mut start = start("process", &["true"]);
+        start.nodes = vec!["a".into(), "b".into()];
+        start.array = Some(("arr".into(), 7));
+        start.share.gpus = vec![1, 3];
+        start.share.cpu_milli = 1500;
+        start.run.env.insert("LANDFALL_NODE_ID".into(), "forged".into());
+        start.run.env.insert("LANG".into(), "C".into());
+        start.resume = true;
+        let base =
+            BTreeMap::from([("LANG".to_owned(), "de".to_owned()), ("PATH".to_owned(), "/bin".to_owned())]);
+        let env = of_job(&start, "b", true, Path::new("/c"), &base);
+        for (name, value) in [
+            ("LANDFALL_JOB_ID", "job-1"),
+            ("LANDFALL_NODE_ID", "b"),
+            ("LANDFALL_NODES", "a,b"),
+            ("LANDFALL_NODE_COUNT", "2"),
+            ("LANDFALL_NODE_RANK", "1"),
+            ("LANDFALL_ARRAY_ID", "arr"),
+            ("LANDFALL_ARRAY_INDEX", "7"),
+            ("LANDFALL_CPUS", "1.5"),
+            ("LANDFALL_GPUS", "1,3"),
+            ("CUDA_VISIBLE_DEVICES", "1,3"),
+            ("LANDFALL_CHECKPOINT_DIR", "/c"),
+            ("LANDFALL_RESUME", "1"),
+            ("LANG", "C"),
+            ("PATH", "/bin"),
+        ] {
+            assert_eq!(env.get(name).map(String::as_str), Some(value), "{name}");
+        }
+        assert!(!env.contains_key("LANDFALL_RAM_MIB") && !env.contains_key("LANDFALL_TENANT"));
+    }
+
+    #[test]
+    fn a_job_without_gpus_sees_none() {
+        let start = start("process", &["true"]);
+        let on = |has| told(&start, "n", has, Path::new("/c")).get("CUDA_VISIBLE_DEVICES").cloned();
+        assert_eq!(on(true), Some(String::new()));
+        assert_eq!(on(false), None);
+    }
+
+    #[test]
+    fn only_allowed_variables_pass() {
+        let vars =
+            [("HOME", "/root"), ("LANDFALL_TOKEN", "secret"), ("CUDA_HOME", "/cuda"), ("AWS_KEY", "x")];
+        let vars = vars.map(|(name, value)| (name.into(), value.into()));
+        let base = allowed(&["CUDA_HOME".to_owned()], vars.into_iter());
+        assert_eq!(base.keys().collect::<Vec<_>>(), ["CUDA_HOME", "HOME", "PATH"]);
+    }
+}

@@ -1,0 +1,183 @@
+//! The connection to the server: register, listen, send heartbeats; begin anew whenever that breaks.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use landfall_api::agent::Ask;
+use landfall_api::node::Registered;
+use landfall_client::ClientError;
+
+use crate::backoff::Backoff;
+use crate::hub::Hub;
+use crate::probe::Programs;
+
+/// How long old reports may hold up a registration. Attempts that are not reported are named in it, so none is lost.
+const REPORTS_FIRST: Duration = Duration::from_secs(3);
+/// The server pings every ten seconds; after so much silence the line is dead.
+const SILENCE_MAX: Duration = Duration::from_secs(35);
+/// How often programs that run jobs are looked for.
+const PROBE_EVERY: Duration = Duration::from_secs(300);
+/// Bounds for what the server says about heartbeats.
+const BEAT_MS: std::ops::RangeInclusive<u64> = 100..=600_000;
+
+/// Why a session ended.
+enum Broke {
+    /// The server said so, or the line broke.
+    Again(String),
+    /// The agent is over.
+    Over,
+}
+
+/// Keeps a session up until the agent is over.
+pub(crate) async fn work(hub: Arc<Hub>) {
+    let mut backoff = Backoff::new(hub.node());
+    let mut complained = false;
+    loop {
+        // What happened before is told before the server counts what runs now.
+        hub.all_stored(REPORTS_FIRST).await;
+        let registration = hub.registration();
+        let answer = tokio::select! {
+            answer = hub.client.register(hub.node(), &registration) => answer,
+            () = hub.over.cancelled() => return,
+        };
+        match answer {
+            Ok(registered) => {
+                hub.heard();
+                say(&hub, &registered, complained);
+                complained = false;
+                hub.jobs().pull = registered.dispatch == "pull";
+                let began = Instant::now();
+                match session(&hub, &registered).await {
+                    Broke::Over => return,
+                    Broke::Again(why) => tracing::info!(why, "the session with the server begins anew"),
+                }
+                if began.elapsed() > SILENCE_MAX {
+                    backoff.reset();
+                }
+            }
+            Err(error) => {
+                let Some(error) = hub.is_fatal(error) else { return };
+                if !std::mem::replace(&mut complained, true) {
+                    let hint = error.hint().unwrap_or_default();
+                    tracing::warn!(%error, hint, "cannot register; jobs go on, and it is tried again");
+                }
+            }
+        }
+        tokio::select! {
+            () = tokio::time::sleep(backoff.next()) => {}
+            () = hub.over.cancelled() => return,
+        }
+    }
+}
+
+fn say(hub: &Hub, registered: &Registered, again: bool) {
+    let Registered { pool, dispatch, approval, .. } = registered;
+    tracing::info!(node = hub.node(), pool, dispatch, approval, again, "registered");
+    if approval != "approved" {
+        tracing::warn!(approval, "the node gets no work before an operator approves it");
+    }
+}
+
+async fn session(hub: &Arc<Hub>, registered: &Registered) -> Broke {
+    let again = |error: ClientError| match hub.is_fatal(error) {
+        Some(error) => Broke::Again(error.to_string()),
+        None => Broke::Over,
+    };
+    let mut commands = match hub.client.commands(hub.node()).await {
+        Ok(commands) => commands,
+        Err(error) => return again(error),
+    };
+    hub.ask.notify_one();
+    let beat = registered.heartbeat_interval_ms.clamp(*BEAT_MS.start(), *BEAT_MS.end());
+    let mut beats = tokio::time::interval(Duration::from_millis(beat));
+    beats.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    beats.tick().await;
+    let mut probe = tokio::time::interval_at(tokio::time::Instant::now() + PROBE_EVERY, PROBE_EVERY);
+    let mut heard = tokio::time::Instant::now();
+    // A heartbeat runs beside the commands: a slow answer must not hold them up.
+    let mut beating: Option<tokio::task::JoinHandle<Result<String, ClientError>>> = None;
+    loop {
+        tokio::select! {
+            command = commands.next() => match command {
+                Ok(Some(command)) => {
+                    heard = tokio::time::Instant::now();
+                    hub.on_command(command);
+                }
+                Ok(None) => return Broke::Again("the server closed the line".to_owned()),
+                Err(error) => return again(error),
+            },
+            () = tokio::time::sleep_until(heard + SILENCE_MAX) => {
+                return Broke::Again("the server is silent".to_owned());
+            }
+            _ = beats.tick(), if beating.is_none() => {
+                let hub = Arc::clone(hub);
+                beating = Some(tokio::spawn(async move {
+                    let beat = hub.heartbeat();
+                    Ok(hub.client.heartbeat(hub.node(), &beat).await?.status)
+                }));
+            }
+            answer = async { beating.as_mut().expect("guarded").await }, if beating.is_some() => {
+                beating = None;
+                match answer {
+                    Ok(Ok(status)) => {
+                        hub.heard();
+                        if status == "rejoin" {
+                            return Broke::Again("the server asks for it".to_owned());
+                        }
+                        hub.jobs().forget_expected();
+                        hub.ask.notify_one();
+                    }
+                    Ok(Err(error)) => return again(error),
+                    Err(error) => return Broke::Again(format!("a heartbeat failed: {error}")),
+                }
+            }
+            _ = probe.tick() => {
+                let hub = Arc::clone(hub);
+                tokio::spawn(async move { use_programs(&hub, Programs::probe(&hub.config.runtimes).await) });
+            }
+            () = hub.rejoin.notified() => return Broke::Again("what runs here has changed".to_owned()),
+            () = hub.over.cancelled() => return Broke::Over,
+        }
+    }
+}
+
+/// Uses what was found to run jobs.
+fn use_programs(hub: &Hub, programs: Programs) {
+    let mut machine = hub.machine();
+    if machine.programs == programs {
+        return;
+    }
+    machine.programs = programs.clone();
+    tracing::info!(runtimes = machine.runtimes().join(","), "what this node can run has changed");
+    drop(machine);
+    let mut jobs = hub.jobs();
+    jobs.site.engine = programs.engine;
+    jobs.site.llama = programs.llama;
+    jobs.site.templates = programs.templates;
+}
+
+/// Asks for work in a pull pool whenever there may be some and there is room.
+pub(crate) async fn ask(hub: Arc<Hub>) {
+    loop {
+        tokio::select! {
+            () = hub.ask.notified() => {}
+            () = hub.over.cancelled() => return,
+        }
+        let kinds: &[&str] = if hub.config.eval { &["eval", "build"] } else { &["build"] };
+        for kind in kinds {
+            let slots = hub.jobs().take_ask();
+            if slots == 0 {
+                continue;
+            }
+            let ask = Ask { kind: (*kind).to_owned(), slots };
+            let answer = hub.client.ask(hub.node(), &ask).await;
+            let granted = answer.as_ref().map_or(0, |answer| answer.granted.len() as u32);
+            hub.jobs().on_granted(slots, granted);
+            if let Err(error) = answer
+                && let Some(error) = hub.is_fatal(error)
+            {
+                tracing::debug!(%error, "cannot ask for work");
+            }
+        }
+    }
+}
