@@ -1,7 +1,7 @@
 //! What the journal costs: small batches with a sync each, large ones, starting again, and bytes per event.
 //!
 //! `cargo bench -p landfall-store` runs everything; `-- --short` a small part, so that it cannot rot; `-- --dir DIR`
-//! measures the disk under that directory instead of the one for temporary files.
+//! measures the disk under that directory instead of the one for temporary files; `-- --events N` makes a shorter journal.
 //!
 //! Beside each figure stands that of a plain file on the same disk in the same run: the same bytes written and synced
 //! (`fdatasync`), as often. That is the floor for anything durable.
@@ -31,7 +31,9 @@ const SHORT: Plan = Plan { nodes: 5, small: 100, large: 1000, events: 4000 };
 
 fn main() {
     let args: Vec<String> = std::env::args().collect();
-    let plan = if args.iter().any(|arg| arg == "--short") { SHORT } else { FULL };
+    let mut plan = if args.iter().any(|arg| arg == "--short") { SHORT } else { FULL };
+    let events = args.iter().position(|arg| arg == "--events").and_then(|at| args.get(at + 1));
+    plan.events = events.and_then(|events| events.parse().ok()).unwrap_or(plan.events);
     let base = args.iter().position(|arg| arg == "--dir").and_then(|at| args.get(at + 1));
     let dir = match base {
         Some(base) => tempfile::tempdir_in(base),
