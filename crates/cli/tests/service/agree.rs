@@ -1,7 +1,7 @@
 //! What a live server answers is what the engine says on the same state.
 
 use landfall_engine::Engine;
-use landfall_engine::answers::plan::Change;
+use landfall_engine::answers::Change;
 use landfall_model::JobId;
 use landfall_store::Store as _;
 use landfall_store::sqlite::Sqlite;

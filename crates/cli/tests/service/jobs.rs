@@ -12,7 +12,7 @@ fn a_job_runs_and_says_what_it_wrote_and_how_it_ended() {
     assert_eq!(job["name"], "greeter");
     assert_eq!(job["nodes"][0]["node"], "n1");
     assert_eq!(stand.run(&["logs", &id]).ok(), "out\n");
-    assert!(stand.run(&["logs", "--stderr", &id]).ok().contains("err\n"));
+    assert_eq!(stand.run(&["logs", "--stderr", &id]).err, "err\n");
     // People see the same.
     let shown = stand.run(&["job", &id]).ok();
     assert!(shown.contains("greeter") && shown.contains("failed"), "{shown}");

@@ -4,6 +4,7 @@ mod agree;
 mod arrays;
 mod crash;
 mod dags;
+mod guides;
 mod jobs;
 mod nodes;
 mod pools;

@@ -11,7 +11,7 @@ fn a_draining_node_finishes_what_it_has_and_takes_nothing_new() {
     stand.run(&["drain", "n1"]).ok();
     let waiting = stand.submit(&["--", "true"]);
     stand.wait_for(&running, &["completed"]);
-    stand.until("the node is drained", || stand.json(&["node", "n1"])["state"] == "drained");
+    stand.until("the node is drained", || stand.node("n1")["state"] == "drained");
     assert_eq!(stand.job(&waiting)["state"], "pending");
     stand.run(&["return", "n1"]).ok();
     stand.wait_for(&waiting, &["completed"]);
@@ -42,7 +42,7 @@ fn a_job_runs_elsewhere_when_its_node_is_gone() {
     stand.agent_process("n1").kill();
     stand.agent("n2", &["--cpus", "2"]);
     // An operator who knows that a machine is gone need not wait for two minutes of silence.
-    stand.run(&["node", "leave", "n1"]).ok();
+    stand.run(&["remove", "n1"]).ok();
     let job = stand.wait_for(&long, &["completed"]);
     assert_eq!((job["nodes"][0]["node"].as_str(), job["attempt"].as_i64()), (Some("n2"), Some(2)), "{job}");
 }

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 const BINARY: &str = env!("CARGO_BIN_EXE_landfall");
 
 /// Long enough for a slow machine; only a broken program reaches it.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A process that ends with the test.
 pub(crate) struct Process(Child);
@@ -22,17 +22,6 @@ impl Process {
         // It may have ended by itself.
         let _ = self.0.kill();
         let _ = self.0.wait();
-    }
-
-    /// Asks it to end, and waits.
-    pub(crate) fn stop(&mut self) {
-        let asked = Command::new("kill").args(["-TERM", &self.0.id().to_string()]).status();
-        assert!(asked.is_ok_and(|status| status.success()), "cannot signal the process");
-        let began = Instant::now();
-        while self.0.try_wait().unwrap().is_none() {
-            assert!(began.elapsed() < PATIENCE, "it does not end");
-            std::thread::sleep(Duration::from_millis(20));
-        }
     }
 }
 
@@ -135,10 +124,6 @@ impl Stand {
         self.server.take().unwrap().kill();
     }
 
-    pub(crate) fn stop_server(&mut self) {
-        self.server.take().unwrap().stop();
-    }
-
     /// What a process wrote.
     pub(crate) fn log(&self, name: &str) -> String {
         std::fs::read_to_string(self.path(&format!("{name}.log"))).unwrap_or_default()
@@ -210,13 +195,25 @@ impl Stand {
         let mut all = vec!["submit"];
         all.extend(args);
         let answer = self.json(&all);
-        answer["id"].as_str().unwrap_or_else(|| panic!("no id in {answer}")).to_owned()
+        answer["jobs"][0]["id"].as_str().unwrap_or_else(|| panic!("no id in {answer}")).to_owned()
     }
 
     /// Where a job stands.
     #[track_caller]
     pub(crate) fn job(&self, id: &str) -> Value {
         self.json(&["job", id])
+    }
+
+    /// How many elements of an array are where.
+    #[track_caller]
+    pub(crate) fn array(&self, id: &str) -> Value {
+        self.json(&["job", id])
+    }
+
+    /// Where a node stands.
+    #[track_caller]
+    pub(crate) fn node(&self, id: &str) -> Value {
+        self.json(&["node", id])
     }
 
     /// Waits until a job is in one of the states, and gives it.
@@ -278,6 +275,38 @@ impl Stand {
             }
             std::thread::sleep(Duration::from_millis(50));
         }
+    }
+}
+
+/// Ends the keepers below a directory, and with them the jobs that they keep.
+pub(crate) fn end_keepers(below: &Path) {
+    let below = below.display().to_string();
+    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let line = String::from_utf8_lossy(&line).replace('\0', " ");
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
+            continue;
+        };
+        if line.contains(" keeper ") && line.contains(&below) {
+            for child in children(pid) {
+                let _ = Command::new("kill").args(["-KILL", "--", &format!("-{child}")]).status();
+            }
+            let _ = Command::new("kill").args(["-KILL", &pid.to_string()]).status();
+        }
+    }
+}
+
+fn children(pid: u32) -> Vec<String> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let lists = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
+    lists.flat_map(|list| list.split_whitespace().map(str::to_owned).collect::<Vec<_>>()).collect()
+}
+
+impl Drop for Stand {
+    fn drop(&mut self) {
+        self.agents.clear();
+        self.server = None;
+        end_keepers(self.dir.path());
     }
 }
 
