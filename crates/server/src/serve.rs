@@ -140,8 +140,13 @@ async fn admin_token(app: &App) -> Result<PathBuf, ServerError> {
     {
         return Ok(path);
     }
-    let request =
-        TokenRequest { name: "local".into(), role: Role::Admin, tenant: None, node: None, expires_at_ms: None };
+    let request = TokenRequest {
+        name: "local".into(),
+        role: Role::Admin,
+        tenant: None,
+        node: None,
+        expires_at_ms: None,
+    };
     let (stored, new) = auth::make(request, clock::now()).map_err(stopped)?;
     tokens::store(app, stored).await.map_err(stopped)?;
     write_file(&path, &format!("{}\n", new.secret))?;

@@ -248,7 +248,13 @@ async fn logs(
                 next.push(offset + data.len() as u64);
                 continue;
             }
-            let piece = Piece { job: fence.job.as_str(), node: &node, attempt: fence.attempt, stream: &stream, offset };
+            let piece = Piece {
+                job: fence.job.as_str(),
+                node: &node,
+                attempt: fence.attempt,
+                stream: &stream,
+                offset,
+            };
             next.push(logs.keep(&piece, &data).map_err(|error| (place, error))?);
         }
         Ok(next)

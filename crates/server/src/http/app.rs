@@ -107,7 +107,11 @@ impl App {
 }
 
 /// A job that the asker may see; others' jobs are as unknown as those that do not exist.
-pub(crate) fn visible_job(view: &mut View<'_>, principal: &Principal, text: &str) -> Result<JobView, Problem> {
+pub(crate) fn visible_job(
+    view: &mut View<'_>,
+    principal: &Principal,
+    text: &str,
+) -> Result<JobView, Problem> {
     let id = view.exact(text).ok_or_else(|| Problem::unknown("job", text))?;
     let job = view.job(&id).or_else(|| view.archived(text)).ok_or_else(|| Problem::unknown("job", text))?;
     if !principal.sees(job.tenant.as_deref()) {

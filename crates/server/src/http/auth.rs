@@ -99,7 +99,8 @@ impl Tokens {
         let Some(token) = token.filter(|_| equal) else {
             return Err(unauthorized("bad_token", "the token is not valid"));
         };
-        if token.view.expires_at_ms.is_some_and(|at| i64::try_from(at).unwrap_or(i64::MAX) <= now.as_millis()) {
+        if token.view.expires_at_ms.is_some_and(|at| i64::try_from(at).unwrap_or(i64::MAX) <= now.as_millis())
+        {
             return Err(unauthorized("expired_token", "the token has expired"));
         }
         let TokenView { id, name, role, tenant, node, .. } = token.view.clone();
@@ -150,7 +151,8 @@ impl Principal {
 
     /// Whether it may see and steer jobs of this tenant.
     pub(crate) fn sees(&self, tenant: Option<&str>) -> bool {
-        self.sees_all() || (self.role == Role::Submitter && self.tenant.is_some() && self.tenant.as_deref() == tenant)
+        self.sees_all()
+            || (self.role == Role::Submitter && self.tenant.is_some() && self.tenant.as_deref() == tenant)
     }
 
     /// Who asks, as submissions know it.

@@ -115,9 +115,9 @@ impl<T: DeserializeOwned> FromRequestParts<Arc<App>> for Params<T> {
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Problem> {
         let found = Query::<T>::from_request_parts(parts, app).await;
-        found.map(|Query(value)| Self(value)).map_err(|rejection| {
-            Problem::bad(rejection.body_text(), "see /openapi.json for the parameters")
-        })
+        found
+            .map(|Query(value)| Self(value))
+            .map_err(|rejection| Problem::bad(rejection.body_text(), "see /openapi.json for the parameters"))
     }
 }
 

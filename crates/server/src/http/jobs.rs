@@ -237,7 +237,9 @@ fn job_id(text: &str) -> Result<JobId, Problem> {
 
 fn millis(value: u64) -> Result<Millis, Problem> {
     let span = Millis::try_new(value).ok().filter(|span| !span.is_zero());
-    span.ok_or_else(|| Problem::invalid("walltime_ms", "a walltime is at least 1 ms and not endless", "give less"))
+    span.ok_or_else(|| {
+        Problem::invalid("walltime_ms", "a walltime is at least 1 ms and not endless", "give less")
+    })
 }
 
 /// Gives the engine an order about a job that the asker may steer.
@@ -322,11 +324,7 @@ struct Explained {
 }
 
 /// A job that the engine knows and the asker may see.
-fn known(
-    view: &mut crate::driver::View<'_>,
-    principal: &Principal,
-    text: &str,
-) -> Result<JobId, Problem> {
+fn known(view: &mut crate::driver::View<'_>, principal: &Principal, text: &str) -> Result<JobId, Problem> {
     let id = view.exact(text).ok_or_else(|| Problem::unknown("job", text))?;
     let Some(record) = view.engine.state().job(&id) else { return Err(Problem::unknown("job", text)) };
     let tenant = record.job.spec.tenant.as_ref().map(landfall_model::TenantId::as_str);

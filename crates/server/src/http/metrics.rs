@@ -1,22 +1,297 @@
-//! Counters.
+//! Counters and gauges for Prometheus.
+//!
+//! Counters follow the committed events, so they count from the start of the process. Gauges are made when somebody asks.
+//! `docs/reference/metrics.md` lists all names.
 
-use std::sync::Arc;
-use axum::extract::{Request, State};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
+use landfall_engine::Event;
+use landfall_engine::record::Cause;
+use landfall_model::{JobId, Time};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::Registry;
+
 use super::app::App;
 use super::problem::Problem;
+use super::status::word;
+use crate::driver::{Happened, Stats};
 
-/// Counters.
-#[derive(Debug)]
-pub(crate) struct Metrics {}
+type Labels = Vec<(&'static str, String)>;
+type Counters = Family<Labels, Counter>;
+type Gauges = Family<Labels, Gauge<f64, AtomicU64>>;
+type Histograms = Family<Labels, Histogram, fn() -> Histogram>;
+
+/// All counters and gauges.
+pub(crate) struct Metrics {
+    registry: Registry,
+    requests: Counters,
+    request_seconds: Histograms,
+    proposals: Counters,
+    starts: Counters,
+    preemptions: Counters,
+    checkpoint_seconds: Histograms,
+    requeues: Counters,
+    reservations_moved: Counters,
+    scale_steps: Counters,
+    submitted: Counters,
+    ended: Counters,
+    node_faults: Counters,
+    queue_depth: Gauges,
+    loans: Gauges,
+    share_used: Gauges,
+    nodes: Gauges,
+    jobs: Gauges,
+    agents: Gauge,
+    appends: Counter,
+    append_seconds: Counter<f64, AtomicU64>,
+    append_failures: Counter,
+    journal_events: Counter,
+    steps: Counter,
+    step_seconds: Counter<f64, AtomicU64>,
+    snapshots: Counter,
+    commands: Counter,
+    in_flight: Gauge,
+    /// Jobs that save their work because others need their nodes, and since when.
+    saving: Mutex<BTreeMap<JobId, Time>>,
+}
+
+fn request_buckets() -> Histogram {
+    Histogram::new(exponential_buckets(0.0005, 2.0, 16))
+}
+
+fn checkpoint_buckets() -> Histogram {
+    Histogram::new([1.0, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0])
+}
 
 impl Metrics {
-    pub(crate) fn new() -> Self { Self {} }
+    /// All at zero.
+    pub(crate) fn new() -> Self {
+        let mut registry = Registry::with_prefix("landfall");
+        macro_rules! register {
+            ($($field:ident = $value:expr, $name:literal, $help:literal;)*) => {
+                $(let $field = $value; registry.register($name, $help, $field.clone());)*
+                Self { $($field,)* registry, saving: Mutex::default() }
+            };
+        }
+        register! {
+            requests = Counters::default(), "http_requests", "Requests answered";
+            request_seconds = Histograms::new_with_constructor(request_buckets), "http_request_seconds",
+                "Time until the head of an answer";
+            proposals = Counters::default(), "proposals", "Proposals to the ledger";
+            starts = Counters::default(), "starts", "Placements committed, by kind of start";
+            preemptions = Counters::default(), "preemptions", "Jobs told to leave their nodes for others";
+            checkpoint_seconds = Histograms::new_with_constructor(checkpoint_buckets),
+                "preemption_checkpoint_seconds", "Time preempted jobs took to save their work";
+            requeues = Counters::default(), "requeues", "Jobs that went back to the queue";
+            reservations_moved = Counters::default(), "reservations_moved", "Reservations moved to a later time";
+            scale_steps = Counters::default(), "scale_steps", "Services that gained or lost nodes";
+            submitted = Counters::default(), "jobs_submitted", "Jobs accepted";
+            ended = Counters::default(), "jobs_ended", "Jobs that ended";
+            node_faults = Counters::default(), "node_faults", "Faults of nodes";
+            queue_depth = Gauges::default(), "queue_depth", "Jobs that wait";
+            loans = Gauges::default(), "loans", "Nodes lent to other pools";
+            share_used = Gauges::default(), "share_used", "Share of a pool that a tenant holds";
+            nodes = Gauges::default(), "nodes", "Nodes by state";
+            jobs = Gauges::default(), "jobs", "Jobs in memory by state";
+            agents = Gauge::default(), "agents_connected", "Agents connected for commands";
+            appends = Counter::default(), "journal_appends", "Commits to the journal";
+            append_seconds = Counter::default(), "journal_append_seconds", "Time spent in commits";
+            append_failures = Counter::default(), "journal_append_failures", "Commits that failed";
+            journal_events = Counter::default(), "journal_events", "Events stored";
+            steps = Counter::default(), "engine_steps", "Inputs given to the engine";
+            step_seconds = Counter::default(), "engine_step_seconds", "Time spent in the engine";
+            snapshots = Counter::default(), "snapshots", "Snapshots made";
+            commands = Counter::default(), "commands", "Commands sent to agents";
+            in_flight = Gauge::default(), "http_requests_in_flight", "Requests that are being answered";
+        }
+    }
+
+    /// Counts what happened.
+    pub(crate) fn follow(&self, batch: &[Happened], pool_of: &dyn Fn(&JobId) -> String) {
+        let pool = |job: &JobId| ("pool", pool_of(job));
+        for happened in batch {
+            match &happened.event {
+                Event::Submitted { pool, .. } => {
+                    self.submitted.get_or_create(&vec![("pool", pool.to_string())]).inc();
+                }
+                Event::Committed(commit) => {
+                    let pool = pool(&commit.job);
+                    let labels =
+                        vec![pool.clone(), ("result", "committed".into()), ("reason", String::new())];
+                    self.proposals.get_or_create(&labels).inc();
+                    self.starts.get_or_create(&vec![pool, ("kind", word(&commit.kind))]).inc();
+                }
+                Event::Rejected(job) => {
+                    let labels = vec![pool(job), ("result", "rejected".into()), ("reason", "ledger".into())];
+                    self.proposals.get_or_create(&labels).inc();
+                }
+                Event::Stopping { job, cause, .. } if makes_room(cause) => {
+                    self.preemptions.get_or_create(&vec![pool(job), ("reason", word(cause))]).inc();
+                }
+                Event::Saving { job, leaves: Some(cause), .. } if makes_room(cause) => {
+                    self.preemptions.get_or_create(&vec![pool(job), ("reason", word(cause))]).inc();
+                    self.saving().insert(job.clone(), happened.at);
+                }
+                Event::Suspended { job, .. } => {
+                    if let Some(since) = self.saving().remove(job) {
+                        let took = happened.at.since(since).as_secs_f64();
+                        self.checkpoint_seconds.get_or_create(&vec![pool(job)]).observe(took);
+                    }
+                }
+                Event::Requeued { job, back } => {
+                    self.saving().remove(job);
+                    self.requeues.get_or_create(&vec![pool(job), ("cause", word(&back.cause))]).inc();
+                }
+                Event::Reserved { pool, moved: Some(cause), .. } => {
+                    let labels = vec![("pool", pool.to_string()), ("cause", word(cause))];
+                    self.reservations_moved.get_or_create(&labels).inc();
+                }
+                Event::Resized { job, gained, .. } => {
+                    let direction = if gained.is_empty() { "down" } else { "up" };
+                    let labels = vec![pool(job), ("direction", direction.into()), ("result", "done".into())];
+                    self.scale_steps.get_or_create(&labels).inc();
+                }
+                Event::Ended { job, state, cause } => {
+                    self.saving().remove(job);
+                    let labels = vec![pool(job), ("state", word(state)), ("cause", word(cause))];
+                    self.ended.get_or_create(&labels).inc();
+                }
+                Event::NodeFault { start, .. } => {
+                    let kind = if *start { "start" } else { "other" };
+                    self.node_faults.get_or_create(&vec![("kind", kind.to_owned())]).inc();
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn saving(&self) -> std::sync::MutexGuard<'_, BTreeMap<JobId, Time>> {
+        self.saving.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take_stats(&self, stats: &Stats) {
+        let set = |counter: &Counter, value: &AtomicU64| {
+            counter.inner().store(Stats::get(value), Ordering::Relaxed)
+        };
+        set(&self.appends, &stats.appends);
+        set(&self.append_failures, &stats.append_failures);
+        set(&self.journal_events, &stats.events);
+        set(&self.steps, &stats.steps);
+        set(&self.snapshots, &stats.snapshots);
+        set(&self.commands, &stats.commands);
+        let seconds = |counter: &Counter<f64, AtomicU64>, nanos: &AtomicU64| {
+            let seconds = Stats::get(nanos) as f64 / 1e9;
+            counter.inner().store(seconds.to_bits(), Ordering::Relaxed);
+        };
+        seconds(&self.append_seconds, &stats.append_nanos);
+        seconds(&self.step_seconds, &stats.step_nanos);
+    }
 }
 
-pub(crate) async fn measure(State(_app): State<Arc<App>>, request: Request, next: Next) -> Response {
-    next.run(request).await
+fn makes_room(cause: &Cause) -> bool {
+    matches!(cause, Cause::Preempted | Cause::Reclaimed)
 }
 
-pub(crate) async fn page(_app: &App) -> Result<String, Problem> { Ok("# EOF\n".into()) }
+/// Counts a request for as long as it lives, however it ends.
+struct InFlight(Gauge);
+
+impl InFlight {
+    fn begin(gauge: &Gauge) -> Self {
+        gauge.inc();
+        Self(gauge.clone())
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+/// Measures every request.
+pub(crate) async fn measure(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let route = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_owned();
+    let began = Instant::now();
+    let _in_flight = InFlight::begin(&app.metrics.in_flight);
+    let response = next.run(request).await;
+    let labels = vec![("route", route.clone()), ("status", response.status().as_u16().to_string())];
+    app.metrics.requests.get_or_create(&labels).inc();
+    let seconds = began.elapsed().as_secs_f64();
+    app.metrics.request_seconds.get_or_create(&vec![("route", route)]).observe(seconds);
+    response
+}
+
+/// What gauges show.
+struct Gauged {
+    queue: Vec<(String, f64)>,
+    loans: Vec<(String, f64)>,
+    shares: Vec<(String, String, f64)>,
+    nodes: BTreeMap<String, u64>,
+    jobs: BTreeMap<String, u64>,
+}
+
+/// The page.
+pub(crate) async fn page(app: &App) -> Result<String, Problem> {
+    let gauged = app.handle.read(|view| {
+        let state = view.engine.state();
+        let mut gauged = Gauged {
+            queue: Vec::new(),
+            loans: Vec::new(),
+            shares: Vec::new(),
+            nodes: BTreeMap::new(),
+            jobs: BTreeMap::new(),
+        };
+        for (id, pool) in &state.pools {
+            gauged.queue.push((id.to_string(), view.engine.waiting_in(id) as f64));
+            let lent = pool.nodes.iter().filter(|node| node.lent_to.is_some()).count();
+            gauged.loans.push((id.to_string(), lent as f64));
+            for (tenant, of) in &pool.world.tenants {
+                gauged.shares.push((id.to_string(), tenant.to_string(), of.usage));
+            }
+            for node in &pool.nodes {
+                *gauged.nodes.entry(word(&node.state)).or_insert(0) += 1;
+            }
+        }
+        let mut states: BTreeMap<_, u64> = BTreeMap::new();
+        for record in state.jobs.values() {
+            *states.entry(record.state).or_insert(0) += 1;
+        }
+        gauged.jobs = states.into_iter().map(|(state, count)| (word(&state), count)).collect();
+        gauged
+    });
+    let gauged = gauged.await?;
+    let metrics = &app.metrics;
+    let set = |family: &Gauges, labels: Labels, value: f64| family.get_or_create(&labels).set(value);
+    for family in [&metrics.queue_depth, &metrics.loans, &metrics.share_used, &metrics.nodes, &metrics.jobs] {
+        family.clear();
+    }
+    for (pool, value) in gauged.queue {
+        set(&metrics.queue_depth, vec![("pool", pool)], value);
+    }
+    for (pool, value) in gauged.loans {
+        set(&metrics.loans, vec![("pool", pool)], value);
+    }
+    for (pool, tenant, value) in gauged.shares {
+        set(&metrics.share_used, vec![("pool", pool), ("tenant", tenant)], value);
+    }
+    for (state, count) in gauged.nodes {
+        set(&metrics.nodes, vec![("state", state)], count as f64);
+    }
+    for (state, count) in gauged.jobs {
+        set(&metrics.jobs, vec![("state", state)], count as f64);
+    }
+    metrics.agents.set(i64::try_from(app.handle.connections().count()).unwrap_or(i64::MAX));
+    metrics.take_stats(&app.stats);
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, &metrics.registry).unwrap_or_default();
+    Ok(text)
+}

@@ -8,20 +8,27 @@ mod agents;
 pub(crate) mod app;
 pub(crate) mod auth;
 mod board;
+mod capacity;
 mod extract;
+mod fleet;
+mod follow;
+mod history;
 mod jobs;
 pub(crate) mod metrics;
 mod nodes;
 mod openapi;
+mod plan;
+mod policies;
 mod problem;
 mod status;
 pub(crate) mod tokens;
+mod workloads;
 
 use std::sync::Arc;
 
 use axum::Router;
 use axum::middleware;
-use axum::routing::get;
+use axum::routing::{get, post};
 use tower_http::catch_panic::CatchPanicLayer;
 use utoipa::OpenApi as _;
 use utoipa_axum::router::OpenApiRouter;
@@ -36,6 +43,13 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .merge(nodes::routes())
         .merge(agents::routes())
         .merge(tokens::routes())
+        .merge(follow::routes())
+        .merge(plan::routes())
+        .merge(fleet::routes())
+        .merge(capacity::routes())
+        .merge(policies::routes())
+        .merge(workloads::routes())
+        .merge(history::routes())
         .merge(status::routes());
     let (routes, document) = OpenApiRouter::with_openapi(openapi::Document::openapi())
         .merge(status::root_routes())
@@ -45,11 +59,25 @@ pub(crate) fn router(app: Arc<App>) -> Router {
     let openapi = get(move || async move { openapi::serve(&document) });
     routes
         .route("/openapi.json", openapi)
+        .merge(short_paths())
+        .merge(board::routes())
+        .nest(landfall_api::API, board::routes())
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
         .layer(CatchPanicLayer::custom(after_panic))
         .layer(middleware::from_fn_with_state(app.clone(), metrics::measure))
         .with_state(app)
+}
+
+/// Paths that are documented without the version of the API.
+fn short_paths() -> Router<Arc<App>> {
+    Router::new()
+        .route("/capacity_snapshot", get(capacity::snapshot))
+        .route("/reserve", post(capacity::reserve))
+        .route("/release", post(capacity::release))
+        .route("/nodes/{id}/heartbeat", post(agents::heartbeat))
+        .route("/nodes/{id}/workloads", get(workloads::of_node))
+        .route("/workloads/{id}/availability", get(workloads::availability))
 }
 
 /// What goes on beside requests: old logs go, followers of logs hear that jobs ended.
@@ -62,6 +90,8 @@ pub(crate) fn chores(app: Arc<App>) -> tokio::task::JoinHandle<()> {
                 () = app.shutdown.cancelled() => return,
                 batch = happened.recv() => match batch {
                     Ok(batch) => {
+                        count(&app, &batch).await;
+                        app.board.follow(&app, &batch).await;
                         for happened in batch.iter() {
                             if let landfall_engine::Event::Ended { job, .. } = &happened.event {
                                 app.logs.wake(job.as_str());
@@ -88,4 +118,20 @@ async fn clean_logs(app: &Arc<App>) {
     if let Ok(gone @ 1..) = cleaned {
         tracing::info!(jobs = gone, "old logs deleted");
     }
+}
+
+/// Counts what happened, by pool.
+async fn count(app: &Arc<App>, batch: &Arc<[crate::driver::Happened]>) {
+    let (asked, metrics) = (batch.clone(), app.metrics.clone());
+    // A server that is going down counts no more.
+    let _ = app
+        .handle
+        .read(move |view| {
+            let state = view.engine.state();
+            let pool_of = |job: &landfall_model::JobId| {
+                state.job(job).map_or_else(String::new, |record| record.pool.to_string())
+            };
+            metrics.follow(&asked, &pool_of);
+        })
+        .await;
 }

@@ -144,6 +144,25 @@ impl IntoResponse for Problem {
     }
 }
 
+/// Errors of the board have its shape, wherever they come from: `{ "error": true, "message": text }`.
+pub(crate) async fn in_board_shape(response: Response) -> Response {
+    if !(response.status().is_client_error() || response.status().is_server_error()) {
+        return response;
+    }
+    let (parts, body) = response.into_parts();
+    let bytes = axum::body::to_bytes(body, 1 << 20).await.unwrap_or_default();
+    let said = serde_json::from_slice::<ApiError>(&bytes);
+    let message = said.map_or_else(|_| String::from_utf8_lossy(&bytes).into_owned(), |error| error.message);
+    let body = serde_json::json!({ "error": true, "message": message });
+    let mut response = (parts.status, Json(body)).into_response();
+    for name in [header::WWW_AUTHENTICATE, header::RETRY_AFTER, header::ALLOW] {
+        if let Some(value) = parts.headers.get(&name) {
+            response.headers_mut().insert(name, value.clone());
+        }
+    }
+    response
+}
+
 /// The answer where there is no route.
 pub(crate) async fn no_route(uri: axum::http::Uri) -> Problem {
     let message = format!("there is nothing at {}", shortened(uri.path()));
@@ -163,7 +182,8 @@ pub(crate) fn after_panic(what: Box<dyn std::any::Any + Send>) -> Response {
     let text = what.downcast_ref::<&str>().copied().map(str::to_owned);
     let text = text.or_else(|| what.downcast_ref::<String>().cloned()).unwrap_or_default();
     tracing::error!(panic = %text, "a request failed by a mistake of the server");
-    let error = ApiError::new("internal", "the server made a mistake").hint("report it with the server's log");
+    let error =
+        ApiError::new("internal", "the server made a mistake").hint("report it with the server's log");
     Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error).into_response()
 }
 
@@ -171,10 +191,8 @@ pub(crate) fn after_panic(what: Box<dyn std::any::Any + Send>) -> Response {
 pub(crate) struct Problems;
 
 impl utoipa::IntoResponses for Problems {
-    fn responses() -> std::collections::BTreeMap<
-        String,
-        utoipa::openapi::RefOr<utoipa::openapi::response::Response>,
-    > {
+    fn responses()
+    -> std::collections::BTreeMap<String, utoipa::openapi::RefOr<utoipa::openapi::response::Response>> {
         described(&[
             ("400", "The request cannot be read, or a parameter is wrong."),
             ("401", "There is no valid token."),
@@ -191,10 +209,8 @@ impl utoipa::IntoResponses for Problems {
 pub(crate) struct BodyProblems;
 
 impl utoipa::IntoResponses for BodyProblems {
-    fn responses() -> std::collections::BTreeMap<
-        String,
-        utoipa::openapi::RefOr<utoipa::openapi::response::Response>,
-    > {
+    fn responses()
+    -> std::collections::BTreeMap<String, utoipa::openapi::RefOr<utoipa::openapi::response::Response>> {
         described(&[
             ("409", "The thing is in a state in which this cannot be done."),
             ("412", "The thing has changed; its ETag is not the one in `If-Match`."),

@@ -1,5 +1,400 @@
-//! The board.
+//! The board: queue, decisions and workers, in the shapes that boards of build farms know.
+//!
+//! Every answer is `{ "error": bool, "message": payload }`. Kind codes: 0 = eval, 1 = build. Times are RFC 3339.
 
-/// Recent decisions.
+mod live;
+mod load;
+mod ring;
+mod summary;
+mod time;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use landfall_engine::record::JobRecord;
+use landfall_engine::{Event, State as EngineState};
+use landfall_model::{JobKind, Millis, Node, NodeState};
+use landfall_policy::catalogue;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::app::App;
+use super::auth::{Admin, Principal, Submitter};
+use super::extract::{At, Params};
+use super::history::{decision, decisions_before};
+use super::problem::Problem;
+use crate::driver::{Happened, View};
+use load::{Running, Worker, load};
+use ring::{Kept, Ring};
+pub(crate) use time::rfc3339;
+
+/// Dispatched jobs that are listed.
+const DISPATCHED_MAX: usize = 500;
+/// Pending jobs that are listed.
+const PENDING_MAX: usize = 500;
+/// Pending jobs whose reason is looked up; the others only say that they wait.
+const EXPLAINED_MAX: usize = 50;
+
+/// What the board remembers.
 #[derive(Debug, Default)]
-pub(crate) struct Board {}
+pub(crate) struct Board {
+    ring: Ring,
+}
+
+impl Board {
+    /// Takes in decisions that were just committed.
+    pub(crate) async fn follow(&self, app: &App, batch: &Arc<[Happened]>) {
+        let committed = |happened: &&Happened| matches!(happened.event, Event::Committed(_));
+        if !batch.iter().any(|happened| committed(&happened)) {
+            return;
+        }
+        let batch = batch.clone();
+        let kept = app.handle.read(move |view| {
+            let recent = batch.iter().rev().filter(committed).take(Ring::room());
+            let mut kept: Vec<Kept> = recent.filter_map(|happened| keep(view, happened)).collect();
+            kept.reverse();
+            kept
+        });
+        if let Ok(kept) = kept.await {
+            self.ring.extend(kept);
+        }
+    }
+}
+
+fn kind_code(kind: JobKind) -> u8 {
+    u8::from(kind == JobKind::Build)
+}
+
+fn keep(view: &View<'_>, happened: &Happened) -> Option<Kept> {
+    let Event::Committed(commit) = &happened.event else { return None };
+    let state = view.engine.state();
+    let record = state.job(&commit.job)?;
+    let node = commit.grants.first().and_then(|grant| state.node(&grant.node));
+    let instance = state.pool(&record.pool).map(|pool| &pool.world.instance);
+    Some(Kept {
+        decision: decision(happened.seq, happened.at, commit),
+        kind: kind_code(record.job.spec.kind),
+        pool: record.pool.to_string(),
+        tenant: record.job.spec.tenant.as_ref().map(ToString::to_string),
+        name: view.jobs.meta(&commit.job).and_then(|meta| meta.name.clone()),
+        parent: parent_of(record),
+        node_context: node.map_or(Value::Null, |(node, _)| node_context(node)),
+        job_context: job_context(state, record),
+        instance_context: serde_json::to_value(instance).unwrap_or_default(),
+    })
+}
+
+fn node_context(node: &Node) -> Value {
+    let capabilities = node.capabilities.clone().unwrap_or_default();
+    json!({
+        "architectures": capabilities.architectures, "features": node.features.keys().collect::<Vec<_>>(),
+        "fetch": capabilities.fetch, "eval": capabilities.eval, "metrics": node.metrics,
+    })
+}
+
+fn job_context(state: &EngineState, record: &JobRecord) -> Value {
+    let (job, spec) = (&record.job, &record.job.spec);
+    json!({
+        "kind": kind_code(spec.kind), "architecture": spec.architecture, "dependents": spec.dependents,
+        "direct_inputs": spec.direct_inputs, "queued_at": rfc3339(job.queued_at), "ready_at": rfc3339(job.ready_at),
+        "rescore_count": state.rounds(record), "prefer_local": spec.prefer_local,
+        "network_bound": spec.network_bound, "has_fetch_task": spec.fetch_task,
+    })
+}
+
+fn parent_of(record: &JobRecord) -> Option<String> {
+    crate::driver::jobs::element_of(record.job.id.as_str()).map(|(array, _)| array.to_owned())
+}
+
+/// An answer of the board.
+struct Said(Value);
+
+impl IntoResponse for Said {
+    fn into_response(self) -> Response {
+        Json(json!({ "error": false, "message": self.0 })).into_response()
+    }
+}
+
+/// The routes of the board, the same below the version of the API and at the root.
+pub(crate) fn routes() -> axum::Router<Arc<App>> {
+    axum::Router::new()
+        .route("/board/scoring/rules", get(rules))
+        .route("/board/scoring/summary", get(scores))
+        .route("/board/jobs/pending", get(pending))
+        .route("/board/jobs/dispatched", get(dispatched))
+        .route("/board/jobs/decisions", get(decisions))
+        .route("/board/jobs/{id}", get(one))
+        .route("/board/workers", get(workers))
+        .route("/board/workers/load", get(workers_load))
+        .route("/board/nodes", get(workers))
+        .route("/board/nodes/load", get(workers_load))
+        .route("/board/live", get(live::live))
+        .layer(axum::middleware::map_response(super::problem::in_board_shape))
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Rules {
+    all: bool,
+}
+
+async fn rules(_submitter: Submitter, Params(asked): Params<Rules>) -> Said {
+    let rules = catalogue::pull_rules(asked.all);
+    let shown = rules.iter().map(|rule| match asked.all {
+        true => json!({ "rule": rule.rule, "description": rule.description, "class": rule.class,
+            "range": rule.range, "enabled": rule.enabled }),
+        false => json!({ "rule": rule.rule, "description": rule.description }),
+    });
+    Said(shown.collect())
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Window {
+    window_hours: Option<u64>,
+    limit: Option<usize>,
+}
+
+async fn scores(
+    State(app): State<Arc<App>>,
+    _submitter: Submitter,
+    Params(window): Params<Window>,
+) -> Result<Said, Problem> {
+    let hours = window.window_hours.unwrap_or(24);
+    let most = window.limit.unwrap_or(2000);
+    if !(1..=1_000_000).contains(&hours) {
+        return Err(Problem::bad("`window_hours` is at least 1", "give more"));
+    }
+    if !(1..=10_000).contains(&most) {
+        return Err(Problem::bad("`limit` is 1 to 10000", "give less"));
+    }
+    let since = crate::clock::now() - Millis::secs(hours * 3600);
+    let read = app.journal.read(move |reader| {
+        decisions_before(reader, None, Some(since), most, |commit| commit.why.total.is_some())
+    });
+    let (decisions, _) = read.await?;
+    Ok(Said(serde_json::to_value(summary::summary(&decisions)).unwrap_or_default()))
+}
+
+fn sees(principal: &Principal, record: &JobRecord) -> bool {
+    principal.sees(record.job.spec.tenant.as_ref().map(landfall_model::TenantId::as_str))
+}
+
+async fn pending(State(app): State<Arc<App>>, Submitter(principal): Submitter) -> Result<Said, Problem> {
+    let answer = app.handle.read(move |view| {
+        let waiting = |record: &&JobRecord| {
+            matches!(
+                record.state,
+                landfall_engine::record::JobState::Pending | landfall_engine::record::JobState::Suspended
+            )
+        };
+        let all = view.engine.state().jobs.values().map(|record| &**record).filter(waiting);
+        let (mut own, others): (Vec<&JobRecord>, Vec<&JobRecord>) = all.partition(|record| sees(&principal, record));
+        own.sort_by(|a, b| (a.job.queued_at, &a.job.id).cmp(&(b.job.queued_at, &b.job.id)));
+        let more = own.len().saturating_sub(PENDING_MAX);
+        let jobs = own.iter().take(PENDING_MAX).enumerate().map(|(place, record)| {
+            let (job, spec) = (&record.job, &record.job.spec);
+            let explained = Some(()).filter(|()| place < EXPLAINED_MAX);
+            let explained = explained.and_then(|()| view.engine.explain(&job.id)).and_then(|it| it.reason);
+            json!({
+                "kind": kind_code(spec.kind), "tenant": spec.tenant, "job_id": job.id, "parent_id": parent_of(record),
+                "queued_at": rfc3339(job.queued_at), "dependency_count": spec.dependents,
+                "name": view.jobs.meta(&job.id).and_then(|meta| meta.name.clone()),
+                "reason": explained.unwrap_or_else(|| "queued".to_owned()),
+            })
+        });
+        json!({ "jobs": jobs.collect::<Vec<Value>>(), "other_pending": others.len() + more })
+    });
+    Ok(Said(answer.await?))
+}
+
+async fn dispatched(State(app): State<Arc<App>>, Submitter(principal): Submitter) -> Result<Said, Problem> {
+    let known: BTreeMap<String, String> = app
+        .board
+        .ring
+        .newest_first()
+        .into_iter()
+        .rev()
+        .map(|kept| (kept.decision.job.clone(), kept.id()))
+        .collect();
+    let answer = app.handle.read(move |view| {
+        let placed = view.engine.state().jobs.values().map(|record| &**record);
+        let placed = placed.filter_map(|record| Some((record, record.run.as_deref()?)));
+        let (mut own, others): (Vec<_>, Vec<_>) = placed.partition(|(record, _)| sees(&principal, record));
+        own.sort_by(|a, b| (b.1.committed_at, &b.0.job.id).cmp(&(a.1.committed_at, &a.0.job.id)));
+        let more = own.len().saturating_sub(DISPATCHED_MAX);
+        let jobs = own.iter().take(DISPATCHED_MAX).map(|(record, run)| {
+            let (id, spec) = (&record.job.id, &record.job.spec);
+            json!({
+                "id": known.get(id.as_str()).cloned().unwrap_or_else(|| id.to_string()),
+                "kind": kind_code(spec.kind), "tenant": spec.tenant,
+                "node_id": run.nodes.first().map(|at| at.node.to_string()), "score": run.why.total,
+                "dispatched_at": rfc3339(run.committed_at), "job_id": id, "parent_id": parent_of(record),
+                "name": view.jobs.meta(id).and_then(|meta| meta.name.clone()),
+            })
+        });
+        json!({ "jobs": jobs.collect::<Vec<Value>>(), "other_running": others.len() + more })
+    });
+    Ok(Said(answer.await?))
+}
+
+fn candidate(kept: &Kept) -> Value {
+    json!({
+        "id": kept.id(), "job_id": kept.decision.job, "kind": kept.kind, "tenant": kept.tenant, "name": kept.name,
+        "score": kept.decision.total, "vetoes": [], "won": true,
+    })
+}
+
+fn at(kept: &Kept) -> String {
+    rfc3339(landfall_model::Time::from_millis(i64::try_from(kept.decision.at_ms).unwrap_or(i64::MAX)))
+}
+
+async fn decisions(State(app): State<Arc<App>>, _admin: Admin) -> Said {
+    let all = app.board.ring.newest_first();
+    let shown = all.iter().map(|kept| {
+        json!({ "at": at(kept), "node_id": kept.node(), "kind": kept.kind, "winner": kept.decision.job,
+            "pool": kept.pool, "runner_up": kept.decision.runner_up, "candidates": [candidate(kept)] })
+    });
+    Said(shown.collect())
+}
+
+fn breakdown(total: Option<f64>, terms: impl Iterator<Item = (String, f64)>) -> Value {
+    let rules: BTreeMap<String, f64> = terms.collect();
+    json!({ "rules": rules, "total": total })
+}
+
+async fn one(
+    State(app): State<Arc<App>>,
+    Submitter(principal): Submitter,
+    At(id): At<String>,
+) -> Result<Said, Problem> {
+    let unknown = || Problem::unknown("job", &id);
+    let Some(kept) = app.board.ring.find(&id) else {
+        let asked = id.clone();
+        let placed = app.handle.read(move |view| {
+            let id = view.resolve(&asked)?;
+            let record = view.engine.state().job(&id).filter(|record| sees(&principal, record))?;
+            let run = record.run.as_deref()?;
+            let node = run.nodes.first();
+            let terms = run.why.terms.iter().map(|points| (points.term.to_string(), points.points));
+            Some(json!({
+                "id": id, "job_id": id, "node_id": node.map(|at| at.node.to_string()), "score": run.why.total,
+                "queued_at": rfc3339(record.job.queued_at), "ready_at": rfc3339(record.job.ready_at),
+                "dispatched_at": rfc3339(run.committed_at), "score_breakdown": breakdown(run.why.total, terms),
+                "node_context": node.and_then(|at| view.engine.state().node(&at.node)).map(|(node, _)| node_context(node)),
+                "job_context": job_context(view.engine.state(), record), "instance_context": Value::Null,
+                "previous_attempts": [], "passed_over": [],
+            }))
+        });
+        return placed.await?.map(Said).ok_or_else(unknown);
+    };
+    if !principal.sees(kept.tenant.as_deref()) {
+        return Err(unknown());
+    }
+    let terms = kept.decision.terms.iter().map(|points| (points.term.clone(), points.points));
+    let earlier = app.board.ring.earlier(&kept);
+    let earlier: Vec<Value> = earlier
+        .iter()
+        .map(|kept| json!({ "id": kept.id(), "node_id": kept.node(), "score": kept.decision.total, "dispatched_at": at(kept) }))
+        .collect();
+    let mut shown = json!({
+        "id": kept.id(), "job_id": kept.decision.job, "parent_id": kept.parent, "name": kept.name, "kind": kept.kind,
+        "tenant": kept.tenant, "node_id": kept.node(), "score": kept.decision.total,
+        "queued_at": kept.job_context["queued_at"], "ready_at": kept.job_context["ready_at"], "dispatched_at": at(&kept),
+        "score_breakdown": breakdown(kept.decision.total, terms), "node_context": kept.node_context,
+        "job_context": kept.job_context, "instance_context": kept.instance_context,
+        "previous_attempts": earlier, "passed_over": [],
+    });
+    if principal.role == landfall_api::token::Role::Admin {
+        shown["candidates"] = json!([candidate(&kept)]);
+    }
+    Ok(Said(shown))
+}
+
+/// Whether a viewer may see which node this is.
+fn knows(principal: &Principal, node: &Node) -> bool {
+    let serves = |tenant: &str| node.tenants.is_empty() || node.tenants.contains(tenant);
+    principal.sees_all() || principal.tenant.as_deref().is_some_and(serves)
+}
+
+async fn workers(State(app): State<Arc<App>>, Submitter(principal): Submitter) -> Result<Said, Problem> {
+    let answer = app.handle.read(move |view| {
+        let nodes = view.engine.state().pools.values().flat_map(|pool| &pool.nodes);
+        let mut rows: Vec<(&Node, Value)> = nodes
+            .map(|node| {
+                let capabilities = node.capabilities.clone().unwrap_or_default();
+                let mut row = json!({
+                    "draining": matches!(node.state, NodeState::Draining | NodeState::Drained),
+                    "assigned_jobs": node.placements.len(), "max_concurrent": node.max_concurrent,
+                    "eval": capabilities.eval, "fetch": capabilities.fetch, "build": true,
+                    "architectures": capabilities.architectures, "state": node.state,
+                });
+                if knows(&principal, node) {
+                    let metrics = node.metrics.unwrap_or_default();
+                    row["id"] = json!(node.id);
+                    row["tenant"] = json!(node.tenants.iter().next());
+                    row["cpu_usage_pct"] = json!(metrics.cpu_usage_pct);
+                    row["ram_free_mib"] = json!(metrics.ram_free_mib);
+                    row["ram_total_mib"] = json!(node.ram_total);
+                }
+                (node, row)
+            })
+            .collect();
+        rows.sort_by(|a, b| a.0.id.cmp(&b.0.id));
+        rows.into_iter().map(|(_, row)| row).collect()
+    });
+    Ok(Said(answer.await?))
+}
+
+async fn workers_load(State(app): State<Arc<App>>, _submitter: Submitter) -> Result<Said, Problem> {
+    let answer = app.handle.read(|view| {
+        let state = view.engine.state();
+        let there = |node: &&Node| {
+            !matches!(
+                node.state,
+                NodeState::Unknown | NodeState::Down | NodeState::Draining | NodeState::Drained
+            )
+        };
+        let workers: Vec<Worker> = state
+            .pools
+            .values()
+            .flat_map(|pool| &pool.nodes)
+            .filter(there)
+            .map(|node| {
+                let capabilities = node.capabilities.clone().unwrap_or_default();
+                Worker {
+                    max_concurrent: u64::from(node.max_concurrent),
+                    eval: capabilities.eval,
+                    fetch: capabilities.fetch,
+                    build: true,
+                    architectures: capabilities.architectures.iter().map(ToString::to_string).collect(),
+                    features: node.features.keys().map(ToString::to_string).collect(),
+                }
+            })
+            .collect();
+        let running: Vec<Running> = state
+            .jobs
+            .values()
+            .filter(|record| record.state.is_placed())
+            .map(|record| {
+                let spec = &record.job.spec;
+                let build = spec.kind == JobKind::Build;
+                let architecture =
+                    Some(spec.architecture.to_string()).filter(|_| build && !spec.is_builtin());
+                Running {
+                    eval: !build && spec.evaluate_task,
+                    fetch: !build && spec.fetch_task,
+                    build,
+                    architecture,
+                    features: spec.features.iter().map(|need| need.name.to_string()).collect(),
+                }
+            })
+            .collect();
+        load(&workers, &running)
+    });
+    Ok(Said(serde_json::to_value(answer.await?).unwrap_or_default()))
+}

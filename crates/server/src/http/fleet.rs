@@ -1,0 +1,263 @@
+//! Pools, tenants and blocks.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use landfall_api::fleet::{PoolRequest, PoolView, TenantUsage, TenantView};
+use landfall_engine::Input;
+use landfall_engine::state::PoolState;
+use landfall_engine::units::MICRO;
+use landfall_model::{Block, NodeState};
+use serde_json::{Map, Value};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::app::App;
+use super::auth::{Operator, Principal, Submitter};
+use super::extract::{At, Body, check_match, etag, is_known};
+use super::jobs::json;
+use super::plan::{pool as pool_of, tenant as tenant_of, typed};
+use super::problem::{BodyProblems, Problem, Problems, acted};
+use super::status::word;
+use crate::driver::View;
+
+/// The routes of this module.
+pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new()
+        .routes(routes!(pools))
+        .routes(routes!(pool, set_pool))
+        .routes(routes!(tenants))
+        .routes(routes!(tenant, set_tenant))
+        .routes(routes!(usage))
+        .routes(routes!(blocks))
+        .routes(routes!(set_block))
+}
+
+/// A word that changes whenever the value does.
+pub(crate) fn version_of(value: &impl serde::Serialize) -> String {
+    use sha2::Digest as _;
+    let text = serde_json::to_vec(value).unwrap_or_default();
+    sha2::Sha256::digest(text).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn pool_view(view: &View<'_>, pool: &PoolState) -> Result<PoolView, Problem> {
+    let settings = json(&pool.pool)?;
+    let of_pool = view.engine.state().jobs.values().filter(|record| record.pool == pool.pool.id);
+    let (mut pending, mut running) = (0, 0);
+    for record in of_pool {
+        pending += u64::from(record.state == landfall_engine::record::JobState::Pending);
+        running += u64::from(record.state.is_placed());
+    }
+    let policy_text = pool.policy.as_ref().map(|text| text.to_string());
+    Ok(PoolView {
+        id: pool.pool.id.to_string(),
+        dispatch: word(&pool.pool.dispatch),
+        policy: pool.pool.policy_name().to_owned(),
+        version: version_of(&(&settings, &policy_text)),
+        policy_text,
+        pool: settings,
+        nodes: pool.nodes.len() as u64,
+        nodes_ready: pool.nodes.iter().filter(|node| node.state == NodeState::Ready).count() as u64,
+        pending,
+        running,
+    })
+}
+
+fn known_pool(view: &View<'_>, id: &str) -> Option<Result<PoolView, Problem>> {
+    view.engine.state().pools.get(id).map(|pool| pool_view(view, pool))
+}
+
+/// Lists pools.
+#[utoipa::path(get, path = "/pools", tag = "fleet",
+    responses((status = 200, description = "All pools.", body = Vec<PoolView>), Problems))]
+async fn pools(State(app): State<Arc<App>>, _submitter: Submitter) -> Result<Json<Vec<PoolView>>, Problem> {
+    let all = app.ask(|view| {
+        view.engine.state().pools.values().map(|pool| pool_view(view, pool)).collect::<Result<_, _>>()
+    });
+    all.await.map(Json)
+}
+
+/// Shows a pool.
+#[utoipa::path(get, path = "/pools/{id}", tag = "fleet", params(("id" = String, Path, description = "The pool."),
+        ("If-None-Match" = Option<String>, Header, description = "The ETag that is known already.")),
+    responses((status = 200, description = "The pool.", body = PoolView,
+            headers(("ETag" = String, description = "Changes whenever the settings do."))),
+        (status = 304, description = "It has not changed."), Problems))]
+async fn pool(
+    State(app): State<Arc<App>>,
+    _submitter: Submitter,
+    At(id): At<String>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let pool =
+        app.ask(move |view| known_pool(view, &id).unwrap_or_else(|| Err(Problem::unknown("pool", &id))));
+    let pool = pool.await?;
+    let tag = [(header::ETAG, etag(&pool.version))];
+    if is_known(&headers, &pool.version) {
+        return Ok((StatusCode::NOT_MODIFIED, tag).into_response());
+    }
+    Ok((tag, Json(pool)).into_response())
+}
+
+/// Adds a pool or changes its settings.
+#[utoipa::path(put, path = "/pools/{id}", tag = "fleet", request_body = PoolRequest,
+    params(("id" = String, Path, description = "The pool."),
+        ("If-Match" = Option<String>, Header, description = "Change it only if this is its ETag.")),
+    responses((status = 200, description = "The pool as it is now.", body = PoolView,
+            headers(("ETag" = String, description = "Changes whenever the settings do."))), Problems, BodyProblems))]
+async fn set_pool(
+    State(app): State<Arc<App>>,
+    _operator: Operator,
+    At(id): At<String>,
+    headers: HeaderMap,
+    Body(request): Body<PoolRequest>,
+) -> Result<Response, Problem> {
+    let _one_by_one = app.edits.lock().await;
+    let pool = pool_of(Some(&id), request.pool)?;
+    let asked = id.clone();
+    let known = app.ask(move |view| known_pool(view, &asked).transpose()).await?;
+    check_match(&headers, known.as_ref().map(|pool| pool.version.as_str()))?;
+    let policy = request.policy_text.map(Arc::from);
+    acted(app.handle.apply(Input::SetPool { pool: Box::new(pool), policy }).await?)?;
+    let pool =
+        app.ask(move |view| known_pool(view, &id).unwrap_or_else(|| Err(Problem::unknown("pool", &id))));
+    let pool = pool.await?;
+    Ok(([(header::ETAG, etag(&pool.version))], Json(pool)).into_response())
+}
+
+fn tenant_view(view: &View<'_>, id: &str) -> Option<Result<TenantView, Problem>> {
+    let state = view.engine.state().tenants.get(id)?;
+    let tenant = json(&state.tenant);
+    Some(tenant.map(|tenant| TenantView { id: id.to_owned(), version: version_of(&tenant), tenant }))
+}
+
+/// Whether somebody may look at a tenant.
+fn sees_tenant(principal: &Principal, id: &str) -> Result<(), Problem> {
+    if principal.sees(Some(id)) { Ok(()) } else { Err(Problem::unknown("tenant", id)) }
+}
+
+/// Lists tenants; a submitter sees its own.
+#[utoipa::path(get, path = "/tenants", tag = "fleet",
+    responses((status = 200, description = "Tenants.", body = Vec<TenantView>), Problems))]
+async fn tenants(
+    State(app): State<Arc<App>>,
+    Submitter(principal): Submitter,
+) -> Result<Json<Vec<TenantView>>, Problem> {
+    let all = app.ask(move |view| {
+        let ids = view.engine.state().tenants.keys().filter(|id| principal.sees(Some(id.as_str())));
+        ids.filter_map(|id| tenant_view(view, id.as_str())).collect::<Result<_, _>>()
+    });
+    all.await.map(Json)
+}
+
+/// Shows a tenant.
+#[utoipa::path(get, path = "/tenants/{id}", tag = "fleet", params(("id" = String, Path, description = "The tenant.")),
+    responses((status = 200, description = "The tenant.", body = TenantView,
+        headers(("ETag" = String, description = "Changes whenever the settings do."))), Problems))]
+async fn tenant(
+    State(app): State<Arc<App>>,
+    Submitter(principal): Submitter,
+    At(id): At<String>,
+) -> Result<Response, Problem> {
+    sees_tenant(&principal, &id)?;
+    let tenant =
+        app.ask(move |view| tenant_view(view, &id).unwrap_or_else(|| Err(Problem::unknown("tenant", &id))));
+    let tenant = tenant.await?;
+    Ok(([(header::ETAG, etag(&tenant.version))], Json(tenant)).into_response())
+}
+
+/// Adds a tenant or changes its settings; fields that are left out stay as they are.
+#[utoipa::path(put, path = "/tenants/{id}", tag = "fleet", request_body = inline(Object),
+    params(("id" = String, Path, description = "The tenant."),
+        ("If-Match" = Option<String>, Header, description = "Change it only if this is its ETag.")),
+    responses((status = 200, description = "The tenant as it is now.", body = TenantView,
+        headers(("ETag" = String, description = "Changes whenever the settings do."))), Problems, BodyProblems))]
+async fn set_tenant(
+    State(app): State<Arc<App>>,
+    _operator: Operator,
+    At(id): At<String>,
+    headers: HeaderMap,
+    Body(fields): Body<Map<String, Value>>,
+) -> Result<Response, Problem> {
+    let _one_by_one = app.edits.lock().await;
+    let asked = id.clone();
+    let (known, tenant) = app
+        .ask(move |view| {
+            let known = tenant_view(view, &asked).transpose()?;
+            Ok((known, tenant_of(view, Some(&asked), fields)?))
+        })
+        .await?;
+    check_match(&headers, known.as_ref().map(|tenant| tenant.version.as_str()))?;
+    acted(app.handle.apply(Input::SetTenant(Box::new(tenant))).await?)?;
+    let tenant =
+        app.ask(move |view| tenant_view(view, &id).unwrap_or_else(|| Err(Problem::unknown("tenant", &id))));
+    let tenant = tenant.await?;
+    Ok(([(header::ETAG, etag(&tenant.version))], Json(tenant)).into_response())
+}
+
+/// What a tenant uses.
+#[utoipa::path(get, path = "/tenants/{id}/usage", tag = "fleet", params(("id" = String, Path, description = "The tenant.")),
+    responses((status = 200, description = "What it holds and has used.", body = TenantUsage), Problems))]
+async fn usage(
+    State(app): State<Arc<App>>,
+    Submitter(principal): Submitter,
+    At(id): At<String>,
+) -> Result<Json<TenantUsage>, Problem> {
+    sees_tenant(&principal, &id)?;
+    let answer = app.ask(move |view| {
+        let state = view.engine.state();
+        let tenant = state.tenants.get(id.as_str()).ok_or_else(|| Problem::unknown("tenant", &id))?;
+        let (gpu_hours_used, node_hours_used) = tenant.spending.hours(view.now);
+        let share = |pool: &PoolState| pool.world.tenants.get(id.as_str()).map_or(0.0, |tenant| tenant.usage);
+        let shares: BTreeMap<String, f64> =
+            state.pools.iter().map(|(pool, state)| (pool.to_string(), share(state))).collect();
+        Ok(TenantUsage {
+            nodes: tenant.units as f64 / MICRO as f64,
+            gpus: tenant.gpus,
+            jobs: tenant.jobs,
+            gpu_hours_used,
+            node_hours_used,
+            gpu_hours_left: tenant.gpu_hours_left(view.now),
+            shares,
+            id,
+        })
+    });
+    answer.await.map(Json)
+}
+
+/// Lists blocks of leased capacity.
+#[utoipa::path(get, path = "/blocks", tag = "fleet",
+    responses((status = 200, description = "Blocks with their fields.", body = Vec<Value>), Problems))]
+async fn blocks(State(app): State<Arc<App>>, _submitter: Submitter) -> Result<Json<Vec<Value>>, Problem> {
+    let all = app.ask(|view| {
+        let pools = view.engine.state().pools.values();
+        let blocks: BTreeMap<_, _> = pools.flat_map(|pool| &pool.world.blocks).collect();
+        blocks.into_values().map(|block| json(&**block)).collect::<Result<_, _>>()
+    });
+    all.await.map(Json)
+}
+
+/// Adds a block or changes it.
+#[utoipa::path(put, path = "/blocks/{id}", tag = "fleet", request_body = inline(Object),
+    params(("id" = String, Path, description = "The block.")),
+    responses((status = 200, description = "The block as it is now.", body = Value), Problems, BodyProblems))]
+async fn set_block(
+    State(app): State<Arc<App>>,
+    _operator: Operator,
+    At(id): At<String>,
+    Body(mut fields): Body<Map<String, Value>>,
+) -> Result<Json<Value>, Problem> {
+    for (name, value) in [("tier", "FAST"), ("status", "active")] {
+        fields.entry(name).or_insert(Value::String(value.into()));
+    }
+    fields.entry("preemptible").or_insert(Value::Bool(false));
+    fields.entry("cost_per_hour").or_insert(Value::from(0));
+    let block: Block = typed(Some(&id), fields, "block")?;
+    let shown = json(&block)?;
+    acted(app.handle.apply(Input::SetBlock(Arc::new(block))).await?)?;
+    Ok(Json(shown))
+}

@@ -1,0 +1,106 @@
+//! What a job wrote, as a stream that can go on while it runs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::response::Response;
+use landfall_api::job::LogChunk;
+use serde::Deserialize;
+use tokio::sync::mpsc;
+use utoipa::IntoParams;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::agents::{line, lines};
+use super::app::App;
+use super::auth::Submitter;
+use super::extract::{At, Params};
+use super::problem::{Problem, Problems};
+
+/// A follower looks at the job again after this time even if it hears nothing.
+const LOOK_AGAIN: Duration = Duration::from_secs(30);
+/// Agents may send the last pieces just after they said that a job ended.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// The routes of this module.
+pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new().routes(routes!(logs))
+}
+
+/// What to show of a log.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+struct Shown {
+    /// Go on until the job has ended.
+    follow: bool,
+    /// Begin with the last so many lines.
+    #[param(maximum = 1000000)]
+    tail: Option<u32>,
+    /// `stdout` or `stderr`; both if left out.
+    stream: Option<String>,
+}
+
+/// What a job wrote: lines of JSON in the order in which the pieces arrived.
+#[utoipa::path(get, path = "/jobs/{id}/logs", tag = "jobs", params(("id" = String, Path, description = "The job."), Shown),
+    responses((status = 200, description = "Lines of JSON.", body = LogChunk, content_type = "application/x-ndjson"),
+        Problems))]
+async fn logs(
+    State(app): State<Arc<App>>,
+    Submitter(principal): Submitter,
+    At(id): At<String>,
+    Params(shown): Params<Shown>,
+) -> Result<Response, Problem> {
+    if shown.stream.as_deref().is_some_and(|stream| !matches!(stream, "stdout" | "stderr")) {
+        return Err(Problem::bad("`stream` is `stdout` or `stderr`", "leave it out for both"));
+    }
+    let job = app.job(&principal, &id).await?.id;
+    let place = app.stream()?;
+    let (sender, receiver) = mpsc::channel(16);
+    tokio::spawn(async move {
+        let _place = place;
+        let mut position = 0;
+        let mut tail = shown.tail;
+        let mut last_words = false;
+        loop {
+            let (logs, name, stream, first) =
+                (app.logs.clone(), job.clone(), shown.stream.clone(), tail.take());
+            let read = tokio::task::spawn_blocking(move || match first {
+                Some(lines) => logs.tail(&name, lines as usize, stream.as_deref()),
+                None => logs.read(&name, position, stream.as_deref()),
+            });
+            let Ok((chunks, behind)) = read.await else { break };
+            let news = behind > position;
+            position = behind;
+            for chunk in &chunks {
+                if sender.send(Ok(line(chunk))).await.is_err() {
+                    return;
+                }
+            }
+            if news {
+                continue;
+            }
+            if !shown.follow || last_words {
+                break;
+            }
+            last_words = has_ended(&app, &job).await;
+            let most = if last_words { LAST_WORDS } else { LOOK_AGAIN };
+            tokio::select! {
+                () = app.shutdown.cancelled() => break,
+                () = sender.closed() => break,
+                () = app.logs.wait(&job, position, most) => {}
+            }
+        }
+    });
+    Ok(lines(receiver))
+}
+
+async fn has_ended(app: &App, job: &str) -> bool {
+    let job = job.to_owned();
+    let ended = app.handle.read(move |view| {
+        let record = view.engine.state().jobs.get(job.as_str());
+        record.is_none_or(|record| record.state.is_final())
+    });
+    ended.await.unwrap_or(true)
+}

@@ -1,0 +1,300 @@
+//! Workloads: named templates of jobs, which nodes could run them, and what a node could run.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use landfall_api::answer::Acted;
+use landfall_api::job::JobRequest;
+use landfall_api::token::Role;
+use landfall_api::workload::{Availability, NodeWorkload, NodeWorkloads, WorkloadView};
+use landfall_engine::state::PoolState;
+use landfall_model::{Job, WorkloadId};
+use landfall_policy::verdict::{Direction, Fact, Level, Verdict};
+use landfall_policy::view::Pass;
+use landfall_policy::{Policy, builtin, policy_file};
+use landfall_store::{Change, Table};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::app::{App, read_all};
+use super::auth::{Operator, Principal, Submitter};
+use super::extract::{At, AtNode, Body, check_match, etag, is_known};
+use super::fleet::version_of;
+use super::jobs::json;
+use super::plan::job as job_of;
+use super::problem::{BodyProblems, Problem, Problems};
+use super::status::word;
+use crate::driver::View;
+
+/// Filters about the node itself: whether it is there and takes work at all.
+const ABOUT_THE_NODE: [&str; 4] = ["online", "approved", "accepting", "cooldown"];
+
+/// The routes of this module.
+pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new()
+        .routes(routes!(list))
+        .routes(routes!(one, set, delete))
+        .routes(routes!(availability))
+        .routes(routes!(of_node))
+}
+
+fn workload(id: &str, bytes: &[u8]) -> Option<WorkloadView> {
+    let template: JobRequest = serde_json::from_slice(bytes).ok()?;
+    Some(WorkloadView { id: id.to_owned(), version: version_of(&template), template })
+}
+
+fn stored(view: &mut View<'_>, id: &str) -> Result<Option<WorkloadView>, Problem> {
+    Ok(view.store.get(Table::Workloads, id)?.and_then(|bytes| workload(id, &bytes)))
+}
+
+fn known(view: &mut View<'_>, id: &str) -> Result<WorkloadView, Problem> {
+    stored(view, id)?.ok_or_else(|| Problem::unknown("workload", id))
+}
+
+/// Lists workloads.
+#[utoipa::path(get, path = "/workloads", tag = "workloads",
+    responses((status = 200, description = "All workloads.", body = Vec<WorkloadView>), Problems))]
+async fn list(
+    State(app): State<Arc<App>>,
+    _submitter: Submitter,
+) -> Result<Json<Vec<WorkloadView>>, Problem> {
+    let all = app.ask(|view| Ok(read_all(view, Table::Workloads)?)).await?;
+    Ok(Json(all.into_iter().filter_map(|(id, bytes)| workload(&id, &bytes)).collect()))
+}
+
+/// Shows a workload.
+#[utoipa::path(get, path = "/workloads/{id}", tag = "workloads", params(("id" = String, Path, description = "The workload."),
+        ("If-None-Match" = Option<String>, Header, description = "The ETag that is known already.")),
+    responses((status = 200, description = "The workload.", body = WorkloadView,
+            headers(("ETag" = String, description = "Changes whenever the template does."))),
+        (status = 304, description = "It has not changed."), Problems))]
+async fn one(
+    State(app): State<Arc<App>>,
+    _submitter: Submitter,
+    At(id): At<String>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let found = app.ask(move |view| known(view, &id)).await?;
+    let tag = [(header::ETAG, etag(&found.version))];
+    if is_known(&headers, &found.version) {
+        return Ok((StatusCode::NOT_MODIFIED, tag).into_response());
+    }
+    Ok((tag, Json(found)).into_response())
+}
+
+/// Stores a workload.
+#[utoipa::path(put, path = "/workloads/{id}", tag = "workloads", request_body = JobRequest,
+    params(("id" = String, Path, description = "The workload."),
+        ("If-Match" = Option<String>, Header, description = "Change it only if this is its ETag.")),
+    responses((status = 200, description = "The workload as it is now.", body = WorkloadView,
+        headers(("ETag" = String, description = "Changes whenever the template does."))), Problems, BodyProblems))]
+async fn set(
+    State(app): State<Arc<App>>,
+    _operator: Operator,
+    At(id): At<String>,
+    headers: HeaderMap,
+    Body(template): Body<JobRequest>,
+) -> Result<Response, Problem> {
+    let _one_by_one = app.edits.lock().await;
+    WorkloadId::new(&id).map_err(|error| Problem::bad(error.to_string(), "choose another name"))?;
+    if template.workload.is_some() || template.array.is_some() || !template.depends_on.is_empty() {
+        let message = "a template has no workload, array or dependencies of its own";
+        return Err(Problem::invalid("workload", message, "give those when a job is submitted"));
+    }
+    job_of("template", &template, crate::clock::now())?;
+    let asked = id.clone();
+    let before = app.ask(move |view| stored(view, &asked)).await?;
+    check_match(&headers, before.as_ref().map(|known| known.version.as_str()))?;
+    let bytes = json(&template)?.to_string().into_bytes();
+    app.handle.apply_all(Vec::new(), vec![Change::put(Table::Workloads, id.clone(), bytes)]).await?;
+    let found = WorkloadView { id, version: version_of(&template), template };
+    Ok(([(header::ETAG, etag(&found.version))], Json(found)).into_response())
+}
+
+/// Deletes a workload; jobs made from it stay.
+#[utoipa::path(delete, path = "/workloads/{id}", tag = "workloads", params(("id" = String, Path, description = "The workload."),
+        ("If-Match" = Option<String>, Header, description = "Delete it only if this is its ETag.")),
+    responses((status = 200, description = "It is gone.", body = Acted),
+        (status = 412, description = "It has changed.", body = landfall_api::ApiError), Problems))]
+async fn delete(
+    State(app): State<Arc<App>>,
+    _operator: Operator,
+    At(id): At<String>,
+    headers: HeaderMap,
+) -> Result<Json<Acted>, Problem> {
+    let _one_by_one = app.edits.lock().await;
+    let asked = id.clone();
+    let before = app.ask(move |view| known(view, &asked)).await?;
+    check_match(&headers, Some(&before.version))?;
+    app.handle.apply_all(Vec::new(), vec![Change::delete(Table::Workloads, id)]).await?;
+    Ok(Json(Acted::default()))
+}
+
+/// The policy that says how well workloads suit: the pool's own if it has levels, else `fit`.
+fn policy_of(pool: &PoolState) -> Result<Policy, Problem> {
+    let own = match &pool.policy {
+        Some(text) => policy_file::load(text).ok(),
+        None => builtin::policy(pool.pool.policy_name()).and_then(Result::ok),
+    };
+    let usual = || builtin::policy("fit").and_then(Result::ok);
+    let policy = own.filter(|policy| {
+        policy.spec().name == "fit" || json(policy.spec()).is_ok_and(|spec| spec["levels"] == "fit")
+    });
+    policy.or_else(usual).ok_or_else(|| Problem::unknown("policy", "fit"))
+}
+
+fn pool_for<'a>(view: &'a View<'_>, template: &JobRequest) -> Result<&'a PoolState, Problem> {
+    let pools = &view.engine.state().pools;
+    let named = template.needs.get("pool").and_then(serde_json::Value::as_str);
+    let name = named.unwrap_or("default");
+    let pool = pools.get(name).or_else(|| pools.values().next().filter(|_| named.is_none()));
+    pool.ok_or_else(|| Problem::unknown("pool", name))
+}
+
+fn estimate(verdict: &Verdict) -> Option<f64> {
+    let is_llm = matches!(verdict.facts.get("estimate_unit"), Some(Fact::Word("tok/s")));
+    match verdict.facts.get("estimate") {
+        Some(Fact::Number(number)) if is_llm => Some(rounded(*number)),
+        _ => None,
+    }
+}
+
+/// Six decimals, so that two runs give the same bytes.
+fn rounded(number: f64) -> f64 {
+    (number * 1e6).round() / 1e6
+}
+
+/// Which nodes could run a workload now, and how well.
+#[utoipa::path(get, path = "/workloads/{id}/availability", tag = "workloads",
+    params(("id" = String, Path, description = "The workload.")),
+    responses((status = 200, description = "Counts, and the best node's level and score.", body = Availability), Problems))]
+pub(crate) async fn availability(
+    State(app): State<Arc<App>>,
+    _submitter: Submitter,
+    At(id): At<String>,
+) -> Result<Json<Availability>, Problem> {
+    let answer = app.ask(move |view| {
+        let template = known(view, &id)?.template;
+        let mut job = job_of("template", &template, view.now)?;
+        warm(&mut job, &id);
+        let pool = pool_for(view, &template)?;
+        let policy = policy_of(pool)?;
+        let pass = Pass::of_parts(view.now, &pool.world, &pool.nodes, Default::default());
+        let ranking = policy.rank_nodes_in(&pass, &tie_ranks(pool), &job);
+        let mut levels: BTreeMap<String, u64> =
+            ["perfect", "good", "marginal", "too_tight"].map(|level| (level.to_owned(), 0)).into();
+        let (mut ready, mut filtered) = (0, BTreeMap::new());
+        for verdict in &ranking.candidates {
+            let mut reasons: Vec<&str> =
+                verdict.refusals.iter().map(|refused| refused.refusal.reason).collect();
+            reasons.sort_unstable();
+            reasons.dedup();
+            for reason in reasons {
+                *filtered.entry(reason.to_owned()).or_insert(0) += 1;
+            }
+            if let Some(level) = verdict.level.filter(|_| verdict.is_admitted()) {
+                *levels.entry(word(&level)).or_insert(0) += 1;
+                ready += u64::from(level > Level::TooTight);
+            }
+        }
+        let best = ranking.winner.as_ref();
+        let best =
+            best.and_then(|winner| ranking.candidates.iter().find(|verdict| verdict.candidate == *winner));
+        Ok(Availability {
+            workload: id,
+            ready,
+            best_level: best.and_then(|verdict| verdict.level).map(|level| word(&level)),
+            best_score: best.and_then(|verdict| verdict.total).map(rounded),
+            estimated_throughput: best.and_then(estimate),
+            levels,
+            filtered,
+        })
+    });
+    answer.await.map(Json)
+}
+
+/// Lets nodes that have the workload warm count as such.
+fn warm(job: &mut Job, workload: &str) {
+    let spec = Arc::make_mut(&mut job.spec);
+    spec.workload = spec.workload.take().or_else(|| WorkloadId::new(workload).ok());
+}
+
+/// The order of nodes that are otherwise equal: by id.
+fn tie_ranks(pool: &PoolState) -> Vec<u32> {
+    let mut by_id: Vec<usize> = (0..pool.nodes.len()).collect();
+    by_id.sort_by(|a, b| pool.nodes[*a].id.cmp(&pool.nodes[*b].id));
+    let mut ranks = vec![0; by_id.len()];
+    for (rank, slot) in (0..).zip(by_id) {
+        ranks[slot] = rank;
+    }
+    ranks
+}
+
+/// Which workloads a node could run, best first.
+#[utoipa::path(get, path = "/nodes/{id}/workloads", tag = "workloads", params(("id" = String, Path, description = "The node.")),
+    responses((status = 200, description = "Compatible workloads.", body = NodeWorkloads), Problems))]
+pub(crate) async fn of_node(
+    State(app): State<Arc<App>>,
+    principal: Principal,
+    AtNode(id): AtNode,
+) -> Result<Json<NodeWorkloads>, Problem> {
+    if principal.role == Role::Agent {
+        principal.speaks_for(&id)?;
+    }
+    let answer = app.ask(move |view| {
+        let templates = read_all(view, Table::Workloads)?;
+        let state = view.engine.state();
+        let unknown = || Problem::unknown("node", id.as_str());
+        let (node, _) = state.node(&id).ok_or_else(unknown)?;
+        let pool = state.places.get(&id).and_then(|(pool, _)| state.pools.get(pool)).ok_or_else(unknown)?;
+        let policy = policy_of(pool)?;
+        let pass = Pass::of_parts(view.now, &pool.world, &pool.nodes, Default::default());
+        // Whether a node takes work does not keep its owner from seeing what it is good for.
+        let mut well = node.clone();
+        well.accepting = true;
+        well.approval = landfall_model::Approval::Approved;
+        well.cooldown_until = None;
+        well.heartbeat_at = Some(view.now);
+        let mut reasons: Vec<String> = Vec::new();
+        let mut workloads = Vec::new();
+        let probe = job_of("template", &JobRequest::default(), view.now)?;
+        let mut note = |job: &Job| {
+            let verdict = policy.pair_verdict(&pass, job, node, Direction::NodesForJob);
+            for refused in verdict.refusals.iter().filter(|refused| ABOUT_THE_NODE.contains(&refused.filter))
+            {
+                let reason = refused.refusal.reason.to_owned();
+                if !reasons.contains(&reason) {
+                    reasons.push(reason);
+                }
+            }
+        };
+        note(&probe);
+        for (name, bytes) in &templates {
+            let Some(found) = workload(name, bytes) else { continue };
+            let Ok(mut job) = job_of("template", &found.template, view.now) else { continue };
+            warm(&mut job, name);
+            let verdict = policy.pair_verdict(&pass, &job, &well, Direction::NodesForJob);
+            let against = verdict.refusals.iter().any(|refused| !ABOUT_THE_NODE.contains(&refused.filter));
+            let level = verdict.level.filter(|level| *level > Level::TooTight);
+            let (false, Some(level), Some(total)) = (against, level, verdict.total) else { continue };
+            let points = |term: &str| rounded(verdict.term(term).map_or(0.0, |score| score.raw));
+            workloads.push(NodeWorkload {
+                workload: name.clone(),
+                level: word(&level),
+                composite: rounded(total),
+                speed: points("speed"),
+                fit: points("fit"),
+                headroom: points("headroom"),
+                estimate: estimate(&verdict),
+            });
+        }
+        workloads
+            .sort_by(|a, b| b.composite.total_cmp(&a.composite).then_with(|| a.workload.cmp(&b.workload)));
+        Ok(NodeWorkloads { node: id.to_string(), dispatchable: reasons.is_empty(), reasons, workloads })
+    });
+    answer.await.map(Json)
+}
