@@ -4,26 +4,28 @@ use std::ffi::OsString;
 use std::io::Write;
 
 use clap::error::ErrorKind;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::answer::{Answer, fail, show};
+use crate::commands::service as live;
 use crate::commands::{compare, exit_codes, explain, gpu, plan, policy, rank, replay, scenario, trace};
 use crate::error::CliError;
 use crate::exit::Exit;
 
 const EXAMPLES: &str = "\
 Examples:
-  landfall rank --scenario lab.toml --job train-7          nodes for a job, best first
-  landfall rank --scenario ci.toml --node builder-3        jobs for a node that asks for work
-  landfall explain --scenario lab.toml --job train-7       why this node
+  landfall up                                              a server and this machine's agent, here and now
+  landfall submit --wait -- make test                      run something, see its output, get its exit code
+  landfall jobs                                            what waits and runs
+  landfall explain 12                                      why job 12 is where it is
+  landfall top                                             all of that, live
+  landfall plan --gpu 4 -- ./train                         would it start now; if not, when and why
+  landfall rank --scenario lab.toml --job train-7          nodes for a job of a file, best first
   landfall explain --scenario lab.toml --job train-7 --node gpu-2
                                                            why that one, or why not
-  landfall plan --scenario lab.toml --job train-7          would it start now; if not, when and why
-  landfall plan --scenario lab.toml --lose gpu-2           what would happen without a node
   landfall policy show fit > mine.toml                     a start for a policy of your own
-  landfall policy check mine.toml
   landfall gpu \"RTX 4090\" --vram 24GiB                     what a GPU is good for
-  landfall trace info LOG.swf.gz                           what is in a recorded workload
+  landfall replay LOG.swf.gz                               a recorded workload in virtual time
 
 A file name of `-` reads standard input. Colours appear on a terminal only; NO_COLOR turns them off.";
 
@@ -41,12 +43,73 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Start a server and this machine's agent, on loopback, until Ctrl-C.
+    Up(live::up::Args),
+    /// Run a server.
+    Server(live::server::Args),
+    /// Run an agent: let a server run jobs on this machine.
+    Agent(live::agent::Args),
+    /// Hand in a job, and wait for it if asked.
+    Submit(Box<live::submit::Args>),
+    /// List jobs.
+    Jobs(live::jobs::Args),
+    /// Show a job or an array.
+    Job(live::jobs::OneArgs),
+    /// Show what a job wrote.
+    Logs(live::logs::Args),
+    /// Take jobs back; those that run are stopped.
+    Cancel(live::steer::Args),
+    /// Keep jobs from starting.
+    Hold(live::steer::Args),
+    /// Let jobs start that were held back.
+    Release(live::steer::Args),
+    /// Ask running jobs to save their work and leave their nodes.
+    Suspend(live::steer::Args),
+    /// Let suspended jobs go on.
+    Resume(live::steer::ResumeArgs),
+    /// Ask running jobs to save their work and go on.
+    Checkpoint(live::steer::Args),
+    /// List nodes.
+    Nodes(live::nodes::Args),
+    /// Show a node, and what it is good for.
+    Node(live::nodes::OneArgs),
+    /// Let nodes finish what they have and take nothing new.
+    Drain(live::nodes::DrainArgs),
+    /// Let nodes take work again.
+    Return(live::nodes::OrderArgs),
+    /// Take nodes out for good.
+    Remove(live::nodes::OrderArgs),
+    /// Let nodes take part that wait for approval or were suspended.
+    Approve(live::nodes::OrderArgs),
+    /// Keep nodes from taking part.
+    Disapprove(live::nodes::OrderArgs),
+    /// Named templates of jobs: list, show, set, delete.
+    #[command(subcommand)]
+    Workloads(live::workloads::Command),
+    /// Pools of the server: list, show, set.
+    #[command(subcommand)]
+    Pools(live::pools::Command),
+    /// Shares, quotas and budgets: list, show, set.
+    #[command(subcommand)]
+    Tenants(live::tenants::Command),
+    /// Who may do what: create, list, revoke.
+    #[command(subcommand)]
+    Token(live::token::Command),
+    /// Show what happens, as it happens.
+    Events(live::events::Args),
+    /// Say whether the server is there, and how it does.
+    Status(live::status::Args),
+    /// Queue, nodes and reasons on one live screen.
+    Top(live::top::Args),
+    /// Settings: check the file, show what is in force.
+    #[command(subcommand)]
+    Config(live::settings::Command),
     /// Rank nodes for a job, or jobs for a node.
     Rank(rank::Args),
-    /// Say why a node was chosen, or why another was not; where a job stands and when it starts.
+    /// Say why a job is where it is, why a node was chosen, or why another was not.
     Explain(explain::Args),
     /// Say what would happen if: a job is submitted, nodes go or come, a policy or quota changes.
-    Plan(plan::Args),
+    Plan(Box<plan::Args>),
     /// List, show and check policies and the terms they are made of.
     #[command(subcommand)]
     Policy(policy::Command),
@@ -65,6 +128,10 @@ enum Command {
     /// Say what the exit codes mean.
     #[command(after_help = Exit::help())]
     ExitCodes,
+    /// Write a script that completes commands in a shell.
+    Completions(live::completions::Args),
+    /// Write manual pages.
+    Man(live::completions::ManArgs),
 }
 
 /// Reads the command line, answers, and tells how the program ends.
@@ -74,22 +141,68 @@ pub(crate) fn run() -> Exit {
         Ok(cli) => cli,
         Err(error) => return not_parsed(&error, args.iter().any(|arg| arg == "--json")),
     };
-    let outcome = answer(cli.command).and_then(|answer| show(answer.as_ref(), cli.json));
-    outcome.unwrap_or_else(|error| fail(&error, cli.json))
+    let json = cli.json;
+    let outcome = answer(cli.command, json).and_then(|answer| show(answer.as_ref(), json));
+    outcome.unwrap_or_else(|error| fail(&error, json))
 }
 
-fn answer(command: Command) -> Result<Box<dyn Answer>, CliError> {
+fn answer(command: Command, json: bool) -> Result<Box<dyn Answer>, CliError> {
+    use live::nodes::Order as NodeOrder;
+    use live::steer::Order;
+    match command {
+        Command::Up(args) => live::up::run(&args, json),
+        Command::Server(args) => live::server::run(&args),
+        Command::Agent(args) => live::agent::run(&args),
+        Command::Submit(args) => live::submit::run(&args, json),
+        Command::Jobs(args) => live::jobs::list(&args),
+        Command::Job(args) => live::jobs::one(&args),
+        Command::Logs(args) => live::logs::run(&args, json),
+        Command::Cancel(args) => live::steer::run(&args, Order::Cancel),
+        Command::Hold(args) => live::steer::run(&args, Order::Hold),
+        Command::Release(args) => live::steer::run(&args, Order::Release),
+        Command::Suspend(args) => live::steer::run(&args, Order::Suspend),
+        Command::Resume(args) => live::steer::resume(&args),
+        Command::Checkpoint(args) => live::steer::run(&args, Order::Checkpoint),
+        Command::Nodes(args) => live::nodes::list(&args),
+        Command::Node(args) => live::nodes::one(&args),
+        Command::Drain(args) => live::nodes::drain(&args),
+        Command::Return(args) => live::nodes::order(&args, NodeOrder::Return),
+        Command::Remove(args) => live::nodes::order(&args, NodeOrder::Leave),
+        Command::Approve(args) => live::nodes::order(&args, NodeOrder::Approve),
+        Command::Disapprove(args) => live::nodes::order(&args, NodeOrder::Suspend),
+        Command::Workloads(command) => live::workloads::run(&command),
+        Command::Pools(command) => live::pools::run(&command),
+        Command::Tenants(command) => live::tenants::run(&command),
+        Command::Token(command) => live::token::run(&command),
+        Command::Events(args) => live::events::run(&args, json),
+        Command::Status(args) => live::status::run(&args),
+        Command::Top(args) => live::top::run(&args),
+        Command::Config(command) => live::settings::run(&command),
+        Command::Explain(args) => match &args.live {
+            Some(job) => live::explain::run(job, args.node.as_deref(), &args.connect),
+            None => Ok(Box::new(explain::run(&args)?)),
+        },
+        Command::Plan(args) => match &args.scenario {
+            Some(_) => Ok(Box::new(plan::run(&args)?)),
+            None => plan::live(&args),
+        },
+        Command::Completions(args) => live::completions::run(&args, Cli::command()),
+        Command::Man(args) => live::completions::man(&args, Cli::command()),
+        other => about_files(other),
+    }
+}
+
+/// Answers what needs no server.
+fn about_files(command: Command) -> Result<Box<dyn Answer>, CliError> {
     Ok(match command {
         Command::Rank(args) => Box::new(rank::run(&args)?),
-        Command::Explain(args) => Box::new(explain::run(&args)?),
-        Command::Plan(args) => Box::new(plan::run(&args)?),
         Command::Policy(command) => policy::run(command)?,
         Command::Gpu(args) => gpu::run(&args),
         Command::Replay(args) => replay::run(&args)?,
         Command::Compare(args) => Box::new(compare::run(&args)?),
         Command::Scenario(scenario::Command::Check(args)) => Box::new(scenario::check(&args)?),
         Command::Trace(command) => trace::run(command)?,
-        Command::ExitCodes => Box::new(exit_codes::ExitCodes),
+        _ => Box::new(exit_codes::ExitCodes),
     })
 }
 
@@ -117,10 +230,54 @@ fn not_parsed(error: &clap::Error, json: bool) -> Exit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory as _;
 
     #[test]
     fn the_command_line_is_sound() {
         Cli::command().debug_assert();
+    }
+
+    /// Every command that people may use, with its path, such as `token create`.
+    fn leaves(command: &clap::Command, path: &str, found: &mut Vec<(String, clap::Command)>) {
+        for inner in
+            command.get_subcommands().filter(|inner| !inner.is_hide_set() && inner.get_name() != "help")
+        {
+            let path = format!("{path} {}", inner.get_name()).trim().to_owned();
+            match inner.has_subcommands() {
+                true => leaves(inner, &path, found),
+                false => found.push((path, inner.clone())),
+            }
+        }
+    }
+
+    #[test]
+    fn the_reference_names_every_command_and_its_flags() {
+        let reference = include_str!("../../../docs/reference/cli.md");
+        let mut found = Vec::new();
+        leaves(&Cli::command(), "", &mut found);
+        for (path, command) in found {
+            assert!(
+                reference.contains(&format!("landfall {path}")),
+                "`landfall {path}` is not in the reference"
+            );
+            assert!(command.get_about().is_some(), "{path} does not say what it does");
+            for argument in command.get_arguments() {
+                let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
+                assert!(!help.is_empty(), "{path}: {} has no help", argument.get_id());
+            }
+        }
+    }
+
+    #[test]
+    fn commands_about_the_server_have_examples() {
+        let mut found = Vec::new();
+        leaves(&Cli::command(), "", &mut found);
+        for name in [
+            "up", "server", "agent", "submit", "jobs", "job", "logs", "nodes", "node", "drain", "events",
+            "top",
+        ] {
+            let (_, command) = found.iter().find(|(path, _)| path == name).unwrap();
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains(&format!("landfall {name}")), "{name} has no example");
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use landfall_client::ClientError;
 use landfall_model::scenario::{Position, ScenarioError, closest};
 use serde::Serialize;
 
@@ -79,18 +80,29 @@ pub(crate) enum CliError {
     /// The answer cannot be written.
     #[error("cannot write the answer: {0}")]
     Output(#[source] io::Error),
+    /// The server gives no answer, or says no.
+    #[error(transparent)]
+    Service(#[from] ClientError),
+    /// Something that should run does not start or stopped.
+    #[error("{message}")]
+    Failed {
+        /// What happened.
+        message: String,
+        /// What to do.
+        hint: String,
+    },
 }
 
 /// An error as programs read it.
 #[derive(Serialize)]
 struct Report<'a> {
-    code: &'static str,
+    code: &'a str,
     message: String,
     field: Option<&'a str>,
     file: Option<&'a str>,
     line: Option<usize>,
     column: Option<usize>,
-    hint: Option<&'a str>,
+    hint: Option<String>,
 }
 
 impl CliError {
@@ -129,10 +141,21 @@ impl CliError {
             }
             Self::NoSuch { .. } => Exit::NoSuch,
             Self::Write { .. } | Self::Output(_) => Exit::Output,
+            Self::Failed { .. } => Exit::Unreachable,
+            Self::Service(error) => match error {
+                ClientError::Setup { .. } => Exit::Usage,
+                ClientError::Unreachable { .. } | ClientError::Tls { .. } | ClientError::BadAnswer { .. } => {
+                    Exit::Unreachable
+                }
+                ClientError::Forbidden { .. } => Exit::Forbidden,
+                ClientError::Refused { status: 404, .. } => Exit::NoSuch,
+                ClientError::Refused { status: 500.., .. } => Exit::Unreachable,
+                ClientError::Refused { .. } => Exit::Refused,
+            },
         }
     }
 
-    fn code(&self) -> &'static str {
+    fn code(&self) -> &str {
         match self {
             Self::Usage { .. } => "usage",
             Self::Read { .. } => "unreadable_file",
@@ -143,6 +166,14 @@ impl CliError {
             Self::Exists { .. } => "file_exists",
             Self::Write { .. } => "unwritable_file",
             Self::Output(_) => "output",
+            Self::Failed { .. } => "failed",
+            Self::Service(error) => match error {
+                ClientError::Setup { .. } => "usage",
+                ClientError::Unreachable { .. } => "unreachable",
+                ClientError::Tls { .. } => "tls",
+                ClientError::BadAnswer { .. } => "bad_answer",
+                ClientError::Forbidden { error, .. } | ClientError::Refused { error, .. } => &error.code,
+            },
         }
     }
 
@@ -155,7 +186,7 @@ impl CliError {
             | Self::Exists { file }
             | Self::Write { file, .. } => Some(file),
             Self::NoSuch { file, .. } => file.as_deref(),
-            Self::Usage { .. } | Self::Output(_) => None,
+            Self::Usage { .. } | Self::Output(_) | Self::Service(_) | Self::Failed { .. } => None,
         }
     }
 
@@ -166,9 +197,12 @@ impl CliError {
         }
     }
 
-    fn hint(&self) -> Option<&str> {
-        match self {
-            Self::Usage { hint, .. } => Some(hint),
+    fn hint(&self) -> Option<String> {
+        let hint: Option<&str> = match self {
+            Self::Usage { hint, .. } | Self::Failed { hint, .. } => {
+                Some(hint).filter(|hint| !hint.is_empty()).map(String::as_str)
+            }
+            Self::Service(error) => return error.hint(),
             Self::Read { .. } => Some("check the path and its permissions; `-` reads standard input"),
             Self::TooLarge { .. } => Some("give rows that repeat once, with `count`"),
             Self::Invalid { error, .. } => error.hint.as_deref(),
@@ -177,7 +211,8 @@ impl CliError {
             Self::Exists { .. } => Some("choose another name, or add --force to replace it"),
             Self::Write { .. } => Some("check that the directory exists and may be written to"),
             Self::Output(_) => None,
-        }
+        };
+        hint.map(str::to_owned)
     }
 
     /// The error for people: what, where, what to do.
@@ -190,8 +225,13 @@ impl CliError {
             };
             text += &format!("  {DIM}-->{DIM:#} {place}\n");
         }
+        if let Self::Service(error) = self
+            && let Some(field) = error.api().and_then(|error| error.field.as_deref())
+        {
+            text += &format!("  {DIM}-->{DIM:#} field {}\n", clean(field));
+        }
         if let Some(hint) = self.hint() {
-            text += &format!("  hint: {}\n", clean(hint));
+            text += &format!("  hint: {}\n", clean(&hint));
         }
         text
     }
@@ -202,6 +242,7 @@ impl CliError {
             Self::Invalid { error, .. } if !error.field.is_empty() => {
                 (Some(error.field.as_str()), error.message.clone())
             }
+            Self::Service(error) => (error.api().and_then(|error| error.field.as_deref()), error.to_string()),
             _ => (None, self.to_string()),
         };
         let position = self.position();

@@ -6,19 +6,25 @@ use std::process::ExitCode;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// Done; where something was to be chosen, it was.
-    Done = 0,
+    Done,
     /// Done, and the answer is "nothing now".
-    Nothing = 1,
+    Nothing,
     /// The command line makes no sense.
-    Usage = 2,
+    Usage,
     /// An input cannot be read or is invalid.
-    BadInput = 3,
+    BadInput,
     /// A name stands for nothing.
-    NoSuch = 4,
+    NoSuch,
     /// The answer cannot be written.
-    Output = 5,
-    /// Done, and the answer is that the change would be refused.
-    Refused = 6,
+    Output,
+    /// Done, and the answer is that the change would be refused; or the server refused a request.
+    Refused,
+    /// The server cannot be reached or started.
+    Unreachable,
+    /// The token is missing, unknown or not enough.
+    Forbidden,
+    /// A job that was waited for did not end well: its own exit code.
+    Job(u8),
 }
 
 impl Exit {
@@ -26,7 +32,7 @@ impl Exit {
     pub(crate) const BOUND_BROKEN: Self = Self::NoSuch;
 
     /// Each code with its meaning for people; help and documentation show this list.
-    pub(crate) const ALL: [(Self, &'static str); 7] = [
+    pub(crate) const ALL: [(Self, &'static str); 9] = [
         (
             Self::Done,
             "done; a candidate was chosen, the job would start now, the file is valid, the GPU is known",
@@ -39,18 +45,43 @@ impl Exit {
             "there is no such job, node, pool, tenant, policy or term; a bound of a replay was broken",
         ),
         (Self::Output, "the answer cannot be written (a closed pipe is no error)"),
-        (Self::Refused, "done; the planned change would be refused"),
+        (Self::Refused, "done; the planned change would be refused, or the server refused the request"),
+        (Self::Unreachable, "the server cannot be reached or started"),
+        (Self::Forbidden, "the token is missing, unknown or not enough for this"),
     ];
 
     /// The number that the shell sees.
     pub(crate) fn code(self) -> u8 {
-        self as u8
+        match self {
+            Self::Done => 0,
+            Self::Nothing => 1,
+            Self::Usage => 2,
+            Self::BadInput => 3,
+            Self::NoSuch => 4,
+            Self::Output => 5,
+            Self::Refused => 6,
+            Self::Unreachable => 7,
+            Self::Forbidden => 8,
+            Self::Job(code) => code,
+        }
+    }
+
+    /// How a job ended that was waited for.
+    pub(crate) fn of_job(code: Option<i32>) -> Self {
+        match code {
+            Some(0) => Self::Done,
+            // A job that died otherwise, or whose code the shell has no room for, has failed.
+            code => Self::Job(
+                code.and_then(|code| u8::try_from(code).ok()).filter(|code| *code != 0).unwrap_or(1),
+            ),
+        }
     }
 
     /// The list as text.
     pub(crate) fn help() -> String {
         let lines = Self::ALL.map(|(exit, meaning)| format!("  {}  {meaning}", exit.code()));
-        format!("Exit codes:\n{}", lines.join("\n"))
+        let job = "`submit --wait` ends with the exit code of a job that did not end well.";
+        format!("Exit codes:\n{}\n{job}", lines.join("\n"))
     }
 }
 

@@ -14,34 +14,43 @@ use crate::exit::Exit;
 use crate::findings::{Comparison, Group, Suggestion, compare, groups, suggestion};
 use crate::render;
 use crate::selection::{self, Origin};
+use crate::service::ConnectArgs;
 
 /// Arguments of `explain`.
 #[derive(Debug, clap::Args)]
-#[command(group(clap::ArgGroup::new("subject").required(true).multiple(true).args(["job", "node"])))]
+#[command(group(clap::ArgGroup::new("subject").required(true).multiple(true).args(["live", "job", "node"])))]
 #[command(after_help = "\
-With --job alone: why the chosen node won, and where the job stands: its place in the queue, why it waits, when it \
+With JOB: why a job of the running server is where it is, or with --node, what stands between the two. Everything else is \
+about a scenario. With --job alone: why the chosen node won, and where the job stands: its place in the queue, why it waits, when it \
 starts once all that can start now has started. With --job and --node: why that node, or why not, and what would help. \
 With --node alone: why the node would take the job it would take; add --job and --pull to ask about one job.
 
 Examples:
+  landfall explain 12
+  landfall explain 12 --node gpu-2
   landfall explain --scenario lab.toml --job train-7
   landfall explain --scenario lab.toml --job train-7 --node gpu-2
   landfall explain --scenario ci.toml --node builder-3 --job docs --pull")]
 pub(crate) struct Args {
+    /// A job of the running server.
+    #[arg(value_name = "JOB", conflicts_with_all = ["scenario", "job", "pull", "policy", "policy_file", "params"])]
+    pub(crate) live: Option<String>,
     /// The situation: a scenario file in TOML or JSON; `-` reads standard input.
-    #[arg(long, value_name = "FILE")]
-    scenario: PathBuf,
-    /// The job.
+    #[arg(long, value_name = "FILE", required_unless_present = "live")]
+    scenario: Option<PathBuf>,
+    /// The job of the scenario.
     #[arg(long, value_name = "ID")]
     job: Option<String>,
     /// The node.
     #[arg(long, value_name = "ID")]
-    node: Option<String>,
+    pub(crate) node: Option<String>,
     /// With --job and --node: compare jobs for the node, not nodes for the job.
     #[arg(long, requires = "node")]
     pull: bool,
     #[command(flatten)]
     policy: selection::PolicyArgs,
+    #[command(flatten)]
+    pub(crate) connect: ConnectArgs,
 }
 
 /// What became of the candidate that is explained.
@@ -80,7 +89,11 @@ pub(crate) struct Explained {
 
 /// Answers `explain`.
 pub(crate) fn run(args: &Args) -> Result<Explained, CliError> {
-    let scenario = Scenario::read(&args.scenario, &args.policy)?;
+    let Some(scenario) = &args.scenario else {
+        let (message, hint) = ("nothing to explain".into(), "name a job, or give --scenario".into());
+        return Err(CliError::Usage { message, hint });
+    };
+    let scenario = Scenario::read(scenario, &args.policy)?;
     let (subject, focus) = match (&args.job, &args.node) {
         (Some(job), Some(node)) if args.pull => (Subject::Node(node), Some(job)),
         (Some(job), node) => (Subject::Job(job), node.as_ref()),

@@ -10,4 +10,5 @@ pub(crate) mod question;
 pub(crate) mod rank;
 pub(crate) mod replay;
 pub(crate) mod scenario;
+pub(crate) mod service;
 pub(crate) mod trace;

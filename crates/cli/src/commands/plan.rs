@@ -11,22 +11,30 @@ use landfall_model::{Job, JobId, NodeId, Pool, PoolId, Situation, Tenant, Tenant
 use landfall_policy::policy_file;
 use serde::Serialize;
 
+use super::service;
+use super::service::submit::args::JobArgs;
 use crate::answer::{Answer, Page, to_json};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::input::Input;
 use crate::render;
 use crate::selection;
+use crate::service::ConnectArgs;
 
 /// Arguments of `plan`.
 #[derive(Debug, clap::Args)]
 #[command(group(clap::ArgGroup::new("change").args(
     ["job", "cancel", "lose", "add_nodes", "policy", "policy_file", "quota"])))]
 #[command(after_help = "\
-The situation first does by itself whatever it can do at its instant; the answer is what the change does on top of that. \
+Without --scenario the running server is asked, and nothing is changed there: a command or --file is a job to submit, --cancel \
+and --lose are about its jobs and nodes.
+
+With --scenario the situation first does by itself whatever it can do at its instant; the answer is what the change does on top of that. \
 With --job the jobs count as not yet submitted. Without any change: what starts by itself. Nothing is ever changed.
 
 Examples:
+  landfall plan --gpu 4 --memory 64GiB -- ./train                where it would start, or why it would wait
+  landfall plan --lose gpu-2                                     what would happen without a node
   landfall plan --scenario lab.toml --job train-7                would it start, where, why; or until when it waits
   landfall plan --scenario lab.toml --lose gpu-2                 who would be stopped, whose start moves
   landfall plan --scenario lab.toml --add-nodes two-more.toml    is it worth it
@@ -38,16 +46,16 @@ change would be refused.")]
 pub(crate) struct Args {
     /// The situation: a scenario file in TOML or JSON; `-` reads standard input.
     #[arg(long, value_name = "FILE")]
-    scenario: PathBuf,
+    pub(crate) scenario: Option<PathBuf>,
     /// Submit this job of the scenario now; may be given several times.
     #[arg(long, value_name = "ID")]
     job: Vec<String>,
     /// Take this job back.
     #[arg(long, value_name = "ID")]
-    cancel: Option<String>,
+    pub(crate) cancel: Option<String>,
     /// Lose this node; may be given several times.
     #[arg(long, value_name = "ID")]
-    lose: Vec<String>,
+    pub(crate) lose: Vec<String>,
     /// Add the nodes of this scenario file.
     #[arg(long, value_name = "FILE")]
     add_nodes: Option<PathBuf>,
@@ -60,9 +68,42 @@ pub(crate) struct Args {
     /// Change a quota: TENANT=N (nodes), or TENANT:gpus=N, TENANT:jobs=N, TENANT:gpu-hours=N.
     #[arg(long, value_name = "TENANT=N")]
     quota: Option<String>,
-    /// The pool that a policy is for, if there are several.
-    #[arg(long, value_name = "ID")]
-    pool: Option<String>,
+    #[command(flatten)]
+    pub(crate) submit: JobArgs,
+    #[command(flatten)]
+    pub(crate) connect: ConnectArgs,
+}
+
+/// Asks the running server.
+pub(crate) fn live(args: &Args) -> Result<Box<dyn Answer>, CliError> {
+    let only_scenarios = [
+        ("--job", !args.job.is_empty()),
+        ("--add-nodes", args.add_nodes.is_some()),
+        ("--policy", args.policy.is_some()),
+        ("--policy-file", args.policy_file.is_some()),
+        ("--quota", args.quota.is_some()),
+    ];
+    if let Some((flag, _)) = only_scenarios.iter().find(|(_, given)| *given) {
+        let message = format!("{flag} needs a scenario");
+        return Err(CliError::Usage { message, hint: "give one with --scenario FILE".into() });
+    }
+    let says_job = says_job(&args.submit);
+    let several =
+        usize::from(says_job) + usize::from(args.cancel.is_some()) + usize::from(!args.lose.is_empty());
+    if several > 1 {
+        let message = "a job to submit, --cancel and --lose do not go together".into();
+        return Err(CliError::Usage { message, hint: "plan one change at a time".into() });
+    }
+    let question = service::plan::Question {
+        job: Some(&args.submit).filter(|_| says_job),
+        cancel: args.cancel.as_deref(),
+        lose: &args.lose,
+    };
+    service::plan::run(&question, &args.connect)
+}
+
+fn says_job(job: &JobArgs) -> bool {
+    !job.command.is_empty() || job.file.is_some() || job.workload.is_some() || job.image.is_some()
 }
 
 /// The answer of `plan`.
@@ -77,7 +118,18 @@ pub(crate) struct Planned {
 
 /// Answers `plan`.
 pub(crate) fn run(args: &Args) -> Result<Planned, CliError> {
-    let input = Input::read(&args.scenario)?;
+    let Some(scenario) = &args.scenario else {
+        let (message, hint) = ("there is no scenario".into(), "give one with --scenario".into());
+        return Err(CliError::Usage { message, hint });
+    };
+    if says_job(&args.submit) {
+        let message = "a command to run has no place in a scenario".into();
+        return Err(CliError::Usage {
+            message,
+            hint: "leave --scenario out, or name a job of it with --job".into(),
+        });
+    }
+    let input = Input::read(scenario)?;
     let situation = input.situation()?;
     let plan = Planner { args, input: &input, situation: &situation };
     let submitted = plan.submitted()?;
@@ -198,7 +250,7 @@ impl Planner<'_> {
     fn pool(&self, engine: &Engine) -> Result<Pool, CliError> {
         let pools = &engine.state().pools;
         let names = || pools.keys().map(PoolId::as_str);
-        let found = match &self.args.pool {
+        let found = match &self.args.submit.pool {
             Some(name) => {
                 let found = pools.values().find(|pool| pool.pool.id.as_str() == name);
                 Some(

@@ -1,5 +1,6 @@
 //! Turns answers into text. Renderers decide nothing: they show what the answer says.
 
+pub(crate) mod clock;
 pub(crate) mod style;
 pub(crate) mod table;
 pub(crate) mod text;
@@ -13,6 +14,7 @@ pub(crate) mod rank;
 pub(crate) mod reasons;
 pub(crate) mod replay;
 pub(crate) mod scenario;
+pub(crate) mod service;
 mod standing;
 pub(crate) mod trace;
 mod words;

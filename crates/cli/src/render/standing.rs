@@ -122,7 +122,7 @@ pub(super) fn state(state: JobState) -> &'static str {
     }
 }
 
-fn dispatch(dispatch: Dispatch) -> &'static str {
+pub(super) fn dispatch(dispatch: Dispatch) -> &'static str {
     match dispatch {
         Dispatch::Push => "push",
         Dispatch::Pull => "pull",

@@ -2,7 +2,7 @@
 //!
 //! In a block marked `console`, a line that begins with `$ ` is a command for a shell; what follows is what it prints. `…`
 //! stands for anything within a line, a line that is only `…` for any number of lines. A command that ends with ` &` goes on
-//! in the background until the page ends. `? N` behind a command means that it ends with that code.
+//! in the background until the page ends, `export` lasts as long; `   # ends with N` behind one tells its exit code, where that is not 0.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -33,11 +33,11 @@ fn steps(page: &str) -> Vec<Step> {
                 };
                 steps.push(Step { line: line + 1, command, code, prints: Vec::new() });
             }
-            // A command goes on in the next line as in a shell.
-            _ if steps.last().is_some_and(|step| step.command.ends_with('\\') && step.prints.is_empty()) => {
+            // A command goes on in the lines that begin with `>`, as in a shell.
+            _ if text.starts_with('>') && steps.last().is_some_and(|step| step.prints.is_empty()) => {
                 let step = steps.last_mut().unwrap();
-                step.command.pop();
-                step.command.push_str(text.trim_start_matches("> ").trim());
+                step.command.push('\n');
+                step.command.push_str(text.trim_start_matches('>').strip_prefix(' ').unwrap_or_default());
             }
             _ => steps.last_mut().unwrap().prints.push(text.to_owned()),
         }
@@ -106,7 +106,13 @@ fn walk_through(name: &str) {
     let home = left.1.path().to_owned();
     let all = steps(&page);
     assert!(!all.is_empty(), "{name} has no commands");
+    let mut exported: Vec<(String, String)> = Vec::new();
     for step in all {
+        if let Some((name, value)) = step.command.strip_prefix("export ").and_then(|set| set.split_once('='))
+        {
+            exported.push((name.to_owned(), value.replace("$PWD", home.to_str().unwrap())));
+            continue;
+        }
         let (line, background) = match step.command.strip_suffix(" &") {
             Some(line) => (format!("exec {line}"), true),
             None => (step.command.clone(), false),
@@ -118,6 +124,9 @@ fn walk_through(name: &str) {
             .env("PATH", &search)
             .env("HOME", &home)
             .env("COLUMNS", "110")
+            // Pages show the usual port; tests run beside each other.
+            .env("LANDFALL_LISTEN", "127.0.0.1:0")
+            .envs(exported.iter().cloned())
             .current_dir(&home)
             .stdin(Stdio::null());
         if background {

@@ -1,0 +1,110 @@
+//! `landfall events`: what happens, as it happens.
+
+use std::io::Write as _;
+
+use landfall_api::answer::{EventView, StatusView};
+use landfall_client::with_query;
+
+use crate::answer::Answer;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::render::clock::date;
+use crate::render::style::{DIM, STRONG};
+use crate::render::text::clean;
+use crate::reply::Said;
+use crate::service::{self, ConnectArgs};
+
+/// Arguments of `events`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Events of the journal, oldest first: what was submitted, decided, started, ended, which nodes came and went. With --json: one \
+object per line.
+
+Examples:
+  landfall events                        the last 100
+  landfall events -f                     from now on
+  landfall events --after 0 --json       everything that is kept
+  landfall events -f --job 12")]
+pub(crate) struct Args {
+    /// Go on with what happens from now on, until Ctrl-C.
+    #[arg(long, short)]
+    follow: bool,
+    /// Begin behind this event [default: 100 before the last; with --follow, the last].
+    #[arg(long, value_name = "SEQ")]
+    after: Option<u64>,
+    /// Only events about this job.
+    #[arg(long, value_name = "ID")]
+    job: Option<String>,
+    /// Only events about this node.
+    #[arg(long, value_name = "ID")]
+    node: Option<String>,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+/// Answers `events`.
+pub(crate) fn run(args: &Args, json: bool) -> Result<Box<dyn Answer>, CliError> {
+    /// Events shown if nobody says how many.
+    const LAST: u64 = 100;
+    let client = args.connect.client()?;
+    let show = async {
+        let status: StatusView = client.get("/status").await?;
+        let after =
+            args.after.unwrap_or(if args.follow { status.seq } else { status.seq.saturating_sub(LAST) });
+        if !args.follow && after >= status.seq {
+            return Ok(());
+        }
+        let path = with_query("/events", &[("after", Some(&after.to_string()))]);
+        let mut events = client.stream_events(&path).await?;
+        while let Some(event) = events.next().await? {
+            let Ok(view) = serde_json::from_str::<EventView>(&event.data) else {
+                // The stream also says that something was left out.
+                if event.kind.as_deref() == Some("lagged") {
+                    anstream::eprintln!("{DIM}some events were missed; --after shows them{DIM:#}");
+                }
+                continue;
+            };
+            let is_asked = args.job.as_ref().is_none_or(|job| view.job.as_ref() == Some(job))
+                && args.node.as_ref().is_none_or(|node| view.node.as_ref() == Some(node));
+            let seq = view.seq;
+            if is_asked && !write(&view, &event.data, json)? {
+                return Ok(());
+            }
+            if !args.follow && seq >= status.seq {
+                return Ok(());
+            }
+        }
+        Ok(())
+    };
+    service::block_on(async {
+        tokio::select! {
+            shown = show => shown,
+            _ = tokio::signal::ctrl_c() => Ok(()),
+        }
+    })?;
+    Ok(Box::new(Said(Exit::Done)))
+}
+
+/// Writes one event; tells whether anybody still listens.
+fn write(view: &EventView, data: &str, json: bool) -> Result<bool, CliError> {
+    let line = if json {
+        format!("{data}\n")
+    } else {
+        let about = view.job.as_ref().or(view.node.as_ref()).map(|id| clean(id)).unwrap_or_default();
+        let at = date(u64::try_from(view.at_ms).unwrap_or(0));
+        let rest = view.event.as_object().and_then(|object| object.values().next()).unwrap_or(&view.event);
+        let rest: String = rest.to_string().chars().take(160).collect();
+        format!(
+            "{:>8}  {DIM}{at}{DIM:#}  {STRONG}{:<14}{STRONG:#}  {about:<12}  {DIM}{}{DIM:#}\n",
+            view.seq,
+            view.kind,
+            clean(&rest)
+        )
+    };
+    let mut out = anstream::stdout().lock();
+    match out.write_all(line.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(CliError::Output(error)),
+    }
+}

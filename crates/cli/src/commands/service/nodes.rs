@@ -1,0 +1,234 @@
+//! `landfall nodes`, `node`, `drain`, `return` and what else is said to nodes.
+
+use std::time::Duration;
+
+use landfall_api::answer::Acted;
+use landfall_api::node::NodeView;
+use landfall_api::workload::NodeWorkloads;
+use landfall_client::{Client, segment};
+use serde::Serialize;
+
+use super::listing;
+use crate::answer::{Answer, Page};
+use crate::error::CliError;
+use crate::render;
+use crate::render::style::DIM;
+use crate::render::text::clean;
+use crate::reply::Reply;
+use crate::service::{self, ConnectArgs, now_ms};
+
+/// Arguments of `nodes`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  landfall nodes
+  landfall nodes --pool gpu --state ready
+  landfall node gpu-3                    one of them, and what it is good for")]
+pub(crate) struct Args {
+    /// Only this pool.
+    #[arg(long, value_name = "ID")]
+    pool: Option<String>,
+    /// Only this state: booting, ready, degraded, unknown, draining, drained, down.
+    #[arg(long, value_name = "STATE")]
+    state: Option<String>,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+/// Nodes as they are shown.
+#[derive(Serialize)]
+pub(crate) struct Listed {
+    /// The nodes, by id.
+    pub(crate) nodes: Vec<NodeView>,
+    /// When that was.
+    pub(crate) now_ms: u64,
+}
+
+/// Answers `nodes`.
+pub(crate) fn list(args: &Args) -> Result<Box<dyn Answer>, CliError> {
+    let client = args.connect.client()?;
+    service::block_on(async {
+        let params =
+            [("pool", args.pool.as_deref()), ("state", args.state.as_deref()), ("limit", Some("1000"))];
+        let nodes = listing::all(&client, "/nodes", &params).await?;
+        let data = Listed { nodes, now_ms: now_ms() };
+        Ok(Box::new(Reply::new("landfall.nodes/1", data, render::service::nodes::list)) as Box<dyn Answer>)
+    })
+}
+
+/// Arguments of `node`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  landfall node gpu-3
+  landfall node gpu-3 --json | jq .gpus")]
+pub(crate) struct OneArgs {
+    /// The node.
+    #[arg(value_name = "NODE")]
+    node: String,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+/// A node as it is shown.
+#[derive(Serialize)]
+pub(crate) struct One {
+    /// The node.
+    #[serde(flatten)]
+    pub(crate) node: NodeView,
+    /// What it could run.
+    pub(crate) good_for: Option<NodeWorkloads>,
+    /// When that was.
+    pub(crate) now_ms: u64,
+}
+
+/// Answers `node`.
+pub(crate) fn one(args: &OneArgs) -> Result<Box<dyn Answer>, CliError> {
+    let client = args.connect.client()?;
+    service::block_on(async {
+        let path = format!("/nodes/{}", segment(&args.node));
+        let node = client.get(&path).await?;
+        let workloads = client.get(&format!("{path}/workloads")).await.ok();
+        let data = One { node, good_for: workloads, now_ms: now_ms() };
+        Ok(Box::new(Reply::new("landfall.node/1", data, render::service::nodes::one)) as Box<dyn Answer>)
+    })
+}
+
+/// Arguments of an order about nodes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct OrderArgs {
+    /// The nodes.
+    #[arg(value_name = "NODE", required = true)]
+    nodes: Vec<String>,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+/// Arguments of `drain`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+What runs there ends in peace; nothing new starts.
+
+Examples:
+  landfall drain gpu-3 --wait && ssh gpu-3 reboot
+  landfall return gpu-3                  lets it take work again")]
+pub(crate) struct DrainArgs {
+    #[command(flatten)]
+    order: OrderArgs,
+    /// Wait until nothing runs there any more.
+    #[arg(long, short)]
+    wait: bool,
+}
+
+/// What is asked of nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// Finish and take nothing new.
+    Drain,
+    /// Take work again.
+    Return,
+    /// Be gone for good.
+    Leave,
+    /// Take part.
+    Approve,
+    /// Not take part.
+    Suspend,
+}
+
+impl Order {
+    fn path(self) -> &'static str {
+        match self {
+            Self::Drain => "drain",
+            Self::Return => "return",
+            Self::Leave => "leave",
+            Self::Approve => "approve",
+            Self::Suspend => "suspend",
+        }
+    }
+
+    fn done(self) -> &'static str {
+        match self {
+            Self::Drain => "finishes what it has and takes nothing new",
+            Self::Return => "takes work again",
+            Self::Leave => "is taken out",
+            Self::Approve => "may take work",
+            Self::Suspend => "may not take work",
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Done {
+    order: &'static str,
+    nodes: Vec<OneDone>,
+    #[serde(skip)]
+    words: &'static str,
+}
+
+#[derive(Serialize)]
+struct OneDone {
+    node: String,
+    ignored: Option<String>,
+}
+
+/// Gives an order to nodes.
+pub(crate) fn order(args: &OrderArgs, order: Order) -> Result<Box<dyn Answer>, CliError> {
+    let client = args.connect.client()?;
+    service::block_on(async { give(&client, &args.nodes, order).await })
+}
+
+/// Answers `drain`.
+pub(crate) fn drain(args: &DrainArgs) -> Result<Box<dyn Answer>, CliError> {
+    let client = args.order.connect.client()?;
+    service::block_on(async {
+        let answer = give(&client, &args.order.nodes, Order::Drain).await?;
+        if args.wait {
+            for node in &args.order.nodes {
+                until_empty(&client, node).await?;
+            }
+        }
+        Ok(answer)
+    })
+}
+
+async fn give(client: &Client, nodes: &[String], order: Order) -> Result<Box<dyn Answer>, CliError> {
+    let mut done = Vec::new();
+    for node in nodes {
+        let Acted { ignored } = client.order(&format!("/nodes/{}/{}", segment(node), order.path())).await?;
+        done.push(OneDone { node: node.clone(), ignored });
+    }
+    let data = Done { order: order.path(), nodes: done, words: order.done() };
+    Ok(Box::new(Reply::new("landfall.node-orders/1", data, page)))
+}
+
+async fn until_empty(client: &Client, node: &str) -> Result<(), CliError> {
+    let mut last = usize::MAX;
+    loop {
+        let view: NodeView = client.get(&format!("/nodes/{}", segment(node))).await?;
+        if view.jobs.is_empty() {
+            return Ok(());
+        }
+        if view.jobs.len() != last {
+            last = view.jobs.len();
+            let shown: Vec<&str> = view.jobs.iter().take(5).map(String::as_str).collect();
+            anstream::eprintln!(
+                "{DIM}{} still runs {}: {}{DIM:#}",
+                clean(node),
+                last,
+                clean(&shown.join(", "))
+            );
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}
+
+fn page(done: &Done, _: Page) -> String {
+    let line = |one: &OneDone| {
+        let node = clean(&one.node);
+        match &one.ignored {
+            None => format!("node {node} {}\n", done.words),
+            Some(why) => format!("node {node}: {DIM}nothing changed: {}{DIM:#}\n", clean(why)),
+        }
+    };
+    done.nodes.iter().map(line).collect()
+}

@@ -1,0 +1,190 @@
+//! `landfall pools`: the pools of a running server.
+
+use std::path::PathBuf;
+
+use landfall_api::fleet::{PoolRequest, PoolView};
+use landfall_client::segment;
+use landfall_policy::policy_file;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::listing;
+use crate::answer::Answer;
+use crate::error::CliError;
+use crate::render;
+use crate::reply::Reply;
+use crate::selection;
+use crate::service::{self, ConnectArgs};
+
+/// Commands about pools.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// List pools with how many jobs wait and run.
+    List(ConnectArgs),
+    /// Show a pool with all its settings.
+    Show(ShowArgs),
+    /// Make a pool, or change one.
+    #[command(after_help = "\
+Settings that are not named stay as they are; a new pool has the usual ones (docs/reference/scenario.md).
+
+Examples:
+  landfall pools set gpu --dispatch batch --policy balanced
+  landfall pools set gpu --policy-file mine.toml
+  landfall pools set gpu --set batch.cycle_ms=10000 --set batch.backfill=conservative")]
+    Set(SetArgs),
+}
+
+/// Arguments of `pools show`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ShowArgs {
+    /// The pool.
+    #[arg(value_name = "POOL")]
+    pool: String,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+/// Arguments of `pools set`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SetArgs {
+    /// The pool.
+    #[arg(value_name = "POOL")]
+    pool: String,
+    /// Who asks, and what is ranked.
+    #[arg(long, value_name = "HOW", value_parser = ["push", "pull", "batch", "negotiate"])]
+    dispatch: Option<String>,
+    /// A built-in policy (`landfall policy list`).
+    #[arg(long, value_name = "NAME", conflicts_with = "policy_file")]
+    policy: Option<String>,
+    /// A policy of its own.
+    #[arg(long, value_name = "FILE")]
+    policy_file: Option<PathBuf>,
+    /// Any setting, such as `batch.cycle_ms=10000`; may be given several times.
+    #[arg(long = "set", value_name = "FIELD=VALUE", value_parser = setting)]
+    settings: Vec<(String, Value)>,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+/// `name=value`; a value that is no JSON is a word.
+pub(crate) fn setting(text: &str) -> Result<(String, Value), String> {
+    let (name, value) = text.split_once('=').ok_or("write it as FIELD=VALUE")?;
+    let parsed = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
+    Ok((name.trim().to_owned(), parsed))
+}
+
+/// Sets a field such as `batch.cycle_ms` in an object.
+pub(crate) fn set_field(object: &mut Map<String, Value>, path: &str, value: Value) {
+    match path.split_once('.') {
+        None => {
+            object.insert(path.to_owned(), value);
+        }
+        Some((first, rest)) => {
+            let inner = object.entry(first).or_insert_with(|| json!({}));
+            if !inner.is_object() {
+                *inner = json!({});
+            }
+            if let Some(inner) = inner.as_object_mut() {
+                set_field(inner, rest, value);
+            }
+        }
+    }
+}
+
+/// Pools as they are shown.
+#[derive(Serialize)]
+pub(crate) struct Listed {
+    /// The pools.
+    pub(crate) pools: Vec<PoolView>,
+}
+
+/// A pool as it is shown.
+#[derive(Serialize)]
+pub(crate) struct One {
+    /// The pool.
+    #[serde(flatten)]
+    pub(crate) pool: PoolView,
+}
+
+/// Answers `pools`.
+pub(crate) fn run(command: &Command) -> Result<Box<dyn Answer>, CliError> {
+    match command {
+        Command::List(connect) => {
+            let client = connect.client()?;
+            service::block_on(async {
+                let pools = listing::all(&client, "/pools", &[]).await?;
+                Ok(Box::new(Reply::new("landfall.pools/1", Listed { pools }, render::service::fleet::pools))
+                    as Box<dyn Answer>)
+            })
+        }
+        Command::Show(args) => {
+            let client = args.connect.client()?;
+            service::block_on(async {
+                let pool = client.get(&format!("/pools/{}", segment(&args.pool))).await?;
+                Ok(Box::new(Reply::new("landfall.pool/1", One { pool }, render::service::fleet::pool))
+                    as Box<dyn Answer>)
+            })
+        }
+        Command::Set(args) => set(args),
+    }
+}
+
+fn set(args: &SetArgs) -> Result<Box<dyn Answer>, CliError> {
+    let own = match &args.policy_file {
+        Some(path) => policy_file::text(selection::load(path)?.spec()),
+        None => None,
+    };
+    let client = args.connect.client()?;
+    service::block_on(async {
+        let path = format!("/pools/{}", segment(&args.pool));
+        let before: Option<PoolView> = match client.get(&path).await {
+            Ok(view) => Some(view),
+            Err(error) if error.status() == Some(404) => None,
+            Err(error) => return Err(error.into()),
+        };
+        let mut pool = before.as_ref().and_then(|view| view.pool.as_object().cloned()).unwrap_or_default();
+        pool.remove("id");
+        let mut policy_text = before.and_then(|view| view.policy_text);
+        if let Some(dispatch) = &args.dispatch {
+            // A policy is made for one way to dispatch: with another way the usual policy of that way comes.
+            if pool.get("dispatch").and_then(Value::as_str) != Some(dispatch) {
+                pool.remove("policy");
+                policy_text = None;
+            }
+            pool.insert("dispatch".into(), json!(dispatch));
+        }
+        if let Some(policy) = &args.policy {
+            pool.insert("policy".into(), json!(policy));
+            policy_text = None;
+        }
+        if own.is_some() {
+            policy_text = own;
+        }
+        for (field, value) in &args.settings {
+            set_field(&mut pool, field, value.clone());
+        }
+        let _: Value = client.put(&path, &PoolRequest { pool, policy_text }).await?;
+        let pool = client.get(&path).await?;
+        Ok(Box::new(Reply::new("landfall.pool/1", One { pool }, render::service::fleet::pool))
+            as Box<dyn Answer>)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_set_where_they_belong() {
+        let mut object = Map::new();
+        for text in ["batch.cycle_ms=10000", "dispatch=batch", "batch.backfill=strict"] {
+            let (name, value) = setting(text).unwrap();
+            set_field(&mut object, &name, value);
+        }
+        assert_eq!(
+            Value::Object(object),
+            json!({"batch": {"cycle_ms": 10000, "backfill": "strict"}, "dispatch": "batch"})
+        );
+        assert!(setting("x").is_err());
+    }
+}

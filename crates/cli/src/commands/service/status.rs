@@ -1,0 +1,41 @@
+//! `landfall status`: whether the server is there, and how it does.
+
+use landfall_api::answer::StatusView;
+use serde::Serialize;
+
+use crate::answer::Answer;
+use crate::error::CliError;
+use crate::render;
+use crate::reply::Reply;
+use crate::service::{self, ConnectArgs};
+
+/// Arguments of `status`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  landfall status
+  landfall status --server https://landfall.lab:7878 --token-file ~/lab.token")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+/// Where the server stands.
+#[derive(Serialize)]
+pub(crate) struct Status {
+    /// Where it is.
+    pub(crate) server: String,
+    /// What it says.
+    #[serde(flatten)]
+    pub(crate) status: StatusView,
+}
+
+/// Answers `status`.
+pub(crate) fn run(args: &Args) -> Result<Box<dyn Answer>, CliError> {
+    let client = args.connect.client()?;
+    service::block_on(async {
+        let status = client.get("/status").await?;
+        let data = Status { server: client.server().to_owned(), status };
+        Ok(Box::new(Reply::new("landfall.status/1", data, render::service::status::page)) as Box<dyn Answer>)
+    })
+}

@@ -1,0 +1,164 @@
+//! `landfall submit`: hand in a job, and wait for it if asked.
+
+pub(crate) mod args;
+pub(crate) mod request;
+mod wait;
+
+use landfall_api::job::{Submitted, SubmittedDag, SubmittedKey};
+use landfall_client::Client;
+use serde::Serialize;
+
+use self::args::JobArgs;
+use self::request::{Asked, asked};
+pub(crate) use self::wait::{Manner, Target, wait};
+use super::plan;
+use crate::answer::{Answer, Page};
+use crate::error::CliError;
+use crate::render::style::{DIM, STRONG};
+use crate::render::text::clean;
+use crate::reply::{Reply, Said};
+use crate::service::{self, ConnectArgs};
+
+/// Arguments of `submit`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+A job that says nothing about what it needs gets one core and runs as a process. What you write after `--` runs as it stands, \
+without a shell.
+
+Examples:
+  landfall submit -- echo hello
+  landfall submit --wait -- make -j4 test             wait, show its output, end with its exit code
+  landfall submit --gpu 1:24GiB --memory 32GiB --name train -- python train.py
+  landfall submit --array 1-1000 -- ./simulate        one job for each index, in LANDFALL_ARRAY_INDEX
+  landfall submit --depends-on 12 -- ./report         after job 12 has completed
+  landfall submit --file pipeline.toml                several jobs that depend on each other
+  landfall submit --dry-run --gpu 4 -- ./big          where it would start, or why it would wait
+
+With --wait the program ends with 0 if all is well, else with the exit code of the (first) job that did not end well; a \
+job that was lost, killed or cancelled counts as 1. Ctrl-C stops waiting, not the job.")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    job: JobArgs,
+    /// Wait until it has ended, show what it writes and end with its exit code.
+    #[arg(long, short)]
+    wait: bool,
+    /// Show only its id; with --wait, show nothing that it writes.
+    #[arg(long, short)]
+    quiet: bool,
+    /// With --wait: Ctrl-C cancels the job.
+    #[arg(long, requires = "wait")]
+    cancel_on_interrupt: bool,
+    /// Submit nothing; say where it would start and why, or why it would wait.
+    #[arg(long, conflicts_with_all = ["wait", "quiet"])]
+    dry_run: bool,
+    /// A word of your own that makes the submission safe to repeat [default: one made up].
+    #[arg(long, value_name = "KEY")]
+    idempotency_key: Option<String>,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+/// What a submission became.
+#[derive(Serialize)]
+struct Accepted {
+    /// The id, if there is one: of a job or of an array.
+    id: Option<String>,
+    jobs: Vec<SubmittedKey>,
+    count: u64,
+    repeated: bool,
+    #[serde(skip)]
+    quiet: bool,
+}
+
+/// Answers `submit`.
+pub(crate) fn run(args: &Args, json: bool) -> Result<Box<dyn Answer>, CliError> {
+    let asked = asked(&args.job)?;
+    let client = args.connect.client()?;
+    service::block_on(async {
+        if args.dry_run {
+            return plan::dry_run(&client, asked).await;
+        }
+        let key = match &args.idempotency_key {
+            Some(key) => key.clone(),
+            None => made_up_key()?,
+        };
+        let (accepted, targets) = submit(&client, &key, asked, args.quiet).await?;
+        if !args.wait {
+            return Ok(Box::new(Reply::new("landfall.submitted/1", accepted, page)) as Box<dyn Answer>);
+        }
+        if !json && !args.quiet {
+            let names: Vec<&str> = accepted.jobs.iter().map(|job| job.id.as_str()).collect();
+            anstream::eprintln!("{DIM}submitted {}{DIM:#}", names.join(", "));
+        }
+        let manner = Manner {
+            output: !json && !args.quiet,
+            progress: !json && !args.quiet,
+            cancel_on_interrupt: args.cancel_on_interrupt,
+        };
+        let ended = wait(&client, targets, manner).await?;
+        let exit = ended.exit;
+        match json {
+            true => Ok(Box::new(Reply::new("landfall.waited/1", ended, |_, _| String::new()).exit(exit))
+                as Box<dyn Answer>),
+            false => Ok(Box::new(Said(exit)) as Box<dyn Answer>),
+        }
+    })
+}
+
+async fn submit(
+    client: &Client,
+    key: &str,
+    asked: Asked,
+    quiet: bool,
+) -> Result<(Accepted, Vec<Target>), CliError> {
+    match asked {
+        Asked::One(job) => {
+            let is_array = job.array.is_some();
+            let Submitted { id, count, repeated } = client.post_once("/jobs", key, &*job).await?;
+            let target = if is_array { Target::Array(id.clone()) } else { Target::Job(id.clone()) };
+            let jobs = vec![SubmittedKey { key: job.key, id: id.clone() }];
+            Ok((Accepted { id: Some(id), jobs, count, repeated, quiet }, vec![target]))
+        }
+        Asked::Dag(dag) => {
+            let SubmittedDag { jobs, repeated } = client.post_once("/dags", key, &dag).await?;
+            let targets = jobs.iter().zip(&dag.jobs).map(|(job, asked)| match asked.array {
+                Some(_) => Target::Array(job.id.clone()),
+                None => Target::Job(job.id.clone()),
+            });
+            let targets: Vec<Target> = targets.collect();
+            let count = dag.jobs.iter().map(|job| job.array.map_or(1, |range| range.count())).sum();
+            Ok((Accepted { id: None, jobs, count, repeated, quiet }, targets))
+        }
+    }
+}
+
+/// A key that nobody else has.
+fn made_up_key() -> Result<String, CliError> {
+    let mut bytes = [0_u8; 16];
+    getrandom::fill(&mut bytes).map_err(|error| CliError::Failed {
+        message: format!("the system gives no random numbers: {error}"),
+        hint: "say --idempotency-key yourself".into(),
+    })?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+fn page(accepted: &Accepted, _: Page) -> String {
+    let Accepted { jobs, count, repeated, quiet, .. } = accepted;
+    if *quiet {
+        return jobs.iter().map(|job| format!("{}\n", clean(&job.id))).collect();
+    }
+    let again = if *repeated { " (it had been accepted before)" } else { "" };
+    let mut text = String::new();
+    for job in jobs {
+        let what = if jobs.len() == 1 && *count > 1 { "array" } else { "job" };
+        let key = job.key.as_deref().map(|key| format!("  {}", clean(key))).unwrap_or_default();
+        text += &format!("{what} {STRONG}{}{STRONG:#}{key}{again}\n", clean(&job.id));
+    }
+    if let [only] = jobs.as_slice() {
+        let id = clean(&only.id);
+        text += &format!(
+            "{DIM}landfall job {id} says where it stands, landfall logs -f {id} shows what it writes{DIM:#}\n"
+        );
+    }
+    text
+}

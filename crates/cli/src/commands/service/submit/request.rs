@@ -1,0 +1,349 @@
+//! A job of the command line or of a file as the server takes it.
+
+use std::io::Read as _;
+use std::path::Path;
+
+use landfall_api::job::{DagRequest, JobRequest, PlacementRequest};
+use landfall_engine::dag::Join;
+use landfall_model::scenario::decode;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::args::{JobArgs, Negotiation, millis};
+use crate::error::CliError;
+use crate::input::{Input, is_stdin};
+use crate::service::now_ms;
+
+/// CPU of a job that says nothing about what it needs, in thousandths of a core.
+const CPU_DEFAULT_MILLI: u64 = 1000;
+
+/// What is submitted.
+#[derive(Debug)]
+pub(crate) enum Asked {
+    /// One job or array.
+    One(Box<JobRequest>),
+    /// Jobs that depend on each other.
+    Dag(DagRequest),
+}
+
+/// What the arguments ask for.
+pub(crate) fn asked(args: &JobArgs) -> Result<Asked, CliError> {
+    let Some(path) = &args.file else { return one(args, JobRequest::default()) };
+    let input = Input::read(path)?;
+    #[derive(Deserialize)]
+    struct Shape {
+        jobs: Option<serde::de::IgnoredAny>,
+    }
+    let several =
+        decode::<Shape>(&input.text, input.format).map_err(|error| input.invalid(error))?.jobs.is_some();
+    if !several {
+        let request = decode(&input.text, input.format).map_err(|error| input.invalid(error))?;
+        return one(args, request);
+    }
+    let dag: DagRequest = decode(&input.text, input.format).map_err(|error| input.invalid(error))?;
+    if dag.jobs.is_empty() {
+        return Err(usage(format!("{} has no jobs", input.file), "add rows under [[jobs]]"));
+    }
+    if !args.command.is_empty() || args.array.is_some() || args.name.is_some() || !args.depends_on.is_empty()
+    {
+        let message = format!("{} holds several jobs, and flags say what one of them is", input.file);
+        return Err(usage(message, "say it in the file"));
+    }
+    let mut jobs = Vec::new();
+    for job in dag.jobs {
+        match one(args, job)? {
+            Asked::One(job) => jobs.push(*job),
+            Asked::Dag(_) => {}
+        }
+    }
+    Ok(Asked::Dag(DagRequest { jobs }))
+}
+
+/// One job: what the file says, changed by what the flags say.
+fn one(args: &JobArgs, mut job: JobRequest) -> Result<Asked, CliError> {
+    let set = |field: &mut Option<String>, value: &Option<String>| {
+        if value.is_some() {
+            field.clone_from(value);
+        }
+    };
+    set(&mut job.name, &args.name);
+    set(&mut job.workload, &args.workload);
+    let run = &mut job.run;
+    set(&mut run.image, &args.image);
+    set(&mut run.module, &args.module);
+    set(&mut run.model, &args.model);
+    set(&mut run.cwd, &args.cwd);
+    if !args.command.is_empty() {
+        run.command.clone_from(&args.command);
+    }
+    for variable in &args.env {
+        let (name, value) = variable_of(variable)?;
+        run.env.insert(name, value);
+    }
+    if let Some(path) = &args.stdin_file {
+        run.stdin = Some(text_of(path)?);
+    }
+    run.timeout_ms = args.timeout.or(run.timeout_ms);
+    if !args.retry_on.is_empty() {
+        run.retry_on.clone_from(&args.retry_on);
+    }
+    needs(args, &mut job);
+    job.array = args.array.or(job.array);
+    if !args.depends_on.is_empty() {
+        job.depends_on.clone_from(&args.depends_on);
+    }
+    if args.any {
+        job.join = Join::Any;
+    }
+    if let Some(when) = &args.not_before {
+        job.not_before_ms = Some(instant(when)?);
+    }
+    job.hold |= args.hold;
+    placement(&args.negotiation, &mut job);
+    let says_nothing = job.run.command.is_empty()
+        && job.run.image.is_none()
+        && job.run.module.is_none()
+        && job.run.model.is_none();
+    if says_nothing && job.workload.is_none() {
+        return Err(usage(
+            "there is nothing to run".into(),
+            "write the command after `--`, as in: landfall submit -- echo hello",
+        ));
+    }
+    Ok(Asked::One(Box::new(job)))
+}
+
+/// What the job needs, in the fields of a scenario.
+fn needs(args: &JobArgs, job: &mut JobRequest) {
+    let from_workload = job.workload.is_some();
+    let mut set = |field: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            job.needs.insert(field.to_owned(), value);
+        }
+    };
+    set("pool", args.pool.as_ref().map(|id| json!(id)));
+    set("tenant", args.tenant.as_ref().map(|id| json!(id)));
+    set("cpu_milli", args.cpu.map(|amount| json!(amount)));
+    set("ram_mib", args.memory.map(|amount| json!(amount)));
+    set("storage_mib", args.storage.map(|amount| json!(amount)));
+    if let Some(gpu) = &args.gpu {
+        set("gpu_count", Some(json!(gpu.count)));
+        set("vram_mib", gpu.vram_mib.map(|amount| json!(amount)));
+        set("gpu_capability", gpu.capability.as_ref().map(|name| json!(name)));
+    }
+    if let Some(share) = args.gpu_share {
+        set("gpu_milli", Some(json!(share)));
+        if args.gpu.is_none() {
+            set("gpu_count", Some(json!(1)));
+        }
+    }
+    set("nodes", args.nodes.map(|number| json!(number)));
+    set("exclusive", args.exclusive.then(|| json!(true)));
+    set("region", args.region.as_ref().map(|name| json!(name)));
+    set("priority", args.priority.map(|number| json!(number)));
+    set("class", args.class.map(|number| json!(number)));
+    set("walltime_ms", args.walltime.map(|span| json!(span)));
+    set("checkpoint", args.checkpoint.as_ref().map(|how| json!(how)));
+    set("max_requeue", args.retries.map(|number| json!(number)));
+    // Somebody who allows retries and names no codes means every failure.
+    let always = args.retries.is_some_and(|number| number > 0) && job.run.retry_on.is_empty();
+    set("requeue", always.then(|| json!("always")));
+    let asks_for = match (&job.run.image, &job.run.module, &job.run.model) {
+        (Some(_), ..) => "container",
+        (_, Some(_), _) => "wasm",
+        (.., Some(_)) => "llmcpp",
+        _ => "process",
+    };
+    set("runtime", args.runtime.as_ref().map(|name| json!(name)));
+    for (field, value) in &args.need {
+        set(field, Some(value.clone()));
+    }
+    // A workload knows better than any default.
+    if !from_workload {
+        let default = |needs: &mut Map<String, Value>, field: &str, value: Value| {
+            needs.entry(field).or_insert(value);
+        };
+        default(&mut job.needs, "runtime", json!(asks_for));
+        default(&mut job.needs, "cpu_milli", json!(CPU_DEFAULT_MILLI));
+        // A job takes what it asks for; whole nodes are for those who say so.
+        default(&mut job.needs, "exclusive", json!(false));
+    }
+}
+
+fn placement(asked: &Negotiation, job: &mut JobRequest) {
+    let mut request = job.placement.take().unwrap_or_default();
+    let mut wish = |name: &str, values: &[String]| {
+        if !values.is_empty() {
+            request.hints.insert(name.to_owned(), json!(values));
+        }
+    };
+    wish("prefer_regions", &asked.prefer_region);
+    wish("prefer_peers", &asked.prefer_peer);
+    wish("avoid_peers", &asked.avoid);
+    wish("data", &asked.data);
+    wish("colocate_with", &asked.colocate);
+    request.max_cost = asked.max_cost.or(request.max_cost);
+    request.preset = asked.preset.clone().or(request.preset);
+    request.lease_ms = asked.lease.or(request.lease_ms);
+    request.max_scope = asked.placement.clone().or(request.max_scope);
+    job.placement = Some(request).filter(|request| *request != PlacementRequest::default());
+}
+
+fn variable_of(text: &str) -> Result<(String, String), CliError> {
+    let (name, value) = match text.split_once('=') {
+        Some((name, value)) => (name, value.to_owned()),
+        None => match std::env::var(text) {
+            Ok(value) => (text, value),
+            Err(_) => return Err(usage(format!("you have no variable `{text}`"), "write it as NAME=VALUE")),
+        },
+    };
+    if name.is_empty() {
+        return Err(usage(format!("`{text}` names no variable"), "write it as NAME=VALUE"));
+    }
+    Ok((name.to_owned(), value))
+}
+
+fn text_of(path: &Path) -> Result<String, CliError> {
+    /// The server takes no larger requests anyway.
+    const MOST: u64 = 16 << 20;
+    let file = if is_stdin(path) { "<stdin>".into() } else { path.display().to_string() };
+    let mut text = String::new();
+    let read = if is_stdin(path) {
+        std::io::stdin().lock().take(MOST + 1).read_to_string(&mut text)
+    } else {
+        std::fs::File::open(path).and_then(|opened| opened.take(MOST + 1).read_to_string(&mut text))
+    };
+    match read {
+        Ok(size) if size as u64 > MOST => Err(usage(
+            format!("{file} is larger than {} MiB", MOST >> 20),
+            "put it where the node can read it",
+        )),
+        Ok(_) => Ok(text),
+        Err(source) => Err(CliError::Read { file, source }),
+    }
+}
+
+/// Milliseconds since 1970, or a span from now.
+fn instant(text: &str) -> Result<u64, CliError> {
+    let from_now = text.strip_prefix('+').map(|span| millis(span).map(|span| now_ms().saturating_add(span)));
+    let parsed = from_now.unwrap_or_else(|| text.parse::<u64>().map_err(|error| error.to_string()));
+    parsed.map_err(|error| {
+        usage(
+            format!("--not-before: `{text}`: {error}"),
+            "write milliseconds since 1970, or a span from now such as +2h",
+        )
+    })
+}
+
+fn usage(message: String, hint: &str) -> CliError {
+    CliError::Usage { message, hint: hint.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        job: JobArgs,
+    }
+
+    fn request(line: &[&str]) -> JobRequest {
+        let line =
+            Line::try_parse_from([&["submit"], line].concat()).unwrap_or_else(|error| panic!("{error}"));
+        match asked(&line.job).unwrap() {
+            Asked::One(job) => *job,
+            Asked::Dag(_) => panic!("a dag"),
+        }
+    }
+
+    #[test]
+    fn a_command_alone_asks_for_one_core() {
+        let job = request(&["--", "echo", "-n", "hello"]);
+        assert_eq!(job.run.command, ["echo", "-n", "hello"]);
+        assert_eq!(
+            Value::Object(job.needs),
+            json!({"runtime": "process", "cpu_milli": 1000, "exclusive": false})
+        );
+        assert_eq!((job.array, job.hold, job.placement), (None, false, None));
+    }
+
+    #[test]
+    fn needs_are_the_fields_of_a_scenario() {
+        let job = request(&[
+            "--cpu",
+            "500m",
+            "--memory",
+            "4GiB",
+            "--gpu",
+            "2:24GiB:sm_80",
+            "--nodes",
+            "3",
+            "--exclusive",
+            "--pool",
+            "gpu",
+            "--tenant",
+            "lab",
+            "--priority",
+            "-3",
+            "--class",
+            "7",
+            "--walltime",
+            "2h",
+            "--retries",
+            "2",
+            "--need",
+            "sensitive=true",
+            "--image",
+            "alpine",
+            "--",
+            "true",
+        ]);
+        assert_eq!(
+            Value::Object(job.needs),
+            json!({"runtime": "container", "cpu_milli": 500, "ram_mib": 4096, "gpu_count": 2, "vram_mib": 24576,
+                "gpu_capability": "sm_80", "nodes": 3, "exclusive": true, "pool": "gpu", "tenant": "lab", "priority": -3,
+                "class": 7, "walltime_ms": 7_200_000, "max_requeue": 2, "requeue": "always", "sensitive": true})
+        );
+    }
+
+    #[test]
+    fn wishes_of_negotiation_are_kept_together() {
+        let job = request(&[
+            "--prefer-region",
+            "eu",
+            "--avoid",
+            "x",
+            "--avoid",
+            "y",
+            "--max-cost",
+            "5",
+            "--lease",
+            "30s",
+            "--",
+            "true",
+        ]);
+        let placement = job.placement.unwrap();
+        assert_eq!(
+            Value::Object(placement.hints),
+            json!({"prefer_regions": ["eu"], "avoid_peers": ["x", "y"]})
+        );
+        assert_eq!((placement.max_cost, placement.lease_ms), (Some(5), Some(30_000)));
+    }
+
+    #[test]
+    fn workloads_know_better_than_defaults() {
+        let job = request(&["--workload", "train"]);
+        assert!(job.needs.is_empty(), "{:?}", job.needs);
+        assert_eq!(job.workload.as_deref(), Some("train"));
+    }
+
+    #[test]
+    fn nothing_to_run_is_refused() {
+        let line = Line::try_parse_from(["submit", "--cpu", "2"]).unwrap();
+        assert!(matches!(asked(&line.job), Err(CliError::Usage { .. })));
+    }
+}

@@ -1,0 +1,145 @@
+//! `landfall tenants`: shares, quotas and budgets of a running server.
+
+use landfall_api::fleet::{TenantUsage, TenantView};
+use landfall_client::segment;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::listing;
+use super::pools::{set_field, setting};
+use crate::answer::Answer;
+use crate::error::CliError;
+use crate::render;
+use crate::reply::Reply;
+use crate::service::{self, ConnectArgs};
+
+/// Commands about tenants.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// List tenants.
+    List(ConnectArgs),
+    /// Show a tenant: what it may use and what it uses.
+    Show(ShowArgs),
+    /// Make a tenant, or change one.
+    #[command(after_help = "\
+What is not named stays as it is.
+
+Examples:
+  landfall tenants set vision --share 0.5 --max-gpus 16
+  landfall tenants set vision --set budget.gpu_hours=1000")]
+    Set(SetArgs),
+}
+
+/// Arguments of `tenants show`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ShowArgs {
+    /// The tenant.
+    #[arg(value_name = "TENANT")]
+    tenant: String,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+/// Arguments of `tenants set`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SetArgs {
+    /// The tenant.
+    #[arg(value_name = "TENANT")]
+    tenant: String,
+    /// Its share of a pool, 0 to 1.
+    #[arg(long, value_name = "SHARE")]
+    share: Option<f64>,
+    /// How far above its share it may go while the pool is idle, 1 or more.
+    #[arg(long, value_name = "FACTOR")]
+    burst: Option<f64>,
+    /// Nodes it may hold at once.
+    #[arg(long, value_name = "N")]
+    max_nodes: Option<f64>,
+    /// GPUs it may hold at once.
+    #[arg(long, value_name = "N")]
+    max_gpus: Option<u64>,
+    /// Jobs it may have that have not ended.
+    #[arg(long, value_name = "N")]
+    max_jobs: Option<u64>,
+    /// Any setting, such as `budget.gpu_hours=1000`; may be given several times.
+    #[arg(long = "set", value_name = "FIELD=VALUE", value_parser = setting)]
+    settings: Vec<(String, Value)>,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+/// Tenants as they are shown.
+#[derive(Serialize)]
+pub(crate) struct Listed {
+    /// The tenants.
+    pub(crate) tenants: Vec<TenantView>,
+}
+
+/// A tenant as it is shown.
+#[derive(Serialize)]
+pub(crate) struct One {
+    /// The tenant.
+    #[serde(flatten)]
+    pub(crate) tenant: TenantView,
+    /// What it uses.
+    pub(crate) usage: Option<TenantUsage>,
+}
+
+/// Answers `tenants`.
+pub(crate) fn run(command: &Command) -> Result<Box<dyn Answer>, CliError> {
+    match command {
+        Command::List(connect) => {
+            let client = connect.client()?;
+            service::block_on(async {
+                let tenants = listing::all(&client, "/tenants", &[]).await?;
+                let data = Listed { tenants };
+                Ok(Box::new(Reply::new("landfall.tenants/1", data, render::service::fleet::tenants))
+                    as Box<dyn Answer>)
+            })
+        }
+        Command::Show(args) => {
+            let client = args.connect.client()?;
+            service::block_on(show(&client, &args.tenant))
+        }
+        Command::Set(args) => set(args),
+    }
+}
+
+async fn show(client: &landfall_client::Client, id: &str) -> Result<Box<dyn Answer>, CliError> {
+    let path = format!("/tenants/{}", segment(id));
+    let tenant = client.get(&path).await?;
+    let usage = client.get(&format!("{path}/usage")).await.ok();
+    let data = One { tenant, usage };
+    Ok(Box::new(Reply::new("landfall.tenant/1", data, render::service::fleet::tenant)))
+}
+
+fn set(args: &SetArgs) -> Result<Box<dyn Answer>, CliError> {
+    let client = args.connect.client()?;
+    service::block_on(async {
+        let path = format!("/tenants/{}", segment(&args.tenant));
+        let before: Option<TenantView> = match client.get(&path).await {
+            Ok(view) => Some(view),
+            Err(error) if error.status() == Some(404) => None,
+            Err(error) => return Err(error.into()),
+        };
+        let mut tenant = before.and_then(|view| view.tenant.as_object().cloned()).unwrap_or_default();
+        tenant.remove("id");
+        let named = [
+            ("share", args.share.map(Value::from)),
+            ("burst", args.burst.map(Value::from)),
+            ("quota.max_nodes", args.max_nodes.map(Value::from)),
+            ("quota.max_gpus", args.max_gpus.map(Value::from)),
+            ("quota.max_jobs", args.max_jobs.map(Value::from)),
+        ];
+        for (field, value) in named {
+            if let Some(value) = value {
+                set_field(&mut tenant, field, value);
+            }
+        }
+        for (field, value) in &args.settings {
+            set_field(&mut tenant, field, value.clone());
+        }
+        let _: Value = client.put(&path, &tenant).await?;
+        show(&client, &args.tenant).await
+    })
+}

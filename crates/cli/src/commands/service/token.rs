@@ -1,0 +1,188 @@
+//! `landfall token`: who may do what.
+
+use std::path::PathBuf;
+
+use landfall_api::token::{NewToken, Role, TokenRequest, TokenView};
+use landfall_client::segment;
+use serde::Serialize;
+
+use super::listing;
+use super::submit::args::millis;
+use crate::answer::{Answer, Page};
+use crate::error::CliError;
+use crate::render;
+use crate::render::text::clean;
+use crate::reply::Reply;
+use crate::service::{self, ConnectArgs, now_ms};
+
+/// Commands about tokens.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// Make a token; its secret is shown this once.
+    #[command(after_help = "\
+Roles: admin (everything), operator (everything but tokens), submitter (jobs of one tenant), agent (speaks for a node).
+
+Examples:
+  landfall token create ana --role submitter --tenant vision
+  landfall token create gpu-3 --role agent --node gpu-3 --out gpu-3.token
+  landfall token create fleet --role agent --node '*' --expires 7d")]
+    Create(CreateArgs),
+    /// List tokens, never their secrets.
+    List(ListArgs),
+    /// Make tokens worthless at once.
+    Revoke(RevokeArgs),
+}
+
+/// Arguments of `token create`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct CreateArgs {
+    /// What it is called.
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// What its bearer may do.
+    #[arg(long, value_name = "ROLE", value_parser = ["admin", "operator", "submitter", "agent"])]
+    role: String,
+    /// The tenant of a submitter.
+    #[arg(long, value_name = "ID")]
+    tenant: Option<String>,
+    /// The node of an agent; `*` for any.
+    #[arg(long, value_name = "ID")]
+    node: Option<String>,
+    /// How long it works, such as `30d` [default: until it is revoked].
+    #[arg(long, value_name = "SPAN", value_parser = millis)]
+    expires: Option<u64>,
+    /// Write the secret to this file, which only you may read, instead of showing it.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+/// Arguments of `token list`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ListArgs {
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+/// Arguments of `token revoke`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RevokeArgs {
+    /// Ids of tokens (`landfall token list`).
+    #[arg(value_name = "ID", required = true)]
+    ids: Vec<String>,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+/// A new token.
+#[derive(Serialize)]
+pub(crate) struct Created {
+    /// What it is.
+    #[serde(flatten)]
+    pub(crate) token: TokenView,
+    /// The secret, unless it went to a file.
+    pub(crate) secret: Option<String>,
+    /// The file it went to.
+    pub(crate) file: Option<String>,
+}
+
+/// Tokens as they are shown.
+#[derive(Serialize)]
+pub(crate) struct Listed {
+    /// The tokens.
+    pub(crate) tokens: Vec<TokenView>,
+    /// When that was.
+    #[serde(skip)]
+    pub(crate) now_ms: u64,
+}
+
+#[derive(Serialize)]
+struct Revoked {
+    revoked: Vec<String>,
+}
+
+/// Answers `token`.
+pub(crate) fn run(command: &Command) -> Result<Box<dyn Answer>, CliError> {
+    match command {
+        Command::Create(args) => create(args),
+        Command::List(args) => {
+            let client = args.connect.client()?;
+            service::block_on(async {
+                let tokens = listing::all(&client, "/tokens", &[]).await?;
+                let data = Listed { tokens, now_ms: now_ms() };
+                Ok(Box::new(Reply::new("landfall.tokens/1", data, render::service::fleet::tokens))
+                    as Box<dyn Answer>)
+            })
+        }
+        Command::Revoke(args) => {
+            let client = args.connect.client()?;
+            service::block_on(async {
+                for id in &args.ids {
+                    client.delete::<serde_json::Value>(&format!("/tokens/{}", segment(id))).await?;
+                }
+                let page = |data: &Revoked, _: Page| format!("revoked {}\n", clean(&data.revoked.join(", ")));
+                let data = Revoked { revoked: args.ids.clone() };
+                Ok(Box::new(Reply::new("landfall.tokens-revoked/1", data, page)) as Box<dyn Answer>)
+            })
+        }
+    }
+}
+
+fn create(args: &CreateArgs) -> Result<Box<dyn Answer>, CliError> {
+    let role = match args.role.as_str() {
+        "admin" => Role::Admin,
+        "operator" => Role::Operator,
+        "submitter" => Role::Submitter,
+        _ => Role::Agent,
+    };
+    let usage = |message: &str, hint: &str| CliError::Usage { message: message.into(), hint: hint.into() };
+    match (role, &args.tenant, &args.node) {
+        (Role::Submitter, None, _) => {
+            return Err(usage("a submitter acts for a tenant", "name it with --tenant"));
+        }
+        (Role::Agent, _, None) => {
+            return Err(usage("an agent speaks for a node", "name it with --node, or say --node '*'"));
+        }
+        (Role::Submitter, _, Some(_)) => return Err(usage("a submitter has no node", "leave --node out")),
+        (Role::Agent, Some(_), _) => return Err(usage("an agent has no tenant", "leave --tenant out")),
+        _ => {}
+    }
+    let client = args.connect.client()?;
+    if let Some(path) = &args.out
+        && path.exists()
+    {
+        return Err(CliError::Exists { file: path.display().to_string() });
+    }
+    let request = TokenRequest {
+        name: args.name.clone(),
+        role,
+        tenant: args.tenant.clone(),
+        node: args.node.clone(),
+        expires_at_ms: args.expires.map(|span| now_ms().saturating_add(span)),
+    };
+    service::block_on(async {
+        let NewToken { token, secret } = client.post("/tokens", &request).await?;
+        let (mut shown, mut file) = (Some(secret), None);
+        if let Some(path) = &args.out {
+            let secret = shown.take().unwrap_or_default();
+            write_secret(path, &secret)?;
+            file = Some(path.display().to_string());
+        }
+        let data = Created { token, secret: shown, file };
+        Ok(Box::new(Reply::new("landfall.token/1", data, render::service::fleet::token)) as Box<dyn Answer>)
+    })
+}
+
+/// Writes a secret to a file that only its owner may read.
+pub(crate) fn write_secret(path: &std::path::Path, secret: &str) -> Result<(), CliError> {
+    use std::io::Write as _;
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let failed = |source| CliError::Write { file: path.display().to_string(), source };
+    let beside = path.with_extension("new");
+    let _ = std::fs::remove_file(&beside);
+    let mut file =
+        std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside).map_err(failed)?;
+    writeln!(file, "{secret}").and_then(|()| file.sync_all()).map_err(failed)?;
+    std::fs::rename(&beside, path).map_err(failed)
+}

@@ -1,0 +1,154 @@
+//! What is known and what is selected.
+
+use landfall_api::answer::StatusView;
+use landfall_api::job::JobView;
+use landfall_api::node::NodeView;
+
+/// What the server said.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Known {
+    /// Where it is.
+    pub(super) server: String,
+    /// How it does.
+    pub(super) status: Option<StatusView>,
+    /// Jobs that have not ended, newest first.
+    pub(super) jobs: Vec<JobView>,
+    /// Nodes by id.
+    pub(super) nodes: Vec<NodeView>,
+    /// A job and why it is where it is.
+    pub(super) why: Option<(String, String)>,
+    /// Why the last look failed.
+    pub(super) error: Option<String>,
+    /// When that was.
+    pub(super) at_ms: u64,
+}
+
+/// Where keys go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pane {
+    /// The queue.
+    Jobs,
+    /// The nodes.
+    Nodes,
+}
+
+/// What keys mean right now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// Moving about.
+    Look,
+    /// A filter is typed.
+    Filter,
+    /// Somebody is asked whether this job shall be cancelled.
+    Confirm(String),
+}
+
+/// Everything on the screen.
+#[derive(Debug)]
+pub(super) struct Screen {
+    /// What the server said.
+    pub(super) known: Known,
+    /// Where keys go.
+    pub(super) pane: Pane,
+    /// What keys mean.
+    pub(super) mode: Mode,
+    /// Only rows with this text.
+    pub(super) filter: String,
+    /// The selected job, by id: rows move.
+    pub(super) job: Option<String>,
+    /// The selected node.
+    pub(super) node: Option<String>,
+    /// What became of the last order.
+    pub(super) message: Option<String>,
+}
+
+impl Screen {
+    /// A screen with nothing selected but the first row.
+    pub(super) fn new(known: Known) -> Self {
+        let (pane, mode) = (Pane::Jobs, Mode::Look);
+        let mut screen =
+            Self { known, pane, mode, filter: String::new(), job: None, node: None, message: None };
+        screen.settle();
+        screen
+    }
+
+    /// Takes in what the server said.
+    pub(super) fn learn(&mut self, mut known: Known) {
+        if known.why.is_none() {
+            known.why = self.known.why.take();
+        }
+        self.known = known;
+        self.settle();
+    }
+
+    /// Jobs that pass the filter: running ones first, then the queue, newest first.
+    pub(super) fn jobs(&self) -> Vec<&JobView> {
+        let passes = |job: &&JobView| {
+            let title = job.name.clone().unwrap_or_else(|| job.run.command.join(" "));
+            let texts = [&job.id, &job.state, &job.pool, &title];
+            self.passes(
+                texts.into_iter().chain(job.tenant.as_ref()).chain(job.nodes.iter().map(|at| &at.node)),
+            )
+        };
+        let mut jobs: Vec<&JobView> = self.known.jobs.iter().filter(passes).collect();
+        jobs.sort_by_key(|job| u8::from(job.state == "pending"));
+        jobs
+    }
+
+    /// Nodes that pass the filter.
+    pub(super) fn nodes(&self) -> Vec<&NodeView> {
+        let passes = |node: &&NodeView| {
+            self.passes([&node.id, &node.state, &node.pool].into_iter().chain(node.region.as_ref()))
+        };
+        self.known.nodes.iter().filter(passes).collect()
+    }
+
+    fn passes<'a>(&self, mut texts: impl Iterator<Item = &'a String>) -> bool {
+        let wanted = self.filter.to_lowercase();
+        wanted.is_empty() || texts.any(|text| text.to_lowercase().contains(&wanted))
+    }
+
+    /// The selected job.
+    pub(super) fn selected_job(&self) -> Option<&JobView> {
+        let id = self.job.as_deref()?;
+        self.jobs().into_iter().find(|job| job.id == id)
+    }
+
+    /// Which row is selected in the pane.
+    pub(super) fn row(&self, pane: Pane) -> Option<usize> {
+        match pane {
+            Pane::Jobs => self.jobs().iter().position(|job| Some(&job.id) == self.job.as_ref()),
+            Pane::Nodes => self.nodes().iter().position(|node| Some(&node.id) == self.node.as_ref()),
+        }
+    }
+
+    /// Selects another row of the pane that keys go to.
+    pub(super) fn step(&mut self, by: isize) {
+        let at = self.row(self.pane).unwrap_or(0);
+        match self.pane {
+            Pane::Jobs => {
+                let ids: Vec<String> = self.jobs().iter().map(|job| job.id.clone()).collect();
+                self.job = moved(&ids, at, by);
+            }
+            Pane::Nodes => {
+                let ids: Vec<String> = self.nodes().iter().map(|node| node.id.clone()).collect();
+                self.node = moved(&ids, at, by);
+            }
+        }
+    }
+
+    /// Makes sure that what is selected is there.
+    pub(super) fn settle(&mut self) {
+        if self.row(Pane::Jobs).is_none() {
+            self.job = self.jobs().first().map(|job| job.id.clone());
+        }
+        if self.row(Pane::Nodes).is_none() {
+            self.node = self.nodes().first().map(|node| node.id.clone());
+        }
+    }
+}
+
+fn moved(ids: &[String], at: usize, by: isize) -> Option<String> {
+    let last = ids.len().checked_sub(1)?;
+    ids.get(at.saturating_add_signed(by).min(last)).cloned()
+}

@@ -1,0 +1,129 @@
+//! `landfall workloads`: named templates of jobs.
+
+use landfall_api::workload::{Availability, WorkloadView};
+use landfall_client::segment;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::listing;
+use super::submit::args::JobArgs;
+use super::submit::request::{Asked, asked};
+use crate::answer::{Answer, Page};
+use crate::error::CliError;
+use crate::render;
+use crate::render::text::clean;
+use crate::reply::Reply;
+use crate::service::{self, ConnectArgs};
+
+/// Commands about workloads.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// List workloads.
+    List(ConnectArgs),
+    /// Show a workload, and which nodes could run it now.
+    Show(OneArgs),
+    /// Make a workload, or replace one: what would be submitted becomes the template.
+    #[command(after_help = "\
+Examples:
+  landfall workloads set train --gpu 1:24GiB --memory 32GiB -- python train.py
+  landfall workloads set train --file train.toml
+  landfall submit --workload train")]
+    Set(Box<SetArgs>),
+    /// Remove a workload; jobs made from it stay.
+    Delete(OneArgs),
+}
+
+/// Arguments about one workload.
+#[derive(Debug, clap::Args)]
+pub(crate) struct OneArgs {
+    /// The workload.
+    #[arg(value_name = "WORKLOAD")]
+    workload: String,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+/// Arguments of `workloads set`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SetArgs {
+    /// The workload.
+    #[arg(value_name = "WORKLOAD_ID")]
+    id: String,
+    #[command(flatten)]
+    job: JobArgs,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+/// Workloads as they are shown.
+#[derive(Serialize)]
+pub(crate) struct Listed {
+    /// The workloads.
+    pub(crate) workloads: Vec<WorkloadView>,
+}
+
+/// A workload as it is shown.
+#[derive(Serialize)]
+pub(crate) struct One {
+    /// The workload.
+    #[serde(flatten)]
+    pub(crate) workload: WorkloadView,
+    /// Which nodes could run it now.
+    pub(crate) availability: Option<Availability>,
+}
+
+#[derive(Serialize)]
+struct Deleted {
+    deleted: String,
+}
+
+/// Answers `workloads`.
+pub(crate) fn run(command: &Command) -> Result<Box<dyn Answer>, CliError> {
+    match command {
+        Command::List(connect) => {
+            let client = connect.client()?;
+            service::block_on(async {
+                let data = Listed { workloads: listing::all(&client, "/workloads", &[]).await? };
+                Ok(Box::new(Reply::new("landfall.workloads/1", data, render::service::workloads::list))
+                    as Box<dyn Answer>)
+            })
+        }
+        Command::Show(args) => {
+            let client = args.connect.client()?;
+            service::block_on(show(&client, &args.workload))
+        }
+        Command::Set(args) => {
+            let Asked::One(template) = asked(&args.job)? else {
+                return Err(CliError::Usage {
+                    message: "a workload is one job".into(),
+                    hint: "give a file with one job".into(),
+                });
+            };
+            let client = args.connect.client()?;
+            service::block_on(async {
+                let _: Value = client.put(&format!("/workloads/{}", segment(&args.id)), &*template).await?;
+                show(&client, &args.id).await
+            })
+        }
+        Command::Delete(args) => {
+            let client = args.connect.client()?;
+            service::block_on(async {
+                let _: Value = client.delete(&format!("/workloads/{}", segment(&args.workload))).await?;
+                let page = |data: &Deleted, _: Page| format!("deleted {}\n", clean(&data.deleted));
+                let data = Deleted { deleted: args.workload.clone() };
+                Ok(Box::new(Reply::new("landfall.workload-deleted/1", data, page)) as Box<dyn Answer>)
+            })
+        }
+    }
+}
+
+async fn show(client: &landfall_client::Client, id: &str) -> Result<Box<dyn Answer>, CliError> {
+    let path = format!("/workloads/{}", segment(id));
+    let workload = client.get(&path).await?;
+    let availability = client.get(&format!("{path}/availability")).await.ok();
+    Ok(Box::new(Reply::new(
+        "landfall.workload/1",
+        One { workload, availability },
+        render::service::workloads::one,
+    )))
+}

@@ -1,0 +1,99 @@
+//! Pools and tenants in the file: the same fields as in a scenario, and `policy_file`.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use landfall_model::scenario::{Format, ScenarioError, parse};
+use landfall_model::{Pool, Tenant};
+use landfall_policy::policy_file;
+
+use crate::error::CliError;
+use crate::input::Input;
+use crate::selection;
+
+/// A pool that the file declares.
+#[derive(Debug, Clone)]
+pub(crate) struct DeclaredPool {
+    /// The pool.
+    pub(crate) pool: Pool,
+    /// The text of its own policy.
+    pub(crate) policy: Option<String>,
+}
+
+/// What the file declares.
+#[derive(Debug, Default)]
+pub(crate) struct Declared {
+    /// Pools.
+    pub(crate) pools: Vec<DeclaredPool>,
+    /// Tenants.
+    pub(crate) tenants: Vec<Tenant>,
+    /// Further runtimes of the agent: names and commands.
+    pub(crate) runtimes: BTreeMap<String, Vec<String>>,
+}
+
+/// Takes pools and tenants out of the file.
+pub(crate) fn declared(file: &Input, table: &mut toml::Table) -> Result<Declared, CliError> {
+    let runtimes = runtimes(file, table)?;
+    let mut rest = toml::Table::new();
+    for name in ["pools", "tenants"] {
+        rest.extend(table.remove(name).map(|rows| (name.to_owned(), rows)));
+    }
+    if rest.is_empty() {
+        return Ok(Declared { runtimes, ..Declared::default() });
+    }
+    let mut files = Vec::new();
+    if let Some(toml::Value::Array(pools)) = rest.get_mut("pools") {
+        for row in pools.iter_mut().filter_map(toml::Value::as_table_mut) {
+            let name = row.get("id").and_then(toml::Value::as_str).map(str::to_owned);
+            if let Some(path) = row.remove("policy_file") {
+                let path = path.as_str().map(str::to_owned).ok_or_else(|| {
+                    file.invalid(
+                        ScenarioError::at("pools", "policy_file should be a path").hint("write it in quotes"),
+                    )
+                })?;
+                files.push((name, path));
+            }
+        }
+    }
+    let text = toml::to_string(&rest)
+        .map_err(|error| file.invalid(ScenarioError::at("pools", error.to_string())))?;
+    let situation = parse(&text, Format::Toml).map_err(|error| {
+        // The position is one of the text that was made here; the field finds it in the file.
+        file.invalid(ScenarioError { position: None, ..error })
+    })?;
+    let beside = Path::new(&file.file).parent().map(Path::to_path_buf).unwrap_or_default();
+    let mut pools = Vec::new();
+    for pool in situation.world.pools.values() {
+        let own = files.iter().find(|(name, _)| name.as_deref() == Some(pool.id.as_str()));
+        let policy = match own {
+            Some((_, path)) => policy_file::text(selection::load(&beside.join(path))?.spec()),
+            None => None,
+        };
+        pools.push(DeclaredPool { pool: pool.clone(), policy });
+    }
+    Ok(Declared { pools, tenants: situation.world.tenants.values().cloned().collect(), runtimes })
+}
+
+/// Takes the runtimes out of `[agent.runtimes.NAME]`.
+fn runtimes(file: &Input, table: &mut toml::Table) -> Result<BTreeMap<String, Vec<String>>, CliError> {
+    let agent = table.get_mut("agent").and_then(toml::Value::as_table_mut);
+    let Some(rows) = agent.and_then(|agent| agent.remove("runtimes")) else { return Ok(BTreeMap::new()) };
+    let wrong = |name: &str| {
+        let field = format!("agent.runtimes.{name}");
+        let error =
+            ScenarioError::at(field.trim_end_matches('.'), "a runtime has a `command`, and nothing else");
+        file.invalid(error.hint("write [agent.runtimes.NAME] and command = [\"program\", \"argument\"]"))
+    };
+    let toml::Value::Table(rows) = rows else { return Err(wrong("")) };
+    let mut found = BTreeMap::new();
+    for (name, row) in rows {
+        #[derive(serde::Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Runtime {
+            command: Vec<String>,
+        }
+        let runtime: Runtime = row.try_into().map_err(|_| wrong(&name))?;
+        found.insert(name, runtime.command);
+    }
+    Ok(found)
+}

@@ -1,0 +1,93 @@
+//! Instants and spans of the real world for people.
+
+/// A span in one or two units: `340 ms`, `12 s`, `3 min 20 s`, `5 h 10 min`, `9 d 4 h`.
+pub(crate) fn span(ms: u64) -> String {
+    let (secs, two) =
+        (
+            ms / 1000,
+            |large: u64, a: &str, small: u64, b: &str| {
+                if small == 0 { format!("{large} {a}") } else { format!("{large} {a} {small} {b}") }
+            },
+        );
+    match secs {
+        0 => format!("{ms} ms"),
+        1..60 => format!("{secs} s"),
+        60..3600 => two(secs / 60, "min", secs % 60, "s"),
+        3600..86_400 => two(secs / 3600, "h", secs % 3600 / 60, "min"),
+        _ => two(secs / 86_400, "d", secs % 86_400 / 3600, "h"),
+    }
+}
+
+/// How long ago something was, or that it is still to come.
+pub(crate) fn ago(at_ms: u64, now_ms: u64) -> String {
+    match now_ms.checked_sub(at_ms) {
+        Some(past) if past < 1000 => "now".into(),
+        Some(past) => format!("{} ago", span(past)),
+        None => format!("in {}", span(at_ms - now_ms)),
+    }
+}
+
+/// An instant as date and time, in UTC.
+pub(crate) fn date(at_ms: u64) -> String {
+    let (days, secs) = (at_ms / 86_400_000, at_ms / 1000 % 86_400);
+    let (year, month, day) = civil(days);
+    format!("{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}Z", secs / 3600, secs % 3600 / 60, secs % 60)
+}
+
+/// Year, month and day of a number of days since 1970. Years are counted from March, so that a leap day is the last one.
+fn civil(days: u64) -> (u64, u64, u64) {
+    let shifted = days + 719_468;
+    let (era, of_era) = (shifted / 146_097, shifted % 146_097);
+    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    (era * 400 + year_of_era + u64::from(month <= 2), month, day)
+}
+
+/// Memory in MiB as people say it.
+pub(crate) fn mib(amount: u64) -> String {
+    match amount {
+        0..1024 => format!("{amount} MiB"),
+        _ if amount.is_multiple_of(1024) => format!("{} GiB", amount / 1024),
+        _ => format!("{:.1} GiB", amount as f64 / 1024.0),
+    }
+}
+
+/// Thousandths of a core as cores.
+pub(crate) fn cores(milli: u64) -> String {
+    super::text::number(milli as f64 / 1000.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_have_at_most_two_units() {
+        let shown = [0, 340, 12_000, 60_000, 200_000, 18_600_000, 7_200_000, 792_000_000];
+        let want = ["0 ms", "340 ms", "12 s", "1 min", "3 min 20 s", "5 h 10 min", "2 h", "9 d 4 h"];
+        assert_eq!(shown.map(span), want);
+    }
+
+    #[test]
+    fn dates_follow_the_calendar() {
+        for (ms, want) in [
+            (0, "1970-01-01 00:00:00Z"),
+            (951_782_400_000, "2000-02-29 00:00:00Z"),
+            (1_709_251_199_000, "2024-02-29 23:59:59Z"),
+            (4_107_542_400_000, "2100-03-01 00:00:00Z"),
+            (1_794_813_774_000, "2026-11-16 07:22:54Z"),
+        ] {
+            assert_eq!(date(ms), want);
+        }
+    }
+
+    #[test]
+    fn past_and_future_are_told_apart() {
+        assert_eq!(ago(1000, 1500), "now");
+        assert_eq!(ago(1000, 6000), "5 s ago");
+        assert_eq!(ago(6000, 1000), "in 5 s");
+    }
+}

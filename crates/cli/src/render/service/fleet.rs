@@ -1,0 +1,186 @@
+//! Pools, tenants and tokens.
+
+use landfall_api::token::TokenView;
+use serde_json::Value;
+
+use super::super::clock::{ago, date};
+use super::super::style::{DIM, STRONG, WARN};
+use super::super::table::{Cell, Column, Table};
+use super::super::text::{clean, count, labelled, short};
+use crate::answer::Page;
+use crate::commands::service::{pools, tenants, token};
+
+/// The page of `pools list`.
+pub(crate) fn pools(listed: &pools::Listed, _: Page) -> String {
+    let mut table = Table::new(vec![
+        Column::left("pool"),
+        Column::left("dispatch"),
+        Column::left("policy"),
+        Column::right("nodes"),
+        Column::right("ready"),
+        Column::right("waiting"),
+        Column::right("running"),
+    ]);
+    for pool in &listed.pools {
+        table.row(vec![
+            Cell::from(&pool.id),
+            Cell::from(&pool.dispatch),
+            Cell::from(&pool.policy),
+            pool.nodes.to_string().into(),
+            pool.nodes_ready.to_string().into(),
+            pool.pending.to_string().into(),
+            pool.running.to_string().into(),
+        ]);
+    }
+    table.render()
+}
+
+/// The page of `pools show`.
+pub(crate) fn pool(one: &pools::One, page: Page) -> String {
+    let pool = &one.pool;
+    let mut text = format!("{STRONG}pool {}{STRONG:#}\n", clean(&pool.id));
+    let own = if pool.policy_text.is_some() { " (a file of its own)" } else { "" };
+    let mut line = |label: &str, content: &str| {
+        text += &labelled(&format!("  {label:<11} "), &clean(content), page.text_width());
+    };
+    line("dispatch", &pool.dispatch);
+    line("policy", &format!("{}{own}", pool.policy));
+    line("nodes", &format!("{}, {} ready", pool.nodes, pool.nodes_ready));
+    line("jobs", &format!("{} waiting, {} running", pool.pending, pool.running));
+    // Settings of the other ways to dispatch are kept but not read.
+    let settings = pool.pool.get(&pool.dispatch).and_then(Value::as_object);
+    for (name, value) in settings.into_iter().flatten() {
+        line(&format!("{}.{name}", pool.dispatch), &plain(value));
+    }
+    text
+}
+
+/// The page of `tenants list`.
+pub(crate) fn tenants(listed: &tenants::Listed, _: Page) -> String {
+    if listed.tenants.is_empty() {
+        return format!("no tenants\n{DIM}landfall tenants set NAME --share 0.5 makes one{DIM:#}\n");
+    }
+    let mut table = Table::new(vec![
+        Column::left("tenant"),
+        Column::right("share"),
+        Column::right("max nodes"),
+        Column::right("max gpus"),
+        Column::right("max jobs"),
+    ]);
+    for tenant in &listed.tenants {
+        let settings = &tenant.tenant;
+        let quota = |name: &str| plain(&settings["quota"][name]);
+        table.row(vec![
+            Cell::from(&tenant.id),
+            plain(&settings["share"]).into(),
+            quota("max_nodes").into(),
+            quota("max_gpus").into(),
+            quota("max_jobs").into(),
+        ]);
+    }
+    table.render()
+}
+
+/// The page of `tenants show`.
+pub(crate) fn tenant(one: &tenants::One, page: Page) -> String {
+    let mut text = format!("{STRONG}tenant {}{STRONG:#}\n", clean(&one.tenant.id));
+    let mut line = |label: &str, content: &str| {
+        text += &labelled(&format!("  {label:<22} "), &clean(content), page.text_width());
+    };
+    for (name, value) in one.tenant.tenant.as_object().into_iter().flatten() {
+        match value {
+            Value::Object(inner) => {
+                for (field, value) in inner {
+                    line(&format!("{name}.{field}"), &plain(value));
+                }
+            }
+            value if name != "id" => line(name, &plain(value)),
+            _ => {}
+        }
+    }
+    if let Some(usage) = &one.usage {
+        let held = format!(
+            "{} nodes, {}, {}",
+            short(usage.nodes),
+            count(usage.gpus, "GPU"),
+            count(usage.jobs, "job")
+        );
+        line("holds", &held);
+        line(
+            "used",
+            &format!(
+                "{} GPU-hours, {} node-hours",
+                short(usage.gpu_hours_used),
+                short(usage.node_hours_used)
+            ),
+        );
+        if let Some(left) = usage.gpu_hours_left {
+            line("left", &format!("{} GPU-hours", short(left)));
+        }
+        for (pool, share) in &usage.shares {
+            line(&format!("share of {pool}"), &short(*share));
+        }
+    }
+    text
+}
+
+/// The page of `token list`.
+pub(crate) fn tokens(listed: &token::Listed, _: Page) -> String {
+    let mut table = Table::new(vec![
+        Column::left("id"),
+        Column::left("name"),
+        Column::left("role"),
+        Column::left("for"),
+        Column::right("made"),
+        Column::left("works until"),
+    ]);
+    for token in &listed.tokens {
+        let until = match token.expires_at_ms {
+            None => Cell::from("revoked"),
+            Some(at) if at <= listed.now_ms => Cell::styled("expired", WARN),
+            Some(at) => Cell::from(date(at)),
+        };
+        table.row(vec![
+            Cell::from(&token.id),
+            Cell::from(&token.name),
+            role(token).into(),
+            Cell::from(token.tenant.as_deref().or(token.node.as_deref()).unwrap_or_default()),
+            ago(token.created_at_ms, listed.now_ms).into(),
+            until,
+        ]);
+    }
+    table.render()
+}
+
+/// The page of `token create`.
+pub(crate) fn token(created: &token::Created, _: Page) -> String {
+    let token = &created.token;
+    let mut text = format!("token {} ({}, {})\n", clean(&token.id), clean(&token.name), role(token));
+    match (&created.secret, &created.file) {
+        (Some(secret), _) => {
+            text += &format!("\n  {STRONG}{}{STRONG:#}\n\n", clean(secret));
+            text += &format!(
+                "{DIM}this secret is not shown again; use it as LANDFALL_TOKEN or in a --token-file{DIM:#}\n"
+            );
+        }
+        (None, file) => text += &format!("its secret is in {}\n", clean(file.as_deref().unwrap_or_default())),
+    }
+    text
+}
+
+fn role(token: &TokenView) -> String {
+    serde_json::to_value(token.role)
+        .ok()
+        .and_then(|role| role.as_str().map(str::to_owned))
+        .unwrap_or_default()
+}
+
+/// A setting in words.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => "none".into(),
+        Value::String(text) => clean(text),
+        Value::Number(number) => number.as_f64().map_or_else(|| number.to_string(), short),
+        other => clean(&other.to_string()),
+    }
+}

@@ -1,0 +1,274 @@
+//! Jobs and arrays as tables and pages.
+
+use anstyle::Style;
+use landfall_api::job::{ArrayView, JobView, RunSpec};
+use landfall_model::Time;
+use serde_json::{Map, Value};
+
+use super::super::clock::{ago, cores, date, mib, span};
+use super::super::style::{BAD, DIM, GOOD, PLAIN, STRONG, WARN};
+use super::super::table::{Cell, Column, Table};
+use super::super::text::{clean, count, cut, labelled};
+use super::super::words::ranges;
+use super::explain::start;
+use crate::answer::Page;
+use crate::commands::service::jobs::{Listed, One, OneArray};
+use crate::commands::service::wire::Estimate;
+
+/// The page of `jobs`.
+pub(crate) fn list(listed: &Listed, _: Page) -> String {
+    if listed.jobs.is_empty() && listed.arrays.is_empty() {
+        return "no jobs\n".into();
+    }
+    let mut table = Table::new(vec![
+        Column::right("job"),
+        Column::left("name"),
+        Column::left("state"),
+        Column::left("pool"),
+        Column::left("needs"),
+        Column::right("age"),
+        Column::right("ran"),
+        Column::left("where, or why it waits"),
+    ]);
+    enum Row<'a> {
+        Job(&'a JobView),
+        Array(&'a ArrayView),
+    }
+    let jobs = listed.jobs.iter().map(|job| (job.submitted_at_ms, Row::Job(job)));
+    let arrays = listed.arrays.iter().map(|array| (array.submitted_at_ms, Row::Array(array)));
+    let mut rows: Vec<(u64, Row<'_>)> = jobs.chain(arrays).collect();
+    rows.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
+    for (_, row) in rows {
+        table.row(match row {
+            Row::Job(job) => job_row(job, listed.now_ms),
+            Row::Array(array) => array_row(array, listed.now_ms),
+        });
+    }
+    let mut text = table.render();
+    if listed.more {
+        text += &format!("{DIM}… and more: --limit shows them{DIM:#}\n");
+    }
+    text
+}
+
+fn job_row(job: &JobView, now_ms: u64) -> Vec<Cell> {
+    vec![
+        Cell::from(&job.id),
+        cut(&clean(&title(job)), 24).into(),
+        Cell::styled(&job.state, colour(&job.state)),
+        Cell::from(&job.pool),
+        Cell::from(needs(&job.needs)),
+        age(job.submitted_at_ms, now_ms).into(),
+        ran(job, now_ms).into(),
+        Cell::from(standing(job)),
+    ]
+}
+
+fn array_row(array: &ArrayView, now_ms: u64) -> Vec<Cell> {
+    let state = if array.is_over() { "ended" } else { "live" };
+    let mut counts = Vec::new();
+    for (number, word) in [
+        (array.pending, "waiting"),
+        (array.running, "running"),
+        (array.completed, "completed"),
+        (array.failed, "failed"),
+        (array.cancelled, "cancelled"),
+    ] {
+        if number > 0 {
+            counts.push(format!("{number} {word}"));
+        }
+    }
+    vec![
+        Cell::from(&array.id),
+        cut(&clean(array.name.as_deref().unwrap_or_default()), 24).into(),
+        Cell::styled(state, if array.failed > 0 { BAD } else { PLAIN }),
+        Cell::from(&array.pool),
+        format!("array of {}", array.total).into(),
+        age(array.submitted_at_ms, now_ms).into(),
+        "".into(),
+        counts.join(", ").into(),
+    ]
+}
+
+/// What a job is called: its name, else what it runs.
+pub(crate) fn title(job: &JobView) -> String {
+    job.name.clone().unwrap_or_else(|| what_runs(&job.run))
+}
+
+fn what_runs(run: &RunSpec) -> String {
+    let first = run.image.as_ref().or(run.module.as_ref()).or(run.model.as_ref());
+    let words = first.into_iter().chain(&run.command);
+    words.map(String::as_str).collect::<Vec<_>>().join(" ")
+}
+
+/// The colour of a state.
+pub(crate) fn colour(state: &str) -> Style {
+    match state {
+        "running" | "completed" | "ready" => GOOD,
+        "failed" | "down" => BAD,
+        "pending" | "suspended" | "stopping" | "checkpointing" | "degraded" | "unknown" | "draining" => WARN,
+        _ => PLAIN,
+    }
+}
+
+fn age(at_ms: u64, now_ms: u64) -> String {
+    span(now_ms.saturating_sub(at_ms).max(1000) / 1000 * 1000)
+}
+
+fn ran(job: &JobView, now_ms: u64) -> String {
+    let end = job.ended_at_ms.unwrap_or(now_ms);
+    job.started_at_ms.map(|at| span(end.saturating_sub(at))).unwrap_or_default()
+}
+
+/// Where it is or was, how it ended, or why it waits.
+pub(crate) fn standing(job: &JobView) -> String {
+    let on: Vec<String> = job
+        .nodes
+        .iter()
+        .map(|at| {
+            if at.gpus.is_empty() { at.node.clone() } else { format!("{} gpu {}", at.node, ranges(&at.gpus)) }
+        })
+        .collect();
+    let on = match on.len() {
+        0..=3 => on.join(", "),
+        more => format!("{} and {} more", on[..2].join(", "), more - 2),
+    };
+    let how = match (job.state.as_str(), job.exit_code, &job.reason) {
+        ("completed", ..) => String::new(),
+        (_, Some(code), _) => format!("exit code {code}"),
+        (_, None, Some(reason)) => reason.clone(),
+        (_, None, None) if job.held => "held back".into(),
+        _ => String::new(),
+    };
+    match (on.is_empty(), how.is_empty()) {
+        (true, _) => how,
+        (_, true) => on,
+        _ => format!("{on}: {how}"),
+    }
+}
+
+/// What a job asks for, in a few words.
+pub(crate) fn needs(needs: &Map<String, Value>) -> String {
+    let number = |field: &str| needs.get(field).and_then(Value::as_u64).filter(|amount| *amount > 0);
+    let mut words = Vec::new();
+    match needs.get("nodes") {
+        Some(Value::Number(nodes)) if nodes.as_u64() != Some(1) => words.push(format!("{nodes} nodes")),
+        Some(Value::Object(range)) => {
+            let (min, max) =
+                (range.get("min").and_then(Value::as_u64), range.get("max").and_then(Value::as_u64));
+            match (min.unwrap_or(1), max.or(min).unwrap_or(1)) {
+                (1, 1) => {}
+                (min, max) if min == max => words.push(format!("{min} nodes")),
+                (min, max) => words.push(format!("{min}-{max} nodes")),
+            }
+        }
+        _ => {}
+    }
+    words.extend(number("cpu_milli").map(|amount| format!("{} cpu", cores(amount))));
+    words.extend(number("ram_mib").map(mib));
+    if let Some(gpus) = number("gpu_count") {
+        let memory = number("vram_mib").map(|amount| format!(" of {}", mib(amount))).unwrap_or_default();
+        let share = number("gpu_milli").filter(|share| *share < 1000);
+        words.push(match share {
+            Some(share) => format!("{} gpu{memory}", cores(share)),
+            None => format!("{gpus} gpu{memory}"),
+        });
+    }
+    words.join(", ")
+}
+
+/// The page of `job`.
+pub(crate) fn one(one: &One, page: Page) -> String {
+    let (job, now) = (&one.job, one.now_ms);
+    let style = colour(&job.state);
+    let mut text = format!(
+        "{STRONG}job {}{STRONG:#}  {}  {style}{}{style:#}\n",
+        clean(&job.id),
+        clean(job.name.as_deref().unwrap_or_default()),
+        clean(&job.state)
+    );
+    let mut line = |label: &str, content: &str| {
+        if !content.is_empty() {
+            text += &labelled(&format!("  {label:<11} "), &clean(content), page.text_width());
+        }
+    };
+    line("runs", &what_runs(&job.run));
+    line("needs", &needs(&job.needs));
+    let owner = job.tenant.as_ref().map(|id| format!(", tenant {id}")).unwrap_or_default();
+    let by = job.submitter.as_ref().map(|name| format!(", by {name}")).unwrap_or_default();
+    line("pool", &format!("{}{owner}{by}", job.pool));
+    if let Some(element) = &job.array {
+        line("array", &format!("element {} of {}", element.index, element.id));
+    }
+    let at = |at_ms: u64| format!("{} ({})", date(at_ms), ago(at_ms, now));
+    line("submitted", &at(job.submitted_at_ms));
+    line("started", &job.started_at_ms.map(at).unwrap_or_default());
+    if let Some(ended) = job.ended_at_ms {
+        let ran = job.started_at_ms.map(|start| format!(", after {}", span(ended.saturating_sub(start))));
+        line("ended", &format!("{}{}", at(ended), ran.unwrap_or_default()));
+    }
+    let on = standing(&JobView { reason: None, exit_code: None, held: false, ..job.clone() });
+    line("on", &on);
+    if job.attempt > 1 {
+        line("attempt", &job.attempt.to_string());
+    }
+    line("exit code", &job.exit_code.map(|code| code.to_string()).unwrap_or_default());
+    line("why", job.reason.as_deref().unwrap_or_default());
+    line("waits for", job.waits_for.as_deref().unwrap_or_default());
+    if job.held {
+        line("held", &format!("`landfall release {}` lets it start", job.id));
+    }
+    if let Some(usage) = &job.usage {
+        let mut words = Vec::new();
+        words.extend(usage.cpu_time_ms.map(|ms| format!("{} of CPU", span(ms))));
+        words.extend(usage.peak_ram_mib.map(|amount| format!("{} of memory at most", mib(amount))));
+        words.extend(usage.disk_bytes.map(|bytes| format!("{} of disk traffic", mib(bytes >> 20))));
+        words.extend(usage.oom.then(|| "killed for memory".to_owned()));
+        line("used", &words.join(", "));
+    }
+    let estimate: Option<Estimate> =
+        one.estimate.clone().and_then(|value| serde_json::from_value(value).ok());
+    if let Some(estimate) = estimate {
+        let now = Time::from_millis(i64::try_from(now).unwrap_or(i64::MAX));
+        line("starts", &start(&estimate, now));
+    }
+    if matches!(job.state.as_str(), "pending" | "suspended") {
+        text += &format!("{DIM}landfall explain {} says more{DIM:#}\n", clean(&job.id));
+    }
+    text
+}
+
+/// The page of `job` for an array.
+pub(crate) fn array(one: &OneArray, page: Page) -> String {
+    let array = &one.array;
+    let mut text = format!(
+        "{STRONG}array {}{STRONG:#}  {}  {}\n",
+        clean(&array.id),
+        clean(array.name.as_deref().unwrap_or_default()),
+        count(array.total, "job")
+    );
+    let range = &array.range;
+    let step = if range.step == 1 { String::new() } else { format!(" by {}", range.step) };
+    let mut line = |label: &str, content: String| {
+        text += &labelled(&format!("  {label:<11} "), &clean(&content), page.text_width());
+    };
+    line("indices", format!("{} to {}{step}", range.first, range.last));
+    line("pool", array.pool.clone());
+    line(
+        "submitted",
+        format!("{} ({})", date(array.submitted_at_ms), ago(array.submitted_at_ms, one.now_ms)),
+    );
+    for (label, number) in [
+        ("waiting", array.pending),
+        ("running", array.running),
+        ("completed", array.completed),
+        ("failed", array.failed),
+        ("cancelled", array.cancelled),
+    ] {
+        if number > 0 {
+            line(label, number.to_string());
+        }
+    }
+    text += &format!("{DIM}landfall jobs --array {} lists its elements{DIM:#}\n", clean(&array.id));
+    text
+}

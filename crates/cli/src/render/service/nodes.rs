@@ -1,0 +1,168 @@
+//! Nodes as a table and as a page.
+
+use landfall_api::node::{GpuView, NodeView};
+
+use super::super::clock::{ago, cores, mib};
+use super::super::style::{DIM, PLAIN, STRONG, WARN};
+use super::super::table::{Cell, Column, Table};
+use super::super::text::{clean, cut, labelled, short};
+use super::jobs::colour;
+use crate::answer::Page;
+use crate::commands::service::nodes::{Listed, One};
+
+/// The page of `nodes`.
+pub(crate) fn list(listed: &Listed, _: Page) -> String {
+    if listed.nodes.is_empty() {
+        return format!(
+            "no nodes\n{DIM}landfall agent --server URL --token-file FILE adds the machine it runs on{DIM:#}\n"
+        );
+    }
+    let mut table = Table::new(vec![
+        Column::left("node"),
+        Column::left("state"),
+        Column::left("pool"),
+        Column::right("cpu"),
+        Column::right("memory"),
+        Column::left("gpus"),
+        Column::right("jobs"),
+        Column::right("heard"),
+        Column::left(""),
+    ]);
+    for node in &listed.nodes {
+        table.row(vec![
+            cut(&clean(&node.id), 32).into(),
+            Cell::styled(&node.state, colour(&node.state)),
+            Cell::from(&node.pool),
+            format!("{} of {}", cores(node.cpu_committed_milli), cores(node.cpu_milli)).into(),
+            format!("{} of {}", mib(node.ram_committed_mib), mib(node.ram_mib)).into(),
+            Cell::from(gpus(&node.gpus)),
+            node.jobs.len().to_string().into(),
+            ago(node.heard_at_ms, listed.now_ms).into(),
+            Cell::styled(remark(node), WARN),
+        ]);
+    }
+    table.render()
+}
+
+/// What deserves a second look about a node.
+fn remark(node: &NodeView) -> &'static str {
+    match (node.approval.as_str(), node.accepting, node.connected) {
+        ("pending", ..) => "waits for approval",
+        ("suspended", ..) => "suspended",
+        (_, false, _) => "takes no work",
+        (_, _, false) => "no agent connected",
+        _ => "",
+    }
+}
+
+/// GPUs by model, with how many are in use.
+pub(crate) fn gpus(gpus: &[GpuView]) -> String {
+    let mut models: Vec<(&str, usize, usize)> = Vec::new();
+    for gpu in gpus {
+        let model = gpu.model.as_deref().unwrap_or("gpu");
+        let busy = usize::from(gpu.milli_committed > 0 || gpu.vram_committed_mib > 0 || gpu.holder.is_some());
+        match models.iter_mut().find(|(name, ..)| *name == model) {
+            Some((_, all, used)) => {
+                *all += 1;
+                *used += busy;
+            }
+            None => models.push((model, 1, busy)),
+        }
+    }
+    models.iter().map(|(model, all, used)| format!("{used} of {all} {model}")).collect::<Vec<_>>().join(", ")
+}
+
+/// The page of `node`.
+pub(crate) fn one(one: &One, page: Page) -> String {
+    let (node, now) = (&one.node, one.now_ms);
+    let style = colour(&node.state);
+    let mut text =
+        format!("{STRONG}node {}{STRONG:#}  {style}{}{style:#}\n", clean(&node.id), clean(&node.state));
+    let mut line = |label: &str, content: &str| {
+        if !content.is_empty() {
+            text += &labelled(&format!("  {label:<11} "), &clean(content), page.text_width());
+        }
+    };
+    let region = node.region.as_ref().map(|name| format!(", region {name}")).unwrap_or_default();
+    line("pool", &format!("{}{region}", node.pool));
+    line("remark", remark(node));
+    line("since", &ago(node.since_ms, now));
+    let version = node.agent_version.as_ref().map(|version| format!(", agent {version}")).unwrap_or_default();
+    line("heard", &format!("{}{version}", ago(node.heard_at_ms, now)));
+    let busy = node.cpu_usage_pct.map(|pct| format!(", {} % busy", short(pct.round()))).unwrap_or_default();
+    line(
+        "cpu",
+        &format!("{} of {} cores held by jobs{busy}", cores(node.cpu_committed_milli), cores(node.cpu_milli)),
+    );
+    let free =
+        node.ram_free_mib.map(|amount| format!(", {} free on the machine", mib(amount))).unwrap_or_default();
+    line("memory", &format!("{} of {} held by jobs{free}", mib(node.ram_committed_mib), mib(node.ram_mib)));
+    line("runtimes", &node.runtimes.join(", "));
+    line("jobs", &node.jobs.join(", "));
+    if node.karma != 0 {
+        line("karma", &node.karma.to_string());
+    }
+    line(
+        "cooldown",
+        &node.cooldown_until_ms.filter(|until| *until > now).map(|at| ago(at, now)).unwrap_or_default(),
+    );
+    if !node.gpus.is_empty() {
+        text += &format!("\n{}", gpu_table(&node.gpus).render());
+    }
+    if let Some(good_for) = &one.good_for {
+        text.push('\n');
+        if !good_for.dispatchable {
+            text += &labelled("takes no work now: ", &clean(&good_for.reasons.join(", ")), page.text_width());
+        }
+        if good_for.workloads.is_empty() {
+            text += &format!(
+                "{DIM}no workload that the server knows would run here (landfall workloads list){DIM:#}\n"
+            );
+        } else {
+            let mut table = Table::new(vec![
+                Column::left("good for"),
+                Column::left("level"),
+                Column::right("score"),
+                Column::right("speed"),
+                Column::right("fit"),
+                Column::right("headroom"),
+                Column::right("tokens/s"),
+            ]);
+            for row in &good_for.workloads {
+                table.row(vec![
+                    Cell::from(&row.workload),
+                    Cell::from(&row.level),
+                    short(row.composite).into(),
+                    short(row.speed).into(),
+                    short(row.fit).into(),
+                    short(row.headroom).into(),
+                    row.estimate.map(short).unwrap_or_default().into(),
+                ]);
+            }
+            text += &table.render();
+        }
+    }
+    text
+}
+
+fn gpu_table(gpus: &[GpuView]) -> Table {
+    let mut table = Table::new(vec![
+        Column::right("gpu"),
+        Column::left("model"),
+        Column::right("memory held"),
+        Column::right("compute held"),
+        Column::left("job"),
+    ])
+    .indent(2);
+    for gpu in gpus {
+        let all = gpu.vram_mib.map_or_else(|| "?".to_owned(), mib);
+        table.row(vec![
+            gpu.index.to_string().into(),
+            Cell::from(gpu.model.as_deref().unwrap_or("unknown")),
+            format!("{} of {all}", mib(gpu.vram_committed_mib)).into(),
+            format!("{} %", gpu.milli_committed / 10).into(),
+            Cell::styled(gpu.holder.as_deref().unwrap_or_default(), PLAIN),
+        ]);
+    }
+    table
+}

@@ -1,0 +1,59 @@
+//! Workloads as a table and as a page.
+
+use super::super::style::{DIM, STRONG};
+use super::super::table::{Cell, Column, Table};
+use super::super::text::{clean, cut, labelled, short};
+use super::jobs::needs;
+use crate::answer::Page;
+use crate::commands::service::workloads::{Listed, One};
+
+/// The page of `workloads list`.
+pub(crate) fn list(listed: &Listed, _: Page) -> String {
+    if listed.workloads.is_empty() {
+        return format!("no workloads\n{DIM}landfall workloads set NAME -- COMMAND makes one{DIM:#}\n");
+    }
+    let mut table = Table::new(["workload", "needs", "runs"].map(Column::left).into());
+    for workload in &listed.workloads {
+        let command = workload.template.run.command.join(" ");
+        table.row(vec![
+            Cell::from(&workload.id),
+            Cell::from(needs(&workload.template.needs)),
+            cut(&clean(&command), 60).into(),
+        ]);
+    }
+    table.render()
+}
+
+/// The page of `workloads show`.
+pub(crate) fn one(one: &One, page: Page) -> String {
+    let workload = &one.workload;
+    let mut text = format!("{STRONG}workload {}{STRONG:#}\n", clean(&workload.id));
+    let mut line = |label: &str, content: &str| {
+        if !content.is_empty() {
+            text += &labelled(&format!("  {label:<14} "), &clean(content), page.text_width());
+        }
+    };
+    line("runs", &workload.template.run.command.join(" "));
+    line("needs", &needs(&workload.template.needs));
+    for (field, value) in &workload.template.needs {
+        if !["cpu_milli", "ram_mib", "gpu_count", "vram_mib", "nodes"].contains(&field.as_str()) {
+            line(field, value.as_str().map_or_else(|| value.to_string(), str::to_owned).as_str());
+        }
+    }
+    if let Some(found) = &one.availability {
+        let best = found.best_level.as_ref().map(|level| {
+            let score = found.best_score.map(|score| format!(", score {}", short(score))).unwrap_or_default();
+            format!("; the best is {level}{score}")
+        });
+        line("ready nodes", &format!("{}{}", found.ready, best.unwrap_or_default()));
+        if let Some(speed) = found.estimated_throughput {
+            line("tokens/s", &short(speed));
+        }
+        let listed = |map: &std::collections::BTreeMap<String, u64>| {
+            map.iter().map(|(name, nodes)| format!("{name} {nodes}")).collect::<Vec<_>>().join(", ")
+        };
+        line("levels", &listed(&found.levels));
+        line("refused by", &listed(&found.filtered));
+    }
+    text
+}

@@ -1,0 +1,132 @@
+//! How commands reach a server: where it is, who asks, and the one place where the asynchronous world begins.
+
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use landfall_client::{Client, Settings};
+
+use crate::config::{Config, ConfigArgs, Origin};
+use crate::error::CliError;
+
+/// Where the server is, and who asks.
+#[derive(Debug, Default, Clone, clap::Args)]
+pub(crate) struct ConnectArgs {
+    /// Where the server is [env: LANDFALL_SERVER; default: the one that `landfall up` started].
+    #[arg(long, value_name = "URL", help_heading = "Connection")]
+    pub(crate) server: Option<String>,
+    /// A file with the secret of a token [env: LANDFALL_TOKEN, LANDFALL_TOKEN_FILE; default: what `landfall up` wrote].
+    #[arg(long, value_name = "FILE", help_heading = "Connection")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// Certificates of authorities to trust instead of the system's [env: LANDFALL_CA_FILE].
+    #[arg(long, value_name = "FILE", help_heading = "Connection")]
+    pub(crate) ca_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) config: ConfigArgs,
+}
+
+impl ConnectArgs {
+    /// What was given, as settings.
+    pub(crate) fn flags(&self) -> Vec<(&'static str, Option<String>)> {
+        let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
+        vec![
+            ("client.server", self.server.clone()),
+            ("client.token_file", path(&self.token_file)),
+            ("client.ca_file", path(&self.ca_file)),
+        ]
+    }
+
+    /// The settings in force.
+    pub(crate) fn load(&self) -> Result<Config, CliError> {
+        Config::load(&self.config, &self.flags())
+    }
+
+    /// A client with the settings in force.
+    pub(crate) fn client(&self) -> Result<Client, CliError> {
+        client(&self.load()?)
+    }
+}
+
+/// A client with these settings.
+pub(crate) fn client(config: &Config) -> Result<Client, CliError> {
+    let (server, token) = (server(config), token(config)?);
+    let mut settings = Settings::new(server);
+    settings.token = token;
+    settings.ca_file = config.path("client.ca_file");
+    Ok(Client::new(&settings)?)
+}
+
+/// Where the server is: as said, else where `up` wrote that it is, else where it usually is.
+pub(crate) fn server(config: &Config) -> String {
+    let said = config.text("client.server").map(str::to_owned);
+    said.or_else(|| url_of_up(config)).unwrap_or_else(|| format!("http://127.0.0.1:{}", landfall_api::PORT))
+}
+
+fn url_of_up(config: &Config) -> Option<String> {
+    one_line(&config.data_dir().ok()?.join("url"))
+}
+
+/// The token: as said, else the one that `up` wrote, which is for the server of `up` and never sent to another one.
+pub(crate) fn token(config: &Config) -> Result<Option<String>, CliError> {
+    let (secret, file) = (config.text("client.token"), config.path("client.token_file"));
+    let strength = |key: &str| match config.origin(key) {
+        Origin::Flag => 3,
+        Origin::Env(_) => 2,
+        Origin::File(_) => 1,
+        Origin::Default => 0,
+    };
+    match (secret, file) {
+        (Some(secret), file)
+            if file.is_none() || strength("client.token") >= strength("client.token_file") =>
+        {
+            Ok(Some(secret.to_owned()))
+        }
+        (_, Some(path)) => read_token(&path).map(Some),
+        _ => {
+            let is_ours = config.text("client.server").is_none_or(|said| {
+                url_of_up(config).is_some_and(|ours| ours.trim_end_matches('/') == said.trim_end_matches('/'))
+            });
+            let file = config.data_dir().ok().map(|dir| dir.join("token"));
+            Ok(file.filter(|_| is_ours).and_then(|path| one_line(&path)))
+        }
+    }
+}
+
+/// The secret in a file.
+pub(crate) fn read_token(path: &Path) -> Result<String, CliError> {
+    let file = path.display().to_string();
+    let text =
+        std::fs::read_to_string(path).map_err(|source| CliError::Read { file: file.clone(), source })?;
+    let secret = text.trim();
+    if secret.is_empty() || secret.lines().count() > 1 {
+        let message = format!("{file} does not hold the secret of a token");
+        return Err(CliError::Usage {
+            message,
+            hint: "the file should have one line with the secret".into(),
+        });
+    }
+    Ok(secret.to_owned())
+}
+
+fn one_line(path: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(path).ok()?;
+    Some(text.trim().to_owned()).filter(|line| !line.is_empty() && !line.contains('\n'))
+}
+
+/// Runs something asynchronous to its end.
+pub(crate) fn block_on<T>(future: impl Future<Output = Result<T, CliError>>) -> Result<T, CliError> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(|source| {
+        let message = format!("cannot start: {source}");
+        CliError::Failed { message, hint: "the system has no more threads to give; try again later".into() }
+    })?;
+    let outcome = runtime.block_on(future);
+    // A thread that still reads standard input must not keep the program from ending.
+    runtime.shutdown_background();
+    outcome
+}
+
+/// The clock, in milliseconds since 1970.
+pub(crate) fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
