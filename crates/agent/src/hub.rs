@@ -8,7 +8,6 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use landfall_api::agent::{Command, Fetches, Probed, ReportItem};
 use landfall_api::node::{Heartbeat, Registration};
 use landfall_client::{Client, ClientError};
-use landfall_engine::Fence;
 use landfall_engine::input::{Failure, Report};
 use landfall_model::JobId;
 use tokio::sync::{Notify, mpsc};
@@ -256,13 +255,17 @@ impl Hub {
                 "llmcpp" => usage.speed_ratio = self.speed_ratio(ended),
                 _ => {}
             }
-            if *code == 0 {
+            let code = *code;
+            if code == 0 {
                 // A job that reached its end needs no checkpoint any more. Most never had one.
                 let dir = self.layout.checkpoint(ended.fence.job.as_str());
                 if dir.exists() {
                     std::thread::spawn(move || std::fs::remove_dir_all(dir));
                 }
             }
+        }
+        if matches!(ended.note.runtime.as_str(), "wasm" | "llmcpp") {
+            self.jobs().amend(&report);
         }
         if ended.written == ended.note.shipped {
             let _ = self.logs.send(Writing::Forget(ended.fence.clone()));
@@ -289,9 +292,9 @@ impl Hub {
         Some((observed * 1_000_000.0 / expected as f64).round() / 1000.0)
     }
 
-    /// Reports of these attempts are stored.
-    pub(crate) fn on_stored(self: &std::sync::Arc<Self>, fences: &[Fence]) {
-        let actions = self.jobs().on_stored(fences);
+    /// These reports are stored.
+    pub(crate) fn on_stored(self: &std::sync::Arc<Self>, stored: &[ReportItem]) {
+        let actions = self.jobs().on_stored(stored);
         self.carry_out(actions);
     }
 

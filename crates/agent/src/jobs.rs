@@ -24,6 +24,8 @@ const RECENT_MAX: usize = 10_000;
 const LEAVE_GRACE_MS: u64 = 10_000;
 /// How long past its walltime a job goes on when the server is not there to stop it.
 const WALLTIME_SLACK: Duration = Duration::from_secs(60);
+/// Jobs that the server gives out at once.
+const ASK_MAX: u32 = 1000;
 /// The signal that asks a job to save its work.
 const CHECKPOINT_SIGNAL: &str = "USR1";
 /// Job id of self tests; they never meet the server.
@@ -363,13 +365,30 @@ impl Jobs {
         }
     }
 
-    /// The server stored how attempts ended.
-    pub(crate) fn on_stored(&mut self, fences: &[Fence]) -> Vec<Action> {
-        let known: Vec<Fence> = fences
-            .iter()
-            .filter(|fence| self.unreported.remove(&(fence.job.clone(), fence.attempt)).is_some())
-            .cloned()
-            .collect();
+    /// More is known about an end than the keeper knew.
+    pub(crate) fn amend(&mut self, end: &ReportItem) {
+        if let Some(ended) = self.recent.get_mut(&end.fence.job)
+            && ended.fence.attempt == end.fence.attempt
+        {
+            ended.report = end.report.clone();
+        }
+    }
+
+    /// The server stored reports. Those that tell how an attempt ended let the keeper forget it; the same attempt may
+    /// have told other things before.
+    pub(crate) fn on_stored(&mut self, stored: &[ReportItem]) -> Vec<Action> {
+        let mut known: Vec<Fence> = Vec::new();
+        for item in stored {
+            let at = (item.fence.job.clone(), item.fence.attempt);
+            let is_end = |ended: &ReportItem| {
+                ended.fence.attempt == item.fence.attempt
+                    && std::mem::discriminant(&ended.report) == std::mem::discriminant(&item.report)
+            };
+            // An end that is remembered no longer was told long ago.
+            if self.recent.get(&item.fence.job).is_none_or(is_end) && self.unreported.remove(&at).is_some() {
+                known.push(item.fence.clone());
+            }
+        }
         if known.is_empty() { Vec::new() } else { vec![Action::Keeper(Request::Forget { fences: known })] }
     }
 
@@ -414,7 +433,7 @@ impl Jobs {
             return 0;
         }
         let taken = self.live.len() as i64 + self.expected.max(0) + i64::from(self.asked);
-        let free = u32::try_from(i64::from(self.max_concurrent) - taken).unwrap_or_default();
+        let free = u32::try_from(i64::from(self.max_concurrent) - taken).unwrap_or_default().min(ASK_MAX);
         self.asked += free;
         free
     }

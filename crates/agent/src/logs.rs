@@ -128,7 +128,9 @@ pub(crate) async fn work(hub: Arc<Hub>, mut queue: mpsc::UnboundedReceiver<Writi
                 }
                 Err(error) => {
                     let Some(error) = hub.is_fatal(error) else { return };
-                    if is_final(&error) {
+                    if error.status() == Some(409) && go_back(&mut tails, &of) {
+                        tracing::info!("the server lost output that it had; it is sent again");
+                    } else if is_final(&error) {
                         tracing::warn!(%error, "the server does not take output; it is dropped");
                         on_shipped(&hub, &mut tails, &of, &[]);
                     } else {
@@ -143,7 +145,7 @@ pub(crate) async fn work(hub: Arc<Hub>, mut queue: mpsc::UnboundedReceiver<Writi
 
 /// Whether the server will say the same the next time.
 fn is_final(error: &ClientError) -> bool {
-    matches!(error.status(), Some(400 | 404 | 410 | 413 | 422))
+    matches!(error.status(), Some(400 | 404 | 409 | 410 | 413 | 422))
 }
 
 fn on_writing(hub: &Hub, tails: &mut BTreeMap<Key, Tail>, writing: Writing) {
@@ -265,6 +267,23 @@ fn on_shipped(hub: &Hub, tails: &mut BTreeMap<Key, Tail>, sent: &[Sent], next: &
             hub.keeper(Request::Shipped { fence: tail.fence.clone(), shipped });
         }
     }
+}
+
+/// Begins anew with streams of which the server lacks a part. It keeps once what it gets twice. Says whether that is still
+/// worth a try.
+fn go_back(tails: &mut BTreeMap<Key, Tail>, sent: &[Sent]) -> bool {
+    let mut any = false;
+    for piece in sent {
+        let Some(tail) = tails.get_mut(&piece.at) else { continue };
+        let state = &mut tail.streams[piece.stream];
+        // What was cut off cannot be sent again.
+        if state.said.is_none() && !state.full && state.again < AGAIN_MAX && state.shipped > 0 {
+            state.again += 1;
+            state.shipped = 0;
+            any = true;
+        }
+    }
+    any
 }
 
 /// Passes on the reports of jobs whose output was sent completely.

@@ -93,8 +93,7 @@ fn take(queue: &mut mpsc::UnboundedReceiver<ReportItem>, waiting: &mut VecDeque<
 
 fn done(hub: &Arc<Hub>, waiting: &mut VecDeque<ReportItem>, count: usize) {
     let stored: Vec<ReportItem> = waiting.drain(..count).collect();
-    let ends: Vec<_> = stored.iter().filter(|item| is_end(item)).map(|item| item.fence.clone()).collect();
-    hub.on_stored(&ends);
+    hub.on_stored(&stored);
     hub.stored(stored.len() as u64);
 }
 

@@ -20,6 +20,12 @@ const PROBE_EVERY: Duration = Duration::from_secs(300);
 /// Bounds for what the server says about heartbeats.
 const BEAT_MS: std::ops::RangeInclusive<u64> = 100..=600_000;
 
+/// Lines of a session that may make no sense before it begins anew.
+const NONSENSE_MAX: u32 = 100;
+
+/// A heartbeat that is on its way, with the status that comes back.
+type Beat = tokio::task::JoinHandle<Result<String, ClientError>>;
+
 /// Why a session ended.
 enum Broke {
     /// The server said so, or the line broke.
@@ -94,8 +100,9 @@ async fn session(hub: &Arc<Hub>, registered: &Registered) -> Broke {
     beats.tick().await;
     let mut probe = tokio::time::interval_at(tokio::time::Instant::now() + PROBE_EVERY, PROBE_EVERY);
     let mut heard = tokio::time::Instant::now();
+    let mut nonsense = 0;
     // A heartbeat runs beside the commands: a slow answer must not hold them up.
-    let mut beating: Option<tokio::task::JoinHandle<Result<String, ClientError>>> = None;
+    let mut beating: Option<Beat> = None;
     loop {
         tokio::select! {
             command = commands.next() => match command {
@@ -104,6 +111,11 @@ async fn session(hub: &Arc<Hub>, registered: &Registered) -> Broke {
                     hub.on_command(command);
                 }
                 Ok(None) => return Broke::Again("the server closed the line".to_owned()),
+                // A server that is newer may say more than is understood here; the rest still counts.
+                Err(error @ ClientError::BadAnswer { .. }) if nonsense < NONSENSE_MAX => {
+                    nonsense += 1;
+                    tracing::warn!(%error, "a command is left out; is the server newer than this agent?");
+                }
                 Err(error) => return again(error),
             },
             () = tokio::time::sleep_until(heard + SILENCE_MAX) => {
@@ -116,7 +128,7 @@ async fn session(hub: &Arc<Hub>, registered: &Registered) -> Broke {
                     Ok(hub.client.heartbeat(hub.node(), &beat).await?.status)
                 }));
             }
-            answer = async { beating.as_mut().expect("guarded").await }, if beating.is_some() => {
+            answer = finished(&mut beating), if beating.is_some() => {
                 beating = None;
                 match answer {
                     Ok(Ok(status)) => {
@@ -138,6 +150,14 @@ async fn session(hub: &Arc<Hub>, registered: &Registered) -> Broke {
             () = hub.rejoin.notified() => return Broke::Again("what runs here has changed".to_owned()),
             () = hub.over.cancelled() => return Broke::Over,
         }
+    }
+}
+
+/// Waits for a heartbeat's answer; for ever if none is on its way.
+async fn finished(beating: &mut Option<Beat>) -> Result<Result<String, ClientError>, tokio::task::JoinError> {
+    match beating {
+        Some(beat) => beat.await,
+        None => std::future::pending().await,
     }
 }
 

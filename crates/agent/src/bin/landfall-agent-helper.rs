@@ -1,6 +1,5 @@
-//! The hidden helpers of the agent as a program of their own, for tests of this crate.
-//!
-//! In the one binary `landfall` the command line forwards to the same two functions.
+//! The hidden helpers of the agent, and an agent with the usual settings, as a program of their own for tests of this
+//! crate. In the one binary `landfall` the command line forwards to the same functions.
 
 use std::process::ExitCode;
 
@@ -16,10 +15,29 @@ fn main() -> ExitCode {
                 }
             }
         }
+        Some("agent") if args.len() == 3 => agent(&args[1], &args[2]),
         Some("wasm-run") => landfall_agent::wasm_main(&args[1..]),
         _ => {
-            eprintln!("usage: landfall-agent-helper keeper --dir DIR | wasm-run OPTIONS MODULE [ARGS]");
+            eprintln!(
+                "usage: landfall-agent-helper keeper --dir DIR | wasm-run OPTIONS MODULE [ARGS] | agent SERVER DIR"
+            );
             ExitCode::from(2)
+        }
+    }
+}
+
+/// An agent that tests can kill.
+fn agent(server: &str, dir: &str) -> ExitCode {
+    let mut config = landfall_agent::Config::new(server, dir);
+    config.token = std::env::var("LANDFALL_TOKEN").ok();
+    config.node_id = "n1".to_owned();
+    config.core_score = Some(100);
+    let Ok(runtime) = tokio::runtime::Runtime::new() else { return ExitCode::FAILURE };
+    match runtime.block_on(landfall_agent::run(config, tokio_util::sync::CancellationToken::new())) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
         }
     }
 }

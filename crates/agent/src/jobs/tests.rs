@@ -68,7 +68,9 @@ fn a_start_is_followed_once() {
     assert!(matches!(first[0].1, Report::Exited { code: 3, .. }));
     assert_eq!(reports(&jobs.on_command(start_command(1, 2), now())), first, "its end is told again");
     assert_eq!(jobs.running(), vec![fence(1, 2)], "named until the server has stored it");
-    let stored = jobs.on_stored(&[fence(1, 2)]);
+    assert!(jobs.on_stored(&[report(&fence(1, 2), Report::Started)]).is_empty(), "that is not its end");
+    let end = ReportItem { fence: fence(1, 2), report: first[0].1.clone() };
+    let stored = jobs.on_stored(&[end]);
     assert_eq!(stored, vec![Action::Keeper(Request::Forget { fences: vec![fence(1, 2)] })]);
     assert!(jobs.running().is_empty());
 }

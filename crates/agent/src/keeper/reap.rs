@@ -48,9 +48,10 @@ pub(crate) fn work(keeper: &Keeper) -> std::io::Result<()> {
 /// Whether nothing runs and no agent is there. Ends that nobody asked about yet are in the journal for the next keeper.
 fn nobody_needs_it(keeper: &Keeper) -> bool {
     let state = keeper.lock();
+    let Some(alone_since) = state.alone_since else { return false };
     let busy = state.jobs.values().any(|job| !matches!(job.phase, Phase::Ended(_)));
     let patience = if state.bye { Duration::ZERO } else { Duration::from_millis(DISCONNECTED_MS) };
-    !busy && state.alone_since.is_some_and(|since| since.elapsed() >= patience)
+    !busy && alone_since.elapsed() >= patience
 }
 
 fn reap(keeper: &Keeper, pid: u32) {

@@ -52,6 +52,12 @@ pub fn keep(dir: &Path) -> Result<(), KeeperError> {
     if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
         return Err(KeeperError::Taken(dir.display().to_string()));
     }
+    // For people who look; programs ask over the socket.
+    let _ = lock.set_len(0).and_then(|()| writeln!(&lock, "{}", std::process::id()));
+    // Every job is watched through an open file, so there may have to be many.
+    let files = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let more = rustix::process::Rlimit { current: files.maximum, ..files };
+    let _ = rustix::process::setrlimit(rustix::process::Resource::Nofile, more);
     let opened = Journal::open(&layout.file("keeper.journal"), &procfs::boot_id());
     let (journal, found) = opened.map_err(io_error("cannot open keeper.journal"))?;
     spawn::kill_leftovers(&layout, &found.left);

@@ -1,0 +1,166 @@
+//! What survives whom: jobs the agent, results the server's absence, and nothing the keeper, but in order.
+
+use std::path::Path;
+use std::process::{Child, Command as Process, Stdio};
+
+use landfall_api::agent::Command;
+use landfall_engine::input::Report;
+
+use crate::basics::gone;
+use crate::server::{Agent, Server, TOKEN, helper, shell};
+
+/// An agent in a process of its own, to be killed. It goes with the test, also with one that fails.
+struct Killed(Child);
+
+impl Killed {
+    fn kill(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn agent(server: &Server, dir: &Path) -> Killed {
+    let child = Process::new(helper())
+        .args(["agent", &server.url])
+        .arg(dir)
+        .env("LANDFALL_TOKEN", TOKEN)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn();
+    Killed(child.expect("it starts"))
+}
+
+fn keeper_pid(dir: &Path) -> u32 {
+    std::fs::read_to_string(dir.join("keeper.lock")).expect("there").trim().parse().expect("a process id")
+}
+
+fn kill(pid: u32) {
+    let status = Process::new("kill").args(["-9", &pid.to_string()]).status().expect("it runs");
+    assert!(status.success());
+}
+
+#[tokio::test]
+async fn jobs_survive_a_killed_agent_and_their_ends_arrive() {
+    let server = Server::start("push").await;
+    let dir = tempfile::tempdir().expect("dir");
+    let mut first = agent(&server, dir.path());
+    let go = dir.path().join("go");
+    let wait =
+        format!("echo before; while ! test -e {}; do sleep 0.02; done; echo after; exit 5", go.display());
+    let runs = shell("runs-on", &wait);
+    let ends = shell("ends-alone", &wait.replace("/go;", "/end;"));
+    for start in [&runs, &ends] {
+        server.start_job(start).await;
+        server.report(&start.fence, |report| *report == Report::Started).await;
+    }
+    first.kill();
+    // One job ends while there is no agent, the other one when there is one again.
+    std::fs::write(dir.path().join("end"), "").expect("written");
+    server
+        .until("it wrote its end", |_| {
+            let journal = std::fs::read_to_string(dir.path().join("keeper.journal")).unwrap_or_default();
+            journal.contains("\"ended\"").then_some(())
+        })
+        .await;
+    let registered = server.said().registrations.len();
+    let mut second = agent(&server, dir.path());
+    assert_eq!(server.exit_code(&ends.fence).await, 5);
+    let named = server
+        .until("the new agent registers", |said| {
+            said.registrations.get(registered).map(|it| it.heartbeat.running.clone())
+        })
+        .await;
+    assert!(named.contains(&runs.fence), "{named:?}");
+    std::fs::write(&go, "").expect("written");
+    assert_eq!(server.exit_code(&runs.fence).await, 5);
+    for start in [&runs, &ends] {
+        assert_eq!(server.output(&start.fence, "stdout"), "before\nafter\n");
+    }
+    let environ = std::fs::read(format!("/proc/{}/environ", keeper_pid(dir.path()))).expect("it lives");
+    assert!(!String::from_utf8_lossy(&environ).contains(TOKEN), "the keeper knows no token");
+    second.kill();
+    kill(keeper_pid(dir.path()));
+}
+
+#[tokio::test]
+async fn jobs_of_a_killed_keeper_are_ended_and_no_longer_named() {
+    let server = Server::start("push").await;
+    let agent = Agent::start(&server);
+    let start = shell("orphan", "echo $$; exec sleep 600");
+    server.start_job(&start).await;
+    let at = ("orphan".to_owned(), 1, "stdout".to_owned());
+    let pid = server.until("it is up", |said| said.logs.get(&at).cloned()).await;
+    let pid: u32 = String::from_utf8_lossy(&pid).trim().parse().expect("a process id");
+    let registered = server.said().registrations.len();
+    kill(keeper_pid(agent.dir.path()));
+    let named = server
+        .until("it registers again", |said| {
+            said.registrations.get(registered).map(|it| it.heartbeat.running.clone())
+        })
+        .await;
+    assert!(named.is_empty(), "{named:?}");
+    server.until("the orphan is gone", |_| gone(pid).then_some(())).await;
+    // Work goes on with another keeper.
+    let mut next = start.clone();
+    next.fence.attempt = 2;
+    next.run.command = vec!["true".into()];
+    server.start_job(&next).await;
+    assert_eq!(server.exit_code(&next.fence).await, 0);
+    agent.stop().await.1.expect("a good end");
+}
+
+#[tokio::test]
+async fn reports_wait_for_a_server_that_does_not_answer() {
+    let server = Server::start("push").await;
+    let agent = Agent::start(&server);
+    let start = shell("patient", "exit 9");
+    server.until("the agent is there", |said| said.lines.as_ref().map(|_| said.deaf = true)).await;
+    server.start_job(&start).await;
+    server.until("it tried in vain", |said| (said.requests >= 2).then_some(())).await;
+    server
+        .until("it is still named", |said| {
+            said.heartbeats
+                .last()
+                .filter(|beat| beat.running == [start.fence.clone()] && beat.active_jobs == 0)
+                .map(|_| ())
+        })
+        .await;
+    server.said().deaf = false;
+    assert_eq!(server.exit_code(&start.fence).await, 9);
+    server
+        .until("it is named no longer", |said| {
+            said.heartbeats.last().filter(|beat| beat.running.is_empty()).map(|_| ())
+        })
+        .await;
+    agent.stop().await.1.expect("a good end");
+}
+
+#[tokio::test]
+async fn jobs_go_on_when_the_agent_ends_in_order_and_the_next_one_takes_over() {
+    let server = Server::start("push").await;
+    let agent = Agent::start(&server);
+    let start = shell("long", "echo up; sleep 600");
+    server.start_job(&start).await;
+    server.report(&start.fence, |report| *report == Report::Started).await;
+    let (dir, result) = agent.stop().await;
+    result.expect("a good end");
+    let registered = server.said().registrations.len();
+    server.said().lines = None;
+    let mut next = self::agent(&server, dir.path());
+    let named = server
+        .until("the next one registers", |said| {
+            said.registrations.get(registered).map(|it| it.heartbeat.running.clone())
+        })
+        .await;
+    assert_eq!(named, [start.fence.clone()]);
+    server.send(Command::Stop { fence: start.fence.clone(), grace_ms: 0 }).await;
+    server.report(&start.fence, |report| *report == Report::Stopped).await;
+    next.kill();
+    kill(keeper_pid(dir.path()));
+}
