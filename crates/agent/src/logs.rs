@@ -189,7 +189,7 @@ fn collect(hub: &Hub, tails: &mut BTreeMap<Key, Tail>, now: Instant) -> (Vec<Log
             continue;
         }
         let mut wrote = false;
-        for stream in 0..2 {
+        for (stream, name) in NAMES.into_iter().enumerate() {
             let room = REQUEST_BYTES_MAX.saturating_sub(total);
             if room == 0 {
                 return (pieces, sent);
@@ -200,7 +200,7 @@ fn collect(hub: &Hub, tails: &mut BTreeMap<Key, Tail>, now: Instant) -> (Vec<Log
             (wrote, total) = (true, total + bytes);
             pieces.push(LogPiece {
                 fence: tail.fence.clone(),
-                stream: NAMES[stream].to_owned(),
+                stream: name.to_owned(),
                 offset,
                 data: base64::engine::general_purpose::STANDARD.encode(&data),
             });

@@ -8,13 +8,14 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use landfall_client::{Client, Settings};
 use rustix::fs::FlockOperation;
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
 use crate::error::AgentError;
 use crate::hub::Hub;
 use crate::jobs::Jobs;
-use crate::keeper::wire::Request;
+use crate::keeper::wire::{Event, Request};
 use crate::layout::Layout;
 use crate::link;
 use crate::probe::{Machine, gpu, score};
@@ -90,7 +91,9 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> Result<(), Agen
     let hub = Arc::new(hub);
     let keeper = link::connect(&hub.layout, &hub.helper).await?;
     tracing::info!(pid = keeper.hello.pid, running = keeper.hello.running.len(), "{}", keeper.hello.limits);
-    let keeping = tokio::spawn(keep(Arc::clone(&hub), keeper));
+    // Before anything is said to the server: a registration that does not name what runs would make it lost.
+    let events = adopt(&hub, keeper);
+    let keeping = tokio::spawn(keep(Arc::clone(&hub), events));
     let tasks = [
         tokio::spawn(reporter::work(Arc::clone(&hub), ends.reports)),
         tokio::spawn(logs::work(Arc::clone(&hub), ends.logs)),
@@ -141,13 +144,18 @@ fn next_epoch(path: &Path) -> std::io::Result<u64> {
     Ok(epoch)
 }
 
+/// Takes over what a keeper keeps.
+fn adopt(hub: &Arc<Hub>, keeper: link::Link) -> mpsc::UnboundedReceiver<Event> {
+    hub.set_keeper(Some(keeper.requests));
+    let actions = hub.jobs().on_hello(keeper.hello, Instant::now());
+    hub.carry_out(actions);
+    keeper.events
+}
+
 /// Hears the keeper, and finds another one if it is gone.
-async fn keep(hub: Arc<Hub>, mut keeper: link::Link) {
+async fn keep(hub: Arc<Hub>, mut events: mpsc::UnboundedReceiver<Event>) {
     loop {
-        hub.set_keeper(Some(keeper.requests));
-        let actions = hub.jobs().on_hello(keeper.hello, Instant::now());
-        hub.carry_out(actions);
-        while let Some(event) = keeper.events.recv().await {
+        while let Some(event) = events.recv().await {
             let actions = hub.jobs().on_event(event);
             hub.carry_out(actions);
         }
@@ -158,9 +166,9 @@ async fn keep(hub: Arc<Hub>, mut keeper: link::Link) {
         tracing::warn!("the keeper is gone; another one is started");
         let actions = hub.jobs().on_keeper_gone();
         hub.carry_out(actions);
-        keeper = loop {
+        events = loop {
             match link::connect(&hub.layout, &hub.helper).await {
-                Ok(keeper) => break keeper,
+                Ok(keeper) => break adopt(&hub, keeper),
                 Err(error) => tracing::error!(%error, "there is no keeper; jobs cannot be started"),
             }
             tokio::select! {

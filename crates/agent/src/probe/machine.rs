@@ -169,7 +169,7 @@ pub async fn describe(config: &Config) -> Vec<String> {
     ];
     match &machine.programs.engine {
         Some(engine) => {
-            lines.push(format!("container engine: {} ({})", engine.kind.program(), engine.version))
+            lines.push(format!("container engine: {} ({})", engine.kind.program(), engine.version));
         }
         None => lines
             .push("container engine: none answers `info` (podman, docker and nerdctl were asked)".to_owned()),
