@@ -158,7 +158,7 @@ async fn jobs_go_on_when_the_agent_ends_in_order_and_the_next_one_takes_over() {
             said.registrations.get(registered).map(|it| it.heartbeat.running.clone())
         })
         .await;
-    assert_eq!(named, [start.fence.clone()]);
+    assert_eq!(named, std::slice::from_ref(&start.fence));
     server.send(Command::Stop { fence: start.fence.clone(), grace_ms: 0 }).await;
     server.report(&start.fence, |report| *report == Report::Stopped).await;
     next.kill();
