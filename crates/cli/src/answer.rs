@@ -48,6 +48,11 @@ pub(crate) trait Answer {
         &[]
     }
 
+    /// Whether everything was said while the command ran.
+    fn is_said(&self) -> bool {
+        false
+    }
+
     /// The answer for people, with colours that the stream removes where they do not belong.
     fn text(&self, page: Page) -> String;
 
@@ -59,6 +64,9 @@ pub(crate) trait Answer {
 pub(crate) fn show(answer: &dyn Answer, json: bool) -> Result<Exit, CliError> {
     for warning in answer.warnings() {
         warn(warning);
+    }
+    if answer.is_said() {
+        return Ok(answer.exit());
     }
     let written =
         if json { write_json(|out| answer.json(out)) } else { write_text(&answer.text(Page::of_stdout())) };

@@ -99,6 +99,8 @@ enum Command {
     Events(live::events::Args),
     /// Say whether the server is there, and how it does.
     Status(live::status::Args),
+    /// Copy everything that a server keeps into one file, while it runs.
+    Backup(live::backup::Args),
     /// Queue, nodes and reasons on one live screen.
     Top(live::top::Args),
     /// Settings: check the file, show what is in force.
@@ -176,6 +178,7 @@ fn answer(command: Command, json: bool) -> Result<Box<dyn Answer>, CliError> {
         Command::Token(command) => live::token::run(&command),
         Command::Events(args) => live::events::run(&args, json),
         Command::Status(args) => live::status::run(&args),
+        Command::Backup(args) => live::backup::run(&args),
         Command::Top(args) => live::top::run(&args),
         Command::Config(command) => live::settings::run(&command),
         Command::Explain(args) => match &args.live {

@@ -68,6 +68,10 @@ impl Answer for Said {
         self.0
     }
 
+    fn is_said(&self) -> bool {
+        true
+    }
+
     fn text(&self, _: Page) -> String {
         String::new()
     }

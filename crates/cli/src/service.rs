@@ -66,6 +66,14 @@ fn url_of_up(config: &Config) -> Option<String> {
     one_line(&config.data_dir().ok()?.join("url"))
 }
 
+/// Where the server of a data directory is.
+pub(crate) fn server_of(dir: &Path) -> Result<String, CliError> {
+    one_line(&dir.join("url")).ok_or_else(|| CliError::Usage {
+        message: format!("{} is no data directory of a server", dir.display()),
+        hint: "is the server up? `landfall server --data-dir DIR` starts it".into(),
+    })
+}
+
 /// The token: as said, else the one that `up` wrote, which is for the server of `up` and never sent to another one.
 pub(crate) fn token(config: &Config) -> Result<Option<String>, CliError> {
     let (secret, file) = (config.text("client.token"), config.path("client.token_file"));

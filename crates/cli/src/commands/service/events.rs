@@ -92,13 +92,10 @@ fn write(view: &EventView, data: &str, json: bool) -> Result<bool, CliError> {
     } else {
         let about = view.job.as_ref().or(view.node.as_ref()).map(|id| clean(id)).unwrap_or_default();
         let at = date(u64::try_from(view.at_ms).unwrap_or(0));
-        let rest = view.event.as_object().and_then(|object| object.values().next()).unwrap_or(&view.event);
-        let rest: String = rest.to_string().chars().take(160).collect();
+        let rest = clean(&facts(&view.event, view));
         format!(
             "{:>8}  {DIM}{at}{DIM:#}  {STRONG}{:<14}{STRONG:#}  {about:<12}  {DIM}{}{DIM:#}\n",
-            view.seq,
-            view.kind,
-            clean(&rest)
+            view.seq, view.kind, rest
         )
     };
     let mut out = anstream::stdout().lock();
@@ -107,4 +104,32 @@ fn write(view: &EventView, data: &str, json: bool) -> Result<bool, CliError> {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
         Err(error) => Err(CliError::Output(error)),
     }
+}
+
+/// What an event says besides what it is about, in a few words.
+fn facts(event: &serde_json::Value, view: &EventView) -> String {
+    use serde_json::Value;
+    const MOST: usize = 120;
+    let about = [&view.job, &view.node];
+    let word = |(name, value): (&String, &Value)| match value {
+        Value::Null => None,
+        Value::String(text) if about.iter().any(|id| id.as_ref() == Some(text)) => None,
+        Value::String(text) => Some(format!("{name} {text}")),
+        Value::Object(inner) if inner.len() == 1 => inner
+            .iter()
+            .next()
+            .map(|(key, value)| format!("{name} {key} {}", value.to_string().trim_matches('"'))),
+        Value::Object(_) => None,
+        Value::Array(items) if items.is_empty() => None,
+        Value::Array(items) if items.iter().any(Value::is_object) => {
+            Some(format!("{name} ({})", items.len()))
+        }
+        other => Some(format!("{name} {other}")),
+    };
+    let words: Vec<String> = event.as_object().into_iter().flatten().filter_map(word).collect();
+    let text = words.join(", ");
+    if text.chars().count() <= MOST {
+        return text;
+    }
+    text.chars().take(MOST).chain(['…']).collect()
 }

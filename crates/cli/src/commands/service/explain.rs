@@ -1,5 +1,7 @@
 //! `landfall explain JOB`: why a job of a running server is where it is.
 
+use landfall_api::Paged;
+use landfall_api::answer::DecisionView;
 use landfall_client::{Client, ClientError, segment, with_query};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -20,6 +22,8 @@ pub(crate) struct Explained {
     pub(crate) job: String,
     explanation: Value,
     estimate: Option<Value>,
+    /// Why it was put where it ran last, if it has ended.
+    pub(crate) decision: Option<DecisionView>,
     #[serde(skip)]
     pub(crate) shown: Explanation,
     #[serde(skip)]
@@ -73,7 +77,14 @@ pub(crate) async fn ask(client: &Client, job: &str) -> Result<Explained, CliErro
         false => None,
     };
     let start = estimate.as_ref().and_then(|estimate| Estimate::deserialize_from(estimate));
-    Ok(Explained { job: job.to_owned(), explanation, estimate, shown, start })
+    let decision = match shown.ended.is_some() {
+        true => {
+            let path = with_query("/decisions", &[("job", Some(job)), ("limit", Some("1"))]);
+            client.get::<Paged<DecisionView>>(&path).await.ok().and_then(|page| page.items.into_iter().next())
+        }
+        false => None,
+    };
+    Ok(Explained { job: job.to_owned(), explanation, estimate, decision, shown, start })
 }
 
 impl Estimate {

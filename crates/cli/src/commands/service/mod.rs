@@ -1,6 +1,7 @@
 //! Commands about a running server. One file per command, or per noun where the commands are small.
 
 pub(crate) mod agent;
+pub(crate) mod backup;
 pub(crate) mod completions;
 pub(crate) mod events;
 pub(crate) mod explain;

@@ -1,6 +1,7 @@
 //! `landfall trace`: what is in a trace, one kind of trace from another, workloads made up.
 
 mod convert;
+mod export;
 pub(crate) mod files;
 mod generate;
 mod info;
@@ -18,6 +19,8 @@ pub(crate) enum Command {
     Info(info::Args),
     /// Write a trace as another kind.
     Convert(convert::Args),
+    /// Write what a running server has lived through as a trace.
+    Export(export::Args),
     /// Make a workload up, with the habits of real users.
     Generate(generate::Args),
 }
@@ -27,6 +30,7 @@ pub(crate) fn run(command: Command) -> Result<Box<dyn Answer>, CliError> {
     Ok(match command {
         Command::Info(args) => Box::new(info::run(&args)?),
         Command::Convert(args) => Box::new(convert::run(&args)?),
+        Command::Export(args) => Box::new(export::run(&args)?),
         Command::Generate(args) => Box::new(generate::run(&args)?),
     })
 }

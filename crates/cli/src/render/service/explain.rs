@@ -1,11 +1,13 @@
 //! Why a job is where it is, and what stands between it and a node.
 
+use landfall_api::answer::{Granted, TermPoints};
+use landfall_engine::breakdown::Points;
 use landfall_engine::record::StartKind;
 use landfall_engine::solver::Precision;
 use landfall_model::{Millis, Time};
 use serde_json::Value;
 
-use super::super::clock::{date, span};
+use super::super::clock::{self, date, span};
 use super::super::standing::{cause, dispatch, kind, points, state};
 use super::super::style::{BAD, GOOD, STRONG};
 use super::super::table::{Column, Table};
@@ -20,7 +22,30 @@ const REASONS_MAX: usize = 8;
 
 /// The page of `explain JOB`.
 pub(crate) fn job(explained: &Explained, page: Page) -> String {
-    format!("job {} {}", clean(&explained.job), section(&explained.shown, explained.start.as_ref(), page))
+    let mut text = format!(
+        "job {} {}",
+        clean(&explained.job),
+        section(&explained.shown, explained.start.as_ref(), page)
+    );
+    if let Some(decision) = &explained.decision {
+        let mut line =
+            |label: &str, content: &str| text += &labelled(label, &clean(content), page.text_width());
+        let on =
+            |at: &Granted| OnNode { node: at.node.clone(), gpus: at.gpus.clone(), lender: at.lender.clone() };
+        line("  was on      ", &nodes(&decision.nodes.iter().map(on).collect::<Vec<_>>()));
+        if let Some(total) = decision.total {
+            let term = |term: &TermPoints| Points {
+                term: term.term.clone().into(),
+                raw: term.raw,
+                points: term.points,
+            };
+            line("  points      ", &points(total, &decision.terms.iter().map(term).collect::<Vec<_>>()));
+        }
+        if let Some(runner_up) = &decision.runner_up {
+            line("  next best   ", runner_up);
+        }
+    }
+    text
 }
 
 /// Where a job stands, as a section of a page.
@@ -155,7 +180,7 @@ fn around(found: &WhyNot, page: Page) -> String {
     let mut text = String::from("\n");
     let mut line = |label: &str, content: &str| text += &labelled(label, &clean(content), page.text_width());
     line("  node        ", &found.node_state);
-    if !found.ledger.is_empty() {
+    if !found.ledger.is_empty() && !found.placed_here {
         line("  ledger      ", &found.ledger.join(", "));
     }
     if !found.occupants.is_empty() {
@@ -206,14 +231,24 @@ pub(crate) fn quantity(value: &Value) -> String {
             Some((unit, amount)) if object.len() == 1 => {
                 let amount = quantity(amount);
                 match unit.as_str() {
-                    "mib" => amount.parse().map_or(amount, super::super::clock::mib),
-                    "milli_cpu" | "cpu_milli" | "milli" => format!("{amount} m"),
-                    "ms" | "millis" => amount.parse().map_or(amount, span),
-                    "word" | "text" | "name" | "list" | "count" | "number" => amount,
+                    "mib" => amount.parse().map_or(amount, clock::mib),
+                    "cpu_milli" => {
+                        amount.parse().map_or(amount, |milli| format!("{} cores", clock::cores(milli)))
+                    }
+                    "gpu_milli" => {
+                        amount.parse().map_or(amount, |milli| format!("{} GPUs", clock::cores(milli)))
+                    }
+                    "ms" => amount.parse().map_or(amount, span),
+                    "at_ms" => amount.parse().map_or(amount, date),
+                    "word" | "name" | "names" | "count" | "number" => amount,
                     unit => format!("{amount} {}", unit.replace('_', " ")),
                 }
             }
-            _ => Value::Object(object.clone()).to_string(),
+            _ => object
+                .iter()
+                .map(|(name, value)| format!("{} {}", name.replace('_', " "), quantity(value)))
+                .collect::<Vec<_>>()
+                .join(", "),
         },
         Value::String(text) => text.clone(),
         Value::Array(items) => items.iter().map(quantity).collect::<Vec<_>>().join(", "),

@@ -41,7 +41,7 @@ pub(crate) fn pool(one: &pools::One, page: Page) -> String {
     let mut text = format!("{STRONG}pool {}{STRONG:#}\n", clean(&pool.id));
     let own = if pool.policy_text.is_some() { " (a file of its own)" } else { "" };
     let mut line = |label: &str, content: &str| {
-        text += &labelled(&format!("  {label:<11} "), &clean(content), page.text_width());
+        text += &labelled(&format!("  {label:<28} "), &clean(content), page.text_width());
     };
     line("dispatch", &pool.dispatch);
     line("policy", &format!("{}{own}", pool.policy));
@@ -132,13 +132,13 @@ pub(crate) fn tokens(listed: &token::Listed, _: Page) -> String {
         Column::left("role"),
         Column::left("for"),
         Column::right("made"),
-        Column::left("works until"),
+        Column::left("works"),
     ]);
     for token in &listed.tokens {
         let until = match token.expires_at_ms {
-            None => Cell::from("revoked"),
+            None => Cell::from("until revoked"),
             Some(at) if at <= listed.now_ms => Cell::styled("expired", WARN),
-            Some(at) => Cell::from(date(at)),
+            Some(at) => Cell::from(format!("until {}", date(at))),
         };
         table.row(vec![
             Cell::from(&token.id),

@@ -222,7 +222,12 @@ pub(crate) fn one(one: &One, page: Page) -> String {
         let mut words = Vec::new();
         words.extend(usage.cpu_time_ms.map(|ms| format!("{} of CPU", span(ms))));
         words.extend(usage.peak_ram_mib.map(|amount| format!("{} of memory at most", mib(amount))));
-        words.extend(usage.disk_bytes.map(|bytes| format!("{} of disk traffic", mib(bytes >> 20))));
+        words.extend(
+            usage
+                .disk_bytes
+                .filter(|bytes| *bytes >> 20 > 0)
+                .map(|bytes| format!("{} of disk traffic", mib(bytes >> 20))),
+        );
         words.extend(usage.oom.then(|| "killed for memory".to_owned()));
         line("used", &words.join(", "));
     }

@@ -30,7 +30,10 @@ pub(crate) fn page(status: &Status, page: Page) -> String {
         status.pools.iter().map(|(pool, waiting)| format!("{pool} ({waiting} waiting)")).collect();
     line("pools", &pools.join(", "));
     line("agents", &format!("{} connected", status.agents_connected));
-    let size = mib(status.store_bytes >> 20);
+    let size = match status.store_bytes >> 20 {
+        0 => "less than 1 MiB".to_owned(),
+        size => mib(size),
+    };
     line("journal", &format!("{}, {size}", count(status.seq, "event")));
     text
 }
