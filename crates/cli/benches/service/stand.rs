@@ -45,7 +45,7 @@ impl Stand {
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("HOME", self.dir.path())
-            .env("LANDFALL_CONFIG", self.path("none.toml"))
+            .env("LANDFALL_CONFIG", "/dev/null")
             .env("LANDFALL_DATA_DIR", self.path("data"))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
