@@ -101,6 +101,8 @@ enum Command {
     Status(live::status::Args),
     /// Copy everything that a server keeps into one file, while it runs.
     Backup(live::backup::Args),
+    /// Make a certificate that signs itself, to try TLS.
+    Certificate(live::certificate::Args),
     /// Queue, nodes and reasons on one live screen.
     Top(live::top::Args),
     /// Settings: check the file, show what is in force.
@@ -179,6 +181,7 @@ fn answer(command: Command, json: bool) -> Result<Box<dyn Answer>, CliError> {
         Command::Events(args) => live::events::run(&args, json),
         Command::Status(args) => live::status::run(&args),
         Command::Backup(args) => live::backup::run(&args),
+        Command::Certificate(args) => live::certificate::run(&args),
         Command::Top(args) => live::top::run(&args),
         Command::Config(command) => live::settings::run(&command),
         Command::Explain(args) => match &args.live {

@@ -2,6 +2,7 @@
 
 pub(crate) mod agent;
 pub(crate) mod backup;
+pub(crate) mod certificate;
 pub(crate) mod completions;
 pub(crate) mod events;
 pub(crate) mod explain;
