@@ -9,7 +9,7 @@ use landfall_engine::input::{Report, RunUsage, Submission};
 use landfall_engine::invariants::{Watcher, check_all};
 use landfall_engine::{Answer, Effect, Engine, Event, Fence, Input, State};
 use landfall_model::{
-    Dispatch, Job, JobId, JobKind, JobSpec, Mib, MilliCpu, Millis, Node, NodeId, Pool, PoolId, Requeue,
+    Dispatch, Job, JobId, JobKind, JobSpec, Mib, MilliCpu, Millis, Name, Node, NodeId, Pool, PoolId, Requeue,
     Tenant, TenantId, Time,
 };
 use proptest::prelude::*;
@@ -81,6 +81,9 @@ impl Run {
         };
         let mut pool = Pool::new(PoolId::new("p").unwrap(), dispatch);
         pool.heartbeats = false;
+        if dispatch == Dispatch::Push {
+            pool.policy = Name::new("bin-pack").ok();
+        }
         run.step(Input::SetPool { pool: Box::new(pool), policy: None });
         let mut tenant = Tenant::new(TenantId::new("t").unwrap());
         tenant.share = 1.0;
@@ -198,7 +201,7 @@ proptest! {
 
     #[test]
     fn folded_and_one_by_one_start_alike_in_push_pools(
-        works in prop::collection::vec(work(1..1500), 1..4), nodes in 1usize..400,
+        works in prop::collection::vec(work(1..1500), 1..4), nodes in 40usize..400,
     ) {
         starts_alike(Dispatch::Push, nodes, &works);
     }
