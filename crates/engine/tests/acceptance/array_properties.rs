@@ -313,11 +313,12 @@ fn do_all(dispatch: Dispatch, deeds: &[Deed]) {
     let read: State = ciborium::from_reader(bytes.as_slice()).unwrap();
     let mut again = Engine::of(read);
     for _ in 0..30 {
-        let Some(wake) = run.engine.next_wake() else { break };
+        // A restarted engine may ask for one tick too many, never for one too few.
+        let wakes = [run.engine.next_wake(), again.next_wake()];
+        let Some(wake) = wakes.into_iter().flatten().min() else { break };
         run.now = run.now.max(wake);
-        assert_eq!(again.next_wake(), run.engine.next_wake());
-        again.step(run.now, Input::Tick);
-        run.engine.step(run.now, Input::Tick);
+        let (one, other) = (run.engine.step(run.now, Input::Tick), again.step(run.now, Input::Tick));
+        assert_eq!(one, other);
     }
     assert_eq!(again.state(), run.engine.state(), "a restart goes on alike");
 }
