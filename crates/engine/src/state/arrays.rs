@@ -196,9 +196,14 @@ impl State {
         let Some(array) = self.folded.get(id) else { return };
         let known: Vec<JobId> = self.elements_of(array).map(|record| record.job.id.clone()).collect();
         let after = array.after.clone();
+        let (first, last) = array.bounds();
+        let locks = self.edge_locks.range(first..=last).map(|(element, _)| element);
+        let locks: Vec<JobId> = locks.filter(|id| array.position(id).is_some()).cloned().collect();
+        for element in locks {
+            self.edge_locks.remove(&element);
+        }
         for element in known {
             self.jobs.remove(&element);
-            self.edge_locks.remove(&element);
             touched.jobs.push(element);
         }
         for earlier in after {
