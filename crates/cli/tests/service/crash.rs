@@ -50,7 +50,10 @@ fn fifty_kills_lose_no_acknowledged_job_and_run_none_twice() {
                     // A server that is down acknowledges nothing.
                     if output.status.success() {
                         let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-                        acknowledged.lock().unwrap().push(answer["jobs"][0]["id"].as_str().unwrap().to_owned());
+                        acknowledged
+                            .lock()
+                            .unwrap()
+                            .push(answer["jobs"][0]["id"].as_str().unwrap().to_owned());
                     }
                 }
             })

@@ -108,3 +108,18 @@ fn a_job_that_waits_can_say_why_and_a_plan_says_where() {
     let planned = stand.run(&["plan", "--", "true"]).ok();
     assert!(planned.contains("n1"), "{planned}");
 }
+
+#[test]
+fn a_module_runs_without_anything_installed() {
+    let mut stand = Stand::new();
+    stand.agent("n1", &[]);
+    // The smallest module that a job can be: it exports `_start`, which does nothing.
+    let module =
+        b"\0asm\x01\0\0\0\x01\x04\x01\x60\0\0\x03\x02\x01\0\x07\x0a\x01\x06_start\0\0\x0a\x04\x01\x02\0\x0b";
+    std::fs::write(stand.path("nothing.wasm"), module).unwrap();
+    let path = stand.path("nothing.wasm").display().to_string();
+    stand.run(&["submit", "--wait", "--runtime", "wasm", "--module", &path]).ok();
+    let said = stand.run(&["submit", "--wait", "--runtime", "wasm", "--module", "/nowhere.wasm"]);
+    assert!(format!("{}{}", said.out, said.err).contains("/nowhere.wasm"), "{}", said.err);
+    assert_ne!(said.code, 0);
+}

@@ -305,3 +305,32 @@ async fn ended_jobs_leave_the_memory_and_can_still_be_asked_about() {
     assert!(matches!(refused, Answer::Refused(_)));
     bench.end().await;
 }
+
+#[tokio::test]
+async fn a_full_disk_refuses_and_what_was_accepted_before_is_all_there() {
+    let dir = TempDir::new().unwrap();
+    let config = config(dir.path(), Dispatch::Push);
+    let options = landfall_store::sqlite::Options { max_bytes: Some(400_000) };
+    let store = Sqlite::open_with(&config.data_dir, options).unwrap();
+    let (handle, _, thread) = super::start(&config, Box::new(store)).unwrap();
+    let bench = Bench { handle, thread: Some(thread) };
+    let mut accepted = 0;
+    let refused = loop {
+        let mut job = job(1000);
+        job.run.env.insert("BALLAST".into(), format!("{accepted:0>20000}"));
+        match bench.submit(job).await {
+            Ok(_) => accepted += 1,
+            Err(failure) => break failure,
+        }
+        assert!(accepted < 1000, "the disk is never full");
+    };
+    assert!(matches!(refused, Failure::Storage(_)), "{refused:?}");
+    let known = bench.handle.read(|view| view.engine.state().jobs.len()).await.unwrap();
+    assert_eq!(known, accepted, "the memory is what is on disk");
+    bench.end().await;
+    let bench = start(&config);
+    let known = bench.handle.read(|view| view.engine.state().jobs.len()).await.unwrap();
+    assert_eq!(known, accepted);
+    assert_eq!(bench.submit(job(1000)).await.unwrap(), (accepted + 1).to_string());
+    bench.end().await;
+}
