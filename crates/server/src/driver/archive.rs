@@ -27,6 +27,8 @@ pub(super) fn archive_key(id: &str) -> String {
 /// What is kept of an array: what its elements share, and how they ended.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct ArrayRow {
+    #[serde(default)]
+    pub(super) ended_at_ms: Option<u64>,
     pub(super) array: ArrayView,
     pub(super) meta: JobMeta,
     pub(super) needs: Map<String, Value>,
@@ -94,19 +96,38 @@ impl Core {
     }
 
     /// Drops what ended before an instant.
-    pub(super) fn drop_old_archive(&mut self, since: Time) -> Result<(), StoreError> {
+    /// Says whether there is more.
+    pub(super) fn drop_old_archive(&mut self, since: Time) -> Result<bool, StoreError> {
         // Keys sort by submission, so the oldest come first; one that is too young ends the search.
         let page = self.store.scan(Table::Archive, None, CLEANED_AT_ONCE, false)?;
         let old = page.into_iter().take_while(|(_, value)| match serde_json::from_slice::<Row>(value) {
             Ok(Row::Job(view)) => is_before(view.ended_at_ms, since),
             Ok(Row::Element(row)) => is_before(row.5, since),
-            // It goes when its elements are gone; the next thing behind it is then another job.
-            Ok(Row::Array(row)) => is_before(Some(row.array.submitted_at_ms), since),
+            // It ended with its last element, so all of them are too old as well.
+            Ok(Row::Array(row)) => is_before(row.ended_at_ms, since),
             Err(_) => true,
         });
         let changes: Vec<Change> = old.map(|(key, _)| Change::delete(Table::Archive, key)).collect();
+        let more = changes.len() == CLEANED_AT_ONCE;
         self.batch.changes.extend(changes);
-        Ok(())
+        Ok(more)
+    }
+
+    /// Drops answers to submissions that nobody will repeat any more; says where to go on.
+    pub(super) fn drop_old_answers(
+        &mut self,
+        after: Option<String>,
+        since: Time,
+    ) -> Result<Option<String>, StoreError> {
+        let page = self.store.scan(Table::Idempotency, after.as_deref(), CLEANED_AT_ONCE, false)?;
+        let last = page.last().filter(|_| page.len() == CLEANED_AT_ONCE).map(|(key, _)| key.clone());
+        for (key, value) in page {
+            let kept = serde_json::from_slice::<Value>(&value).unwrap_or_default();
+            if kept["at_ms"].as_i64().is_none_or(|at| at < since.as_millis()) {
+                self.batch.changes.push(Change::delete(Table::Idempotency, key));
+            }
+        }
+        Ok(last)
     }
 }
 
@@ -130,19 +151,18 @@ impl View<'_> {
         };
         let (array, index) = element_of(&row.0)?;
         let (array, index) = (array.to_owned(), index);
-        let (meta, needs) = self.shared_by(&array)?;
-        let shown = self.array(&array)?;
+        let shared = self.shared_by(&array)?;
         let mut view = JobView {
-            name: meta.name.clone(),
+            name: shared.meta.name.clone(),
             array: Some(ElementView { id: array, index }),
-            pool: shown.pool,
-            tenant: shown.tenant,
-            submitter: meta.submitter.clone(),
-            needs,
-            run: (*meta.run).clone(),
+            pool: shared.pool.clone(),
+            tenant: shared.tenant.clone(),
+            submitter: shared.meta.submitter.clone(),
+            needs: shared.needs.clone(),
+            run: (*shared.meta.run).clone(),
             held: false,
             waits_for: None,
-            submitted_at_ms: shown.submitted_at_ms,
+            submitted_at_ms: shared.submitted_at_ms,
             id: row.0,
             state: row.1,
             reason: row.2,

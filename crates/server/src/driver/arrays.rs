@@ -16,6 +16,16 @@ use super::jobs::JobMeta;
 use super::submit::Prepared;
 use super::view::{ms, needs_of};
 
+/// What the elements of an array have in common.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) meta: Arc<JobMeta>,
+    pub(super) needs: serde_json::Map<String, serde_json::Value>,
+    pub(super) pool: String,
+    pub(super) tenant: Option<String>,
+    pub(super) submitted_at_ms: u64,
+}
+
 impl Core {
     pub(super) fn submit_array(&mut self, array: Prepared) -> Answer {
         let Some(range) = array.meta.array else { return Answer::Done };
@@ -51,6 +61,7 @@ impl Core {
         let id = id.clone();
         let Some(meta) = self.jobs.meta(&id).cloned() else { return };
         let row = ArrayRow {
+            ended_at_ms: array.ended_at.map(ms),
             array: array_view(array, &meta, 0),
             meta: (*meta).clone(),
             needs: needs_of(&array.job),
@@ -137,15 +148,29 @@ impl View<'_> {
     }
 
     /// What is shared by the elements of an array, wherever it is kept.
-    pub(super) fn shared_by(
-        &mut self,
-        array: &str,
-    ) -> Option<(Arc<JobMeta>, serde_json::Map<String, serde_json::Value>)> {
-        if let Some(known) = self.engine.state().folded.get(array)
-            && let Some(meta) = self.jobs.meta(&known.job.id)
-        {
-            return Some((meta.clone(), needs_of(&known.job)));
+    pub(super) fn shared_by(&mut self, array: &str) -> Option<Arc<Shared>> {
+        if let Some(known) = self.shared.get(array) {
+            return Some(known.clone());
         }
-        self.array_row(array).map(|row| (Arc::new(row.meta), row.needs))
+        let live = self.engine.state().folded.get(array);
+        let live = live.and_then(|live| Some((live, self.jobs.meta(&live.job.id)?)));
+        let shared = match live {
+            Some((live, meta)) => Shared {
+                meta: meta.clone(),
+                needs: needs_of(&live.job),
+                pool: live.pool.to_string(),
+                tenant: live.job.spec.tenant.as_ref().map(ToString::to_string),
+                submitted_at_ms: ms(live.job.submitted_at),
+            },
+            None => {
+                let row = self.array_row(array)?;
+                let (pool, tenant) = (row.array.pool, row.array.tenant);
+                let submitted_at_ms = row.array.submitted_at_ms;
+                Shared { meta: Arc::new(row.meta), needs: row.needs, pool, tenant, submitted_at_ms }
+            }
+        };
+        let shared = Arc::new(shared);
+        self.shared.insert(array.to_owned(), shared.clone());
+        Some(shared)
     }
 }

@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use landfall_engine::{Answer, Effect, Engine, Event, Input};
-use landfall_model::{JobId, PoolId, Time};
+use landfall_model::{JobId, Millis, NodeState, PoolId, Time};
 use landfall_store::{Batch, Change, Store, StoreError, Table, encode_state};
 
+use super::arrays::Shared;
 use super::connections::Connections;
 use super::handle::{Failure, Happened, Reply, Request};
 use super::instance::Instances;
@@ -25,6 +27,8 @@ use crate::error::ServerError;
 const REST_AFTER_FAILURE: Duration = Duration::from_secs(1);
 /// Jobs forgotten per round at most.
 const FORGOTTEN_PER_ROUND: usize = 2048;
+/// How long something that cannot be forgotten yet is left alone.
+const FORGET_AGAIN_AFTER: Millis = Millis::secs(10);
 /// From one look at what is too old to the next.
 const CLEANING_EVERY: Duration = Duration::from_secs(60);
 
@@ -47,6 +51,8 @@ pub struct View<'a> {
     pub now: Time,
     /// Number of the last event.
     pub seq: u64,
+    /// What elements of arrays share, as far as it was looked up for this question.
+    pub(super) shared: BTreeMap<String, Arc<Shared>>,
 }
 
 /// See the module.
@@ -72,7 +78,14 @@ pub(super) struct Core {
     pub(super) batch: Batch,
     effects: Vec<Effect>,
     seq: u64,
-    snapshot_seq: u64,
+    /// The last event that a snapshot was tried for.
+    snapshot_tried: u64,
+    /// The last event in a snapshot that is stored.
+    snapshot_stored: Arc<AtomicU64>,
+    /// Ended things that cannot be forgotten yet are tried again at this instant.
+    forget_again_at: Time,
+    /// How far old answers to repeated submissions have been looked through.
+    swept: Option<String>,
     /// Writing failed; it is tried again at this instant.
     resting_until: Option<Instant>,
     /// What is stored could not be read back after that; the memory is ahead of it.
@@ -119,7 +132,10 @@ impl Core {
             batch: Batch::default(),
             effects: Vec::new(),
             seq: 0,
-            snapshot_seq: 0,
+            snapshot_tried: 0,
+            snapshot_stored: Arc::default(),
+            forget_again_at: Time::ZERO,
+            swept: None,
             resting_until: None,
             ahead: false,
             cleaned_at: Instant::now(),
@@ -132,7 +148,8 @@ impl Core {
     /// Goes back to what is stored.
     fn load(&mut self) -> Result<(), StoreError> {
         let loaded = self.store.load()?;
-        (self.seq, self.snapshot_seq) = (loaded.seq, loaded.snapshot_seq);
+        (self.seq, self.snapshot_tried) = (loaded.seq, loaded.snapshot_seq);
+        self.snapshot_stored.store(loaded.snapshot_seq, Ordering::Relaxed);
         self.engine = Engine::of(loaded.state);
         self.batch = Batch::default();
         self.effects.clear();
@@ -212,7 +229,7 @@ impl Core {
         if let Some(until) = self.resting_until {
             return until.saturating_duration_since(Instant::now());
         }
-        if self.ended.len() > self.ended_in_memory {
+        if self.ended.len() > self.ended_in_memory && self.forget_again_at <= self.now {
             return Duration::ZERO;
         }
         let Some(wake) = self.engine.next_wake() else { return Duration::MAX };
@@ -324,6 +341,12 @@ impl Core {
                 self.ended_one(job.clone());
                 self.archive(job);
             }
+            Event::NodeLeft(node) => {
+                self.pull.gone(node);
+                self.nodes.forget(node);
+                self.batch.changes.push(Change::delete(Table::Nodes, node.as_str()));
+            }
+            Event::NodeMoved { node, to: NodeState::Down } => self.pull.gone(node),
             other => self.follow_array(other),
         }
     }
@@ -334,7 +357,9 @@ impl Core {
     }
 
     fn pull_waits(&mut self, pool: PoolId, job: JobId) {
-        self.pull.waits(&pool, job);
+        if self.is_pull(&pool) {
+            self.pull.waits(&pool, job);
+        }
     }
 
     /// Lets time pass, and forgets what ended long ago.
@@ -345,12 +370,24 @@ impl Core {
         if self.engine.next_wake().is_some_and(|at| at <= self.now) {
             self.step(Input::Tick);
         }
-        let too_many = self.ended.len().saturating_sub(self.ended_in_memory).min(FORGOTTEN_PER_ROUND);
-        for job in self.ended.drain(..too_many).collect::<Vec<_>>() {
-            self.step(Input::Forget(job));
-        }
+        self.forget_old();
         self.refresh_instances();
         self.pull_tick();
+    }
+
+    /// Lets the engine forget what ended long ago; the archive has it.
+    fn forget_old(&mut self) {
+        if self.forget_again_at > self.now {
+            return;
+        }
+        let too_many = self.ended.len().saturating_sub(self.ended_in_memory).min(FORGOTTEN_PER_ROUND);
+        for job in self.ended.drain(..too_many).collect::<Vec<_>>() {
+            if matches!(self.step(Input::Forget(job.clone())), Answer::Refused(_)) {
+                // An array that others still follow, for instance.
+                self.ended.push_back(job);
+                self.forget_again_at = self.now + FORGET_AGAIN_AFTER;
+            }
+        }
     }
 
     /// Stores what happened in this round. If that fails, nothing of it happened.
@@ -364,6 +401,9 @@ impl Core {
                 Stats::add(&self.stats.append_failures, 1);
                 tracing::error!(error = %error, hint = %error.hint(), "the journal cannot be written");
                 self.resting_until = Some(Instant::now() + REST_AFTER_FAILURE);
+                // Nobody may hear of what did not happen.
+                self.effects.clear();
+                self.pull.forget_offers();
                 self.go_back();
                 Err(Failure::Storage(error.to_string()))
             }
@@ -397,6 +437,9 @@ impl Core {
 
     /// Tells agents what the engine wants of them.
     pub(super) fn send_effects(&mut self) {
+        if self.ahead {
+            return;
+        }
         for effect in std::mem::take(&mut self.effects) {
             self.send_effect(effect);
         }
@@ -413,6 +456,7 @@ impl Core {
             connections: &self.connections,
             now: self.now,
             seq: self.seq,
+            shared: BTreeMap::new(),
         }
     }
 
@@ -421,18 +465,29 @@ impl Core {
         if self.resting_until.is_some() {
             return;
         }
-        if self.seq - self.snapshot_seq >= self.snapshot_every {
+        if self.seq.saturating_sub(self.snapshot_tried) >= self.snapshot_every {
             self.snapshot_aside();
         }
         if now.duration_since(self.cleaned_at) < CLEANING_EVERY {
             return;
         }
         self.cleaned_at = now;
-        let keep = landfall_model::Millis::new(u64::try_from(self.retention.as_millis()).unwrap_or(u64::MAX));
+        let keep = Millis::new(u64::try_from(self.retention.as_millis()).unwrap_or(u64::MAX));
         let since = Time::from_millis(self.now.as_millis().saturating_sub_unsigned(keep.get()));
-        if let Err(error) = self.store.compact(since).and_then(|_| self.drop_old_archive(since)) {
-            tracing::warn!(error = %error, "old parts of the journal could not be dropped");
+        match self.clean(since) {
+            // There is more than one cleaning takes: go on in the next round.
+            Ok(true) => self.cleaned_at = now.checked_sub(CLEANING_EVERY).unwrap_or(now),
+            Ok(false) => {}
+            Err(error) => tracing::warn!(error = %error, "old parts of the journal could not be dropped"),
         }
+    }
+
+    /// Drops some of what is older than an instant; says whether there is more.
+    fn clean(&mut self, since: Time) -> Result<bool, StoreError> {
+        let compacted = self.store.compact(since)?;
+        let archive_has_more = self.drop_old_archive(since)?;
+        self.swept = self.drop_old_answers(self.swept.clone(), since)?;
+        Ok(compacted.more || archive_has_more || self.swept.is_some())
     }
 
     /// Makes a snapshot on a thread of its own, so that nobody waits for it.
@@ -440,15 +495,18 @@ impl Core {
         if self.snapshot_thread.as_ref().is_some_and(|thread| !thread.is_finished()) {
             return;
         }
-        self.snapshot_seq = self.seq;
+        self.snapshot_tried = self.seq;
         let (seq, state) = (self.seq, self.engine.state().clone());
         let mut snapshotter = match self.store.snapshotter() {
             Ok(snapshotter) => snapshotter,
             Err(error) => return tracing::warn!(error = %error, "no snapshot could be made"),
         };
-        let stats = self.stats.clone();
+        let (stats, stored) = (self.stats.clone(), self.snapshot_stored.clone());
         let work = move || match snapshotter.snapshot(seq, &encode_state(&state)) {
-            Ok(()) => Stats::add(&stats.snapshots, 1),
+            Ok(()) => {
+                stored.store(seq, Ordering::Relaxed);
+                Stats::add(&stats.snapshots, 1);
+            }
             Err(error) => tracing::warn!(error = %error, "no snapshot could be made"),
         };
         match std::thread::Builder::new().name("snapshot".into()).spawn(work) {
@@ -464,7 +522,8 @@ impl Core {
             // It reported its own failure.
             let _ = thread.join();
         }
-        if self.seq > self.snapshot_seq {
+        let snapshot = self.snapshot_stored.load(Ordering::Relaxed);
+        if self.seq > snapshot && !self.ahead {
             if let Err(error) = self.store.snapshot(self.seq, &encode_state(self.engine.state())) {
                 tracing::warn!(error = %error, "no snapshot could be made; the next start takes longer");
             }

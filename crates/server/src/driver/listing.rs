@@ -12,7 +12,7 @@ use super::jobs::element_of;
 use super::view::{job_view, word};
 
 /// Records of the archive that are looked at for one page.
-const ARCHIVE_LOOKED_AT_MAX: usize = 100_000;
+const ARCHIVE_LOOKED_AT_MAX: usize = 20_000;
 /// Records of the archive that are read at once.
 const ARCHIVE_PAGE: usize = 1000;
 
@@ -88,14 +88,19 @@ impl View<'_> {
         let limit = filter.limit.clamp(1, 1000);
         let before = filter.cursor.as_deref().map(archive_key);
         let mut found = self.live_page(filter, before.as_deref(), limit + 1);
+        let mut looked_until = None;
         if filter.wants_ended() {
-            found.extend(self.ended_page(filter, before, limit + 1));
+            let (ended, until) = self.ended_page(filter, before, limit + 1);
+            found.extend(ended);
             found.sort_unstable_by(|a, b| b.0.cmp(&a.0));
+            // Beyond that nobody looked, so this page ends there.
+            found.retain(|(key, _)| until.as_ref().is_none_or(|until| key >= until));
+            looked_until = until;
         }
         let more = found.len() > limit;
         found.truncate(limit);
         let items: Vec<JobView> = found.into_iter().map(|(_, view)| view).collect();
-        let next = items.last().filter(|_| more).map(|view| view.id.clone());
+        let next = items.last().filter(|_| more).map(|view| view.id.clone()).or(looked_until);
         Paged { items, next }
     }
 
@@ -133,14 +138,14 @@ impl View<'_> {
         filter: &JobFilter,
         mut before: Option<String>,
         most: usize,
-    ) -> Vec<(String, JobView)> {
+    ) -> (Vec<(String, JobView)>, Option<String>) {
         let mut found = Vec::new();
         let mut looked_at = 0;
         while found.len() < most && looked_at < ARCHIVE_LOOKED_AT_MAX {
             let Ok(page) = self.store.scan(Table::Archive, before.as_deref(), ARCHIVE_PAGE, true) else {
-                break;
+                return (found, None);
             };
-            let Some((last, _)) = page.last() else { break };
+            let Some((last, _)) = page.last() else { return (found, None) };
             before = Some(last.clone());
             looked_at += page.len();
             let is_last = page.len() < ARCHIVE_PAGE;
@@ -151,9 +156,10 @@ impl View<'_> {
                 }
             }
             if is_last {
-                break;
+                return (found, None);
             }
         }
-        found
+        let full = found.len() >= most;
+        (found, before.filter(|_| !full))
     }
 }

@@ -26,6 +26,7 @@ mod submit;
 mod tests;
 mod view;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
@@ -72,7 +73,14 @@ pub fn start(
     let handle = Handle { requests, places, happened: happened.clone(), connections };
     let thread = std::thread::Builder::new()
         .name("driver".into())
-        .spawn(move || run(core, &line, &happened))
+        .spawn(move || {
+            let driven = catch_unwind(AssertUnwindSafe(|| run(core, &line, &happened)));
+            if driven.is_err() {
+                // Nobody can trust what is in memory now. What is stored is whole, and the next start goes on from there.
+                tracing::error!("the driver panicked; the server ends so that it can be started anew");
+                std::process::abort();
+            }
+        })
         .map_err(|source| ServerError::Io { what: "cannot start the driver".into(), source })?;
     Ok((handle, stats, thread))
 }
@@ -121,7 +129,10 @@ fn run(
             Err(failure) => owed.into_iter().for_each(|answer| answer(Err(failure.clone()))),
         }
         for question in questions {
-            question(&mut core.view());
+            // A question changes nothing, so one that panics harms nobody but whoever asked.
+            if catch_unwind(AssertUnwindSafe(|| question(&mut core.view()))).is_err() {
+                tracing::error!("a question panicked; this is a fault of the server");
+            }
         }
         drop(places);
         core.keep_house(Instant::now());

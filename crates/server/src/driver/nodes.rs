@@ -57,6 +57,11 @@ impl Nodes {
         self.registrations.get(node)
     }
 
+    pub(super) fn forget(&mut self, node: &NodeId) {
+        self.registrations.remove(node);
+        self.heard.remove(node);
+    }
+
     pub(super) fn load(&mut self, store: &mut dyn Store) -> Result<(), StoreError> {
         self.registrations.clear();
         let mut after: Option<String> = None;
@@ -85,6 +90,12 @@ pub(super) fn add_usage(sum: &mut UsageView, usage: &RunUsage) {
 
 impl Core {
     pub(super) fn register(&mut self, node: Registering) -> Result<Registered, Failure> {
+        let running = node.registration.heartbeat.running.clone();
+        self.join(node, Some(running))
+    }
+
+    /// A node joins or tells everything anew; `running` if it named all that it runs.
+    fn join(&mut self, node: Registering, running: Option<Vec<Fence>>) -> Result<Registered, Failure> {
         let Registering { node: id, mut registration } = node;
         check_numbers(&registration.heartbeat, "heartbeat.")?;
         let pool = self.pool_for(&id, &registration)?;
@@ -94,9 +105,8 @@ impl Core {
             // What people decided about it stays.
             model.approval = known.approval;
         }
-        let running = registration.heartbeat.running.clone();
         let approval = word(&model.approval);
-        let join = Input::Join { pool: pool.clone(), node: Box::new(model), running: Some(running) };
+        let join = Input::Join { pool: pool.clone(), node: Box::new(model), running };
         if let Answer::Refused(refused) = self.step(join) {
             return Err(refused_answer(refused));
         }
@@ -164,9 +174,9 @@ impl Core {
         };
         let now_says = Registration { heartbeat: heartbeat.clone(), ..known.clone() };
         if !same_machine(&known, &now_says) {
-            // Its capacity changed: that is a registration, though one that may not name everything it runs.
-            let registering = Registering { node: id.clone(), registration: now_says };
-            return self.register(registering).map(|_| HeartbeatAnswer::Ok);
+            // Its capacity changed. The heartbeat was made before jobs that are on their way, so it need not name all.
+            let registering = Registering { node: id.clone(), registration: now_says.clone() };
+            self.join(registering, None)?;
         }
         let running: Vec<Fence> = heartbeat.running.clone();
         let seen = (heartbeat.epoch, heartbeat.seq);

@@ -10,7 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use landfall_api::ApiError;
 use landfall_api::agent::{Ask, Asked, Command, Offered, ReportAnswers, Reports};
 use landfall_engine::input::Report;
-use landfall_engine::{Answer, Input, State};
+use landfall_engine::record::Phase;
+use landfall_engine::{Answer, Fence, Input, State};
 use landfall_model::{Dispatch, JobId, JobKind, JobReport, NodeId, PoolId};
 
 use super::core::Core;
@@ -18,6 +19,9 @@ use super::handle::Failure;
 
 /// Jobs that one worker is asked about in one breath.
 const ASKED_AT_ONCE: usize = 1000;
+
+/// The list is shortened when everybody has been asked about so many.
+const LOOKED_THROUGH_MAX: usize = 10_000;
 
 /// One pull pool.
 #[derive(Debug, Default)]
@@ -49,6 +53,19 @@ impl PullPools {
             }
         }
         pools
+    }
+
+    /// What was to be offered is not.
+    pub(super) fn forget_offers(&mut self) {
+        self.offers.clear();
+    }
+
+    /// A worker is gone; nobody waits for it.
+    pub(super) fn gone(&mut self, node: &NodeId) {
+        for pool in self.pools.values_mut() {
+            pool.asked.remove(node);
+            pool.hungry.remove(node);
+        }
     }
 
     fn pool(&mut self, id: &PoolId) -> &mut Pool {
@@ -141,15 +158,19 @@ impl Core {
         self.shorten(pool);
     }
 
-    /// Drops the part of the list that everybody has been asked about.
+    /// Drops jobs that no longer wait from the part of the list that everybody has been asked about.
     fn shorten(&mut self, pool: &PoolId) {
-        let nodes = self.engine.state().pool(pool).map_or(0, |pool| pool.nodes.len());
-        let queue = self.pull.pool(pool);
+        let state = self.engine.state();
+        let queue = self.pull.pools.entry(pool.clone()).or_default();
         let least = queue.asked.values().copied().min().unwrap_or(0);
-        if queue.asked.len() >= nodes && least > 10_000 {
-            queue.came.drain(..least);
-            queue.asked.values_mut().for_each(|asked| *asked -= least);
+        if least <= LOOKED_THROUGH_MAX {
+            return;
         }
+        let rest = queue.came.split_off(least);
+        queue.came.retain(|job| state.job(job).is_some_and(landfall_engine::record::JobRecord::is_queued));
+        let dropped = least - queue.came.len();
+        queue.came.extend(rest);
+        queue.asked.values_mut().for_each(|asked| *asked -= dropped);
     }
 
     /// A worker that registers anew is asked anew.
@@ -191,11 +212,19 @@ impl Core {
         }
     }
 
+    /// Whether an attempt is the present one and has not ended on a node.
+    fn runs_there(&self, node: &NodeId, fence: &Fence) -> bool {
+        let record = self.engine.state().job(&fence.job).filter(|record| record.attempt == fence.attempt);
+        let run = record.and_then(|record| record.run.as_ref());
+        run.is_some_and(|run| run.nodes.iter().any(|at| at.node == *node && at.phase != Phase::Ended))
+    }
+
     /// Takes reports in, in order, and gives more work in the same breath.
     pub(super) fn reports(&mut self, node: &NodeId, reports: Reports) -> ReportAnswers {
         let mut answers = Vec::with_capacity(reports.reports.len());
         for item in reports.reports {
             if let Report::Exited { usage, .. } = &item.report
+                && self.runs_there(node, &item.fence)
                 && let Some(run) = self.jobs.run_mut(&item.fence.job)
             {
                 super::nodes::add_usage(run.usage.get_or_insert_default(), usage);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use landfall_api::ApiError;
 use landfall_api::job::{DependsOn, JobRequest, RunSpec, Submitted};
-use landfall_engine::dag::{Edge, EdgeKind};
+use landfall_engine::dag::{Edge, EdgeKind, JOBS_MAX};
 use landfall_engine::input::Submission;
 use landfall_engine::{Answer, Input, Refused};
 use landfall_model::scenario::{JobRow, Rows, ScenarioError, closest};
@@ -79,6 +79,10 @@ impl Core {
     fn submit_new(&mut self, caller: &Caller, jobs: Vec<JobRequest>) -> Result<Vec<Submitted>, Failure> {
         if jobs.is_empty() {
             return Err(invalid("jobs", "there is no job in it", "give at least one"));
+        }
+        if jobs.len() > JOBS_MAX {
+            let message = format!("a DAG has at most {JOBS_MAX} jobs, this one has {}", jobs.len());
+            return Err(invalid("jobs", message, "submit it in parts, or as an array"));
         }
         let several = jobs.len() > 1;
         let first = self.next_job;
@@ -183,7 +187,7 @@ impl Core {
         submission.user_hold = request.hold;
         submission.not_before =
             request.not_before_ms.map(|ms| Time::from_millis(i64::try_from(ms).unwrap_or(i64::MAX)));
-        submission.edges = self.edges(&request.depends_on, keys, path)?;
+        submission.edges = self.edges(caller, &request.depends_on, keys, path)?;
         let meta = JobMeta {
             name: request.name,
             submitter: Some(caller.name.clone()).filter(|name| !name.is_empty()),
@@ -250,6 +254,7 @@ impl Core {
 
     fn edges(
         &mut self,
+        caller: &Caller,
         wanted: &[DependsOn],
         keys: &BTreeMap<String, JobId>,
         path: &str,
@@ -261,12 +266,17 @@ impl Core {
                 edges.push(Edge { on: job.clone(), kind: wish.kind });
                 continue;
             }
-            if let Some(job) = self.view().resolve(&wish.on) {
+            let own = |tenant: Option<&str>| caller.tenant.is_none() || tenant == caller.tenant.as_deref();
+            let known = self.view().resolve(&wish.on);
+            let tenant = known.as_ref().and_then(|job| self.tenant_of_job(job));
+            if let Some(job) = known.filter(|_| own(tenant.as_deref())) {
                 edges.push(Edge { on: job, kind: wish.kind });
                 continue;
             }
             // The engine has forgotten it; the archive knows how it ended.
-            let state = self.view().archived(&wish.on).map(|view| view.state);
+            // To whoever acts for one tenant, jobs of others are unknown.
+            let ended = self.view().archived(&wish.on).filter(|view| own(view.tenant.as_deref()));
+            let state = ended.map(|view| view.state);
             let holds = match (state.as_deref(), wish.kind) {
                 (None, _) => {
                     let message = format!("there is no job `{}`", wish.on);
@@ -289,6 +299,19 @@ impl Core {
             }
         }
         Ok(edges)
+    }
+}
+
+impl Core {
+    /// Whose a job or an array is.
+    fn tenant_of_job(&self, id: &JobId) -> Option<String> {
+        let state = self.engine.state();
+        let array = || super::jobs::element_of(id.as_str()).map_or(id.as_str(), |(array, _)| array);
+        let spec = match state.job(id) {
+            Some(record) => &record.job.spec,
+            None => &state.folded.get(array())?.job.spec,
+        };
+        spec.tenant.as_ref().map(ToString::to_string)
     }
 }
 
@@ -400,8 +423,11 @@ fn check_run(request: &JobRequest, path: &str) -> Result<(), Failure> {
     }
     let arguments = run.command.iter().map(String::len).sum::<usize>();
     let variables = run.env.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>();
-    if arguments + variables > RUN_BYTES_MAX {
-        let message = format!("command and environment have more than {RUN_BYTES_MAX} bytes");
+    let mounts = run.mounts.iter().map(|mount| mount.source.len() + mount.target.len()).sum::<usize>();
+    let texts = [&run.cwd, &run.image, &run.module, &run.model, &run.stdin, &run.checkpoint_signal];
+    let others = texts.into_iter().flatten().map(String::len).sum::<usize>() + run.retry_on.len() * 4;
+    if arguments + variables + mounts + others > RUN_BYTES_MAX {
+        let message = format!("what the job runs has more than {RUN_BYTES_MAX} bytes");
         return Err(invalid(&format!("{path}run"), message, "put large data into files"));
     }
     let zero = |text: &String| text.contains('\0');
