@@ -168,24 +168,17 @@ async fn metrics_are_those_that_are_documented() {
     assert!(page.contains("landfall_nodes{state=\"ready\"} 1"), "{page}");
     assert!(page.contains("landfall_starts_total{pool=\"default\",kind=\"start\"} 1"), "{page}");
     assert!(page.contains("landfall_http_requests_total{route=\"/api/v1/jobs\",status=\"201\"} 1"), "{page}");
-    let mut served: Vec<String> = page
-        .lines()
-        .filter_map(|line| line.strip_prefix("# TYPE "))
-        .filter_map(|line| line.split_once(' '))
-        .map(|(name, kind)| if kind == "counter" { format!("{name}_total") } else { name.to_owned() })
-        .collect();
-    served.sort();
+    let served =
+        page.lines().filter_map(|line| line.strip_prefix("# TYPE ")).filter_map(|line| line.split_once(' '));
+    let served =
+        served.map(|(name, kind)| if kind == "counter" { format!("{name}_total") } else { name.to_owned() });
     let text =
         std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/metrics.md"))
             .unwrap();
-    let mut documented: Vec<String> = text
-        .lines()
-        .filter_map(|line| line.strip_prefix("| `landfall_"))
-        .filter_map(|rest| rest.split(['`', '{']).next())
-        .map(|name| format!("landfall_{name}"))
-        .collect();
-    documented.sort();
-    assert_eq!(served, documented);
+    for name in served {
+        let documented = text.contains(&format!("| `{name}`")) || text.contains(&format!("| `{name}{{"));
+        assert!(documented, "{name} is not documented");
+    }
 }
 
 #[tokio::test]

@@ -27,6 +27,7 @@ use super::app::App;
 use super::auth::Agent;
 use super::extract::{AtNode, Body};
 use super::problem::{BodyProblems, Problem, Problems, acted};
+use crate::clock;
 use crate::driver::nodes::{HeartbeatAnswer, Registering};
 use crate::logs::{LogError, Piece};
 
@@ -118,7 +119,13 @@ async fn commands(
                     Some(command) => command,
                     None => break,
                 },
-                _ = beat.tick() => Command::Ping,
+                _ = beat.tick() => {
+                    // Whose token was revoked hears no more.
+                    if !app.tokens.still_stands(&principal, clock::now()) {
+                        break;
+                    }
+                    Command::Ping
+                }
             };
             if sender.send(Ok(line(&command))).await.is_err() {
                 break;
@@ -228,11 +235,13 @@ async fn logs(
                 && !record.state.is_final()
             {
                 let here = record.run.iter().flat_map(|run| &run.nodes).any(|at| at.node == by);
+                // Of earlier attempts it is no longer known where they ran.
                 return fence.attempt < record.attempt || (fence.attempt == record.attempt && here);
             }
             let ended = view.archived(fence.job.as_str());
             ended.is_some_and(|job| {
-                fence.attempt < job.attempt || job.nodes.iter().any(|at| at.node == by.as_str())
+                let here = job.nodes.iter().any(|at| at.node == by.as_str());
+                fence.attempt < job.attempt || (fence.attempt == job.attempt && here)
             })
         };
         fences.iter().map(|fence| ran(fence, view)).collect::<Vec<bool>>()
@@ -245,7 +254,7 @@ async fn logs(
         for ((place, (fence, stream, offset, data)), ran) in decoded.into_iter().enumerate().zip(ran_here) {
             // Of what never ran here nothing is kept, and nothing has to be sent again.
             if !ran {
-                next.push(offset + data.len() as u64);
+                next.push(offset.saturating_add(data.len() as u64));
                 continue;
             }
             let piece = Piece {

@@ -88,6 +88,11 @@ impl Tokens {
         tokens.values().map(|token| token.view.clone()).collect()
     }
 
+    /// Whether the token of somebody who was let in still stands; streams ask now and then.
+    pub(crate) fn still_stands(&self, principal: &Principal, now: Time) -> bool {
+        self.get(&principal.token).is_some_and(|token| !has_expired(&token.view, now))
+    }
+
     /// Whose secret this is.
     pub(crate) fn check(&self, secret: &str, now: Time) -> Result<Principal, Problem> {
         let id = secret.strip_prefix("lf_").and_then(|rest| rest.split_once('_')).map(|(id, _)| id);
@@ -99,13 +104,16 @@ impl Tokens {
         let Some(token) = token.filter(|_| equal) else {
             return Err(unauthorized("bad_token", "the token is not valid"));
         };
-        if token.view.expires_at_ms.is_some_and(|at| i64::try_from(at).unwrap_or(i64::MAX) <= now.as_millis())
-        {
+        if has_expired(&token.view, now) {
             return Err(unauthorized("expired_token", "the token has expired"));
         }
         let TokenView { id, name, role, tenant, node, .. } = token.view.clone();
         Ok(Principal { token: id, name, role, tenant, node })
     }
+}
+
+fn has_expired(token: &TokenView, now: Time) -> bool {
+    token.expires_at_ms.is_some_and(|at| i64::try_from(at).unwrap_or(i64::MAX) <= now.as_millis())
 }
 
 fn unauthorized(code: &str, message: &str) -> Problem {

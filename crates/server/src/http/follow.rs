@@ -1,7 +1,7 @@
 //! What a job wrote, as a stream that can go on while it runs.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::extract::State;
 use axum::response::Response;
@@ -62,7 +62,7 @@ async fn logs(
         let _place = place;
         let mut position = 0;
         let mut tail = shown.tail;
-        let mut last_words = false;
+        let mut ended: Option<Instant> = None;
         loop {
             let (logs, name, stream, first) =
                 (app.logs.clone(), job.clone(), shown.stream.clone(), tail.take());
@@ -81,11 +81,13 @@ async fn logs(
             if news {
                 continue;
             }
-            if !shown.follow || last_words {
+            if !shown.follow || ended.is_some_and(|at| at.elapsed() >= LAST_WORDS) {
                 break;
             }
-            last_words = has_ended(&app, &job).await;
-            let most = if last_words { LAST_WORDS } else { LOOK_AGAIN };
+            if ended.is_none() && has_ended(&app, &job).await {
+                ended = Some(Instant::now());
+            }
+            let most = ended.map_or(LOOK_AGAIN, |at| LAST_WORDS.saturating_sub(at.elapsed()));
             tokio::select! {
                 () = app.shutdown.cancelled() => break,
                 () = sender.closed() => break,

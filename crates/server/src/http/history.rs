@@ -258,8 +258,16 @@ async fn events(
         if teller.replay().await.is_err() {
             return;
         }
+        let mut look = tokio::time::interval(TOKENS_LOOKED_AT_EVERY);
         loop {
             let batch = tokio::select! {
+                _ = look.tick() => {
+                    // Whose token was revoked hears no more.
+                    if !teller.app.tokens.still_stands(&teller.principal, crate::clock::now()) {
+                        return;
+                    }
+                    continue;
+                }
                 () = teller.app.shutdown.cancelled() => return,
                 () = teller.sender.closed() => return,
                 batch = live.recv() => batch,
@@ -282,6 +290,9 @@ async fn events(
     let stream = Sse::new(ReceiverStream::new(receiver));
     Ok(stream.keep_alive(KeepAlive::new().interval(Duration::from_secs(15))).into_response())
 }
+
+/// How often a stream looks whether its token still stands.
+const TOKENS_LOOKED_AT_EVERY: Duration = Duration::from_secs(10);
 
 /// Tells events to one listener.
 struct Teller {

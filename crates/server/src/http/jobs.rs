@@ -293,7 +293,8 @@ async fn cancel(
 ) -> Result<Json<Acted>, Problem> {
     match order(&app, &principal, &id, Input::Cancel).await {
         Err(problem) if problem.status == StatusCode::NOT_FOUND => {
-            cancel_whole(&app, &principal, &id).await.map_err(|_| problem)
+            let whole = cancel_whole(&app, &principal, &id).await;
+            whole.map_err(|other| if other.status == StatusCode::NOT_FOUND { problem } else { other })
         }
         answer => answer,
     }

@@ -33,6 +33,8 @@ type Histograms = Family<Labels, Histogram, fn() -> Histogram>;
 /// All counters and gauges.
 pub(crate) struct Metrics {
     registry: Registry,
+    #[cfg_attr(not(test), expect(dead_code, reason = "a test compares them with the documents"))]
+    names: Vec<String>,
     requests: Counters,
     request_seconds: Histograms,
     proposals: Counters,
@@ -64,6 +66,12 @@ pub(crate) struct Metrics {
     saving: Mutex<BTreeMap<JobId, Time>>,
 }
 
+/// The name under which a metric is served.
+fn full_name(name: &str, made_by: &str) -> String {
+    let end = if made_by.starts_with("Counter") { "_total" } else { "" };
+    format!("landfall_{name}{end}")
+}
+
 fn request_buckets() -> Histogram {
     Histogram::new(exponential_buckets(0.0005, 2.0, 16))
 }
@@ -79,7 +87,8 @@ impl Metrics {
         macro_rules! register {
             ($($field:ident = $value:expr, $name:literal, $help:literal;)*) => {
                 $(let $field = $value; registry.register($name, $help, $field.clone());)*
-                Self { $($field,)* registry, saving: Mutex::default() }
+                let names = vec![$(full_name($name, stringify!($value)),)*];
+                Self { $($field,)* registry, names, saving: Mutex::default() }
             };
         }
         register! {
@@ -180,7 +189,7 @@ impl Metrics {
 
     fn take_stats(&self, stats: &Stats) {
         let set = |counter: &Counter, value: &AtomicU64| {
-            counter.inner().store(Stats::get(value), Ordering::Relaxed)
+            counter.inner().store(Stats::get(value), Ordering::Relaxed);
         };
         set(&self.appends, &stats.appends);
         set(&self.append_failures, &stats.append_failures);
@@ -223,6 +232,7 @@ pub(crate) async fn measure(State(app): State<Arc<App>>, request: Request, next:
     let began = Instant::now();
     let _in_flight = InFlight::begin(&app.metrics.in_flight);
     let response = next.run(request).await;
+    tracing::debug!(route, status = response.status().as_u16(), "answered");
     let labels = vec![("route", route.clone()), ("status", response.status().as_u16().to_string())];
     app.metrics.requests.get_or_create(&labels).inc();
     let seconds = began.elapsed().as_secs_f64();
@@ -294,4 +304,24 @@ pub(crate) async fn page(app: &App) -> Result<String, Problem> {
     let mut text = String::new();
     prometheus_client::encoding::text::encode(&mut text, &metrics.registry).unwrap_or_default();
     Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_that_is_counted_is_documented_and_the_other_way_round() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/metrics.md");
+        let text = std::fs::read_to_string(path).unwrap();
+        let rows = text.lines().filter_map(|line| line.strip_prefix("| `landfall_"));
+        let mut documented: Vec<String> = rows
+            .filter_map(|rest| rest.split(['`', '{']).next())
+            .map(|name| format!("landfall_{name}"))
+            .collect();
+        let mut counted = Metrics::new().names;
+        documented.sort();
+        counted.sort();
+        assert_eq!(counted, documented);
+    }
 }

@@ -50,18 +50,19 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .merge(policies::routes())
         .merge(workloads::routes())
         .merge(history::routes())
+        .merge(board::routes())
         .merge(status::routes());
-    let (routes, document) = OpenApiRouter::with_openapi(openapi::Document::openapi())
+    let (routes, mut document) = OpenApiRouter::with_openapi(openapi::Document::openapi())
         .merge(status::root_routes())
         .nest(landfall_api::API, api)
         .split_for_parts();
+    openapi::name_operations(&mut document);
     let document: Arc<str> = document.to_json().unwrap_or_default().into();
     let openapi = get(move || async move { openapi::serve(&document) });
     routes
         .route("/openapi.json", openapi)
         .merge(short_paths())
-        .merge(board::routes())
-        .nest(landfall_api::API, board::routes())
+        .merge(board::routes().split_for_parts().0)
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
         .layer(CatchPanicLayer::custom(after_panic))

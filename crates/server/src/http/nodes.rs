@@ -147,9 +147,10 @@ macro_rules! orders {
                 Problems, BodyProblems))]
         async fn $name(
             State(app): State<Arc<App>>,
-            _operator: Operator,
+            Operator(operator): Operator,
             AtNode(id): AtNode,
         ) -> Result<Json<Acted>, Problem> {
+            tracing::info!(by = %operator.name, node = %id, order = stringify!($name), "a node is steered");
             $how(&app, id, $what).await
         }
     )*};

@@ -28,3 +28,23 @@ impl Modify for Bearer {
 pub(crate) fn serve(document: &str) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], document.to_owned()).into_response()
 }
+
+/// Gives every operation an id of its own: its method and its path.
+pub(crate) fn name_operations(document: &mut utoipa::openapi::OpenApi) {
+    for (path, item) in &mut document.paths.paths {
+        let words = path.trim_start_matches(landfall_api::API).split(['/', '{', '}', '.', '-']);
+        let words = words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join("_");
+        let operations = [
+            ("get", &mut item.get),
+            ("put", &mut item.put),
+            ("post", &mut item.post),
+            ("delete", &mut item.delete),
+            ("patch", &mut item.patch),
+        ];
+        for (method, operation) in operations {
+            if let Some(operation) = operation {
+                operation.operation_id = Some(format!("{method}_{words}"));
+            }
+        }
+    }
+}

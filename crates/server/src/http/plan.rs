@@ -8,12 +8,14 @@ use axum::http::StatusCode;
 use landfall_api::ApiError;
 use landfall_api::answer::PlanRequest;
 use landfall_api::job::JobRequest;
+use landfall_engine::Engine;
 use landfall_engine::answers::Change;
 use landfall_engine::input::Submission;
 use landfall_model::scenario::{Format, JobRow, Rows, ScenarioError, decode};
 use landfall_model::{Job, JobId, Pool, Tenant, TenantId, Time};
 use landfall_store::Table;
 use serde_json::{Map, Value};
+use tokio::sync::Semaphore;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -54,19 +56,53 @@ async fn dry_run(
     answer(&app, principal, PlanRequest { submit: Some(request), ..PlanRequest::default() }).await
 }
 
+/// Plans made at once: each works on a copy of everything.
+static LOOKING_AHEAD: Semaphore = Semaphore::const_new(2);
+
 async fn answer(app: &App, principal: Principal, request: PlanRequest) -> Result<Json<Value>, Problem> {
-    let (engine, change) = app
+    let _place = LOOKING_AHEAD.acquire().await.map_err(|_| crate::driver::Failure::Closing)?;
+    let asks = principal.clone();
+    let (state, change) = app
         .ask(move |view| {
-            let change = change(view, &principal, request)?;
-            Ok((view.engine.clone(), change))
+            let change = change(view, &asks, request)?;
+            Ok((view.engine.state().clone(), change))
         })
         .await?;
     // Looking ahead may take long; meanwhile the driver goes on.
-    let planned = tokio::task::spawn_blocking(move || json(&engine.plan(change)));
+    let planned = tokio::task::spawn_blocking(move || {
+        let engine = Engine::of(state);
+        let mut answer = json(&engine.plan(change))?;
+        if !principal.sees_all() {
+            hide_others(&mut answer, &engine, &principal);
+        }
+        Ok(answer)
+    });
     match planned.await {
         Ok(answer) => answer.map(Json),
         Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
         Err(_) => Err(crate::driver::Failure::Closing.into()),
+    }
+}
+
+/// Leaves out what a plan says about jobs of other tenants.
+fn hide_others(answer: &mut Value, engine: &Engine, principal: &Principal) {
+    let state = engine.state();
+    let shown = |entry: &Value| {
+        let Some(job) = entry.get("job").and_then(Value::as_str) else { return true };
+        let array = job.split_once('.').map_or(job, |(array, _)| array);
+        let spec = match state.jobs.get(job) {
+            Some(record) => &record.job.spec,
+            None => match state.folded.get(array) {
+                Some(array) => &array.job.spec,
+                // The job that is planned is nobody else's.
+                None => return true,
+            },
+        };
+        principal.sees(spec.tenant.as_ref().map(landfall_model::TenantId::as_str))
+    };
+    let lists = answer.as_object_mut().into_iter().flat_map(serde_json::Map::values_mut);
+    for list in lists.filter_map(Value::as_array_mut) {
+        list.retain(&shown);
     }
 }
 

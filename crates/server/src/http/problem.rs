@@ -92,7 +92,7 @@ impl From<Failure> for Problem {
 
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
-        let hint = error.hint().to_string();
+        let hint = error.hint();
         if let StoreError::Compacted { oldest } = error {
             let error = ApiError::new("compacted", error.to_string())
                 .hint(format!("begin with after={}", oldest.saturating_sub(1)));
@@ -193,7 +193,7 @@ pub(crate) struct Problems;
 impl utoipa::IntoResponses for Problems {
     fn responses()
     -> std::collections::BTreeMap<String, utoipa::openapi::RefOr<utoipa::openapi::response::Response>> {
-        described(&[
+        described::<ApiError>(&[
             ("400", "The request cannot be read, or a parameter is wrong."),
             ("401", "There is no valid token."),
             ("403", "The token may not do this."),
@@ -211,7 +211,7 @@ pub(crate) struct BodyProblems;
 impl utoipa::IntoResponses for BodyProblems {
     fn responses()
     -> std::collections::BTreeMap<String, utoipa::openapi::RefOr<utoipa::openapi::response::Response>> {
-        described(&[
+        described::<ApiError>(&[
             ("409", "The thing is in a state in which this cannot be done."),
             ("412", "The thing has changed; its ETag is not the one in `If-Match`."),
             ("413", "The body is too large."),
@@ -221,12 +221,12 @@ impl utoipa::IntoResponses for BodyProblems {
     }
 }
 
-fn described(
+/// Answers with these statuses, all in the shape of one type.
+pub(crate) fn described<T: utoipa::PartialSchema>(
     statuses: &[(&str, &str)],
 ) -> std::collections::BTreeMap<String, utoipa::openapi::RefOr<utoipa::openapi::response::Response>> {
-    use utoipa::PartialSchema as _;
     let of = |(status, text): &(&str, &str)| {
-        let content = utoipa::openapi::ContentBuilder::new().schema(Some(ApiError::schema())).build();
+        let content = utoipa::openapi::ContentBuilder::new().schema(Some(T::schema())).build();
         let response = utoipa::openapi::ResponseBuilder::new()
             .description(*text)
             .content("application/json", content)

@@ -67,9 +67,9 @@ async fn status(State(app): State<Arc<App>>, principal: Principal) -> Result<Jso
             nodes,
             pools,
             agents_connected: view.connections.count() as u64,
-            token: principal.name.clone(),
+            token: principal.name,
             role: principal.role,
-            tenant: principal.tenant.clone(),
+            tenant: principal.tenant,
         })
     });
     answer.await.map(Json)

@@ -19,8 +19,12 @@ use landfall_engine::record::JobRecord;
 use landfall_engine::{Event, State as EngineState};
 use landfall_model::{JobKind, Millis, Node, NodeState};
 use landfall_policy::catalogue;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use utoipa::openapi::RefOr;
+use utoipa::{IntoParams, IntoResponses, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 use super::app::App;
 use super::auth::{Admin, Principal, Submitter};
@@ -115,33 +119,65 @@ struct Said(Value);
 
 impl IntoResponse for Said {
     fn into_response(self) -> Response {
-        Json(json!({ "error": false, "message": self.0 })).into_response()
+        Json(Envelope { error: false, message: self.0 }).into_response()
+    }
+}
+
+/// What every answer of the board looks like; the payload depends on the route.
+#[derive(Debug, Serialize, ToSchema)]
+struct Envelope {
+    /// Whether it is an error.
+    error: bool,
+    /// The payload, or what went wrong.
+    message: Value,
+}
+
+/// Errors of the board.
+struct BoardProblems;
+
+impl IntoResponses for BoardProblems {
+    fn responses() -> BTreeMap<String, RefOr<utoipa::openapi::response::Response>> {
+        super::problem::described::<Envelope>(&[
+            ("400", "A parameter is wrong."),
+            ("401", "There is no valid token."),
+            ("403", "The token may not do this."),
+            ("404", "There is no such thing."),
+            ("405", "The route does not know the method."),
+            ("503", "Too much to do; try again after `Retry-After` seconds."),
+            ("507", "It could not be read."),
+        ])
     }
 }
 
 /// The routes of the board, the same below the version of the API and at the root.
-pub(crate) fn routes() -> axum::Router<Arc<App>> {
-    axum::Router::new()
-        .route("/board/scoring/rules", get(rules))
-        .route("/board/scoring/summary", get(scores))
-        .route("/board/jobs/pending", get(pending))
-        .route("/board/jobs/dispatched", get(dispatched))
-        .route("/board/jobs/decisions", get(decisions))
-        .route("/board/jobs/{id}", get(one))
-        .route("/board/workers", get(workers))
-        .route("/board/workers/load", get(workers_load))
+pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new()
+        .routes(routes!(rules))
+        .routes(routes!(scores))
+        .routes(routes!(pending))
+        .routes(routes!(dispatched))
+        .routes(routes!(decisions))
+        .routes(routes!(one))
+        .routes(routes!(workers))
+        .routes(routes!(workers_load))
         .route("/board/nodes", get(workers))
         .route("/board/nodes/load", get(workers_load))
         .route("/board/live", get(live::live))
         .layer(axum::middleware::map_response(super::problem::in_board_shape))
 }
 
-#[derive(Debug, Default, Deserialize)]
+/// Which rules.
+#[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
 struct Rules {
+    /// Every rule of the catalogue, with class, range and whether it is enabled.
     all: bool,
 }
 
+/// The rules of pull pools.
+#[utoipa::path(get, path = "/board/scoring/rules", tag = "board", params(Rules),
+    responses((status = 200, description = "Rules by name.", body = Envelope), BoardProblems))]
 async fn rules(_submitter: Submitter, Params(asked): Params<Rules>) -> Said {
     let rules = catalogue::pull_rules(asked.all);
     let shown = rules.iter().map(|rule| match asked.all {
@@ -152,13 +188,22 @@ async fn rules(_submitter: Submitter, Params(asked): Params<Rules>) -> Said {
     Said(shown.collect())
 }
 
-#[derive(Debug, Default, Deserialize)]
+/// Which decisions.
+#[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
 struct Window {
+    /// How far back, in hours; 24 if left out.
+    #[param(minimum = 1)]
     window_hours: Option<u64>,
+    /// How many at most; 2000 if left out.
+    #[param(minimum = 1, maximum = 10000)]
     limit: Option<usize>,
 }
 
+/// Scores of recent decisions in numbers.
+#[utoipa::path(get, path = "/board/scoring/summary", tag = "board", params(Window),
+    responses((status = 200, description = "Smallest, largest, mean, histogram, rules.", body = Envelope), BoardProblems))]
 async fn scores(
     State(app): State<Arc<App>>,
     _submitter: Submitter,
@@ -184,6 +229,9 @@ fn sees(principal: &Principal, record: &JobRecord) -> bool {
     principal.sees(record.job.spec.tenant.as_ref().map(landfall_model::TenantId::as_str))
 }
 
+/// Jobs that wait, and why.
+#[utoipa::path(get, path = "/board/jobs/pending", tag = "board",
+    responses((status = 200, description = "`jobs` and `other_pending`.", body = Envelope), BoardProblems))]
 async fn pending(State(app): State<Arc<App>>, Submitter(principal): Submitter) -> Result<Said, Problem> {
     let answer = app.handle.read(move |view| {
         let waiting = |record: &&JobRecord| {
@@ -212,6 +260,9 @@ async fn pending(State(app): State<Arc<App>>, Submitter(principal): Submitter) -
     Ok(Said(answer.await?))
 }
 
+/// The newest jobs that have nodes.
+#[utoipa::path(get, path = "/board/jobs/dispatched", tag = "board",
+    responses((status = 200, description = "`jobs` and `other_running`.", body = Envelope), BoardProblems))]
 async fn dispatched(State(app): State<Arc<App>>, Submitter(principal): Submitter) -> Result<Said, Problem> {
     let known: BTreeMap<String, String> = app
         .board
@@ -253,6 +304,9 @@ fn at(kept: &Kept) -> String {
     rfc3339(landfall_model::Time::from_millis(i64::try_from(kept.decision.at_ms).unwrap_or(i64::MAX)))
 }
 
+/// The last decisions, newest first; for administrators.
+#[utoipa::path(get, path = "/board/jobs/decisions", tag = "board",
+    responses((status = 200, description = "Decisions with their candidates.", body = Envelope), BoardProblems))]
 async fn decisions(State(app): State<Arc<App>>, _admin: Admin) -> Said {
     let all = app.board.ring.newest_first();
     let shown = all.iter().map(|kept| {
@@ -267,6 +321,9 @@ fn breakdown(total: Option<f64>, terms: impl Iterator<Item = (String, f64)>) -> 
     json!({ "rules": rules, "total": total })
 }
 
+/// One decision with its circumstances.
+#[utoipa::path(get, path = "/board/jobs/{id}", tag = "board", params(("id" = String, Path, description = "Of a candidate, or a job.")),
+    responses((status = 200, description = "Breakdown and contexts.", body = Envelope), BoardProblems))]
 async fn one(
     State(app): State<Arc<App>>,
     Submitter(principal): Submitter,
@@ -321,6 +378,9 @@ fn knows(principal: &Principal, node: &Node) -> bool {
     principal.sees_all() || principal.tenant.as_deref().is_some_and(serves)
 }
 
+/// Nodes as workers; also at `/board/nodes`.
+#[utoipa::path(get, path = "/board/workers", tag = "board",
+    responses((status = 200, description = "Workers by id.", body = Envelope), BoardProblems))]
 async fn workers(State(app): State<Arc<App>>, Submitter(principal): Submitter) -> Result<Said, Problem> {
     let answer = app.handle.read(move |view| {
         let nodes = view.engine.state().pools.values().flat_map(|pool| &pool.nodes);
@@ -350,6 +410,9 @@ async fn workers(State(app): State<Arc<App>>, Submitter(principal): Submitter) -
     Ok(Said(answer.await?))
 }
 
+/// How busy workers are, by what they can do.
+#[utoipa::path(get, path = "/board/workers/load", tag = "board",
+    responses((status = 200, description = "`by_capability`, `by_architecture`, `by_feature`.", body = Envelope), BoardProblems))]
 async fn workers_load(State(app): State<Arc<App>>, _submitter: Submitter) -> Result<Said, Problem> {
     let answer = app.handle.read(|view| {
         let state = view.engine.state();
