@@ -62,26 +62,34 @@ pub(crate) struct Journal {
     file: File,
     bytes: u64,
     boot: String,
+    /// Whether the last line may have been written in part.
+    torn: bool,
     live: BTreeMap<Key, Started>,
     ended: BTreeMap<Key, Ended>,
 }
 
 impl Journal {
-    /// Opens a journal and begins it anew; what the last keeper left is returned.
+    /// Opens a journal and begins it anew; what the last keeper left is returned, and stays noted until
+    /// [`Journal::leftovers_are_gone`].
     pub(crate) fn open(path: &Path, boot: &str) -> io::Result<(Self, Found)> {
-        let found = std::fs::read_to_string(path).map(|text| read(&text, boot)).unwrap_or_default();
+        let found = match std::fs::read(path) {
+            Ok(bytes) => read(&String::from_utf8_lossy(&bytes), boot),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Found::default(),
+            Err(error) => return Err(error),
+        };
+        let live = found.left.iter().map(|left| (key(&left.fence), left.clone())).collect();
         let ended = found.ended.iter().map(|ended| (key(&ended.fence), ended.clone())).collect();
         let file = OpenOptions::new().create(true).append(true).open(path)?;
-        let mut journal = Self {
-            path: path.to_owned(),
-            file,
-            bytes: 0,
-            boot: boot.to_owned(),
-            live: BTreeMap::new(),
-            ended,
-        };
+        let mut journal =
+            Self { path: path.to_owned(), file, bytes: 0, boot: boot.to_owned(), torn: false, live, ended };
         journal.rewrite()?;
         Ok((journal, found))
+    }
+
+    /// Notes that what the last keeper left has been ended.
+    pub(crate) fn leftovers_are_gone(&mut self) -> io::Result<()> {
+        self.live.clear();
+        self.rewrite()
     }
 
     /// Notes that a process runs.
@@ -113,8 +121,14 @@ impl Journal {
     fn append(&mut self, line: &Line) -> io::Result<()> {
         let mut text = serde_json::to_vec(line)?;
         text.push(b'\n');
+        if self.torn {
+            // A new line, so that only the torn one cannot be read.
+            text.insert(0, b'\n');
+        }
         self.bytes += text.len() as u64;
-        self.file.write_all(&text)
+        let written = self.file.write_all(&text);
+        self.torn = written.is_err();
+        written
     }
 
     /// Writes what still matters to a new file and puts it in place of the old one.

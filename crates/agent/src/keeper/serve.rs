@@ -59,8 +59,9 @@ pub fn keep(dir: &Path) -> Result<(), KeeperError> {
     let more = rustix::process::Rlimit { current: files.maximum, ..files };
     let _ = rustix::process::setrlimit(rustix::process::Resource::Nofile, more);
     let opened = Journal::open(&layout.file("keeper.journal"), &procfs::boot_id());
-    let (journal, found) = opened.map_err(io_error("cannot open keeper.journal"))?;
+    let (mut journal, found) = opened.map_err(io_error("cannot open keeper.journal"))?;
     spawn::kill_leftovers(&layout, &found.left);
+    journal.leftovers_are_gone().map_err(io_error("cannot write keeper.journal"))?;
     let socket = layout.socket();
     let _ = std::fs::remove_file(&socket);
     let bind = super::with_short_path(&socket, |path| UnixListener::bind(path));

@@ -1,12 +1,11 @@
 //! A connection that reads.
 
-use std::fs::File;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags};
 
-use super::{backup, connect, directory, explain, journal, records, schema};
+use super::{backup, connect, explain, journal, records, schema};
 use crate::error::StoreError;
 use crate::store::{Reader, Stored, Table};
 
@@ -19,9 +18,9 @@ pub(super) struct Reading {
 
 impl Reading {
     pub(super) fn open(path: &Path) -> Result<Self, StoreError> {
-        let mut file = File::open(path)
+        // Looked at without opening: closing a file drops all locks that this process has on it, SQLite's own included.
+        std::fs::metadata(path)
             .map_err(|error| StoreError::io(format!("cannot open {}", path.display()), error))?;
-        directory::looks_like_sqlite(&mut file, path)?;
         let conn = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
         if schema::check(&conn, path)? != schema::FORMAT {
             let why = "a server has to open it first and bring it to the present format".into();
