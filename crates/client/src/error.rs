@@ -66,6 +66,13 @@ impl ClientError {
             Self::Unreachable { .. } => {
                 Some("is it up? `landfall up` starts one here; --server says where another one is".into())
             }
+            Self::Tls { message, .. } if message.contains("CaUsedAsEndEntity") => Some(
+                "the server shows the certificate of an authority; make one for a server, with basicConstraints=CA:FALSE"
+                    .into(),
+            ),
+            Self::Tls { message, .. } if message.contains("HTTP version") => {
+                Some("does the server want https:// in --server?".into())
+            }
             Self::Tls { .. } => Some(
                 "give the certificate of its authority with --ca-file, and check the name in --server".into(),
             ),
@@ -123,7 +130,7 @@ impl ClientError {
         // The outermost words repeat the address, the innermost say what happened.
         let message = chain.last().cloned().unwrap_or_default();
         let is_tls = chain.iter().any(|text| {
-            ["certificate", "tls handshake", "TLS", "InvalidContentType", "corrupt message"]
+            ["certificate", "tls handshake", "TLS", "InvalidContentType", "corrupt message", "HTTP version"]
                 .iter()
                 .any(|word| text.contains(word))
         });

@@ -124,6 +124,9 @@ fn at(path: &Path) -> impl Fn(std::io::Error) -> LogError + '_ {
     move |source| LogError::Io { path: path.to_owned(), source }
 }
 
+/// Most that is shown from the end of a log at once; more is had by reading it from its beginning.
+const TAIL_BYTES_MAX: u64 = 16 << 20;
+
 impl Logs {
     /// Logs below a data directory, with so many bytes kept of each stream.
     #[must_use]
@@ -286,12 +289,13 @@ impl Logs {
     pub fn tail(&self, job: &str, lines: usize, stream: Option<&str>) -> (Vec<LogChunk>, u64) {
         let (entries, position) = self.entries(job, 0, u64::MAX);
         let mut chunks = Vec::new();
-        let mut missing = lines;
+        let (mut missing, mut bytes) = (lines, 0);
         let wanted = entries.into_iter().filter(|entry| stream.is_none_or(|wanted| wanted == entry.stream));
         for (place, mut entry) in wanted.collect::<Vec<_>>().into_iter().rev().enumerate() {
-            if missing == 0 {
+            if missing == 0 || bytes > TAIL_BYTES_MAX {
                 break;
             }
+            bytes += entry.len;
             let Some(data) = self.bytes(job, &entry) else { continue };
             let mut start = 0;
             for (at, _) in data.iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n') {

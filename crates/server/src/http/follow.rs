@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use axum::extract::State;
 use axum::response::Response;
 use landfall_api::job::LogChunk;
+use landfall_model::JobId;
 use serde::Deserialize;
 use tokio::sync::mpsc;
 use utoipa::IntoParams;
@@ -20,7 +21,8 @@ use super::problem::{Problem, Problems};
 
 /// A follower looks at the job again after this time even if it hears nothing.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
-/// Agents may send the last pieces just after they said that a job ended.
+/// A gang ends with its first failure; what its other members write until they are stopped comes a little later. An agent
+/// sends all that a job wrote before it says that the job ended, so for one node there is nothing to wait for.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// The routes of this module.
@@ -62,7 +64,7 @@ async fn logs(
         let _place = place;
         let mut position = 0;
         let mut tail = shown.tail;
-        let mut ended: Option<Instant> = None;
+        let mut ended: Option<(Instant, Duration)> = None;
         loop {
             let (logs, name, stream, first) =
                 (app.logs.clone(), job.clone(), shown.stream.clone(), tail.take());
@@ -81,13 +83,13 @@ async fn logs(
             if news {
                 continue;
             }
-            if !shown.follow || ended.is_some_and(|at| at.elapsed() >= LAST_WORDS) {
+            if !shown.follow || ended.is_some_and(|(at, words)| at.elapsed() >= words) {
                 break;
             }
-            if ended.is_none() && has_ended(&app, &job).await {
-                ended = Some(Instant::now());
+            if ended.is_none() {
+                ended = last_words(&app, &job).await.map(|words| (Instant::now(), words));
             }
-            let most = ended.map_or(LOOK_AGAIN, |at| LAST_WORDS.saturating_sub(at.elapsed()));
+            let most = ended.map_or(LOOK_AGAIN, |(at, words)| words.saturating_sub(at.elapsed()));
             tokio::select! {
                 () = app.shutdown.cancelled() => break,
                 () = sender.closed() => break,
@@ -98,11 +100,20 @@ async fn logs(
     Ok(lines(receiver))
 }
 
-async fn has_ended(app: &App, job: &str) -> bool {
-    let job = job.to_owned();
-    let ended = app.handle.read(move |view| {
-        let record = view.engine.state().jobs.get(job.as_str());
-        record.is_none_or(|record| record.state.is_final())
+/// How long something may still come, if the job has ended.
+async fn last_words(app: &App, job: &str) -> Option<Duration> {
+    let job = JobId::new(job).ok()?;
+    let words = app.handle.read(move |view| {
+        let state = view.engine.state();
+        let lives = match state.job(&job) {
+            Some(record) => !record.state.is_final(),
+            None => state.folded_element(&job).is_some(),
+        };
+        if lives {
+            return None;
+        }
+        let nodes = view.job(&job).map_or(0, |job| job.nodes.len());
+        Some(if nodes > 1 { LAST_WORDS } else { Duration::ZERO })
     });
-    ended.await.unwrap_or(true)
+    words.await.unwrap_or(Some(Duration::ZERO))
 }
