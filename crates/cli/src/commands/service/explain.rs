@@ -76,7 +76,7 @@ pub(crate) async fn ask(client: &Client, job: &str) -> Result<Explained, CliErro
         true => client.get(&format!("/jobs/{}/estimate", segment(job))).await.ok(),
         false => None,
     };
-    let start = estimate.as_ref().and_then(|estimate| Estimate::deserialize_from(estimate));
+    let start = estimate.as_ref().and_then(Estimate::deserialize_from);
     let decision = match shown.ended.is_some() {
         true => {
             let path = with_query("/decisions", &[("job", Some(job)), ("limit", Some("1"))]);

@@ -138,7 +138,7 @@ fn needs(args: &JobArgs, job: &mut JobRequest) {
         }
     }
     set("nodes", args.nodes.map(|number| json!(number)));
-    set("exclusive", args.exclusive.then(|| json!(true)));
+    set("exclusive", args.exclusive.then_some(json!(true)));
     set("region", args.region.as_ref().map(|name| json!(name)));
     set("priority", args.priority.map(|number| json!(number)));
     set("class", args.class.map(|number| json!(number)));

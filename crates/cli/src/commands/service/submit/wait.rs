@@ -182,7 +182,7 @@ async fn exit_of(client: &Client, jobs: &[JobView], arrays: &[ArrayView]) -> Res
     if let Some(bad) = jobs.iter().find(|job| job.state != "completed") {
         return Ok(Exit::of_job(bad.exit_code.filter(|code| *code != 0)));
     }
-    for array in arrays.iter().filter(|array| array.failed + array.cancelled > 0) {
+    if let Some(array) = arrays.iter().find(|array| array.failed + array.cancelled > 0) {
         let path = with_query(
             "/jobs",
             &[("array", Some(&array.id)), ("state", Some("failed")), ("limit", Some("1000"))],
