@@ -11,7 +11,7 @@ use tempfile::TempDir;
 const BINARY: &str = env!("CARGO_BIN_EXE_landfall");
 
 /// Long enough for a slow machine; only a broken program reaches it.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A process that ends with the test.
 pub(crate) struct Process(Child);
