@@ -38,7 +38,10 @@ mod tests {
     fn names_cannot_leave_their_place() {
         assert_eq!(segment("gpu-1.lab"), "gpu-1.lab");
         assert_eq!(segment("a/b?c#d é"), "a%2Fb%3Fc%23d%20%C3%A9");
-        assert_eq!(with_query("/jobs", &[("state", Some("a,b")), ("pool", None), ("x", Some("&"))]), "/jobs?state=a%2Cb&x=%26");
+        assert_eq!(
+            with_query("/jobs", &[("state", Some("a,b")), ("pool", None), ("x", Some("&"))]),
+            "/jobs?state=a%2Cb&x=%26"
+        );
         assert_eq!(with_query("/jobs", &[("pool", None)]), "/jobs");
     }
 }
