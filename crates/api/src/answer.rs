@@ -51,6 +51,9 @@ pub struct StatusView {
     pub epoch: u32,
     /// Number of the last event in the journal.
     pub seq: u64,
+    /// Number of the oldest event that is still kept.
+    #[serde(default)]
+    pub oldest: u64,
     /// Bytes that the journal takes on disk.
     pub store_bytes: u64,
     /// Jobs by state; ended ones as far as they are in memory.

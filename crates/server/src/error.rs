@@ -55,7 +55,7 @@ impl ServerError {
     #[must_use]
     pub fn hint(&self) -> String {
         match self {
-            Self::Store(error) => error.hint().to_string(),
+            Self::Store(error) => error.hint(),
             Self::Listen { .. } => "is another server running? choose another port".into(),
             Self::Insecure(_) => {
                 "give a certificate and a key, listen on 127.0.0.1, or say that it may be insecure".into()

@@ -7,7 +7,7 @@
 //!                      └──────────── answers ◄──────────── effects ──► connected agents, event stream, metrics
 //! ```
 //!
-//! Nothing leaves before it is stored: no answer, no command to an agent, no event. Start at [`serve`].
+//! Nothing leaves before it is stored: no answer, no command to an agent, no event. Start at [`serve()`].
 #![forbid(unsafe_code)]
 
 pub mod clock;

@@ -8,9 +8,9 @@
 //! One process for all jobs, not one per job: a shim per job would double what a short job costs.
 //!
 //! If the keeper itself dies, its jobs become orphans of whom nobody can tell how they end. The next keeper finds them
-//! in the [`journal`] and ends them, and the agent no longer names them, so the server starts them anew.
+//! in the `journal` and ends them, and the agent no longer names them, so the server starts them anew.
 //!
-//! The agent's side is [`crate::link`].
+//! The agent's side is `crate::link`.
 
 pub(crate) mod cgroup;
 pub(crate) mod journal;

@@ -184,12 +184,10 @@ impl Stand {
 
 impl Drop for Stand {
     fn drop(&mut self) {
-        for child in [&mut self.agent, &mut self.server] {
-            if let Some(child) = child {
-                // It may have ended by itself.
-                let _ = child.kill();
-                let _ = child.wait();
-            }
+        for child in [&mut self.agent, &mut self.server].into_iter().flatten() {
+            // It may have ended by itself.
+            let _ = child.kill();
+            let _ = child.wait();
         }
     }
 }

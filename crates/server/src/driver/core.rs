@@ -523,10 +523,11 @@ impl Core {
             let _ = thread.join();
         }
         let snapshot = self.snapshot_stored.load(Ordering::Relaxed);
-        if self.seq > snapshot && !self.ahead {
-            if let Err(error) = self.store.snapshot(self.seq, &encode_state(self.engine.state())) {
-                tracing::warn!(error = %error, "no snapshot could be made; the next start takes longer");
-            }
+        if self.seq > snapshot
+            && !self.ahead
+            && let Err(error) = self.store.snapshot(self.seq, &encode_state(self.engine.state()))
+        {
+            tracing::warn!(error = %error, "no snapshot could be made; the next start takes longer");
         }
     }
 

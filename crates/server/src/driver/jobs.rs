@@ -33,6 +33,8 @@ pub struct LiveRun {
     pub usage: Option<UsageView>,
     /// Its exit code: the first that is not 0, else the last.
     pub exit: Option<i32>,
+    /// How it failed, where the agent can tell: it took too long, for instance.
+    pub failure: Option<String>,
 }
 
 impl LiveRun {
@@ -45,7 +47,7 @@ impl LiveRun {
             phase: "assigned".into(),
             exit_code: None,
         });
-        Self { nodes: nodes.collect(), usage: None, exit: None }
+        Self { nodes: nodes.collect(), usage: None, exit: None, failure: None }
     }
 }
 

@@ -1,5 +1,7 @@
 //! Long lists of jobs, a page at a time, newest first.
 
+use std::sync::Arc;
+
 use landfall_api::Paged;
 use landfall_api::job::JobView;
 use landfall_engine::record::JobRecord;
@@ -15,6 +17,9 @@ use super::view::{job_view, word};
 const ARCHIVE_LOOKED_AT_MAX: usize = 20_000;
 /// Records of the archive that are read at once.
 const ARCHIVE_PAGE: usize = 1000;
+
+/// Reasons looked up for one page.
+const REASONS_MAX: usize = 16;
 
 /// Which jobs to list.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -126,11 +131,29 @@ impl View<'_> {
                 newest.pop_first();
             }
         }
-        let views = newest.into_iter().rev().filter_map(|(key, id)| {
-            let record = state.job(id)?;
-            Some((key, job_view(record, self.jobs, self.jobs.run(id))))
-        });
-        views.collect()
+        // Jobs with the same needs wait for the same reason, and only so many are asked about.
+        let mut reasons: Vec<(&JobRecord, Option<String>)> = Vec::new();
+        let mut views = Vec::with_capacity(newest.len());
+        for (key, id) in newest.into_iter().rev() {
+            let Some(record) = state.job(id) else { continue };
+            let mut view = job_view(record, self.jobs, self.jobs.run(id));
+            if record.is_queued() && view.reason.is_none() {
+                let alike = |(known, _): &&(&JobRecord, Option<String>)| {
+                    known.pool == record.pool && Arc::ptr_eq(&known.job.spec, &record.job.spec)
+                };
+                view.reason = match reasons.iter().find(alike) {
+                    Some((_, reason)) => reason.clone(),
+                    None if reasons.len() < REASONS_MAX => {
+                        let reason = self.engine.explain(id).and_then(|explanation| explanation.reason);
+                        reasons.push((record, reason.clone()));
+                        reason
+                    }
+                    None => None,
+                };
+            }
+            views.push((key, view));
+        }
+        views
     }
 
     fn ended_page(

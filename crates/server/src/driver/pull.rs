@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use landfall_api::ApiError;
 use landfall_api::agent::{Ask, Asked, Command, Offered, ReportAnswers, Reports};
-use landfall_engine::input::Report;
+use landfall_engine::input::{Failure as Failed, Report};
 use landfall_engine::record::Phase;
 use landfall_engine::{Answer, Fence, Input, State};
 use landfall_model::{Dispatch, JobId, JobKind, JobReport, NodeId, PoolId};
@@ -223,11 +223,15 @@ impl Core {
     pub(super) fn reports(&mut self, node: &NodeId, reports: Reports) -> ReportAnswers {
         let mut answers = Vec::with_capacity(reports.reports.len());
         for item in reports.reports {
-            if let Report::Exited { usage, .. } = &item.report
+            if let Report::Exited { usage, failure, .. } = &item.report
                 && self.runs_there(node, &item.fence)
                 && let Some(run) = self.jobs.run_mut(&item.fence.job)
             {
                 super::nodes::add_usage(run.usage.get_or_insert_default(), usage);
+                // The engine keeps exit codes; why a job was stopped is worth more to people.
+                if *failure == Some(Failed::Timeout) {
+                    run.failure = Some("timeout".into());
+                }
             }
             let report = Input::Report { node: node.clone(), fence: item.fence, report: item.report };
             answers.push(match self.step(report) {

@@ -86,8 +86,7 @@ impl Core {
         }
         let several = jobs.len() > 1;
         let first = self.next_job;
-        let ids: Vec<JobId> =
-            (first..).take(jobs.len()).map(|number| id(number)).collect::<Result<_, _>>()?;
+        let ids: Vec<JobId> = (first..).take(jobs.len()).map(id).collect::<Result<_, _>>()?;
         let mut keys: BTreeMap<String, JobId> = BTreeMap::new();
         for (job, id) in jobs.iter().zip(&ids) {
             let Some(key) = &job.key else { continue };

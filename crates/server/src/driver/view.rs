@@ -42,7 +42,7 @@ pub(super) fn live_run(state: &State, id: &JobId, run: &Run) -> LiveRun {
     });
     let nodes: Vec<OnNode> = nodes.collect();
     let exit = nodes.iter().filter_map(|at| at.exit_code).max_by_key(|code| *code != 0);
-    LiveRun { nodes, usage: None, exit }
+    LiveRun { nodes, usage: None, exit, failure: None }
 }
 
 /// A digest that changes whenever the value does.
@@ -76,7 +76,10 @@ pub(super) fn job_view(record: &JobRecord, jobs: &Jobs, run: Option<&LiveRun>) -
         name: meta.and_then(|meta| meta.name.clone()),
         array: element_of(id.as_str()).map(|(array, index)| ElementView { id: array.to_owned(), index }),
         state: word(&record.state),
-        reason: cheap_reason(record),
+        reason: match (&record.ended, run.and_then(|run| run.failure.clone())) {
+            (Some(_), Some(failure)) => Some(failure),
+            _ => cheap_reason(record),
+        },
         pool: record.pool.to_string(),
         tenant: record.job.spec.tenant.as_ref().map(ToString::to_string),
         submitter: meta.and_then(|meta| meta.submitter.clone()),

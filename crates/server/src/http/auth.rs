@@ -117,7 +117,8 @@ fn has_expired(token: &TokenView, now: Time) -> bool {
 }
 
 fn unauthorized(code: &str, message: &str) -> Problem {
-    let hint = "send `Authorization: Bearer …`; the file `token` in the server's data directory has one";
+    let hint = "give one with --token-file or LANDFALL_TOKEN_FILE (over HTTP: `Authorization: Bearer …`); whoever runs the server \
+                has one in the file `token` of its data directory";
     let error = ApiError::new(code, message).hint(hint);
     Problem::new(StatusCode::UNAUTHORIZED, error)
         .header(header::WWW_AUTHENTICATE, "Bearer realm=\"landfall\"")

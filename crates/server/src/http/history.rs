@@ -213,6 +213,8 @@ struct Told {
     kinds: Option<String>,
     /// The token, for browsers that cannot send headers with a stream.
     access_token: Option<String>,
+    /// `false` ends the stream after what is stored already.
+    follow: Option<bool>,
 }
 
 /// A stream of events as they are committed.
@@ -256,6 +258,9 @@ async fn events(
     tokio::spawn(async move {
         let _place = place;
         if teller.replay().await.is_err() {
+            return;
+        }
+        if !told.follow.unwrap_or(true) {
             return;
         }
         let mut look = tokio::time::interval(TOKENS_LOOKED_AT_EVERY);

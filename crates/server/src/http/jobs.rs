@@ -249,8 +249,14 @@ async fn order(
     id: &str,
     input: impl FnOnce(JobId) -> Input,
 ) -> Result<Json<Acted>, Problem> {
-    let job = app.job(principal, id).await?;
-    let input = input(job_id(&job.id)?);
+    let (asks, text) = (principal.clone(), id.to_owned());
+    let job = app.ask(move |view| known(view, &asks, &text)).await;
+    let job = match job {
+        Ok(job) => job,
+        // What the engine has forgotten has ended; the engine says so.
+        Err(_) => job_id(&app.job(principal, id).await?.id)?,
+    };
+    let input = input(job);
     acted(app.handle.apply(input).await?).map(Json)
 }
 
@@ -324,12 +330,17 @@ struct Explained {
     node: Option<String>,
 }
 
-/// A job that the engine knows and the asker may see.
+/// A job, an element that still waits in its array, or an array that the engine knows and the asker may see.
 fn known(view: &mut crate::driver::View<'_>, principal: &Principal, text: &str) -> Result<JobId, Problem> {
     let id = view.exact(text).ok_or_else(|| Problem::unknown("job", text))?;
-    let Some(record) = view.engine.state().job(&id) else { return Err(Problem::unknown("job", text)) };
-    let tenant = record.job.spec.tenant.as_ref().map(landfall_model::TenantId::as_str);
-    if !principal.sees(tenant) {
+    let state = view.engine.state();
+    let spec = match (state.job(&id), state.folded.get(&id), state.folded_element(&id)) {
+        (Some(record), ..) => &record.job.spec,
+        (None, Some(array), _) => &array.job.spec,
+        (None, None, Some((array, _))) => &array.job.spec,
+        (None, None, None) => return Err(Problem::unknown("job", text)),
+    };
+    if !principal.sees(spec.tenant.as_ref().map(landfall_model::TenantId::as_str)) {
         return Err(Problem::unknown("job", text));
     }
     Ok(id)

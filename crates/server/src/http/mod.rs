@@ -1,7 +1,7 @@
 //! The HTTP layer: requests in, answers out. It decides nothing; the engine answers.
 //!
-//! Every handler says by its extractors who may use it ([`auth`]), takes its body and parameters through [`extract`], asks the
-//! driver, and answers in the types of `landfall-api`. Whatever goes wrong leaves as one shape ([`problem`]). The OpenAPI
+//! Every handler says by its extractors who may use it (`auth`), takes its body and parameters through `extract`, asks the
+//! driver, and answers in the types of `landfall-api`. Whatever goes wrong leaves as one shape (`problem`). The OpenAPI
 //! document is made from the handlers.
 
 mod agents;

@@ -62,6 +62,7 @@ async fn status(State(app): State<Arc<App>>, principal: Principal) -> Result<Jso
             now_ms: u64::try_from(view.now.as_millis()).unwrap_or(0),
             epoch,
             seq: view.seq,
+            oldest: view.store.oldest_seq()?,
             store_bytes: view.store.size_bytes()?,
             jobs,
             nodes,

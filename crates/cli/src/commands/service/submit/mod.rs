@@ -156,9 +156,14 @@ fn page(accepted: &Accepted, _: Page) -> String {
     }
     if let [only] = jobs.as_slice() {
         let id = clean(&only.id);
-        text += &format!(
-            "{DIM}landfall job {id} says where it stands, landfall logs -f {id} shows what it writes{DIM:#}\n"
-        );
+        text += &match *count > 1 {
+            true => format!(
+                "{DIM}landfall job {id} says how many are where, landfall jobs --array {id} lists them{DIM:#}\n"
+            ),
+            false => format!(
+                "{DIM}landfall job {id} says where it stands, landfall logs -f {id} shows what it writes{DIM:#}\n"
+            ),
+        };
     }
     text
 }

@@ -128,12 +128,15 @@ async fn until_over(
     let (mut jobs, mut arrays) = (Vec::new(), Vec::new());
     let mut open = targets;
     let mut pause = LOOKS.0;
+    let mut heard = true;
     loop {
+        let mut answers = false;
         let mut rest = Vec::new();
         for target in open {
             let over = match &target {
                 Target::Job(id) => {
                     let job: Option<JobView> = look(client, &format!("/jobs/{}", segment(id))).await?;
+                    answers |= job.is_some();
                     job.filter(|job| {
                         progress.job(job);
                         is_over(&job.state)
@@ -142,6 +145,7 @@ async fn until_over(
                 }
                 Target::Array(id) => {
                     let array: Option<ArrayView> = look(client, &format!("/arrays/{}", segment(id))).await?;
+                    answers |= array.is_some();
                     array
                         .filter(|array| {
                             progress.array(array);
@@ -158,6 +162,12 @@ async fn until_over(
             progress.clear();
             return Ok((jobs, arrays));
         }
+        if heard != answers {
+            let words =
+                if answers { "the server answers again" } else { "the server does not answer; trying again" };
+            anstream::eprintln!("{words}");
+        }
+        heard = answers;
         open = rest;
         tokio::time::sleep(pause).await;
         pause = (pause * 3 / 2).min(LOOKS.1);

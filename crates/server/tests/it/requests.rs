@@ -1,8 +1,6 @@
 //! Pages, ETags, repeated submissions, and what is said about bad requests.
 
-mod common;
-
-use common::{Server, answer};
+use crate::common::{Server, answer};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 

@@ -1,8 +1,6 @@
 //! Events, decisions, logs, the board, metrics, the OpenAPI document.
 
-mod common;
-
-use common::{Server, registration};
+use crate::common::{Server, registration};
 use reqwest::{Method, Response};
 use serde_json::{Value, json};
 

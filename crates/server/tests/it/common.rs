@@ -1,5 +1,4 @@
 //! A real server on a port of its own, in a directory of its own.
-#![expect(dead_code, reason = "each test uses some of these")]
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -63,7 +62,10 @@ impl Server {
 
     /// A request with a token.
     pub(crate) fn request(&self, method: Method, path: &str, token: &str) -> RequestBuilder {
-        let path = if path.starts_with("!") { path[1..].to_owned() } else { format!("/api/v1{path}") };
+        let path = match path.strip_prefix('!') {
+            Some(path) => path.to_owned(),
+            None => format!("/api/v1{path}"),
+        };
         self.http.request(method, format!("{}{path}", self.url)).bearer_auth(token)
     }
 

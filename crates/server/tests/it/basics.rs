@@ -1,8 +1,6 @@
 //! The life of a job over HTTP.
 
-mod common;
-
-use common::{Server, answer, heartbeat};
+use crate::common::{Server, answer, heartbeat};
 use reqwest::Method;
 use serde_json::{Value, json};
 

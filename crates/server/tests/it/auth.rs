@@ -1,8 +1,6 @@
 //! Who may do what: every role against every kind of route.
 
-mod common;
-
-use common::{Server, answer, registration};
+use crate::common::{Server, answer, registration};
 use reqwest::Method;
 use serde_json::json;
 
@@ -147,7 +145,7 @@ async fn a_submitter_sees_its_own_tenant_only() {
 #[tokio::test]
 async fn a_server_is_not_open_to_others_by_accident() {
     let dir = tempfile::tempdir().unwrap();
-    let mut config = common::config(dir.path());
+    let mut config = crate::common::config(dir.path());
     config.listen = std::net::SocketAddr::from(([0, 0, 0, 0], 0));
     let (ready, _) = tokio::sync::oneshot::channel();
     let refused = landfall_server::serve(config, Default::default(), ready).await;

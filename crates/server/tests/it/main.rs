@@ -1,0 +1,7 @@
+//! A real server over real HTTP: who may what, requests, answers, streams.
+
+mod auth;
+mod basics;
+mod common;
+mod requests;
+mod watching;
