@@ -40,7 +40,18 @@ const STEPS: [Step; 9] = [
             "--short",
         ])?;
         cargo(&["bench", "--package", "landfall-engine", "--bench", "engine", "--quiet", "--", "--short"])?;
-        cargo(&["bench", "--package", "landfall-replay", "--bench", "published", "--quiet", "--", "--short"])
+        cargo(&[
+            "bench",
+            "--package",
+            "landfall-replay",
+            "--bench",
+            "published",
+            "--quiet",
+            "--",
+            "--short",
+        ])?;
+        cargo(&["bench", "--package", "landfall-store", "--bench", "store", "--quiet", "--", "--short"])?;
+        cargo(&["bench", "--package", "landfall-cli", "--bench", "service", "--quiet", "--", "--short"])
     }),
 ];
 
