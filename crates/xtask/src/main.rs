@@ -40,22 +40,7 @@ const STEPS: [Step; 9] = [
             "--short",
         ])?;
         cargo(&["bench", "--package", "landfall-engine", "--bench", "engine", "--quiet", "--", "--short"])?;
-        cargo(&[
-            "bench",
-            "--package",
-            "landfall-replay",
-            "--bench",
-            "published",
-            "--quiet",
-            "--",
-            "--short",
-        ])?;
-        // Only that they work is looked at, so these two do without another build of everything.
-        let short = ["--profile", "dev", "--quiet", "--", "--short"];
-        let bench =
-            |package, name| cargo(&[&["bench", "--package", package, "--bench", name], &short[..]].concat());
-        bench("landfall-store", "store")?;
-        bench("landfall-cli", "service")
+        cargo(&["bench", "--package", "landfall-replay", "--bench", "published", "--quiet", "--", "--short"])
     }),
 ];
 
