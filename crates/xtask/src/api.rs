@@ -107,7 +107,7 @@ fn against_server(tool: &Path, binary: &Path, place: &Path) -> Result<(), String
                 "--suppress-health-check",
                 "all",
                 "--workers",
-                "2",
+                "1",
             ])
             .args(["--warnings", "off", "--header"])
             .arg(format!("Authorization: Bearer {token}"))
