@@ -91,6 +91,8 @@ pub(crate) struct Jobs {
     probe_count: u32,
     /// Jobs granted whose start commands have not come; negative while a start overtakes the answer.
     expected: i64,
+    /// Whether jobs were granted or came since the last heartbeat.
+    expecting: bool,
     asked: u32,
 }
 
@@ -109,6 +111,7 @@ impl Jobs {
             probes: BTreeSet::new(),
             probe_count: 0,
             expected: 0,
+            expecting: false,
             asked: 0,
         }
     }
@@ -177,6 +180,7 @@ impl Jobs {
             _ => {}
         }
         self.expected -= 1;
+        self.expecting = true;
         let refusal = if self.draining {
             Some(StartRefusal::Draining)
         } else if !self.keeper_up {
@@ -442,11 +446,13 @@ impl Jobs {
     pub(crate) fn on_granted(&mut self, asked: u32, granted: u32) {
         self.asked = self.asked.saturating_sub(asked);
         self.expected += i64::from(granted);
+        self.expecting |= granted > 0;
     }
 
-    /// Start commands that have not come since the last heartbeat will not come, or come again by themselves.
+    /// At a heartbeat: start commands of which none came since the one before will not come, or come again by themselves.
     pub(crate) fn forget_expected(&mut self) {
-        if self.asked == 0 {
+        let quiet = !std::mem::take(&mut self.expecting);
+        if quiet && self.asked == 0 {
             self.expected = 0;
         }
     }
