@@ -121,9 +121,22 @@ fn one_line(path: &Path) -> Option<String> {
     Some(text.trim().to_owned()).filter(|line| !line.is_empty() && !line.contains('\n'))
 }
 
-/// Runs something asynchronous to its end.
+/// Runs something asynchronous to its end, in this thread: a client waits more than it works, and what an agent does for
+/// a job is over sooner than another thread wakes.
 pub(crate) fn block_on<T>(future: impl Future<Output = Result<T, CliError>>) -> Result<T, CliError> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(|source| {
+    run(tokio::runtime::Builder::new_current_thread(), future)
+}
+
+/// Runs something asynchronous that serves many, on all processors.
+pub(crate) fn block_on_all_cpus<T>(future: impl Future<Output = Result<T, CliError>>) -> Result<T, CliError> {
+    run(tokio::runtime::Builder::new_multi_thread(), future)
+}
+
+fn run<T>(
+    mut builder: tokio::runtime::Builder,
+    future: impl Future<Output = Result<T, CliError>>,
+) -> Result<T, CliError> {
+    let runtime = builder.enable_all().build().map_err(|source| {
         let message = format!("cannot start: {source}");
         CliError::Failed { message, hint: "the system has no more threads to give; try again later".into() }
     })?;

@@ -10,6 +10,7 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
+use futures::Stream;
 use landfall_api::ApiError;
 use landfall_api::agent::{
     Ask, Asked, Command, Fetches, LogPieces, LogsKept, Probed, ReportAnswers, Reports,
@@ -18,13 +19,12 @@ use landfall_api::answer::Acted;
 use landfall_api::node::{Heard, Heartbeat, Registered, Registration};
 use landfall_engine::Input;
 use landfall_model::{JobId, JobReport};
-use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::app::App;
-use super::auth::Agent;
+use super::auth::{Agent, Principal};
 use super::extract::{AtNode, Body};
 use super::problem::{BodyProblems, Problem, Problems, acted};
 use crate::clock;
@@ -33,6 +33,8 @@ use crate::logs::{LogError, Piece};
 
 /// From one sign of life on a line to the next.
 const PING_EVERY: Duration = Duration::from_secs(10);
+/// Commands in one piece.
+const COMMANDS_AT_ONCE: usize = 256;
 /// Kinds of media that streams of lines have.
 pub(crate) const NDJSON: &str = "application/x-ndjson";
 
@@ -83,8 +85,8 @@ pub(crate) async fn heartbeat(
 }
 
 /// A stream of lines of JSON.
-pub(crate) fn lines(receiver: mpsc::Receiver<Result<Bytes, Infallible>>) -> Response {
-    let body = AxumBody::from_stream(ReceiverStream::new(receiver));
+pub(crate) fn lines(pieces: impl Stream<Item = Result<Bytes, Infallible>> + Send + 'static) -> Response {
+    let body = AxumBody::from_stream(pieces);
     ([(header::CONTENT_TYPE, NDJSON), (header::CACHE_CONTROL, "no-store")], body).into_response()
 }
 
@@ -106,33 +108,47 @@ async fn commands(
 ) -> Result<Response, Problem> {
     principal.speaks_for(&node)?;
     let place = app.stream()?;
-    let mut commands = app.handle.connections().open(node);
-    let (sender, receiver) = mpsc::channel(64);
-    tokio::spawn(async move {
-        let _place = place;
-        let mut beat = tokio::time::interval(PING_EVERY);
-        loop {
-            let command = tokio::select! {
-                () = app.shutdown.cancelled() => break,
-                () = sender.closed() => break,
-                command = commands.recv() => match command {
-                    Some(command) => command,
-                    None => break,
-                },
-                _ = beat.tick() => {
-                    // Whose token was revoked hears no more.
-                    if !app.tokens.still_stands(&principal, clock::now()) {
-                        break;
-                    }
-                    Command::Ping
+    let commands = app.handle.connections().open(node);
+    let line = Line { commands, beat: tokio::time::interval(PING_EVERY), _place: place, principal, app };
+    let pieces = futures::stream::unfold(line, |mut line| async {
+        let piece = line.next().await?;
+        Some((Ok::<_, Infallible>(piece), line))
+    });
+    Ok(lines(pieces))
+}
+
+/// A line on which an agent is told things.
+struct Line {
+    app: Arc<App>,
+    principal: Principal,
+    commands: mpsc::Receiver<Command>,
+    beat: tokio::time::Interval,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Line {
+    /// What is to be sent next, all commands that wait in one piece; `None` at the end.
+    async fn next(&mut self) -> Option<Bytes> {
+        let mut commands = Vec::new();
+        tokio::select! {
+            () = self.app.shutdown.cancelled() => return None,
+            count = self.commands.recv_many(&mut commands, COMMANDS_AT_ONCE) => {
+                if count == 0 {
+                    return None;
                 }
-            };
-            if sender.send(Ok(line(&command))).await.is_err() {
-                break;
+            }
+            _ = self.beat.tick() => {
+                // Whose token was revoked hears no more.
+                if !self.app.tokens.still_stands(&self.principal, clock::now()) {
+                    return None;
+                }
+                commands.push(Command::Ping);
             }
         }
-    });
-    Ok(lines(receiver))
+        let mut text = Vec::new();
+        commands.iter().for_each(|command| text.extend_from_slice(&line(command)));
+        Some(text.into())
+    }
 }
 
 /// Takes reports in. The answer comes when they are stored.

@@ -9,6 +9,7 @@ use landfall_api::job::LogChunk;
 use landfall_model::JobId;
 use serde::Deserialize;
 use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -97,7 +98,7 @@ async fn logs(
             }
         }
     });
-    Ok(lines(receiver))
+    Ok(lines(ReceiverStream::new(receiver)))
 }
 
 /// How long something may still come, if the job has ended.

@@ -60,7 +60,7 @@ pub(crate) fn run(args: &Args) -> Result<Box<dyn Answer>, CliError> {
     ];
     let config = server_config(&Config::load(&args.config, &flags)?, None)?;
     log_to_stderr("info");
-    service::block_on(async {
+    service::block_on_all_cpus(async {
         let shutdown = CancellationToken::new();
         let (mut server, ready) = start(config, &shutdown).await?;
         let url = url(&ready);

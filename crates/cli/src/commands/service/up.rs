@@ -105,7 +105,7 @@ pub(crate) fn run(args: &Args, json: bool) -> Result<Box<dyn Answer>, CliError> 
     server.listen = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     server.tls = None;
     log_to_stderr("warn");
-    service::block_on(async { up(args, &config, server, json).await })?;
+    service::block_on_all_cpus(async { up(args, &config, server, json).await })?;
     Ok(Box::new(Said(Exit::Done)))
 }
 
