@@ -34,6 +34,15 @@ pub(crate) fn processes_per_second(count: usize, at_once: usize) -> f64 {
     count as f64 / began.elapsed().as_secs_f64()
 }
 
+/// Processes `true`, two at a time, by `xargs`: what HyperQueue was compared with.
+pub(crate) fn xargs_per_second(count: usize) -> f64 {
+    let began = Instant::now();
+    let mut xargs = Command::new("xargs").args(["-P2", "-n1", "true"]).stdin(Stdio::piped()).spawn().unwrap();
+    xargs.stdin.take().unwrap().write_all("1\n".repeat(count).as_bytes()).unwrap();
+    assert!(xargs.wait().unwrap().success());
+    count as f64 / began.elapsed().as_secs_f64()
+}
+
 /// A line of `/proc/PID/status` in MB.
 pub(crate) fn status_mb(pid: u32, name: &str) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();

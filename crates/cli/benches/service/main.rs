@@ -4,7 +4,8 @@
 //! writing and syncing the same number of times. What HyperQueue 0.26 reached on such a machine is printed as published;
 //! absolute figures move from run to run, so compare the ratios.
 //!
-//! `cargo bench -p landfall-cli --bench service`; `-- --short` runs a small part of everything, so that it cannot rot.
+//! `cargo bench -p landfall-cli --bench service`; `-- --short` runs a small part of everything, so that it cannot rot, and
+//! `-- start`, `submissions`, `queues` or `tasks` only that part.
 
 mod machine;
 mod stand;
@@ -22,17 +23,27 @@ struct Sizes {
 }
 
 fn main() {
-    let short = std::env::args().any(|arg| arg == "--short");
+    let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
+    let short = args.iter().any(|arg| arg == "--short");
+    let parts: Vec<&String> = args.iter().filter(|arg| !arg.starts_with("--")).collect();
+    let wanted = |part: &str| parts.is_empty() || parts.iter().any(|arg| *arg == part);
     let sizes = if short {
         Sizes { singles: 50, calls: 3, tasks: 200, arrays: vec![10_000] }
     } else {
         Sizes { singles: 5000, calls: 200, tasks: 20_000, arrays: vec![100_000, 1_000_000] }
     };
-    start_up();
-    submissions(&sizes);
-    queues(&sizes);
-    for slots in ["2", "16"] {
-        throughput(&sizes, slots);
+    if wanted("start") {
+        start_up();
+    }
+    if wanted("submissions") {
+        submissions(&sizes);
+    }
+    if wanted("queues") {
+        queues(&sizes);
+    }
+    if wanted("tasks") {
+        throughput(&sizes, "2", "620 of 1,100 = 0.56");
+        throughput(&sizes, "16", "640 of 1,100 = 0.58");
     }
 }
 
@@ -110,10 +121,13 @@ fn queues(sizes: &Sizes) {
     println!("                 start with 1,000,000: 1,300 ms; cancelling 110 and 1,900 ms");
 }
 
-fn throughput(sizes: &Sizes, slots: &str) {
+fn throughput(sizes: &Sizes, slots: &str, published: &str) {
     println!("\n## Tasks `true`, one agent with {slots} slots, from submission to the last end");
-    let bare = machine::processes_per_second(sizes.tasks as usize / 4, 2);
-    println!("bare processes, two at a time           {bare:>8.0} /s");
+    let count = sizes.tasks as usize / 4;
+    let (xargs, spawned) = (machine::xargs_per_second(count), machine::processes_per_second(count, 2));
+    println!(
+        "xargs -P2 -n1 true                      {xargs:>8.0} /s   spawned by two threads {spawned:.0} /s"
+    );
     let mut stand = Stand::new();
     stand.agent(slots);
     let before = stand.cpu_seconds();
@@ -123,8 +137,8 @@ fn throughput(sizes: &Sizes, slots: &str) {
     let used = stand.cpu_seconds();
     let rate = per_second(sizes.tasks, took);
     println!(
-        "through Landfall, journal on            {rate:>8.0} /s   {:.2} of bare processes (HyperQueue, published: 620 of 1,100 = 0.56)",
-        rate / bare
+        "through Landfall, journal synced        {rate:>8.0} /s   {:.2} of xargs (HyperQueue, published, no journal: {published})",
+        rate / xargs
     );
     println!(
         "CPU: server {:.1} s, agent and keeper {:.1} s; server {} MB at most",
