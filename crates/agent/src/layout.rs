@@ -1,7 +1,7 @@
 //! Where things lie in the data directory, and how jobs are named there.
 //!
 //! Files lie flat in a few directories instead of one directory per job: a job that does nothing costs two files and
-//! one directory to make and to remove, and that is most of what a short job costs here.
+//! one directory, and what it leaves empty becomes the next one's (`keeper::spares`).
 
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
@@ -82,6 +82,16 @@ impl Layout {
     #[must_use]
     pub(crate) fn work(&self, fence: &Fence) -> PathBuf {
         self.root.join("work").join(stem(fence))
+    }
+
+    /// Everything that belongs to an attempt alone.
+    pub(crate) fn all_of(&self, fence: &Fence) -> [PathBuf; 5] {
+        [self.stdout(fence), self.stderr(fence), self.stdin(fence), self.outcome(fence), self.work(fence)]
+    }
+
+    /// The directories that hold nothing but what belongs to attempts.
+    pub(crate) fn of_jobs(&self) -> [PathBuf; 2] {
+        [self.root.join("logs"), self.root.join("work")]
     }
 
     /// Where a job saves its work. It belongs to the job, not to the attempt: the next attempt finds it.

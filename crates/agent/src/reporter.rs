@@ -1,100 +1,183 @@
-//! Reports: in order, many at once, again and again until the server has stored them.
+//! Reports: many at once, again and again until the server has stored them.
 //!
 //! Ends go out at once, with whatever else waits: a slot is free only when the server knows. Beginnings may wait for two
-//! milliseconds, in which short jobs end, so that both go in one request.
+//! milliseconds, in which short jobs end, so that both go in one request. A second request does not wait for the answer to
+//! the first, or the end of one job would wait for the disk of the server because of another's; but what is said about one
+//! job is said in order, so a job of which something is under way waits.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use landfall_api::agent::{ReportItem, Reports};
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
+use landfall_api::agent::{ReportAnswers, ReportItem, Reports};
+use landfall_client::ClientError;
 use landfall_engine::input::Report;
+use landfall_model::JobId;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use crate::backoff::Backoff;
 use crate::hub::Hub;
 
 /// Reports in one request.
 const BATCH_MAX: usize = 500;
+/// Requests under way. With more of them each would carry less, and the server would sync more often.
+const FLIGHTS_MAX: usize = 2;
 /// How long beginnings wait for company.
 const COMPANY: Duration = Duration::from_millis(2);
 
+/// A request that was answered.
+struct Landed {
+    reports: Reports,
+    answer: Result<ReportAnswers, ClientError>,
+}
+
+/// Reports on their way to the server.
+struct Reporter {
+    hub: Arc<Hub>,
+    waiting: VecDeque<ReportItem>,
+    /// Jobs of which something is under way.
+    flying: BTreeSet<JobId>,
+    batch_max: usize,
+    backoff: Backoff,
+    /// Until when beginnings wait for company.
+    company: Option<Instant>,
+    /// Until when nothing is sent, after a failure.
+    retry: Option<Instant>,
+}
+
 /// Sends reports until the agent is over.
 pub(crate) async fn work(hub: Arc<Hub>, mut queue: mpsc::UnboundedReceiver<ReportItem>) {
-    let mut waiting: VecDeque<ReportItem> = VecDeque::new();
-    let mut backoff = Backoff::new(hub.node());
-    let mut batch_max = BATCH_MAX;
-    loop {
-        if waiting.is_empty() {
-            match queue.recv().await {
-                Some(item) => waiting.push_back(item),
-                None => return,
-            }
-        }
-        take(&mut queue, &mut waiting);
-        if waiting.len() < batch_max && !waiting.iter().any(is_end) {
-            let _ = tokio::time::timeout(COMPANY, async {
-                while let Some(item) = queue.recv().await {
-                    let end = is_end(&item);
-                    waiting.push_back(item);
-                    if end {
-                        return;
+    let mut flights = FuturesUnordered::new();
+    let mut open = true;
+    let mut reporter = Reporter {
+        backoff: Backoff::new(hub.node()),
+        hub: Arc::clone(&hub),
+        waiting: VecDeque::new(),
+        flying: BTreeSet::new(),
+        batch_max: BATCH_MAX,
+        company: None,
+        retry: None,
+    };
+    while open || !reporter.waiting.is_empty() || !flights.is_empty() {
+        tokio::select! {
+            item = queue.recv(), if open => match item {
+                Some(item) => {
+                    reporter.take(item);
+                    while let Ok(item) = queue.try_recv() {
+                        reporter.take(item);
                     }
                 }
-            })
-            .await;
-            take(&mut queue, &mut waiting);
+                None => open = false,
+            },
+            Some(landed) = flights.next(), if !flights.is_empty() => {
+                if !reporter.land(landed) {
+                    return;
+                }
+            }
+            () = until(reporter.retry) => reporter.retry = None,
+            () = until(reporter.company) => reporter.company = None,
         }
-        let count = waiting.len().min(batch_max);
-        let batch: Vec<ReportItem> = waiting.iter().take(count).cloned().collect();
-        let ask = if batch.iter().any(is_end) { hub.jobs().take_ask() } else { 0 };
-        let reports = Reports { reports: batch, ask };
-        let answer = hub.client.report(hub.node(), &reports).await;
-        hub.jobs().on_granted(ask, answer.as_ref().map_or(0, |answer| answer.granted));
+        while flights.len() < FLIGHTS_MAX
+            && let Some(reports) = reporter.next_batch()
+        {
+            let hub = Arc::clone(&hub);
+            flights.push(async move {
+                let answer = hub.client.report(hub.node(), &reports).await;
+                Landed { reports, answer }
+            });
+        }
+    }
+}
+
+impl Reporter {
+    fn take(&mut self, item: ReportItem) {
+        if self.waiting.is_empty() && !is_end(&item) {
+            self.company = Some(Instant::now() + COMPANY);
+        }
+        self.waiting.push_back(item);
+    }
+
+    /// What goes out now, if anything does.
+    fn next_batch(&mut self) -> Option<Reports> {
+        let urgent = |item: &ReportItem| is_end(item) && !self.flying.contains(&item.fence.job);
+        let for_company =
+            self.company.is_some() && self.waiting.len() < self.batch_max && !self.waiting.iter().any(urgent);
+        if self.retry.is_some() || for_company {
+            return None;
+        }
+        let mut reports = Vec::new();
+        let mut rest = VecDeque::new();
+        for item in self.waiting.drain(..) {
+            // What follows on something that stays has to stay as well.
+            let goes = reports.len() < self.batch_max && !self.flying.contains(&item.fence.job);
+            if goes { reports.push(item) } else { rest.push_back(item) }
+        }
+        self.waiting = rest;
+        if reports.is_empty() {
+            return None;
+        }
+        self.flying.extend(reports.iter().map(|item| item.fence.job.clone()));
+        let ask = if reports.iter().any(is_end) { self.hub.jobs().take_ask() } else { 0 };
+        self.company = None;
+        Some(Reports { reports, ask })
+    }
+
+    /// Takes note of an answer; whether the agent goes on.
+    fn land(&mut self, landed: Landed) -> bool {
+        let Landed { reports: Reports { reports, ask }, answer } = landed;
+        self.hub.jobs().on_granted(ask, answer.as_ref().map_or(0, |answer| answer.granted));
+        for item in &reports {
+            self.flying.remove(&item.fence.job);
+        }
         match answer {
             Ok(answer) => {
-                hub.heard();
-                backoff.reset();
-                batch_max = BATCH_MAX;
-                for (item, word) in
-                    reports.reports.iter().zip(&answer.answers).filter(|(_, word)| *word != "done")
-                {
+                self.hub.heard();
+                self.backoff.reset();
+                self.batch_max = BATCH_MAX;
+                for (item, word) in reports.iter().zip(&answer.answers).filter(|(_, word)| *word != "done") {
                     tracing::debug!(fence = %item.fence, word, "the server did not use a report");
                 }
-                done(&hub, &mut waiting, count);
+                self.done(&reports);
             }
             Err(error) => {
-                let Some(error) = hub.is_fatal(error) else { return };
+                let Some(error) = self.hub.is_fatal(error) else { return false };
                 match error.status() {
                     // The server will never take this one, so it must not hold up the others.
-                    Some(400 | 413 | 422) if count == 1 => {
-                        tracing::error!(%error, fence = %waiting[0].fence, "the server refuses a report");
-                        done(&hub, &mut waiting, 1);
+                    Some(400 | 413 | 422) if reports.len() == 1 => {
+                        tracing::error!(%error, fence = %reports[0].fence, "the server refuses a report");
+                        self.done(&reports);
+                        return true;
                     }
-                    Some(400 | 413 | 422) => batch_max = (count / 2).max(1),
+                    Some(400 | 413 | 422) => self.batch_max = (reports.len() / 2).max(1),
                     status => {
                         tracing::debug!(%error, "reports wait");
                         if matches!(status, Some(404 | 409 | 410 | 412)) {
-                            hub.rejoin.notify_one();
+                            self.hub.rejoin.notify_one();
                         }
-                        tokio::time::sleep(backoff.next()).await;
+                        self.retry = Some(Instant::now() + self.backoff.next());
                     }
                 }
+                reports.into_iter().rev().for_each(|item| self.waiting.push_front(item));
             }
         }
+        true
+    }
+
+    fn done(&self, stored: &[ReportItem]) {
+        self.hub.on_stored(stored);
+        self.hub.stored(stored.len() as u64);
     }
 }
 
-fn take(queue: &mut mpsc::UnboundedReceiver<ReportItem>, waiting: &mut VecDeque<ReportItem>) {
-    while let Ok(item) = queue.try_recv() {
-        waiting.push_back(item);
+/// Waits until an instant; for ever if there is none.
+async fn until(instant: Option<Instant>) {
+    match instant {
+        Some(instant) => tokio::time::sleep_until(instant).await,
+        None => std::future::pending().await,
     }
-}
-
-fn done(hub: &Arc<Hub>, waiting: &mut VecDeque<ReportItem>, count: usize) {
-    let stored: Vec<ReportItem> = waiting.drain(..count).collect();
-    hub.on_stored(&stored);
-    hub.stored(stored.len() as u64);
 }
 
 /// Whether an attempt is over with this.

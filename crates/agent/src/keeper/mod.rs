@@ -14,10 +14,13 @@
 
 pub(crate) mod cgroup;
 pub(crate) mod journal;
+mod orphans;
+mod outbox;
 pub(crate) mod procfs;
 mod reap;
 mod serve;
 pub mod signal;
+mod spares;
 mod spawn;
 mod state;
 pub mod wire;

@@ -15,14 +15,15 @@ use super::wire::{Ended, Event};
 use super::{DISCONNECTED_MS, cgroup, procfs};
 use crate::layout::Layout;
 
-/// How often it looks whether anybody still needs the keeper.
-const IDLE_LOOK: Duration = Duration::from_secs(5);
+/// How often it looks whether anybody still needs the keeper, and what jobs left running.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// Waits for ends, until nobody needs the keeper any more.
 pub(crate) fn work(keeper: &Keeper) -> std::io::Result<()> {
     let mut events = Vec::with_capacity(256);
+    let mut looked = Instant::now();
     loop {
-        let next = keeper.fire(Instant::now()).unwrap_or(IDLE_LOOK).min(IDLE_LOOK);
+        let next = keeper.fire(Instant::now()).unwrap_or(LOOK_EVERY).min(LOOK_EVERY);
         // Rounded up, or the last fraction of a millisecond would be spent asking again and again.
         let timeout = Timespec::try_from(next + Duration::from_millis(1)).unwrap_or_default();
         match epoll::wait(&keeper.epoll, spare_capacity(&mut events), Some(&timeout)) {
@@ -38,6 +39,11 @@ pub(crate) fn work(keeper: &Keeper) -> std::io::Result<()> {
                 Ok(pid) => reap(keeper, pid),
                 Err(_) => {}
             }
+        }
+        keeper.outbox.flush();
+        if keeper.orphans.were_seen() || looked.elapsed() >= LOOK_EVERY {
+            looked = Instant::now();
+            keeper.sweep();
         }
         if nobody_needs_it(keeper) {
             return Ok(());
@@ -110,7 +116,7 @@ fn reap(keeper: &Keeper, pid: u32) {
     let Some(job) = state.jobs.get_mut(&at) else { return };
     job.phase = Phase::Ended(Box::new(ended.clone()));
     state.timers.retain(|(_, job, _)| *job != key(&ended.fence));
-    keeper.tell(&mut state, Event::Ended(Box::new(ended)));
+    keeper.outbox.add(&Event::Ended(Box::new(ended)));
 }
 
 /// How much an attempt wrote.

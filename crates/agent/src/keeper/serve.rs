@@ -4,20 +4,23 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::fs::FlockOperation;
 
 use super::cgroup::Cgroups;
 use super::journal::{Journal, key};
+use super::orphans::Orphans;
 use super::state::Keeper;
 use super::wire::{Event, Request};
 use super::{procfs, reap, spawn};
 use crate::layout::Layout;
 
-/// Threads that start processes: more than there are processors would only wait for each other.
-const SPAWNERS_MAX: usize = 4;
+/// Threads that start processes, for each processor: most of a start is waiting for the new process to get its turn.
+const SPAWNERS_PER_CPU: usize = 4;
+/// More of them than this would only wait for each other.
+const SPAWNERS_MAX: usize = 32;
 
 /// Why a keeper does not keep.
 #[derive(Debug, thiserror::Error)]
@@ -61,15 +64,17 @@ pub fn keep(dir: &Path) -> Result<(), KeeperError> {
     let opened = Journal::open(&layout.file("keeper.journal"), &procfs::boot_id());
     let (mut journal, found) = opened.map_err(io_error("cannot open keeper.journal"))?;
     spawn::kill_leftovers(&layout, &found.left);
+    spawn::remove_strays(&layout, &found.ended);
     journal.leftovers_are_gone().map_err(io_error("cannot write keeper.journal"))?;
     let socket = layout.socket();
     let _ = std::fs::remove_file(&socket);
     let bind = super::with_short_path(&socket, |path| UnixListener::bind(path));
     let listener = bind.map_err(io_error(format!("cannot listen on {}", socket.display())))?;
-    let keeper = Keeper::new(layout, Cgroups::of_this_machine(), journal, found.ended);
+    let keeper = Keeper::new(layout, Cgroups::of_this_machine(), Orphans::adopt(), journal, found.ended);
     let keeper = Arc::new(keeper.map_err(io_error("cannot watch processes"))?);
 
-    let spawners = std::thread::available_parallelism().map_or(1, usize::from).clamp(1, SPAWNERS_MAX);
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    let spawners = (cpus * SPAWNERS_PER_CPU).min(SPAWNERS_MAX);
     for _ in 0..spawners {
         let keeper = Arc::clone(&keeper);
         std::thread::spawn(move || spawn::work(&keeper));
@@ -77,6 +82,7 @@ pub fn keep(dir: &Path) -> Result<(), KeeperError> {
     let serving = Arc::clone(&keeper);
     std::thread::spawn(move || serve(&serving, &listener));
     let result = reap::work(&keeper).map_err(io_error("cannot wait for processes"));
+    keeper.spares.clear();
     let _ = std::fs::remove_file(&socket);
     drop(lock);
     result
@@ -90,12 +96,8 @@ fn serve(keeper: &Arc<Keeper>, listener: &UnixListener) {
                 if let Err(error) = converse(keeper, stream) {
                     eprintln!("keeper: the agent's connection broke: {error}");
                 }
-                let mut state = keeper.lock();
-                state.connected = false;
-                state.outgoing.clear();
-                state.alone_since = Some(Instant::now());
-                drop(state);
-                keeper.told.notify_all();
+                keeper.outbox.close();
+                keeper.lock().alone_since = Some(Instant::now());
                 keeper.wake();
             }
             Err(error) => {
@@ -108,16 +110,15 @@ fn serve(keeper: &Arc<Keeper>, listener: &UnixListener) {
 
 fn converse(keeper: &Arc<Keeper>, stream: UnixStream) -> io::Result<()> {
     let mut lines = BufReader::with_capacity(1 << 16, stream.try_clone()?);
+    let stream = Arc::new(stream);
     {
         let mut state = keeper.lock();
-        let hello = Event::Hello(Box::new(keeper.hello(&state)));
-        state.connected = true;
+        keeper.outbox.open(&stream, &Event::Hello(Box::new(keeper.hello(&state))));
         state.alone_since = None;
         state.bye = false;
-        state.outgoing = vec![hello];
     }
     let telling = Arc::clone(keeper);
-    let writer = std::thread::spawn(move || tell(&telling, stream));
+    let patient = std::thread::spawn(move || telling.outbox.wait_while_full());
     let mut line = String::new();
     let result = loop {
         line.clear();
@@ -130,36 +131,10 @@ fn converse(keeper: &Arc<Keeper>, stream: UnixStream) -> io::Result<()> {
             Err(error) => break Err(error),
         }
     };
-    keeper.lock().connected = false;
-    keeper.told.notify_all();
-    let _ = writer.join();
-    result
-}
-
-/// Sends what there is to tell; whatever gathers meanwhile goes in one piece.
-fn tell(keeper: &Keeper, mut stream: UnixStream) {
-    let mut text = Vec::new();
-    loop {
-        let mut state = keeper.lock();
-        while state.outgoing.is_empty() && state.connected {
-            state = keeper.told.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-        if !state.connected {
-            return;
-        }
-        let events = std::mem::take(&mut state.outgoing);
-        drop(state);
-        text.clear();
-        for event in events {
-            if serde_json::to_writer(&mut text, &event).is_ok() {
-                text.push(b'\n');
-            }
-        }
-        if stream.write_all(&text).is_err() {
-            // The reader notices as well and cleans up.
-            let _ = stream.shutdown(std::net::Shutdown::Both);
-            return;
-        }
+    keeper.outbox.close();
+    match patient.join() {
+        Ok(told) => result.and(told),
+        Err(_) => Err(io::Error::other("the thread that tells the agent panicked")),
     }
 }
 

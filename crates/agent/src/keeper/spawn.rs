@@ -1,5 +1,6 @@
 //! Starting processes.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
@@ -7,6 +8,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::PoisonError;
 use std::time::Instant;
 
 use landfall_engine::Fence;
@@ -41,10 +43,16 @@ pub(crate) fn work(keeper: &Keeper) {
     loop {
         let mut state = keeper.lock();
         let at = loop {
-            match state.queue.pop_front() {
-                Some(at) => break at,
-                None => state = keeper.queued.wait(state).unwrap_or_else(std::sync::PoisonError::into_inner),
+            let left = keeper.outbox.flush_overdue();
+            if let Some(at) = state.queue.pop_front() {
+                break at;
             }
+            state = match left {
+                None => keeper.queued.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(left) => {
+                    keeper.queued.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
         };
         let Some(job) = state.jobs.get_mut(&at) else { continue };
         let Phase::Queued(program) = std::mem::replace(&mut job.phase, Phase::Starting) else { continue };
@@ -63,7 +71,9 @@ pub(crate) fn work(keeper: &Keeper) {
                 remove_files(&keeper.layout, &fence);
                 let mut state = keeper.lock();
                 state.jobs.remove(&at);
-                keeper.tell(&mut state, Event::Unstartable { fence, why });
+                keeper.outbox.add(&Event::Unstartable { fence, why });
+                drop(state);
+                keeper.outbox.flush();
             }
         }
     }
@@ -105,14 +115,15 @@ fn began(
             let mut child = child;
             let _ = child.wait();
             let why = format!("cannot watch the process: {error}");
-            keeper.tell(&mut state, Event::Unstartable { fence: fence.clone(), why });
+            keeper.outbox.add(&Event::Unstartable { fence: fence.clone(), why });
+            keeper.outbox.flush();
             return;
         }
     };
     let Some(job) = state.jobs.get_mut(at) else { return };
     job.phase = Phase::Live(Box::new(Live { child, pid: id, watch, since: Instant::now(), group }));
     let stop = job.stop_grace.take().zip(job.cause);
-    keeper.tell(&mut state, Event::Spawned(fence.clone()));
+    keeper.outbox.add_waiting(&Event::Spawned(fence.clone()));
     keeper.arm(&mut state, at, program.timeout_ms);
     if let Some((grace, cause)) = stop {
         keeper.stop(&mut state, at, grace, cause);
@@ -145,20 +156,21 @@ fn end_unstarted(keeper: &Keeper, at: &Key, fence: &Fence, code: i32, message: O
     if let Err(error) = keeper.journal().ended(&ended) {
         eprintln!("keeper: cannot write the journal: {error}");
     }
-    let mut state = keeper.lock();
+    let state = keeper.lock();
     if ended.cause != Some(Cause::Stopped) {
         // What could not be executed was still taken on: its end would be out of order without a beginning.
-        keeper.tell(&mut state, Event::Spawned(fence.clone()));
+        keeper.outbox.add(&Event::Spawned(fence.clone()));
     }
-    keeper.tell(&mut state, Event::Ended(Box::new(ended)));
+    keeper.outbox.add(&Event::Ended(Box::new(ended)));
+    drop(state);
+    keeper.outbox.flush();
 }
 
 fn start(keeper: &Keeper, fence: &Fence, program: &Program) -> Result<(Child, Option<PathBuf>), SpawnError> {
     let node = |what: &str, error: io::Error| SpawnError::Node(format!("{what}: {error}"));
     let layout = &keeper.layout;
     let open = |path: PathBuf| -> Result<File, SpawnError> {
-        // Append, so that what was sent to the server can be cut off without leaving a hole.
-        let file = OpenOptions::new().create(true).append(true).open(&path);
+        let file = keeper.spares.file(&path);
         file.map_err(|error| node(&format!("cannot write {}", path.display()), error))
     };
     let stdout = open(layout.stdout(fence))?;
@@ -182,12 +194,9 @@ fn start(keeper: &Keeper, fence: &Fence, program: &Program) -> Result<(Child, Op
         }
         None => {
             let work = layout.work(fence);
-            match std::fs::create_dir(&work) {
-                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                    return Err(node(&format!("cannot make {}", work.display()), error));
-                }
-                _ => work,
-            }
+            let made = keeper.spares.dir(&work);
+            made.map_err(|error| node(&format!("cannot make {}", work.display()), error))?;
+            work
         }
     };
     let mut group = None;
@@ -271,6 +280,19 @@ fn find(word: &str, search: &str, cwd: &Path) -> Result<PathBuf, SpawnError> {
     Err(SpawnError::Job(NOT_FOUND, format!("{word}: command not found in {search}")))
 }
 
+/// Removes what an attempt left in the data directory, but for what the next ones can use.
+pub(crate) fn recycle_files(keeper: &Keeper, fence: &Fence) {
+    let layout = &keeper.layout;
+    keeper.spares.give_file(layout.stdout(fence));
+    keeper.spares.give_file(layout.stderr(fence));
+    let work = layout.work(fence);
+    if keeper.spares.give_dir(&work) {
+        let _ = std::fs::remove_file(layout.stdin(fence));
+    } else {
+        remove_files(layout, fence);
+    }
+}
+
 /// Removes what an attempt left in the data directory.
 pub(crate) fn remove_files(layout: &Layout, fence: &Fence) {
     let _ = std::fs::remove_file(layout.stdout(fence));
@@ -302,6 +324,20 @@ pub(crate) fn kill_leftovers(layout: &Layout, left: &[Started]) {
         }
         remove_files(layout, &started.fence);
     }
+}
+
+/// Removes what no job owns any more: spares of a keeper that was killed, and what its jobs left.
+pub(crate) fn remove_strays(layout: &Layout, ended: &[Ended]) {
+    let owned: BTreeSet<PathBuf> = ended.iter().flat_map(|ended| layout.all_of(&ended.fence)).collect();
+    let entries = layout.of_jobs().into_iter().filter_map(|dir| std::fs::read_dir(dir).ok()).flatten();
+    let strays: Vec<PathBuf> =
+        entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| !owned.contains(path)).collect();
+    // Working directories may be large. Nobody waits for this: no attempt is ever called like an earlier one.
+    std::thread::spawn(move || {
+        for path in strays {
+            let _ = std::fs::remove_file(&path).or_else(|_| std::fs::remove_dir_all(&path));
+        }
+    });
 }
 
 #[cfg(test)]

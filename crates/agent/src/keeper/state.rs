@@ -13,7 +13,10 @@ use rustix::process::{Pid, Signal};
 
 use super::cgroup::{self, Cgroups};
 use super::journal::{Journal, Key, key};
-use super::wire::{Cause, Ended, Event, Hello, Note, Program, Running, Spawn};
+use super::orphans::Orphans;
+use super::outbox::Outbox;
+use super::spares::Spares;
+use super::wire::{Cause, Ended, Hello, Note, Program, Running, Spawn};
 use super::{DISCONNECTED_MS, signal};
 use crate::layout::Layout;
 
@@ -71,10 +74,8 @@ pub(crate) struct State {
     pub(crate) by_pid: BTreeMap<u32, Key>,
     pub(crate) helpers: BTreeMap<u32, (Child, OwnedFd)>,
     pub(crate) timers: BTreeSet<(Instant, Key, Due)>,
-    pub(crate) connected: bool,
     pub(crate) alone_since: Option<Instant>,
     pub(crate) bye: bool,
-    pub(crate) outgoing: Vec<Event>,
 }
 
 /// The keeper.
@@ -82,19 +83,22 @@ pub(crate) struct State {
 pub(crate) struct Keeper {
     pub(crate) layout: Layout,
     pub(crate) cgroups: Cgroups,
+    pub(crate) orphans: Orphans,
+    pub(crate) spares: Spares,
     pub(crate) journal: Mutex<Journal>,
     pub(crate) epoll: OwnedFd,
     /// Wakes the thread that waits for processes and for instants.
     pub(crate) wake: OwnedFd,
     state: Mutex<State>,
     pub(crate) queued: Condvar,
-    pub(crate) told: Condvar,
+    pub(crate) outbox: Outbox,
 }
 
 impl Keeper {
     pub(crate) fn new(
         layout: Layout,
         cgroups: Cgroups,
+        orphans: Orphans,
         journal: Journal,
         ended: Vec<Ended>,
     ) -> std::io::Result<Self> {
@@ -108,12 +112,14 @@ impl Keeper {
         Ok(Self {
             layout,
             cgroups,
+            orphans,
+            spares: Spares::default(),
             journal: Mutex::new(journal),
             epoll,
             wake,
             state: Mutex::new(state),
             queued: Condvar::new(),
-            told: Condvar::new(),
+            outbox: Outbox::default(),
         })
     }
 
@@ -123,14 +129,6 @@ impl Keeper {
 
     pub(crate) fn journal(&self) -> MutexGuard<'_, Journal> {
         self.journal.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Tells the agent; what nobody is there to hear is in the next hello anyway.
-    pub(crate) fn tell(&self, state: &mut State, event: Event) {
-        if state.connected {
-            state.outgoing.push(event);
-            self.told.notify_one();
-        }
     }
 
     pub(crate) fn wake(&self) {
@@ -279,9 +277,28 @@ impl Keeper {
         if let Err(error) = self.journal().forgot(&gone) {
             eprintln!("keeper: cannot write the journal: {error}");
         }
-        for fence in &gone {
-            super::spawn::remove_files(&self.layout, fence);
+        // Whatever is left of any job could still write to its files.
+        let nothing_left = self.orphans.are_none();
+        if !nothing_left {
+            self.wake();
         }
+        for fence in &gone {
+            if nothing_left {
+                super::spawn::recycle_files(self, fence);
+            } else {
+                super::spawn::remove_files(&self.layout, fence);
+            }
+        }
+    }
+
+    /// Ends what jobs that are over left running.
+    pub(crate) fn sweep(&self) {
+        let over = |fence: &Fence| {
+            let state = self.lock();
+            state.jobs.get(&key(fence)).is_none_or(|job| matches!(job.phase, Phase::Ended(_)))
+        };
+        self.orphans
+            .sweep(|pid| self.lock().helpers.contains_key(&pid.as_raw_nonzero().get().cast_unsigned()), over);
     }
 
     /// What is told first on a connection.

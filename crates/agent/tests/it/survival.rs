@@ -7,7 +7,7 @@ use landfall_api::agent::Command;
 use landfall_engine::input::Report;
 
 use crate::basics::gone;
-use crate::server::{Agent, Server, TOKEN, helper, shell};
+use crate::server::{Agent, Said, Server, TOKEN, helper, shell};
 
 /// An agent in a process of its own, to be killed. It goes with the test, also with one that fails.
 struct Killed(Child);
@@ -163,4 +163,30 @@ async fn jobs_go_on_when_the_agent_ends_in_order_and_the_next_one_takes_over() {
     server.report(&start.fence, |report| *report == Report::Stopped).await;
     next.kill();
     kill(keeper_pid(dir.path()));
+}
+
+#[tokio::test]
+async fn what_a_job_leaves_running_ends_with_it_and_only_with_it() {
+    let server = Server::start("push").await;
+    let agent = Agent::start(&server);
+    // Both processes leave the group of their job, as daemons do; the second job goes on.
+    let over = shell("over", "setsid sleep 300 & echo $!");
+    let go = agent.dir.path().join("go");
+    let daemon = format!("setsid sleep 300 & echo $!; while ! test -e {}; do sleep 0.02; done", go.display());
+    let runs = shell("runs", &format!("sh -c '{daemon}'"));
+    server.start_job(&runs).await;
+    let written = |job: &str| (job.to_owned(), 1, "stdout".to_owned());
+    let pid = |said: &mut Said, job: &str| -> Option<u32> {
+        std::str::from_utf8(said.logs.get(&written(job))?).ok()?.trim().parse().ok()
+    };
+    let kept = server.until("the daemon is there", |said| pid(said, "runs")).await;
+    server.start_job(&over).await;
+    assert_eq!(server.exit_code(&over.fence).await, 0);
+    let left = server.until("the other one was", |said| pid(said, "over")).await;
+    server.until("it is gone", |_| gone(left).then_some(())).await;
+    assert!(!gone(kept), "its job still runs");
+    std::fs::write(&go, "").expect("written");
+    assert_eq!(server.exit_code(&runs.fence).await, 0);
+    server.until("it is gone as well", |_| gone(kept).then_some(())).await;
+    agent.stop().await.1.expect("a good end");
 }
