@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use landfall_api::agent::{Command, Fetches, Probed, ReportItem};
-use landfall_api::node::{Heartbeat, Registration};
+use landfall_api::node::{Heartbeat, NODE_TAKEN, Registration};
 use landfall_client::{Client, ClientError};
 use landfall_engine::input::{Failure, Report};
 use landfall_model::JobId;
@@ -142,7 +142,8 @@ impl Hub {
 
     /// Whether an error of the server ends the agent. Then it does.
     pub(crate) fn is_fatal(&self, error: ClientError) -> Option<ClientError> {
-        if matches!(error, ClientError::Forbidden { .. }) {
+        let taken = error.api().is_some_and(|api| api.code == NODE_TAKEN);
+        if taken || matches!(error, ClientError::Forbidden { .. }) {
             self.fail(AgentError::Refused(error));
             return None;
         }

@@ -134,7 +134,7 @@ fn next_epoch(path: &Path) -> std::io::Result<u64> {
         .ok()
         .and_then(|text| text.trim().parse::<u64>().ok())
         .unwrap_or_default();
-    let clock = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let clock = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
     let epoch = clock.max(last.saturating_add(1));
     let fresh = path.with_extension("new");
     let mut file = File::create(&fresh)?;
@@ -249,8 +249,8 @@ mod tests {
         let first = next_epoch(&path).expect("counted");
         let second = next_epoch(&path).expect("counted");
         assert!(second > first, "{first} {second}");
-        std::fs::write(&path, "99999999999").expect("written");
-        assert_eq!(next_epoch(&path).expect("counted"), 100_000_000_000);
+        std::fs::write(&path, "99999999999999").expect("written");
+        assert_eq!(next_epoch(&path).expect("counted"), 100_000_000_000_000);
     }
 
     #[test]

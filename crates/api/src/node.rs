@@ -5,6 +5,9 @@ use utoipa::ToSchema;
 
 use landfall_engine::Fence;
 
+/// The code of an error: a newer agent speaks for the node, so this one has to stop.
+pub const NODE_TAKEN: &str = "node_taken";
+
 /// One GPU in a heartbeat.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default)]

@@ -77,7 +77,9 @@ fn run((name, purpose, step): &Step, root: &Path) -> Result<(), String> {
 
 /// The workspace root, two levels above this crate.
 fn root() -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    // Asked for when it runs: clones that share a build directory may share this program, built in another of them.
+    let here = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    let here = Path::new(&here);
     here.ancestors().nth(2).unwrap_or(here).to_path_buf()
 }
 

@@ -46,3 +46,26 @@ fn a_job_runs_elsewhere_when_its_node_is_gone() {
     let job = stand.wait_for(&long, &["completed"]);
     assert_eq!((job["nodes"][0]["node"].as_str(), job["attempt"].as_i64()), (Some("n2"), Some(2)), "{job}");
 }
+
+#[test]
+fn of_two_agents_with_one_name_the_later_one_stays() {
+    let mut stand = Stand::new();
+    stand.agent("n1", &[]);
+    stand.agent_in("twin", "n1", &[]);
+    let mut first = stand.agent_process("n1");
+    let mut code = None;
+    stand.until("the first one gives way", || {
+        code = first.ended();
+        code.is_some()
+    });
+    assert_ne!(code, Some(0));
+    let said = std::fs::read_to_string(stand.path("n1.log")).unwrap();
+    assert!(said.contains("another agent") && said.contains("--node NAME"), "{said}");
+    let id = stand.submit(&["--", "true"]);
+    stand.wait_for(&id, &["completed"]);
+    // One that is there cannot be taken out: it would be back at once.
+    let refused = stand.run(&["remove", "n1"]);
+    assert!(refused.code != 0 && refused.err.contains("stop the agent first"), "{}", refused.err);
+    stand.agent_process("twin").kill();
+    stand.until("it can be taken out", || stand.run(&["remove", "n1"]).code == 0);
+}

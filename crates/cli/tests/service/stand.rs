@@ -17,6 +17,11 @@ const PATIENCE: Duration = Duration::from_secs(300);
 pub(crate) struct Process(Child);
 
 impl Process {
+    /// The code with which it ended, if it did.
+    pub(crate) fn ended(&mut self) -> Option<i32> {
+        self.0.try_wait().unwrap().map(|status| status.code().unwrap_or(-1))
+    }
+
     /// Ends it at once, as a power cut would.
     pub(crate) fn kill(&mut self) {
         // It may have ended by itself.
@@ -141,13 +146,18 @@ impl Stand {
 
     /// Starts an agent and does not wait.
     pub(crate) fn agent_unready(&mut self, node: &str, more: &[&str]) {
-        let data = self.path(node);
+        self.agent_in(node, node, more);
+    }
+
+    /// Starts an agent with a directory, and thus an identity, of its own.
+    pub(crate) fn agent_in(&mut self, dir: &str, node: &str, more: &[&str]) {
+        let data = self.path(dir);
         let token = self.data().join("token");
         let mut args = vec!["agent", "--server", &self.url, "--token-file", token.to_str().unwrap()];
         args.extend(["--node", node, "--data-dir", data.to_str().unwrap()]);
         args.extend(more);
-        let process = self.process(node, &args);
-        self.agents.push((node.to_owned(), process));
+        let process = self.process(dir, &args);
+        self.agents.push((dir.to_owned(), process));
     }
 
     /// The process of an agent.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use landfall_api::ApiError;
 use landfall_api::job::UsageView;
-use landfall_api::node::{GpuFacts, Heartbeat, Registered, Registration};
+use landfall_api::node::{GpuFacts, Heartbeat, NODE_TAKEN, Registered, Registration};
 use landfall_engine::input::RunUsage;
 use landfall_engine::{Answer, Fence, Input};
 use landfall_model::scenario::{Format, NodeRow, Rows, decode};
@@ -90,8 +90,25 @@ pub(super) fn add_usage(sum: &mut UsageView, usage: &RunUsage) {
 
 impl Core {
     pub(super) fn register(&mut self, node: Registering) -> Result<Registered, Failure> {
+        self.check_not_taken(&node)?;
         let running = node.registration.heartbeat.running.clone();
         self.join(node, Some(running))
+    }
+
+    /// Of two agents that speak for one node, the one that began later does; the other has to hear so, or they would
+    /// take the node from each other for ever.
+    fn check_not_taken(&self, node: &Registering) -> Result<(), Failure> {
+        let Registering { node, registration } = node;
+        let newer =
+            self.nodes.heard.get(node).is_some_and(|(epoch, _)| *epoch > registration.heartbeat.epoch);
+        if !newer || !self.connections.is_open(node) {
+            return Ok(());
+        }
+        let message = format!("another agent that was started later speaks for node `{node}`");
+        let error = ApiError::new(NODE_TAKEN, message).hint(
+            "give each machine a name of its own (`landfall agent --node NAME`), or stop the other agent",
+        );
+        Err(Failure::refused(409, error))
     }
 
     /// A node joins or tells everything anew; `running` if it named all that it runs.

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use landfall_api::Paged;
+use axum::http::StatusCode;
 use landfall_api::answer::Acted;
 use landfall_api::node::NodeView;
 use landfall_api::token::Role;
+use landfall_api::{ApiError, Paged};
 use landfall_engine::Input;
 use landfall_engine::input::NodeOrder;
 use landfall_model::{Approval, NodeId};
@@ -119,6 +120,16 @@ async fn order(app: &App, node: NodeId, order: NodeOrder) -> Result<Json<Acted>,
     acted(app.handle.apply(Input::Order { node, order }).await?).map(Json)
 }
 
+/// Takes a node out, unless its agent is there: that would register it again in a moment.
+async fn take_out(app: &App, node: NodeId, leave: NodeOrder) -> Result<Json<Acted>, Problem> {
+    if app.handle.connections().is_open(&node) {
+        let message = format!("the agent of node `{node}` is connected and would bring it straight back");
+        let hint = "stop the agent first, or drain the node; to keep an agent out for good, revoke its token";
+        return Err(Problem::new(StatusCode::CONFLICT, ApiError::new("agent_connected", message).hint(hint)));
+    }
+    order(app, node, leave).await
+}
+
 /// Lets people decide whether a node takes part.
 async fn set_approval(app: &App, id: NodeId, approval: Approval) -> Result<Json<Acted>, Problem> {
     let _one_by_one = app.edits.lock().await;
@@ -161,8 +172,8 @@ orders! {
     drain, "/nodes/{id}/drain", order, NodeOrder::Drain;
     /// Lets a node take work again.
     take_back, "/nodes/{id}/return", order, NodeOrder::Return;
-    /// Takes a node out for good.
-    leave, "/nodes/{id}/leave", order, NodeOrder::Leave;
+    /// Takes a node out for good, once its agent is gone.
+    leave, "/nodes/{id}/leave", take_out, NodeOrder::Leave;
     /// Lets a node take part.
     approve, "/nodes/{id}/approve", set_approval, Approval::Approved;
     /// Keeps a node from taking part.
