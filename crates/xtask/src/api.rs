@@ -34,7 +34,8 @@ impl Drop for Server {
 pub(crate) fn check(root: &Path) -> Result<(), String> {
     let built = super::target(root);
     let tool = install(&built.join("schemathesis"))?;
-    super::cargo(&["build", "--package", "landfall-cli", "--quiet"])?;
+    // The same build as that of the tests, which CI has made a moment ago.
+    super::cargo(&["test", "--workspace", "--quiet", "--features", "landfall-engine/mutations", "--no-run"])?;
     let binary = built.join("debug").join("landfall");
     let place = built.join("tmp").join(format!("api-{}", std::process::id()));
     std::fs::create_dir_all(&place).map_err(|error| format!("cannot make {}: {error}", place.display()))?;

@@ -40,7 +40,11 @@ const STEPS: [Step; 9] = [
             "--short",
         ])?;
         cargo(&["bench", "--package", "landfall-engine", "--bench", "engine", "--quiet", "--", "--short"])?;
-        cargo(&["bench", "--package", "landfall-replay", "--bench", "published", "--quiet", "--", "--short"])
+        cargo(&["bench", "--package", "landfall-replay", "--bench", "published", "--quiet", "--", "--short"])?;
+        // With the build of the tests: what is shown is that they run, and a second build would take minutes.
+        let tested = ["--workspace", "--features", "landfall-engine/mutations", "--profile", "dev"];
+        let parts = ["--bench", "store", "--bench", "service", "--quiet", "--", "--short"];
+        cargo(&[&["bench"], &tested[..], &parts[..]].concat())
     }),
 ];
 
