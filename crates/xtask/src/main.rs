@@ -28,24 +28,7 @@ const STEPS: [Step; 9] = [
         cargo(&["test", "--workspace", "--quiet", "--features", "landfall-engine/mutations"])
     }),
     ("api", "the HTTP API against its OpenAPI document", api::check),
-    ("bench", "a short run of each benchmark", |_| {
-        cargo(&[
-            "bench",
-            "--package",
-            "landfall-policy",
-            "--bench",
-            "decisions",
-            "--quiet",
-            "--",
-            "--short",
-        ])?;
-        cargo(&["bench", "--package", "landfall-engine", "--bench", "engine", "--quiet", "--", "--short"])?;
-        cargo(&["bench", "--package", "landfall-replay", "--bench", "published", "--quiet", "--", "--short"])?;
-        // With the build of the tests: what is shown is that they run, and a second build would take minutes.
-        let tested = ["--workspace", "--features", "landfall-engine/mutations", "--profile", "dev"];
-        let parts = ["--bench", "store", "--bench", "service", "--quiet", "--", "--short"];
-        cargo(&[&["bench"], &tested[..], &parts[..]].concat())
-    }),
+    ("bench", "a short run of each benchmark", bench),
 ];
 
 fn main() -> ExitCode {
@@ -99,6 +82,18 @@ fn cargo(args: &[&str]) -> Result<(), String> {
 fn docs(_: &Path) -> Result<(), String> {
     let args = ["doc", "--workspace", "--no-deps", "--quiet"];
     execute(Command::new(env!("CARGO")).args(args).env("RUSTDOCFLAGS", "--deny warnings"), &args)
+}
+
+fn bench(_: &Path) -> Result<(), String> {
+    for (package, name) in
+        [("landfall-policy", "decisions"), ("landfall-engine", "engine"), ("landfall-replay", "published")]
+    {
+        cargo(&["bench", "--package", package, "--bench", name, "--quiet", "--", "--short"])?;
+    }
+    // With the build of the tests: what is shown is that they run, and a second build would take minutes.
+    let tested = ["--workspace", "--features", "landfall-engine/mutations", "--profile", "dev"];
+    let parts = ["--bench", "store", "--bench", "service", "--quiet", "--", "--short"];
+    cargo(&[&["bench"], &tested[..], &parts[..]].concat())
 }
 
 fn execute(command: &mut Command, args: &[&str]) -> Result<(), String> {
