@@ -12,6 +12,8 @@ use landfall_engine::Fence;
 use landfall_model::JobId;
 use rustix::process::{Pid, Signal, WaitOptions};
 
+use crate::layout::Layout;
+
 /// Where orphans are looked for.
 #[derive(Debug)]
 pub(crate) struct Orphans {
@@ -65,15 +67,40 @@ impl Orphans {
     }
 }
 
+/// Ends every process that a keeper of this directory before this one left, as far as environments tell. The journal does not
+/// know them all: not what a job started itself, and not what was started in the very moment the keeper was killed.
+pub(crate) fn end_strays(layout: &Layout) {
+    let Ok(processes) = std::fs::read_dir("/proc") else { return };
+    for entry in processes.flatten() {
+        let id = entry.file_name().to_str().and_then(|name| Pid::from_raw(name.parse().ok()?));
+        let Some(pid) = id.filter(|_| belongs_to(&entry.path(), layout.root())) else { continue };
+        let _ = rustix::process::kill_process(pid, Signal::KILL);
+        eprintln!("keeper: ended process {}, which was left over", pid.as_raw_nonzero());
+    }
+}
+
+/// Whether a process is part of a job of an agent with this directory.
+fn belongs_to(proc: &Path, root: &Path) -> bool {
+    let checkpoints = value(&environment(proc), "LANDFALL_CHECKPOINT_DIR").map(PathBuf::from);
+    checkpoints.is_some_and(|path| path.starts_with(root))
+}
+
 /// The attempt to which a process belongs, as its environment says.
 fn job_of(proc: &Path) -> Option<Fence> {
-    let environment = std::fs::read(proc.join("environ")).ok()?;
-    let value = |name: &str| {
-        let mut entries = environment.split(|byte| *byte == 0);
-        entries.find_map(|entry| std::str::from_utf8(entry).ok()?.strip_prefix(name)?.strip_prefix('='))
-    };
-    let job = JobId::new(value("LANDFALL_JOB_ID")?).ok()?;
-    Some(Fence { job, attempt: value("LANDFALL_ATTEMPT")?.parse().ok()?, epoch: 0 })
+    let environment = environment(proc);
+    let job = JobId::new(&value(&environment, "LANDFALL_JOB_ID")?).ok()?;
+    Some(Fence { job, attempt: value(&environment, "LANDFALL_ATTEMPT")?.parse().ok()?, epoch: 0 })
+}
+
+/// The environment with which a process began; empty if it cannot be read.
+fn environment(proc: &Path) -> Vec<u8> {
+    std::fs::read(proc.join("environ")).unwrap_or_default()
+}
+
+fn value(environment: &[u8], name: &str) -> Option<String> {
+    let mut entries =
+        environment.split(|byte| *byte == 0).filter_map(|entry| std::str::from_utf8(entry).ok());
+    entries.find_map(|entry| entry.strip_prefix(name)?.strip_prefix('=')).map(str::to_owned)
 }
 
 #[cfg(test)]

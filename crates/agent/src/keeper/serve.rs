@@ -11,7 +11,7 @@ use rustix::fs::FlockOperation;
 
 use super::cgroup::Cgroups;
 use super::journal::{Journal, key};
-use super::orphans::Orphans;
+use super::orphans::{self, Orphans};
 use super::state::Keeper;
 use super::wire::{Event, Request};
 use super::{procfs, reap, spawn};
@@ -64,6 +64,7 @@ pub fn keep(dir: &Path) -> Result<(), KeeperError> {
     let opened = Journal::open(&layout.file("keeper.journal"), &procfs::boot_id());
     let (mut journal, found) = opened.map_err(io_error("cannot open keeper.journal"))?;
     spawn::kill_leftovers(&layout, &found.left);
+    orphans::end_strays(&layout);
     spawn::remove_strays(&layout, &found.ended);
     journal.leftovers_are_gone().map_err(io_error("cannot write keeper.journal"))?;
     let socket = layout.socket();

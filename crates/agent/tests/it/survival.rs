@@ -190,3 +190,23 @@ async fn what_a_job_leaves_running_ends_with_it_and_only_with_it() {
     server.until("it is gone as well", |_| gone(kept).then_some(())).await;
     agent.stop().await.1.expect("a good end");
 }
+
+#[tokio::test]
+async fn the_next_keeper_ends_what_the_journal_does_not_know() {
+    let server = Server::start("push").await;
+    let dir = tempfile::tempdir().expect("dir");
+    let mut first = agent(&server, dir.path());
+    // A process in a group and a session of its own: nothing but its environment tells whose it is.
+    let daemon = shell("daemon", "setsid sleep 300 & echo $!; sleep 300");
+    server.start_job(&daemon).await;
+    let written = ("daemon".to_owned(), 1, "stdout".to_owned());
+    let left = server.until("the daemon is there", |said| {
+        std::str::from_utf8(said.logs.get(&written)?).ok()?.trim().parse::<u32>().ok()
+    });
+    let left = left.await;
+    first.kill();
+    kill(keeper_pid(dir.path()));
+    assert!(!gone(left), "it does not care");
+    let _second = agent(&server, dir.path());
+    server.until("it is gone", |_| gone(left).then_some(())).await;
+}
