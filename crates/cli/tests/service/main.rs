@@ -8,4 +8,5 @@ mod guides;
 mod jobs;
 mod nodes;
 mod pools;
+mod secure;
 mod stand;

@@ -88,6 +88,21 @@ impl Stand {
         stand
     }
 
+    /// A server with TLS, and a certificate made for it.
+    pub(crate) fn secured() -> Self {
+        let dir = TempDir::new().unwrap();
+        let at = |name: &str| dir.path().join("tls").join(name).display().to_string();
+        let (cert, key) = (at("cert.pem"), at("key.pem"));
+        let config =
+            format!("[server]\ntls_cert = '{cert}'\ntls_key = '{key}'\n[client]\nca_file = '{cert}'\n");
+        std::fs::write(dir.path().join("config.toml"), config).unwrap();
+        let mut stand = Self { dir, server: None, agents: Vec::new(), url: String::new() };
+        stand.run(&["certificate", "--host", "127.0.0.1", "--out", stand.path("tls").to_str().unwrap()]).ok();
+        stand.start_server();
+        assert!(stand.url.starts_with("https://"), "{}", stand.url);
+        stand
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
@@ -151,9 +166,14 @@ impl Stand {
 
     /// Starts an agent with a directory, and thus an identity, of its own.
     pub(crate) fn agent_in(&mut self, dir: &str, node: &str, more: &[&str]) {
-        let data = self.path(dir);
         let token = self.data().join("token");
-        let mut args = vec!["agent", "--server", &self.url, "--token-file", token.to_str().unwrap()];
+        self.agent_with(dir, node, token.to_str().unwrap(), more);
+    }
+
+    /// Starts an agent with a token of its own.
+    pub(crate) fn agent_with(&mut self, dir: &str, node: &str, token: &str, more: &[&str]) {
+        let data = self.path(dir);
+        let mut args = vec!["agent", "--server", &self.url, "--token-file", token];
         args.extend(["--node", node, "--data-dir", data.to_str().unwrap()]);
         args.extend(more);
         let process = self.process(dir, &args);
