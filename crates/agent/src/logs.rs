@@ -34,6 +34,8 @@ const LOOK_LAST: Duration = Duration::from_secs(2);
 const CUT_BYTES: u64 = 1 << 20;
 /// Transfers that tell something about the network.
 const SAMPLE_BYTES_MIN: u64 = 64 << 10;
+/// How often the server may have no place for output before the output is dropped.
+const REFUSED_MAX: u32 = 4;
 /// How often the server may want the same bytes again before they are given up.
 const AGAIN_MAX: u32 = 3;
 
@@ -95,11 +97,14 @@ fn key(fence: &Fence) -> Key {
 pub(crate) async fn work(hub: Arc<Hub>, mut queue: mpsc::UnboundedReceiver<Writing>) {
     let mut tails: BTreeMap<Key, Tail> = BTreeMap::new();
     let mut backoff = Backoff::new(hub.node());
+    let mut refused = 0;
+    let mut cut_at = Instant::now();
+    let mut retry: Option<Instant> = None;
     loop {
-        let next =
-            tails.values().map(|tail| if tail.end.is_some() { Instant::now() } else { tail.look_at }).min();
+        let due = |tail: &Tail| if tail.end.is_some() { Instant::now() } else { tail.look_at };
+        let next = retry.or_else(|| tails.values().map(due).min());
         let pause = next.map_or(LOOK_LAST, |at| at.saturating_duration_since(Instant::now()));
-        match tokio::time::timeout(pause, queue.recv()).await {
+        match tokio::time::timeout(pause.min(LOOK_LAST), queue.recv()).await {
             Ok(None) => return,
             Ok(Some(writing)) => {
                 on_writing(&hub, &mut tails, writing);
@@ -109,9 +114,18 @@ pub(crate) async fn work(hub: Arc<Hub>, mut queue: mpsc::UnboundedReceiver<Writi
             }
             Err(_) => {}
         }
+        if cut_at.elapsed() >= LOOK_LAST {
+            cut_at = Instant::now();
+            tails.values().for_each(|tail| cut(&hub, tail));
+        }
+        if retry.is_some_and(|at| Instant::now() < at) {
+            continue;
+        }
+        retry = None;
         loop {
             let (pieces, of) = collect(&hub, &mut tails, Instant::now());
             if pieces.is_empty() {
+                release(&hub, &mut tails);
                 break;
             }
             let bytes: u64 = of.iter().map(|piece| piece.bytes).sum();
@@ -120,6 +134,7 @@ pub(crate) async fn work(hub: Arc<Hub>, mut queue: mpsc::UnboundedReceiver<Writi
                 Ok(kept) => {
                     hub.heard();
                     backoff.reset();
+                    refused = 0;
                     if bytes >= SAMPLE_BYTES_MIN {
                         hub.machine().network.add(ewma::network_mbit_s(bytes, began.elapsed().as_secs_f64()));
                     }
@@ -130,16 +145,36 @@ pub(crate) async fn work(hub: Arc<Hub>, mut queue: mpsc::UnboundedReceiver<Writi
                     let Some(error) = hub.is_fatal(error) else { return };
                     if error.status() == Some(409) && go_back(&mut tails, &of) {
                         tracing::info!("the server lost output that it had; it is sent again");
-                    } else if is_final(&error) {
+                    } else if is_final(&error) || refused >= REFUSED_MAX {
                         tracing::warn!(%error, "the server does not take output; it is dropped");
                         on_shipped(&hub, &mut tails, &of, &[]);
                     } else {
-                        tokio::time::sleep(backoff.next()).await;
+                        refused += u32::from(cannot_keep(&error));
+                        retry = Some(Instant::now() + backoff.next());
+                        break;
                     }
                 }
             }
         }
-        release(&hub, &mut tails);
+    }
+}
+
+/// Whether the server answers but has no place for output. Then ends of jobs must not wait for it for ever.
+fn cannot_keep(error: &ClientError) -> bool {
+    matches!(error.status(), Some(500 | 507))
+}
+
+/// Cuts off what nobody will read of a job that writes without end, also while the server is away.
+fn cut(hub: &Hub, tail: &Tail) {
+    let keep = hub.config.log_bytes_max.saturating_add(1);
+    for (stream, state) in tail.streams.iter().enumerate().filter(|(_, state)| state.said.is_none()) {
+        let path = tail.path(hub, stream);
+        // Of a stream that is full, nothing more is read; of any other, the server may still want the beginning.
+        let keep = if state.full { 0 } else { keep };
+        if std::fs::metadata(&path).is_ok_and(|meta| meta.len() > keep.saturating_add(CUT_BYTES)) {
+            // The job appends, so it does not notice.
+            let _ = std::fs::OpenOptions::new().write(true).open(&path).and_then(|file| file.set_len(keep));
+        }
     }
 }
 
@@ -227,10 +262,6 @@ fn read(hub: &Hub, tail: &mut Tail, stream: usize, room: u64) -> Option<Vec<u8>>
         return (!rest.is_empty()).then(|| rest.to_vec());
     }
     if state.full {
-        // Nobody will read it, but it would fill the disk. The job appends, so it does not notice.
-        if std::fs::metadata(&path).is_ok_and(|meta| meta.len() > CUT_BYTES) {
-            let _ = std::fs::OpenOptions::new().write(true).open(&path).and_then(|file| file.set_len(0));
-        }
         return None;
     }
     let size = std::fs::metadata(&path).ok()?.len();

@@ -43,6 +43,8 @@ pub(crate) struct Said {
     pub(crate) lines: Option<mpsc::UnboundedSender<Command>>,
     /// Whether reports are answered with an error.
     pub(crate) deaf: bool,
+    /// Output cannot be stored.
+    pub(crate) log_disk_full: bool,
     pub(crate) requests: u64,
 }
 
@@ -222,6 +224,10 @@ async fn fetches(State(server): State<Server>, Json(new): Json<Fetches>) -> Answ
 
 async fn logs(State(server): State<Server>, Json(new): Json<LogPieces>) -> Answer<LogsKept> {
     let mut said = server.said();
+    if said.log_disk_full {
+        let error = json!({"code": "storage", "message": "no space left on device"});
+        return Err((StatusCode::INSUFFICIENT_STORAGE, Json(error)));
+    }
     let mut next = Vec::new();
     for piece in new.pieces {
         let data = base64::engine::general_purpose::STANDARD.decode(&piece.data).expect("base64");

@@ -192,6 +192,45 @@ async fn what_a_job_leaves_running_ends_with_it_and_only_with_it() {
 }
 
 #[tokio::test]
+async fn ends_arrive_also_when_the_server_cannot_keep_output() {
+    let server = Server::start("push").await;
+    server.said().log_disk_full = true;
+    let agent = Agent::start(&server);
+    let writes = shell("writes", "echo much; exit 3");
+    server.start_job(&writes).await;
+    assert_eq!(server.exit_code(&writes.fence).await, 3);
+    server.said().log_disk_full = false;
+    let later = shell("later", "echo again");
+    server.start_job(&later).await;
+    assert_eq!(server.exit_code(&later.fence).await, 0);
+    assert_eq!(server.output(&later.fence, "stdout"), "again\n");
+    agent.stop().await.1.expect("a good end");
+}
+
+#[tokio::test]
+async fn a_job_that_writes_without_end_does_not_fill_the_disk_of_its_node() {
+    let server = Server::start("push").await;
+    let agent = Agent::start_with(&server, |config| config.log_bytes_max = 1000);
+    server.said().log_disk_full = true;
+    let go = agent.dir.path().join("go");
+    let written = agent.dir.path().join("written");
+    let script = format!(
+        "head -c 20000000 /dev/zero; touch {}; while ! test -e {}; do sleep 0.02; done",
+        written.display(),
+        go.display()
+    );
+    let writes = shell("writes", &script);
+    server.start_job(&writes).await;
+    let path = agent.dir.path().join("logs").join("writes.1.out");
+    let size = || std::fs::metadata(&path).map_or(0, |meta| meta.len());
+    server.until("it has written", |_| written.exists().then_some(())).await;
+    server.until("what nobody will read is cut off", |_| (size() < 5_000_000).then_some(())).await;
+    std::fs::write(&go, "").expect("written");
+    assert_eq!(server.exit_code(&writes.fence).await, 0);
+    agent.stop().await.1.expect("a good end");
+}
+
+#[tokio::test]
 async fn the_next_keeper_ends_what_the_journal_does_not_know() {
     let server = Server::start("push").await;
     let dir = tempfile::tempdir().expect("dir");
