@@ -224,8 +224,9 @@ async fn change(
     if let Some(held) = patch.held {
         inputs.push(Input::UserHold { job: job.clone(), held });
     }
-    for answer in app.handle.apply_all(inputs, Vec::new()).await? {
-        acted(answer)?;
+    // One after the other: nothing changes after something was refused.
+    for input in inputs {
+        acted(app.handle.apply(input).await?)?;
     }
     let job = app.job(&principal, &id).await?;
     Ok(([(header::ETAG, etag(&job.version))], Json(job)).into_response())

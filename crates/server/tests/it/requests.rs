@@ -253,3 +253,19 @@ async fn random_bodies_never_bring_it_down() {
     }
     assert_eq!(server.get("/status").await.0, 200);
 }
+
+#[tokio::test]
+async fn a_change_that_is_refused_changes_nothing() {
+    let server = Server::start().await;
+    let job = server.job(json!({ "cpu_milli": 1000 })).await;
+    let path = format!("/jobs/{job}");
+    let both = json!({ "walltime_ms": 0, "held": true });
+    let (status, said) = answer(server.request(Method::PATCH, &path, &server.admin).json(&both)).await;
+    assert!(status.is_client_error(), "{status} {said}");
+    let before = server.get(&path).await.1;
+    assert_ne!(before["held"], true, "{before}");
+    let (status, said) =
+        answer(server.request(Method::PATCH, &path, &server.admin).json(&json!({ "held": true }))).await;
+    assert_eq!(status, 200, "{said}");
+    assert_eq!(said["held"], true, "{said}");
+}
