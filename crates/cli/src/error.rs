@@ -149,6 +149,8 @@ impl CliError {
                 }
                 ClientError::Forbidden { .. } => Exit::Forbidden,
                 ClientError::Refused { status: 404, .. } => Exit::NoSuch,
+                // A request may be understood and still name something that is not there.
+                ClientError::Refused { error, .. } if error.code.starts_with("unknown_") => Exit::NoSuch,
                 ClientError::Refused { status: 500.., .. } => Exit::Unreachable,
                 ClientError::Refused { .. } => Exit::Refused,
             },
@@ -256,5 +258,31 @@ impl CliError {
             hint: self.hint(),
         };
         serde_json::json!({ "error": report })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use landfall_api::ApiError;
+
+    use super::*;
+
+    #[test]
+    fn what_the_server_says_ends_as_the_table_says() {
+        let of = |status, code: &str| {
+            CliError::Service(ClientError::Refused { status, error: ApiError::new(code, "no") }).exit()
+        };
+        for (status, code, exit) in [
+            (404, "unknown_job", Exit::NoSuch),
+            (422, "unknown_pool", Exit::NoSuch),
+            (422, "unknown_job", Exit::NoSuch),
+            (422, "unknown_workload", Exit::NoSuch),
+            (422, "never_fits", Exit::Refused),
+            (409, "not_pending", Exit::Refused),
+            (400, "bad_request", Exit::Refused),
+            (503, "busy", Exit::Unreachable),
+        ] {
+            assert_eq!(of(status, code), exit, "{status} {code}");
+        }
     }
 }

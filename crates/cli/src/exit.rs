@@ -42,9 +42,9 @@ impl Exit {
         (Self::BadInput, "an input file cannot be read or is invalid"),
         (
             Self::NoSuch,
-            "there is no such job, node, pool, tenant, policy or term; a bound of a replay was broken",
+            "there is no such job, node, pool, tenant, workload, policy or term; a bound of a replay was broken",
         ),
-        (Self::Output, "the answer cannot be written (a closed pipe is no error)"),
+        (Self::Output, "the answer or a file cannot be written (a closed pipe is no error)"),
         (Self::Refused, "done; the planned change would be refused, or the server refused the request"),
         (Self::Unreachable, "the server cannot be reached or started"),
         (Self::Forbidden, "the token is missing, unknown or not enough for this"),

@@ -1,6 +1,6 @@
 //! `landfall backup`: a copy of everything that a server keeps, made while it runs.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use landfall_store::StoreError;
 use landfall_store::sqlite::Sqlite;
@@ -48,11 +48,24 @@ pub(crate) fn run(args: &Args) -> Result<Box<dyn Answer>, CliError> {
         let message = format!("{} is there already", args.to.display());
         return Err(CliError::Usage { message, hint: "choose another name".into() });
     }
-    Sqlite::open_reader(&dir).and_then(|mut reader| reader.backup(&args.to)).map_err(failed)?;
+    let mut reader = Sqlite::open_reader(&dir).map_err(failed)?;
+    reader.backup(&args.to).map_err(|error| unwritten(&args.to, error))?;
     let bytes = std::fs::metadata(&args.to).map_or(0, |found| found.len());
     let data = Made { file: args.to.display().to_string(), data_dir: dir.display().to_string(), bytes };
     let page = |made: &Made, _: Page| format!("{} ({})\n", clean(&made.file), mib((made.bytes >> 20).max(1)));
     Ok(Box::new(Reply::new("landfall.backup/1", data, page)))
+}
+
+/// Why there is no copy: a place that cannot be written to is no fault of the server.
+fn unwritten(to: &Path, error: StoreError) -> CliError {
+    let file = to.display().to_string();
+    match error {
+        StoreError::Io { source, .. } => CliError::Write { file, source },
+        StoreError::Full { .. } => {
+            CliError::Write { file, source: std::io::ErrorKind::StorageFull.into() }
+        }
+        other => failed(other),
+    }
 }
 
 fn failed(error: StoreError) -> CliError {

@@ -14,6 +14,21 @@ use crate::service::{self, ConnectArgs, now_ms};
 /// Jobs that one page of the server holds at most.
 const PAGE_MAX: usize = 1000;
 
+/// States that can be asked for; the first two stand for several.
+const STATES: [&str; 11] = [
+    "live",
+    "ended",
+    "pending",
+    "staging",
+    "running",
+    "checkpointing",
+    "stopping",
+    "suspended",
+    "completed",
+    "failed",
+    "cancelled",
+];
+
 /// Arguments of `jobs`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -29,9 +44,8 @@ pub(crate) struct Args {
     /// Jobs that have ended, too.
     #[arg(long, short)]
     all: bool,
-    /// Only these states: pending, staging, running, checkpointing, stopping, suspended, completed, failed, cancelled, or \
-    /// live, ended.
-    #[arg(long, value_name = "STATES", value_delimiter = ',', conflicts_with = "all")]
+    /// Only these states, separated by commas; `live` and `ended` stand for several.
+    #[arg(long, value_name = "STATES", value_delimiter = ',', conflicts_with = "all", value_parser = STATES)]
     state: Vec<String>,
     /// Only this pool.
     #[arg(long, value_name = "ID")]
