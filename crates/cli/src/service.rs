@@ -47,6 +47,40 @@ impl ConnectArgs {
     }
 }
 
+/// A server that may be away for a while and come back, even at another address.
+#[derive(Clone)]
+pub(crate) struct Returning {
+    client: Client,
+    connect: Option<ConnectArgs>,
+}
+
+impl Returning {
+    /// The server that the arguments lead to, looked for anew while it does not answer.
+    pub(crate) fn new(client: Client, connect: &ConnectArgs) -> Self {
+        Self { client, connect: Some(connect.clone()) }
+    }
+
+    /// A server that is where it is.
+    pub(crate) fn fixed(client: Client) -> Self {
+        Self { client, connect: None }
+    }
+
+    /// How to speak to it.
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Reads again where it is: after a new start the data directory may name another port.
+    pub(crate) fn look_again(&mut self) {
+        // Settings that cannot be read for a moment say nothing new.
+        if let Some(Ok(found)) = self.connect.as_ref().map(ConnectArgs::client)
+            && found.server() != self.client.server()
+        {
+            self.client = found;
+        }
+    }
+}
+
 /// A client with these settings.
 pub(crate) fn client(config: &Config) -> Result<Client, CliError> {
     let (server, token) = (server(config), token(config)?);

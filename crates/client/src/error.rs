@@ -137,8 +137,10 @@ impl ClientError {
         let url = url.to_owned();
         if is_tls {
             Self::Tls { url, message }
-        } else if error.is_decode() {
-            Self::BadAnswer { url, message }
+        } else if error.is_decode() || error.is_body() {
+            // Bodies are read as they come, so there is nothing to decode that could be wrong: it broke off.
+            let message = format!("the connection broke off ({message})");
+            Self::Unreachable { url, message, maybe_sent: true }
         } else if error.is_timeout() && !error.is_connect() {
             let message = "it takes too long to answer".into();
             Self::Unreachable { url, message, maybe_sent: true }

@@ -269,7 +269,14 @@ fn submissions(
         None => pools.keys().find(|pool| pool.as_str() == "default"),
     };
     let Some(pool) = chosen.cloned() else {
-        return Err(Problem::invalid("needs.pool", "there is no such pool", "name one of the pools"));
+        return Err(match named {
+            Some(name) => {
+                let mut problem = Problem::unknown("pool", name);
+                problem.error.field = Some("needs.pool".into());
+                problem
+            }
+            None => Problem::invalid("needs.pool", "there are several pools", "name one of them"),
+        });
     };
     ids.iter()
         .map(|id| {

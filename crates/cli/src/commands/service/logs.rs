@@ -2,23 +2,31 @@
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use landfall_api::job::LogChunk;
-use landfall_client::{Client, segment, with_query};
+use landfall_api::job::{ArrayView, JobView, LogChunk};
+use landfall_client::{Client, ClientError, segment, with_query};
+use landfall_engine::array::element_id;
+use landfall_model::JobId;
 
+use super::submit::is_over;
 use crate::answer::Answer;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::reply::Said;
-use crate::service::{self, ConnectArgs};
+use crate::service::{self, ConnectArgs, Returning};
+
+/// Time between two tries to reach a server that is away.
+const TRY_AGAIN: Duration = Duration::from_secs(1);
 
 /// Arguments of `logs`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 What the job wrote to standard output goes to standard output, what it wrote to standard error to standard error. With \
---json: one object per piece, as it arrives (`stream`, `node`, `attempt`, `offset`, `data` in base64).
+--json: one object per piece, as it arrives (`stream`, `node`, `attempt`, `offset`, `data` in base64). With -f a server that \
+goes away is waited for. An array has no output of its own; its elements have.
 
 Examples:
   landfall logs 12
@@ -54,23 +62,52 @@ pub(crate) fn run(args: &Args, json: bool) -> Result<Box<dyn Answer>, CliError> 
     };
     service::block_on(async {
         let mut printer = Printer { json, ..Printer::new(stream) };
+        let mut server = Returning::new(client, &args.connect);
         let shown = match args.follow {
-            true => printer.follow(&client, &args.job, args.tail).await,
-            false => printer.once(&client, &args.job, args.tail).await,
+            true => printer.follow(&mut server, &args.job, args.tail).await,
+            false => printer.once(server.client(), &args.job, args.tail).await,
         };
         match shown {
             // A reader that has seen enough, such as `head`, is no error.
             Err(CliError::Output(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
+            Err(CliError::Service(error)) if error.status() == Some(404) => {
+                return Err(of_no_job(server.client(), &args.job, error).await);
+            }
             shown => shown?,
         }
         Ok(Box::new(Said(Exit::Done)) as Box<dyn Answer>)
     })
 }
 
+/// What to say about something that has no log: an array is no mistake in the id.
+async fn of_no_job(client: &Client, id: &str, unknown: ClientError) -> CliError {
+    let array: Result<ArrayView, _> = client.get(&format!("/arrays/{}", segment(id))).await;
+    match array {
+        Ok(array) => has_no_output(&array),
+        Err(_) => unknown.into(),
+    }
+}
+
+fn has_no_output(array: &ArrayView) -> CliError {
+    let ArrayView { id, range, .. } = array;
+    let first = JobId::new(id).and_then(|array| element_id(&array, range.first, range.last));
+    let first = first.map_or_else(|_| format!("{id}.{}", range.first), |element| element.to_string());
+    CliError::Usage {
+        message: format!("`{id}` is an array, which has no output of its own; its elements have"),
+        hint: format!("name an element: `landfall logs {first}`; `landfall jobs --array {id}` lists them"),
+    }
+}
+
 /// Shows pieces of logs, each byte once.
 pub(crate) struct Printer {
     stream: Option<&'static str>,
     json: bool,
+    /// Somebody else says when the server is away, and knows that it was there.
+    beside: bool,
+    /// Whether the server has answered yet.
+    answered: bool,
+    /// Whether people were told that the server is away.
+    away: bool,
     /// How far each stream of each attempt on each node was shown.
     shown: BTreeMap<(String, u32, String), u64>,
 }
@@ -78,17 +115,49 @@ pub(crate) struct Printer {
 impl Printer {
     /// Shows one stream or both.
     pub(crate) fn new(stream: Option<&'static str>) -> Self {
-        Self { stream, json: false, shown: BTreeMap::new() }
+        Self { stream, json: false, beside: false, answered: false, away: false, shown: BTreeMap::new() }
     }
 
-    /// Shows what is there and what comes, until the job has ended.
+    /// Shows both streams beside somebody who waits for the job, and leaves talking about the server to them.
+    pub(crate) fn beside_a_wait() -> Self {
+        Self { beside: true, ..Self::new(None) }
+    }
+
+    /// Shows what is there and what comes, until the job has ended. A server that goes away meanwhile is waited for.
     pub(crate) async fn follow(
         &mut self,
-        client: &Client,
+        server: &mut Returning,
         job: &str,
         tail: Option<u64>,
     ) -> Result<(), CliError> {
-        self.read(client, job, true, tail).await
+        loop {
+            // What was shown is not shown again, so after a break everything is asked for.
+            let tail = tail.filter(|_| self.shown.is_empty());
+            let error = match self.read(server.client(), job, true, tail).await {
+                // A server that stops ends its streams, too.
+                Ok(()) => match has_ended(server.client(), job).await {
+                    Ok(true) => return Ok(()),
+                    Ok(false) => None,
+                    Err(error) => Some(error),
+                },
+                Err(CliError::Service(error)) => Some(error),
+                Err(error) => return Err(error),
+            };
+            match error {
+                Some(error) if !error.may_pass() || !(self.answered || self.beside) => {
+                    return Err(error.into());
+                }
+                Some(_) => {
+                    if !self.away && !self.beside {
+                        anstream::eprintln!("the server does not answer; trying again");
+                    }
+                    self.away = true;
+                    server.look_again();
+                }
+                None => {}
+            }
+            tokio::time::sleep(TRY_AGAIN).await;
+        }
     }
 
     /// Shows what is there.
@@ -118,19 +187,29 @@ impl Printer {
             [("stream", self.stream), ("follow", follow.then_some("true")), ("tail", tail.as_deref())];
         let path = with_query(&format!("/jobs/{}/logs", segment(job)), &params);
         let mut lines = client.stream_lines(&path).await?;
+        self.answered = true;
+        if std::mem::take(&mut self.away) && !self.beside {
+            anstream::eprintln!("the server answers again");
+        }
         while let Some(line) = lines.next().await? {
             if line.trim().is_empty() {
                 continue;
             }
             let chunk: LogChunk =
                 serde_json::from_str(&line).map_err(|error| not_ours(client, &error.to_string()))?;
-            if self.json {
-                write(false, format!("{line}\n").as_bytes())?;
-                continue;
-            }
             let data = STANDARD.decode(&chunk.data).map_err(|error| not_ours(client, &error.to_string()))?;
             let fresh = self.fresh(&chunk, &data);
-            write(chunk.stream == "stderr", fresh)?;
+            match (self.json, fresh.len()) {
+                (_, 0) => {}
+                (true, all) if all == data.len() => write(false, format!("{line}\n").as_bytes())?,
+                (true, some) => {
+                    let offset = chunk.offset + (data.len() - some) as u64;
+                    let rest = LogChunk { offset, data: STANDARD.encode(fresh), ..chunk };
+                    let line = serde_json::to_string(&rest).map_err(|error| CliError::Output(error.into()))?;
+                    write(false, format!("{line}\n").as_bytes())?;
+                }
+                (false, _) => write(chunk.stream == "stderr", fresh)?,
+            }
         }
         Ok(())
     }
@@ -146,9 +225,14 @@ impl Printer {
     }
 }
 
+async fn has_ended(client: &Client, job: &str) -> Result<bool, ClientError> {
+    let job: JobView = client.get(&format!("/jobs/{}", segment(job))).await?;
+    Ok(is_over(&job.state))
+}
+
 fn not_ours(client: &Client, message: &str) -> CliError {
     let url = client.server().to_owned();
-    CliError::Service(landfall_client::ClientError::BadAnswer { url, message: message.to_owned() })
+    CliError::Service(ClientError::BadAnswer { url, message: message.to_owned() })
 }
 
 /// Writes bytes as they are: what a job writes is its own business, colours included.
@@ -182,5 +266,17 @@ mod tests {
         assert_eq!(printer.fresh(&chunk(3, 1), b"lo world"), b" world");
         assert_eq!(printer.fresh(&chunk(20, 1), b"later"), b"later");
         assert_eq!(printer.fresh(&chunk(0, 2), b"again"), b"again");
+    }
+
+    #[test]
+    fn an_array_says_whom_to_ask_instead() {
+        let array: ArrayView = serde_json::from_value(serde_json::json!({
+            "id": "12", "pool": "default", "range": { "first": 7, "last": 1000, "step": 1 },
+            "submitted_at_ms": 0, "total": 994, "pending": 994, "running": 0, "completed": 0, "failed": 0,
+            "cancelled": 0,
+        }))
+        .unwrap();
+        let said = has_no_output(&array).text();
+        assert!(said.contains("no output of its own") && said.contains("`landfall logs 12.0007`"), "{said}");
     }
 }

@@ -23,7 +23,7 @@ use crate::render;
 use crate::render::style::{DIM, GOOD, STRONG};
 use crate::render::text::clean;
 use crate::reply::Said;
-use crate::service;
+use crate::service::{self, Returning};
 
 /// How long the agent may take to become a node that takes work.
 const NODE_WAIT: Duration = Duration::from_secs(20);
@@ -263,7 +263,7 @@ async fn first_job(client: &Client) -> Result<(), CliError> {
     );
     let submitted: Submitted = client.post("/jobs", &job).await?;
     let manner = Manner { output: true, progress: false, cancel_on_interrupt: false };
-    wait(client, vec![Target::Job(submitted.id.clone())], manner).await?;
+    wait(Returning::fixed(client.clone()), vec![Target::Job(submitted.id.clone())], manner).await?;
     anstream::println!("\n{STRONG}$ landfall explain {}{STRONG:#}", clean(&submitted.id));
     let found = explain::ask(client, &submitted.id).await?;
     anstream::print!("{}", render::service::explain::job(&found, Page::of_stdout()));

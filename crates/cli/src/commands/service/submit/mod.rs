@@ -10,14 +10,14 @@ use serde::Serialize;
 
 use self::args::JobArgs;
 use self::request::{Asked, asked};
-pub(crate) use self::wait::{Manner, Target, wait};
+pub(crate) use self::wait::{Manner, Target, is_over, wait};
 use super::plan;
 use crate::answer::{Answer, Page};
 use crate::error::CliError;
 use crate::render::style::{DIM, STRONG};
 use crate::render::text::clean;
 use crate::reply::{Reply, Said};
-use crate::service::{self, ConnectArgs};
+use crate::service::{self, ConnectArgs, Returning};
 
 /// Arguments of `submit`.
 #[derive(Debug, clap::Args)]
@@ -95,7 +95,7 @@ pub(crate) fn run(args: &Args, json: bool) -> Result<Box<dyn Answer>, CliError> 
             progress: !json && !args.quiet,
             cancel_on_interrupt: args.cancel_on_interrupt,
         };
-        let ended = wait(&client, targets, manner).await?;
+        let ended = wait(Returning::new(client, &args.connect), targets, manner).await?;
         let exit = ended.exit;
         match json {
             true => Ok(Box::new(Reply::new("landfall.waited/1", ended, |_, _| String::new()).exit(exit))

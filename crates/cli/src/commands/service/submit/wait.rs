@@ -13,6 +13,7 @@ use crate::commands::service::logs::Printer;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::render::text::clean;
+use crate::service::Returning;
 
 /// Time between two looks: short at first, as most jobs that are waited for are short.
 const LOOKS: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
@@ -51,6 +52,8 @@ pub(crate) struct Manner {
 /// How what was waited for ended.
 #[derive(Debug, Serialize)]
 pub(crate) struct Ended {
+    /// Ids of all that was waited for, whether it has ended or not.
+    pub(crate) ids: Vec<String>,
     /// Jobs, as they are shown.
     pub(crate) jobs: Vec<JobView>,
     /// Arrays, as they are shown.
@@ -63,16 +66,20 @@ pub(crate) struct Ended {
 }
 
 /// Waits until all have ended, or until Ctrl-C.
-pub(crate) async fn wait(client: &Client, targets: Vec<Target>, manner: Manner) -> Result<Ended, CliError> {
+pub(crate) async fn wait(
+    mut server: Returning,
+    targets: Vec<Target>,
+    manner: Manner,
+) -> Result<Ended, CliError> {
     let ids: Vec<String> = targets.iter().map(|target| target.id().to_owned()).collect();
     let output = match targets.as_slice() {
-        [Target::Job(id)] if manner.output => Some(tokio::spawn(follow(client.clone(), id.clone()))),
+        [Target::Job(id)] if manner.output => Some(tokio::spawn(follow(server.clone(), id.clone()))),
         _ => None,
     };
     let abort = output.as_ref().map(tokio::task::JoinHandle::abort_handle);
     let mut interrupted = false;
     let outcome = tokio::select! {
-        outcome = until_over(client, targets, manner) => Some(outcome),
+        outcome = until_over(&mut server, targets, manner) => Some(outcome),
         _ = tokio::signal::ctrl_c() => None,
     };
     let (jobs, arrays) = match outcome {
@@ -82,7 +89,7 @@ pub(crate) async fn wait(client: &Client, targets: Vec<Target>, manner: Manner) 
                 let in_time = tokio::time::timeout(LAST_WORDS, output).await;
                 // A stream that broke has left something out: the rest is asked for once more.
                 if let (Ok(Ok((mut printer, false))), [only]) = (in_time, ids.as_slice()) {
-                    let _ = printer.rest(client, only).await;
+                    let _ = printer.rest(server.client(), only).await;
                 }
             }
             over
@@ -92,7 +99,8 @@ pub(crate) async fn wait(client: &Client, targets: Vec<Target>, manner: Manner) 
             let mut words = format!("the job goes on; `landfall cancel {}` stops it", ids.join(" "));
             if manner.cancel_on_interrupt {
                 for id in &ids {
-                    client.order::<serde_json::Value>(&format!("/jobs/{}/cancel", segment(id))).await?;
+                    let path = format!("/jobs/{}/cancel", segment(id));
+                    server.client().order::<serde_json::Value>(&path).await?;
                 }
                 words = format!("cancelled {}", ids.join(", "));
             }
@@ -103,24 +111,19 @@ pub(crate) async fn wait(client: &Client, targets: Vec<Target>, manner: Manner) 
     if let Some(abort) = abort {
         abort.abort();
     }
-    let exit = if interrupted { Exit::Job(130) } else { exit_of(client, &jobs, &arrays).await? };
-    Ok(Ended { jobs, arrays, interrupted, exit })
+    let exit = if interrupted { Exit::Job(130) } else { exit_of(server.client(), &jobs, &arrays).await? };
+    Ok(Ended { ids, jobs, arrays, interrupted, exit })
 }
 
 /// Shows what a job writes until it has ended; tells whether the stream came to its own end.
-async fn follow(client: Client, id: String) -> (Printer, bool) {
-    let mut printer = Printer::new(None);
-    loop {
-        match printer.follow(&client, &id, None).await {
-            Ok(()) => return (printer, true),
-            Err(CliError::Service(error)) if error.may_pass() => tokio::time::sleep(LOOKS.1).await,
-            Err(_) => return (printer, false),
-        }
-    }
+async fn follow(mut server: Returning, id: String) -> (Printer, bool) {
+    let mut printer = Printer::beside_a_wait();
+    let whole = printer.follow(&mut server, &id, None).await.is_ok();
+    (printer, whole)
 }
 
 async fn until_over(
-    client: &Client,
+    server: &mut Returning,
     targets: Vec<Target>,
     manner: Manner,
 ) -> Result<(Vec<JobView>, Vec<ArrayView>), CliError> {
@@ -135,7 +138,7 @@ async fn until_over(
         for target in open {
             let over = match &target {
                 Target::Job(id) => {
-                    let job: Option<JobView> = look(client, &format!("/jobs/{}", segment(id))).await?;
+                    let job: Option<JobView> = look(server.client(), &format!("/jobs/{}", segment(id))).await?;
                     answers |= job.is_some();
                     job.filter(|job| {
                         progress.job(job);
@@ -144,7 +147,7 @@ async fn until_over(
                     .map(|job| jobs.push(job))
                 }
                 Target::Array(id) => {
-                    let array: Option<ArrayView> = look(client, &format!("/arrays/{}", segment(id))).await?;
+                    let array: Option<ArrayView> = look(server.client(), &format!("/arrays/{}", segment(id))).await?;
                     answers |= array.is_some();
                     array
                         .filter(|array| {
@@ -168,6 +171,9 @@ async fn until_over(
             anstream::eprintln!("{words}");
         }
         heard = answers;
+        if !answers {
+            server.look_again();
+        }
         open = rest;
         tokio::time::sleep(pause).await;
         pause = (pause * 3 / 2).min(LOOKS.1);
