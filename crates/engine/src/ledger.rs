@@ -64,6 +64,23 @@ impl Reason {
             Self::Loan => "loan",
         }
     }
+
+    /// What it means, for people.
+    #[must_use]
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Self::StaleJob => "the job does not wait for nodes now",
+            Self::NodeState => "a node takes no work",
+            Self::NodeTaken => "what it would get was given away meanwhile, or is kept for another job",
+            Self::QuotaNodes => "its tenant may not hold more nodes",
+            Self::QuotaGpus => "its tenant may not hold more GPUs",
+            Self::GpuHours => "the GPU-hours of its tenant are used up",
+            Self::Mutex => "another job has a lock it needs",
+            Self::Power => "the pool would draw too much power",
+            Self::Io => "the pool would move too much data",
+            Self::Loan => "a node may not be lent",
+        }
+    }
 }
 
 impl fmt::Display for Reason {

@@ -1,6 +1,7 @@
 //! Turns answers into text. Renderers decide nothing: they show what the answer says.
 
 pub(crate) mod clock;
+pub(crate) mod codes;
 pub(crate) mod style;
 pub(crate) mod table;
 pub(crate) mod text;

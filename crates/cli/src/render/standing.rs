@@ -7,6 +7,7 @@ use landfall_model::{Dispatch, Millis, Time};
 use landfall_policy::catalogue;
 use landfall_policy::term::Class;
 
+use super::codes;
 use super::style::{GOOD, STRONG, WARN};
 use super::text::{clean, labelled, short};
 use super::words;
@@ -59,7 +60,9 @@ pub(super) fn section(explanation: &Explanation, estimate: Option<&Estimate>, pa
 
 /// An estimated start.
 pub(super) fn start(estimate: &Estimate, now: Time) -> String {
-    let Some(at) = estimate.planned_start else { return format!("cannot be told: {}", estimate.reason) };
+    let Some(at) = estimate.planned_start else {
+        return format!("cannot be told: {}", codes::reason(&estimate.reason));
+    };
     let mut text = when(at, now);
     if let Some(likely) = estimate.likely_start.filter(|likely| *likely != at) {
         text += &format!(", likely {}", when(likely, now));

@@ -226,6 +226,8 @@ impl Engine {
         };
         let gates = self.gates(record);
         waiting.reasons.retain(|why| !gates.iter().any(|gate| gate.reason == why.reason));
+        // That a job is not in the queue is what its gates say, in better words.
+        waiting.reasons.retain(|why| gates.is_empty() || why.reason != "ledger:stale_job");
         waiting.reasons.splice(0..0, gates);
         if waiting.reasons.is_empty() {
             waiting
@@ -316,7 +318,7 @@ impl Engine {
                     Some(job) => Why::new("held", format!("the node is kept for {job}")).jobs(vec![job]),
                     None => Why::new("conflict", self.what_is_taken(proposal)),
                 },
-                other => Why::new(format!("ledger:{other}"), format!("the ledger would refuse it: {other}")),
+                other => Why::new(format!("ledger:{other}"), other.meaning()),
             })
             .collect()
     }

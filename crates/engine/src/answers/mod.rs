@@ -30,5 +30,5 @@ mod situation;
 pub use estimate::{Estimate, Estimates};
 pub use explain::{Ended, Explanation, NodeReason, OnNode, Placed, QueuePlace, WhyNot};
 pub use plan::{Change, Moved, PlanAnswer, StartsNow, StaysWaiting, Stopped};
-pub use reason::Why;
+pub use reason::{Why, meaning_of};
 pub use situation::dispatch_of;

@@ -66,7 +66,13 @@ pub(super) fn named(jobs: &[JobId]) -> String {
 
 /// What a reason means, for people, where the numbers say no more.
 pub(super) fn meaning(reason: &str) -> &'static str {
-    match reason {
+    meaning_of(reason).unwrap_or("the ledger refused the last proposal")
+}
+
+/// What the name of a reason means, for people; `None` if a filter or somebody else gave the name.
+#[must_use]
+pub fn meaning_of(reason: &str) -> Option<&'static str> {
+    Some(match reason {
         "dependency" => "a job it waits for has not ended",
         "mutex" => "another job has a lock it needs",
         "user_hold" => "somebody holds it back",
@@ -102,8 +108,8 @@ pub(super) fn meaning(reason: &str) -> &'static str {
         "beyond_horizon" => "there is no slot as far as the pool plans",
         "next_cycle" => "it would start in the next cycle",
         "next_look" => "it would be placed when it is looked at next",
-        _ => "the ledger refused the last proposal",
-    }
+        _ => return None,
+    })
 }
 
 /// What would help against a reason; empty if nothing but waiting would.

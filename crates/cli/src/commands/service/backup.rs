@@ -61,9 +61,7 @@ fn unwritten(to: &Path, error: StoreError) -> CliError {
     let file = to.display().to_string();
     match error {
         StoreError::Io { source, .. } => CliError::Write { file, source },
-        StoreError::Full { .. } => {
-            CliError::Write { file, source: std::io::ErrorKind::StorageFull.into() }
-        }
+        StoreError::Full { .. } => CliError::Write { file, source: std::io::ErrorKind::StorageFull.into() },
         other => failed(other),
     }
 }

@@ -205,7 +205,8 @@ impl Printer {
                 (true, some) => {
                     let offset = chunk.offset + (data.len() - some) as u64;
                     let rest = LogChunk { offset, data: STANDARD.encode(fresh), ..chunk };
-                    let line = serde_json::to_string(&rest).map_err(|error| CliError::Output(error.into()))?;
+                    let line =
+                        serde_json::to_string(&rest).map_err(|error| CliError::Output(error.into()))?;
                     write(false, format!("{line}\n").as_bytes())?;
                 }
                 (false, _) => write(chunk.stream == "stderr", fresh)?,

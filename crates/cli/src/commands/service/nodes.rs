@@ -12,6 +12,7 @@ use super::listing;
 use crate::answer::{Answer, Page};
 use crate::error::CliError;
 use crate::render;
+use crate::render::codes;
 use crate::render::style::DIM;
 use crate::render::text::clean;
 use crate::reply::Reply;
@@ -227,7 +228,9 @@ fn page(done: &Done, _: Page) -> String {
         let node = clean(&one.node);
         match &one.ignored {
             None => format!("node {node} {}\n", done.words),
-            Some(why) => format!("node {node}: {DIM}nothing changed: {}{DIM:#}\n", clean(why)),
+            Some(why) => {
+                format!("node {node}: {DIM}nothing changed: {}{DIM:#}\n", clean(codes::ignored(why)))
+            }
         }
     };
     done.nodes.iter().map(line).collect()

@@ -220,7 +220,15 @@ pub(crate) fn failed(error: ServerError) -> CliError {
             hint: "is a server up already? `landfall status` asks; --port or --listen chooses another, port 0 any free one".into(),
         };
     }
-    CliError::Failed { message: error.to_string(), hint: error.hint() }
+    let hint = match &error {
+        ServerError::Insecure(_) => {
+            "give --tls-cert and --tls-key, listen on 127.0.0.1, or say --allow-insecure \
+                                     (server.allow_insecure), for instance behind a proxy that has TLS"
+                .into()
+        }
+        error => error.hint(),
+    };
+    CliError::Failed { message: error.to_string(), hint }
 }
 
 /// Sends what the parts say to standard error; LANDFALL_LOG says how much.

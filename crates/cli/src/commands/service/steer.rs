@@ -1,13 +1,16 @@
 //! `landfall cancel`, `hold`, `release`, `suspend`, `resume`, `checkpoint`: one order for one or more jobs.
 
 use landfall_api::answer::{Acted, ResumeRequest};
-use landfall_client::segment;
+use landfall_api::fleet::PoolView;
+use landfall_api::job::{ArrayView, JobView};
+use landfall_client::{Client, segment};
 use serde::Serialize;
 
 use super::submit::args::millis;
 use crate::answer::{Answer, Page};
 use crate::error::CliError;
 use crate::exit::Exit;
+use crate::render::codes;
 use crate::render::style::DIM;
 use crate::render::text::clean;
 use crate::reply::Reply;
@@ -87,6 +90,56 @@ struct Done {
 struct One {
     job: String,
     ignored: Option<String>,
+    /// Something that was cancelled and still runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stopping: Option<Stopping>,
+}
+
+/// What still runs after it was cancelled.
+#[derive(Serialize)]
+struct Stopping {
+    /// How many jobs.
+    jobs: u64,
+    /// After how long they are killed, if that is known.
+    kill_after_ms: Option<u64>,
+    #[serde(skip)]
+    array: bool,
+}
+
+impl Stopping {
+    fn words(&self) -> String {
+        let end = if self.jobs == 1 { "if it does not end" } else { "if they do not end" };
+        let killed = match self.kill_after_ms {
+            Some(ms) => format!("killed in {} s {end}", ms.div_ceil(1000)),
+            None => format!("killed {end}"),
+        };
+        match (self.array, self.jobs) {
+            (false, _) => format!("stopping; {killed}"),
+            (true, 1) => format!("cancelled; 1 that runs is being stopped, {killed}"),
+            (true, more) => format!("cancelled; {more} that run are being stopped, {killed}"),
+        }
+    }
+}
+
+/// What a cancelled job or array still runs; what cannot be learnt is left out.
+async fn stopping(client: &Client, id: &str) -> Option<Stopping> {
+    let id = segment(id);
+    let (pool, jobs, array) = match client.get::<JobView>(&format!("/jobs/{id}")).await {
+        Ok(job) => {
+            let runs = matches!(job.state.as_str(), "staging" | "running" | "checkpointing" | "stopping");
+            (job.pool, u64::from(runs), false)
+        }
+        Err(_) => {
+            let array: ArrayView = client.get(&format!("/arrays/{id}")).await.ok()?;
+            (array.pool, array.running, true)
+        }
+    };
+    if jobs == 0 {
+        return None;
+    }
+    let pool = client.get::<PoolView>(&format!("/pools/{}", segment(&pool))).await.ok();
+    let kill_after_ms = pool.and_then(|view| view.pool["batch"]["kill_grace_ms"].as_u64());
+    Some(Stopping { jobs, kill_after_ms, array })
 }
 
 /// Gives an order to jobs.
@@ -112,7 +165,13 @@ fn give(args: &Args, order: Order, body: Option<ResumeRequest>) -> Result<Box<dy
                 None => client.order(&path).await,
             };
             match acted {
-                Ok(Acted { ignored }) => jobs.push(One { job: job.clone(), ignored }),
+                Ok(Acted { ignored }) => {
+                    let stopping = match order == Order::Cancel && ignored.is_none() {
+                        true => stopping(&client, job).await,
+                        false => None,
+                    };
+                    jobs.push(One { job: job.clone(), ignored, stopping });
+                }
                 // The others are still asked; the first failure is told at the end.
                 Err(error) if error.status().is_some() => {
                     failed.get_or_insert(CliError::Service(error));
@@ -139,10 +198,29 @@ fn give(args: &Args, order: Order, body: Option<ResumeRequest>) -> Result<Box<dy
 fn page(done: &Done, _: Page) -> String {
     let line = |one: &One| {
         let job = clean(&one.job);
-        match &one.ignored {
-            None => format!("job {job}: {}\n", done.words),
-            Some(why) => format!("job {job}: {DIM}nothing changed: {}{DIM:#}\n", clean(why)),
+        match (&one.ignored, &one.stopping) {
+            (None, None) => format!("job {job}: {}\n", done.words),
+            (None, Some(stopping)) => format!("job {job}: {}\n", stopping.words()),
+            (Some(why), _) => {
+                format!("job {job}: {DIM}nothing changed: {}{DIM:#}\n", clean(codes::ignored(why)))
+            }
         }
     };
     done.jobs.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_that_is_being_stopped_is_not_called_cancelled() {
+        let words = |jobs, kill_after_ms, array| Stopping { jobs, kill_after_ms, array }.words();
+        assert_eq!(words(1, Some(30_000), false), "stopping; killed in 30 s if it does not end");
+        assert_eq!(words(1, None, false), "stopping; killed if it does not end");
+        assert_eq!(
+            words(4, Some(1500), true),
+            "cancelled; 4 that run are being stopped, killed in 2 s if they do not end"
+        );
+    }
 }

@@ -8,6 +8,7 @@ use landfall_model::{Millis, Time};
 use serde_json::Value;
 
 use super::super::clock::{self, date, span};
+use super::super::codes;
 use super::super::standing::{cause, dispatch, kind, points, state};
 use super::super::style::{BAD, GOOD, STRONG};
 use super::super::table::{Column, Table};
@@ -98,7 +99,9 @@ pub(crate) fn section(explanation: &Explanation, estimate: Option<&Estimate>, pa
 
 /// An estimated start.
 pub(crate) fn start(estimate: &Estimate, now: Time) -> String {
-    let Some(at) = estimate.planned_start_ms else { return format!("cannot be told: {}", estimate.reason) };
+    let Some(at) = estimate.planned_start_ms else {
+        return format!("cannot be told: {}", codes::reason(&estimate.reason));
+    };
     let mut text = when(at, now);
     if let Some(likely) = estimate.likely_start_ms.filter(|likely| *likely != at) {
         text += &format!(", likely {}", when(likely, now));
@@ -181,7 +184,10 @@ fn around(found: &WhyNot, page: Page) -> String {
     let mut line = |label: &str, content: &str| text += &labelled(label, &clean(content), page.text_width());
     line("  node        ", &found.node_state);
     if !found.ledger.is_empty() && !found.placed_here {
-        line("  ledger      ", &found.ledger.join(", "));
+        line(
+            "  ledger      ",
+            &found.ledger.iter().map(|code| codes::refusal(code)).collect::<Vec<_>>().join("; "),
+        );
     }
     if !found.occupants.is_empty() {
         line("  runs        ", &found.occupants.join(", "));

@@ -12,6 +12,7 @@ use serde::Serialize;
 use crate::commands::service::logs::Printer;
 use crate::error::CliError;
 use crate::exit::Exit;
+use crate::render::codes;
 use crate::render::text::clean;
 use crate::service::Returning;
 
@@ -138,7 +139,8 @@ async fn until_over(
         for target in open {
             let over = match &target {
                 Target::Job(id) => {
-                    let job: Option<JobView> = look(server.client(), &format!("/jobs/{}", segment(id))).await?;
+                    let job: Option<JobView> =
+                        look(server.client(), &format!("/jobs/{}", segment(id))).await?;
                     answers |= job.is_some();
                     job.filter(|job| {
                         progress.job(job);
@@ -147,7 +149,8 @@ async fn until_over(
                     .map(|job| jobs.push(job))
                 }
                 Target::Array(id) => {
-                    let array: Option<ArrayView> = look(server.client(), &format!("/arrays/{}", segment(id))).await?;
+                    let array: Option<ArrayView> =
+                        look(server.client(), &format!("/arrays/{}", segment(id))).await?;
                     answers |= array.is_some();
                     array
                         .filter(|array| {
@@ -235,7 +238,7 @@ impl Progress {
     fn job(&mut self, job: &JobView) {
         let on: Vec<&str> = job.nodes.iter().map(|at| at.node.as_str()).collect();
         let more = match (&job.reason, on.is_empty()) {
-            (Some(reason), true) => format!(": {reason}"),
+            (Some(reason), true) => format!(": {}", codes::reason(reason)),
             (_, false) => format!(" on {}", on.join(", ")),
             (None, true) => String::new(),
         };

@@ -1,0 +1,66 @@
+//! Stable names that servers use, in words for people. Names that are not known here are shown as they are.
+
+use landfall_engine::answers::meaning_of;
+use landfall_engine::ledger;
+use landfall_engine::record::Cause;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::standing::cause;
+
+fn named<T: DeserializeOwned>(code: &str) -> Option<T> {
+    serde_json::from_value(Value::String(code.to_owned())).ok()
+}
+
+/// Why a job waits or how it ended.
+pub(crate) fn reason(code: &str) -> String {
+    if let Some(inner) = code.strip_prefix("ledger:") {
+        return refusal(inner);
+    }
+    let words = meaning_of(code).map(str::to_owned);
+    words.or_else(|| named::<Cause>(code).as_ref().map(cause)).unwrap_or_else(|| code.to_owned())
+}
+
+/// Why the ledger refuses something.
+pub(crate) fn refusal(code: &str) -> String {
+    let words = named::<ledger::Reason>(code).map(ledger::Reason::meaning);
+    words.map_or_else(|| code.to_owned(), str::to_owned)
+}
+
+/// Why an order changed nothing.
+pub(crate) fn ignored(code: &str) -> &str {
+    match code {
+        "as_it_was" => "it was so before",
+        "ended" => "it has ended",
+        "stopping" => "it is being stopped already",
+        "saving" => "it is saving its work already",
+        "not_running" => "it does not run",
+        "draining" => "it is draining already",
+        "down" => "it is down",
+        "in_service" => "it is in service",
+        "submitted_before" => "it was submitted before",
+        "unknown_job" => "there is no such job any more",
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_become_words_and_words_stay() {
+        for (code, words) in [
+            ("user_hold", "somebody holds it back"),
+            ("ledger:node_state", "a node takes no work"),
+            ("node_lost", "its node is gone"),
+            ("user", "somebody asked for it"),
+            ("exec format error", "exec format error"),
+            ("ledger:something_new", "something_new"),
+        ] {
+            assert_eq!(reason(code), words);
+        }
+        assert_eq!(ignored("as_it_was"), "it was so before");
+        assert_eq!(ignored("something_new"), "something_new");
+    }
+}
