@@ -83,6 +83,18 @@ pub(crate) enum CliError {
     /// The server gives no answer, or says no.
     #[error(transparent)]
     Service(#[from] ClientError),
+    /// Something is wrong with what a file asks for, as the command line or the server found out.
+    #[error("{}{source}", .job.as_ref().map(|job| format!("{job}: ")).unwrap_or_default())]
+    Asked {
+        /// The file as given.
+        file: String,
+        /// Where in the file.
+        position: Option<Position>,
+        /// Which of its jobs, if it has several.
+        job: Option<String>,
+        /// What is wrong.
+        source: Box<CliError>,
+    },
     /// Something that should run does not start or stopped.
     #[error("{message}")]
     Failed {
@@ -142,6 +154,7 @@ impl CliError {
             Self::NoSuch { .. } => Exit::NoSuch,
             Self::Write { .. } | Self::Output(_) => Exit::Output,
             Self::Failed { .. } => Exit::Unreachable,
+            Self::Asked { source, .. } => source.exit(),
             Self::Service(error) => match error {
                 ClientError::Setup { .. } => Exit::Usage,
                 ClientError::Unreachable { .. } | ClientError::Tls { .. } | ClientError::BadAnswer { .. } => {
@@ -169,6 +182,7 @@ impl CliError {
             Self::Write { .. } => "unwritable_file",
             Self::Output(_) => "output",
             Self::Failed { .. } => "failed",
+            Self::Asked { source, .. } => source.code(),
             Self::Service(error) => match error {
                 ClientError::Setup { .. } => "usage",
                 ClientError::Unreachable { .. } => "unreachable",
@@ -186,6 +200,7 @@ impl CliError {
             | Self::Invalid { file, .. }
             | Self::Unusable { file, .. }
             | Self::Exists { file }
+            | Self::Asked { file, .. }
             | Self::Write { file, .. } => Some(file),
             Self::NoSuch { file, .. } => file.as_deref(),
             Self::Usage { .. } | Self::Output(_) | Self::Service(_) | Self::Failed { .. } => None,
@@ -195,6 +210,16 @@ impl CliError {
     fn position(&self) -> Option<Position> {
         match self {
             Self::Invalid { error, .. } => error.position,
+            Self::Asked { position, .. } => *position,
+            _ => None,
+        }
+    }
+
+    /// The field of the request that the server does not like.
+    fn field_of_request(&self) -> Option<&str> {
+        match self {
+            Self::Service(error) => error.api().and_then(|error| error.field.as_deref()),
+            Self::Asked { source, .. } => source.field_of_request(),
             _ => None,
         }
     }
@@ -205,6 +230,7 @@ impl CliError {
                 Some(hint).filter(|hint| !hint.is_empty()).map(String::as_str)
             }
             Self::Service(error) => return error.hint(),
+            Self::Asked { source, .. } => return source.hint(),
             Self::Read { .. } => Some("check the path and its permissions; `-` reads standard input"),
             Self::TooLarge { .. } => Some("give rows that repeat once, with `count`"),
             Self::Invalid { error, .. } => error.hint.as_deref(),
@@ -227,9 +253,7 @@ impl CliError {
             };
             text += &format!("  {DIM}-->{DIM:#} {place}\n");
         }
-        if let Self::Service(error) = self
-            && let Some(field) = error.api().and_then(|error| error.field.as_deref())
-        {
+        if let Some(field) = self.field_of_request() {
             text += &format!("  {DIM}-->{DIM:#} field {}\n", clean(field));
         }
         if let Some(hint) = self.hint() {
@@ -244,8 +268,7 @@ impl CliError {
             Self::Invalid { error, .. } if !error.field.is_empty() => {
                 (Some(error.field.as_str()), error.message.clone())
             }
-            Self::Service(error) => (error.api().and_then(|error| error.field.as_deref()), error.to_string()),
-            _ => (None, self.to_string()),
+            _ => (self.field_of_request(), self.to_string()),
         };
         let position = self.position();
         let report = Report {

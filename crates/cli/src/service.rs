@@ -97,7 +97,13 @@ pub(crate) fn server(config: &Config) -> String {
 }
 
 fn url_of_up(config: &Config) -> Option<String> {
-    one_line(&config.data_dir().ok()?.join("url"))
+    found(config).map(|(url, _)| url)
+}
+
+/// Where the server of the data directory wrote that it is, and the file it wrote it to.
+pub(crate) fn found(config: &Config) -> Option<(String, PathBuf)> {
+    let file = config.data_dir().ok()?.join("url");
+    one_line(&file).map(|url| (url, file))
 }
 
 /// Where the server of a data directory is.

@@ -10,3 +10,4 @@ mod nodes;
 mod pools;
 mod secure;
 mod stand;
+mod words;

@@ -140,6 +140,12 @@ impl Stand {
         self.server = Some(process);
     }
 
+    /// Starts the server on another port; agents and commands that were told the old one do not find it.
+    pub(crate) fn start_server_elsewhere(&mut self) {
+        self.url.clear();
+        self.start_server();
+    }
+
     pub(crate) fn kill_server(&mut self) {
         self.server.take().unwrap().kill();
     }

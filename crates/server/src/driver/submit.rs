@@ -159,7 +159,7 @@ impl Core {
         keys: &BTreeMap<String, JobId>,
         path: &str,
     ) -> Result<Prepared, Failure> {
-        let request = self.with_workload(request)?;
+        let request = self.with_workload(request, path)?;
         if request.placement.is_some() {
             let message = "no pool of this server negotiates";
             return Err(Failure::refused(
@@ -196,7 +196,7 @@ impl Core {
         Ok(Prepared { id, submission, meta })
     }
 
-    fn with_workload(&mut self, mut request: JobRequest) -> Result<JobRequest, Failure> {
+    fn with_workload(&mut self, mut request: JobRequest, path: &str) -> Result<JobRequest, Failure> {
         let Some(name) = request.workload.clone() else { return Ok(request) };
         let known = self.store.get(Table::Workloads, &name).map_err(|e| Failure::Storage(e.to_string()))?;
         let Some(template) = known.and_then(|bytes| serde_json::from_slice::<JobRequest>(&bytes).ok()) else {
@@ -205,7 +205,7 @@ impl Core {
                 422,
                 ApiError::new("unknown_workload", message)
                     .hint("`landfall workloads` lists all")
-                    .field("workload"),
+                    .field(format!("{path}workload")),
             ));
         };
         let mut needs = template.needs;
@@ -419,6 +419,13 @@ fn check_run(request: &JobRequest, path: &str) -> Result<(), Failure> {
     }
     if run.command.first().is_some_and(String::is_empty) {
         return missing("command", "the program has no name");
+    }
+    if run.timeout_ms == Some(0) {
+        return Err(invalid(
+            &format!("{path}run.timeout_ms"),
+            "no job runs in no time",
+            "leave it out for no limit",
+        ));
     }
     let arguments = run.command.iter().map(String::len).sum::<usize>();
     let variables = run.env.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>();

@@ -101,8 +101,31 @@ pub(crate) fn list(args: &Args) -> Result<Box<dyn Answer>, CliError> {
         ];
         let fold = args.array.is_none();
         let listed = collect(&client, &filter, args.limit as usize, fold).await?;
-        Ok(Box::new(Reply::new("landfall.jobs/1", listed, render::service::jobs::list)) as Box<dyn Answer>)
+        let unknown = match listed.jobs.is_empty() && listed.arrays.is_empty() {
+            true => unknown(&client, args).await,
+            false => Vec::new(),
+        };
+        let mut reply = Reply::new("landfall.jobs/1", listed, render::service::jobs::list);
+        for words in unknown {
+            reply = reply.warn(words);
+        }
+        Ok(Box::new(reply) as Box<dyn Answer>)
     })
+}
+
+/// What was asked for and is not there: somebody who finds no jobs may have misspelled it.
+async fn unknown(client: &Client, args: &Args) -> Vec<String> {
+    let mut words = Vec::new();
+    for (what, id) in
+        [("pool", &args.pool), ("tenant", &args.tenant), ("array", &args.array), ("node", &args.node)]
+    {
+        let Some(id) = id else { continue };
+        let found = client.get::<serde_json::Value>(&format!("/{what}s/{}", segment(id))).await;
+        if found.is_err_and(|error| error.status() == Some(404)) {
+            words.push(format!("there is no {what} `{id}`"));
+        }
+    }
+    words
 }
 
 /// Reads pages until there are enough lines; an array is one line however many elements it has.

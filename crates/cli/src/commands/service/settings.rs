@@ -9,7 +9,7 @@ use crate::render::style::{DIM, GOOD};
 use crate::render::table::{Cell, Column, Table};
 use crate::render::text::{clean, count};
 use crate::reply::Reply;
-use crate::service::ConnectArgs;
+use crate::service::{self, ConnectArgs};
 
 /// Commands about settings.
 #[derive(Debug, clap::Subcommand)]
@@ -90,6 +90,22 @@ fn row(config: &Config, setting: &Setting) -> Row {
         }
         Origin::Default => ("default", None),
     };
+    // Where nobody says where the server is, its data directory does.
+    if setting.key == "client.server"
+        && from == "default"
+        && let Some((url, file)) = service::found(config)
+    {
+        let (value, place) = (Some(url), Some(file.display().to_string()));
+        return Row {
+            key: setting.key,
+            env: setting.env,
+            value,
+            from: "data_dir",
+            place,
+            meaning: setting.help,
+            default: setting.default,
+        };
+    }
     Row {
         key: setting.key,
         env: setting.env,

@@ -68,7 +68,7 @@ pub(crate) struct ListArgs {
 /// Arguments of `token revoke`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RevokeArgs {
-    /// Ids of tokens (`landfall token list`).
+    /// Ids of tokens (`landfall token list`), or names that only one token has.
     #[arg(value_name = "ID", required = true)]
     ids: Vec<String>,
     #[command(flatten)]
@@ -118,14 +118,36 @@ pub(crate) fn run(command: &Command) -> Result<Box<dyn Answer>, CliError> {
         Command::Revoke(args) => {
             let client = args.connect.client()?;
             service::block_on(async {
-                for id in &args.ids {
+                let known: Vec<TokenView> = listing::all(&client, "/tokens", &[]).await?;
+                let ids = args.ids.iter().map(|given| meant(given, &known)).collect::<Result<Vec<_>, _>>()?;
+                for id in &ids {
                     client.delete::<serde_json::Value>(&format!("/tokens/{}", segment(id))).await?;
                 }
                 let page = |data: &Revoked, _: Page| format!("revoked {}\n", clean(&data.revoked.join(", ")));
-                let data = Revoked { revoked: args.ids.clone() };
+                let data = Revoked { revoked: ids };
                 Ok(Box::new(Reply::new("landfall.tokens-revoked/1", data, page)) as Box<dyn Answer>)
             })
         }
+    }
+}
+
+/// The id of the token that an id or a name stands for.
+fn meant(given: &str, known: &[TokenView]) -> Result<String, CliError> {
+    if known.iter().any(|token| token.id == given) {
+        return Ok(given.to_owned());
+    }
+    let named: Vec<&str> =
+        known.iter().filter(|token| token.name == given).map(|token| token.id.as_str()).collect();
+    match named.as_slice() {
+        [] => {
+            let names = known.iter().map(|token| token.name.as_str());
+            Err(CliError::no_such("token", given, names).or_hint("`landfall token list` shows all"))
+        }
+        [only] => Ok((*only).to_owned()),
+        several => Err(CliError::Usage {
+            message: format!("{} tokens are called `{given}`", several.len()),
+            hint: format!("name one by its id: {}", several.join(", ")),
+        }),
     }
 }
 
@@ -185,4 +207,27 @@ pub(crate) fn write_secret(path: &std::path::Path, secret: &str) -> Result<(), C
         std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside).map_err(failed)?;
     writeln!(file, "{secret}").and_then(|()| file.sync_all()).map_err(failed)?;
     std::fs::rename(&beside, path).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_stands_for_a_token_if_only_one_has_it() {
+        let token = |id: &str, name: &str| TokenView {
+            id: id.into(),
+            name: name.into(),
+            role: Role::Admin,
+            tenant: None,
+            node: None,
+            created_at_ms: 0,
+            expires_at_ms: None,
+        };
+        let known = [token("a1", "ana"), token("b1", "ben"), token("b2", "ben"), token("c1", "a1")];
+        assert_eq!(meant("ana", &known).unwrap(), "a1");
+        assert_eq!(meant("a1", &known).unwrap(), "a1", "an id comes before a name");
+        assert!(matches!(meant("ben", &known), Err(CliError::Usage { .. })));
+        assert!(matches!(meant("nobody", &known), Err(CliError::NoSuch { .. })));
+    }
 }

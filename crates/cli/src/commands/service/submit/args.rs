@@ -80,7 +80,7 @@ pub(crate) struct JobArgs {
     #[arg(long, value_name = "FILE", help_heading = "What runs")]
     pub(crate) stdin_file: Option<PathBuf>,
     /// Longest run, in any pool, such as `10min`.
-    #[arg(long, value_name = "SPAN", help_heading = "What runs", value_parser = millis)]
+    #[arg(long, value_name = "SPAN", help_heading = "What runs", value_parser = some_time)]
     pub(crate) timeout: Option<u64>,
 
     /// Order within a push pool, higher first.
@@ -90,7 +90,7 @@ pub(crate) struct JobArgs {
     #[arg(long, value_name = "N", help_heading = "Treatment", value_parser = clap::value_parser!(u8).range(0..=10))]
     pub(crate) class: Option<u8>,
     /// Time after which a batch pool stops it, such as `2h`.
-    #[arg(long, value_name = "SPAN", help_heading = "Treatment", value_parser = millis)]
+    #[arg(long, value_name = "SPAN", help_heading = "Treatment", value_parser = some_time)]
     pub(crate) walltime: Option<u64>,
     /// How often it may go back to the queue.
     #[arg(long, value_name = "N", help_heading = "Treatment")]
@@ -182,6 +182,14 @@ pub(crate) fn millis(text: &str) -> Result<u64, String> {
     text.parse::<Millis>().map(Millis::get).map_err(|error| error.to_string())
 }
 
+/// A span in which something can happen.
+fn some_time(text: &str) -> Result<u64, String> {
+    match millis(text)? {
+        0 => Err("no job runs in no time; leave it out for no limit".into()),
+        span => Ok(span),
+    }
+}
+
 fn gpu(text: &str) -> Result<GpuNeed, String> {
     let mut parts = text.splitn(3, ':');
     let count = parts.next().unwrap_or_default();
@@ -261,6 +269,8 @@ mod tests {
     fn spans_need_a_unit() {
         assert_eq!((millis("10m"), millis("2h"), millis("90s")), (Ok(600_000), Ok(7_200_000), Ok(90_000)));
         assert!(millis("10").is_err() && millis("soon").is_err());
+        assert_eq!(some_time("1s"), Ok(1000));
+        assert!(some_time("0s").is_err());
     }
 
     #[test]

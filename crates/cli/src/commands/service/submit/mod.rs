@@ -5,14 +5,15 @@ pub(crate) mod request;
 mod wait;
 
 use landfall_api::job::{Submitted, SubmittedDag, SubmittedKey};
+use landfall_api::node::NodeView;
 use landfall_client::Client;
 use serde::Serialize;
 
 use self::args::JobArgs;
-use self::request::{Asked, asked};
+use self::request::{Asked, Origin, asked};
 pub(crate) use self::wait::{Manner, Target, is_over, wait};
-use super::plan;
-use crate::answer::{Answer, Page};
+use super::{listing, plan};
+use crate::answer::{Answer, Page, warn};
 use crate::error::CliError;
 use crate::render::style::{DIM, STRONG};
 use crate::render::text::clean;
@@ -73,16 +74,27 @@ struct Accepted {
 /// Answers `submit`.
 pub(crate) fn run(args: &Args, json: bool) -> Result<Box<dyn Answer>, CliError> {
     let asked = asked(&args.job)?;
+    let origin = Origin::of(&args.job, &asked);
+    let placed = |error| match &origin {
+        Some(origin) => origin.place(error),
+        None => error,
+    };
     let client = args.connect.client()?;
     service::block_on(async {
         if args.dry_run {
-            return plan::dry_run(&client, asked).await;
+            return plan::dry_run(&client, asked).await.map_err(placed);
         }
+        let asks_for = runtime_by_name(&args.job, &asked);
         let key = match &args.idempotency_key {
             Some(key) => key.clone(),
             None => made_up_key()?,
         };
-        let (accepted, targets) = submit(&client, &key, asked, args.quiet).await?;
+        let (accepted, targets) = submit(&client, &key, asked, args.quiet).await.map_err(placed)?;
+        if let Some(runtime) = asks_for
+            && nobody_offers(&client, &runtime).await
+        {
+            warn(&format!("no node offers the runtime `{runtime}` now, so the job waits for one that does"));
+        }
         if !args.wait {
             return Ok(Box::new(Reply::new("landfall.submitted/1", accepted, page)) as Box<dyn Answer>);
         }
@@ -103,6 +115,23 @@ pub(crate) fn run(args: &Args, json: bool) -> Result<Box<dyn Answer>, CliError> 
             false => Ok(Box::new(Said(exit)) as Box<dyn Answer>),
         }
     })
+}
+
+/// A runtime that somebody named and that not every node has.
+fn runtime_by_name(args: &JobArgs, asked: &Asked) -> Option<String> {
+    let in_file = match asked {
+        Asked::One(job) => job.needs.get("runtime").and_then(serde_json::Value::as_str),
+        Asked::Dag(_) => None,
+    };
+    let named = args.runtime.as_deref().or(in_file)?;
+    (named != "process").then(|| named.to_owned())
+}
+
+/// Whether there are nodes and none of them runs this. Somebody who may not look is not told.
+async fn nobody_offers(client: &Client, runtime: &str) -> bool {
+    let nodes: Vec<NodeView> =
+        listing::all(client, "/nodes", &[("limit", Some("10000"))]).await.unwrap_or_default();
+    !nodes.is_empty() && !nodes.iter().any(|node| node.runtimes.iter().any(|known| known == runtime))
 }
 
 async fn submit(

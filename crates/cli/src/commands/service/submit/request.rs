@@ -4,8 +4,9 @@ use std::io::Read as _;
 use std::path::Path;
 
 use landfall_api::job::{DagRequest, JobRequest, PlacementRequest};
+use landfall_client::ClientError;
 use landfall_engine::dag::Join;
-use landfall_model::scenario::decode;
+use landfall_model::scenario::{decode, locate};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -50,13 +51,66 @@ pub(crate) fn asked(args: &JobArgs) -> Result<Asked, CliError> {
         return Err(usage(message, "say it in the file"));
     }
     let mut jobs = Vec::new();
-    for job in dag.jobs {
-        match one(args, job)? {
-            Asked::One(job) => jobs.push(*job),
-            Asked::Dag(_) => {}
+    for (place, job) in dag.jobs.into_iter().enumerate() {
+        let called = called(place, &job);
+        match one(args, job) {
+            Ok(Asked::One(job)) => jobs.push(*job),
+            Ok(Asked::Dag(_)) => {}
+            Err(error) => return Err(in_file(&input, &format!("jobs[{place}]"), Some(called), error)),
         }
     }
     Ok(Asked::Dag(DagRequest { jobs }))
+}
+
+/// How one of several jobs is called in a message.
+fn called(place: usize, job: &JobRequest) -> String {
+    let name = job.key.as_ref().or(job.name.as_ref());
+    name.map_or_else(|| format!("job {}", place + 1), |name| format!("job {} (`{name}`)", place + 1))
+}
+
+fn in_file(input: &Input, field: &str, job: Option<String>, error: CliError) -> CliError {
+    let position = locate(&input.text, input.format, field);
+    CliError::Asked { file: input.file.clone(), position, job, source: Box::new(error) }
+}
+
+/// What the server says against a request, with the place in the file that the request came from.
+#[derive(Debug)]
+pub(crate) struct Origin {
+    input: Input,
+    /// How each of several jobs is called; empty if the file holds one.
+    jobs: Vec<String>,
+}
+
+impl Origin {
+    /// Where a request came from, if it came from a file; standard input is read only once and says no place.
+    pub(crate) fn of(args: &JobArgs, asked: &Asked) -> Option<Self> {
+        let path = args.file.as_ref().filter(|path| !is_stdin(path))?;
+        let jobs = match asked {
+            Asked::One(_) => Vec::new(),
+            Asked::Dag(dag) => dag.jobs.iter().enumerate().map(|(place, job)| called(place, job)).collect(),
+        };
+        Some(Self { input: Input::read(path).ok()?, jobs })
+    }
+
+    /// The error, with its place if the file is what is wrong.
+    pub(crate) fn place(&self, error: CliError) -> CliError {
+        let CliError::Service(ClientError::Refused { status: 400..=499, error: said }) = &error else {
+            return error;
+        };
+        let field = said.field.clone().unwrap_or_default();
+        // A single job is asked for without a list around it.
+        let (field, number) = match (self.jobs.len(), field.strip_prefix("jobs[")) {
+            (0, _) => (field, None),
+            (_, Some(rest)) => {
+                let number = rest.split_once(']').and_then(|(number, _)| number.parse::<usize>().ok());
+                (field, number)
+            }
+            (1, None) => (format!("jobs[0].{field}"), Some(0)),
+            _ => (field, None),
+        };
+        let job = number.and_then(|number| self.jobs.get(number).cloned());
+        in_file(&self.input, &field, job, error)
+    }
 }
 
 /// One job: what the file says, changed by what the flags say.
