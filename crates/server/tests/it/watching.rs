@@ -90,10 +90,10 @@ async fn logs_are_followed_to_the_end_of_the_job() {
         server.request(Method::GET, &format!("/jobs/{id}/logs?tail=1"), &server.admin).send().await.unwrap();
     assert_eq!(tail.text().await.unwrap().lines().count(), 1);
     server.post("/nodes/n1/logs", piece("stderr", 0, "Ywo=")).await;
+    // An agent sends all that a job wrote before it says that the job ended.
+    server.post("/nodes/n1/logs", piece("stdout", 4, "ZAo=")).await;
     let exit = json!({ "exited": { "code": 3, "failure": null, "usage": {} } });
     server.post("/nodes/n1/reports", report(exit)).await;
-    // Its last words come after its end.
-    server.post("/nodes/n1/logs", piece("stdout", 4, "ZAo=")).await;
     let text = follow.text().await.unwrap();
     let chunks: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let said: Vec<(&str, &str)> = chunks
