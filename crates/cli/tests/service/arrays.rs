@@ -28,3 +28,14 @@ fn an_array_is_cancelled_as_a_whole() {
     stand.run(&["cancel", &id]).ok();
     stand.until("all are cancelled", || stand.array(&id)["cancelled"] == 5000);
 }
+
+#[test]
+fn a_list_of_elements_says_how_many_it_leaves_out() {
+    let stand = Stand::new();
+    let id = stand.submit(&["--array", "1-5000", "--", "true"]);
+    let said = stand.run(&["jobs", "--array", &id, "--limit", "6000"]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let listed = said.out.lines().filter(|line| line.trim_start().starts_with(&format!("{id}."))).count();
+    let rest = format!("{} more elements wait", 5000 - listed);
+    assert!(said.err.contains(&rest), "{listed} listed; {}", said.err);
+}

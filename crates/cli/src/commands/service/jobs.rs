@@ -105,8 +105,9 @@ pub(crate) fn list(args: &Args) -> Result<Box<dyn Answer>, CliError> {
             true => unknown(&client, args).await,
             false => Vec::new(),
         };
+        let folded = folded(&client, args, &listed).await;
         let mut reply = Reply::new("landfall.jobs/1", listed, render::service::jobs::list);
-        for words in unknown {
+        for words in unknown.into_iter().chain(folded) {
             reply = reply.warn(words);
         }
         Ok(Box::new(reply) as Box<dyn Answer>)
@@ -126,6 +127,19 @@ async fn unknown(client: &Client, args: &Args) -> Vec<String> {
         }
     }
     words
+}
+
+/// What a list of an array's elements leaves out: those that wait far back are not jobs yet.
+async fn folded(client: &Client, args: &Args, listed: &Listed) -> Option<String> {
+    let asked_for =
+        args.state.is_empty() || args.state.iter().any(|state| state == "live" || state == "pending");
+    if !asked_for || listed.more || args.node.is_some() || args.name.is_some() {
+        return None;
+    }
+    let array: ArrayView = client.get(&format!("/arrays/{}", segment(args.array.as_ref()?))).await.ok()?;
+    let shown = listed.jobs.iter().filter(|job| job.state == "pending").count() as u64;
+    let rest = array.pending.checked_sub(shown).filter(|rest| *rest > 0)?;
+    Some(format!("{rest} more elements wait; they are listed once they are about to start"))
 }
 
 /// Reads pages until there are enough lines; an array is one line however many elements it has.
