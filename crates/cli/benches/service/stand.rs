@@ -1,6 +1,6 @@
 //! A server and an agent to measure.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -24,11 +24,16 @@ pub(crate) struct Stand {
 
 impl Stand {
     pub(crate) fn new() -> Self {
+        Self::in_dir(&std::env::temp_dir())
+    }
+
+    /// A stand that keeps everything below a directory.
+    pub(crate) fn in_dir(below: &Path) -> Self {
         // The provider may be set already.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
-        let dir = TempDir::new().unwrap();
+        let dir = TempDir::new_in(below).unwrap();
         let (url, token) = Default::default();
         let mut stand = Self { dir, server: None, agent: None, url, token, runtime, client };
         stand.start_server();
