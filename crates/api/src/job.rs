@@ -8,6 +8,21 @@ use utoipa::ToSchema;
 
 use landfall_engine::dag::{EdgeKind, Join};
 
+/// States by which jobs can be asked for; the first two stand for several.
+pub const STATES_ASKED: [&str; 11] = [
+    "live",
+    "ended",
+    "pending",
+    "staging",
+    "running",
+    "checkpointing",
+    "stopping",
+    "suspended",
+    "completed",
+    "failed",
+    "cancelled",
+];
+
 /// What a job runs. Which fields count depends on the runtime, which stands in its needs (`process` if left out).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]

@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use landfall_api::answer::{Acted, JobPatch, ResumeRequest};
-use landfall_api::job::{ArrayView, DagRequest, JobRequest, JobView, Submitted, SubmittedDag};
+use landfall_api::job::{ArrayView, DagRequest, JobRequest, JobView, STATES_ASKED, Submitted, SubmittedDag};
 use landfall_api::{IDEMPOTENCY_KEY, Paged};
 use landfall_engine::Input;
 use landfall_model::{JobId, Millis, NodeId};
@@ -132,20 +132,6 @@ pub(crate) fn limit(asked: Option<u32>, most: u32) -> Result<usize, Problem> {
     }
 }
 
-const STATES: [&str; 11] = [
-    "live",
-    "ended",
-    "pending",
-    "staging",
-    "running",
-    "checkpointing",
-    "stopping",
-    "suspended",
-    "completed",
-    "failed",
-    "cancelled",
-];
-
 /// Lists jobs, newest first.
 #[utoipa::path(get, path = "/jobs", tag = "jobs", params(Listed),
     responses((status = 200, description = "One page.", body = Paged<JobView>), Problems))]
@@ -156,9 +142,9 @@ async fn list(
 ) -> Result<Json<Paged<JobView>>, Problem> {
     let states: Vec<String> =
         listed.state.iter().flat_map(|text| text.split(',')).map(|word| word.trim().to_owned()).collect();
-    if let Some(bad) = states.iter().find(|state| !STATES.contains(&state.as_str())) {
+    if let Some(bad) = states.iter().find(|state| !STATES_ASKED.contains(&state.as_str())) {
         let mut problem = Problem::bad(format!("there is no state `{}`", bad.escape_debug()), "");
-        problem.error.hint = Some(format!("one of {}", STATES.join(", ")));
+        problem.error.hint = Some(format!("one of {}", STATES_ASKED.join(", ")));
         problem.error.field = Some("state".into());
         return Err(problem);
     }

@@ -1,7 +1,7 @@
 //! `landfall jobs` and `landfall job`.
 
 use landfall_api::Paged;
-use landfall_api::job::{ArrayView, JobView};
+use landfall_api::job::{ArrayView, JobView, STATES_ASKED};
 use landfall_client::{Client, ClientError, segment, with_query};
 use serde::Serialize;
 
@@ -13,21 +13,6 @@ use crate::service::{self, ConnectArgs, now_ms};
 
 /// Jobs that one page of the server holds at most.
 const PAGE_MAX: usize = 1000;
-
-/// States that can be asked for; the first two stand for several.
-const STATES: [&str; 11] = [
-    "live",
-    "ended",
-    "pending",
-    "staging",
-    "running",
-    "checkpointing",
-    "stopping",
-    "suspended",
-    "completed",
-    "failed",
-    "cancelled",
-];
 
 /// Arguments of `jobs`.
 #[derive(Debug, clap::Args)]
@@ -45,7 +30,7 @@ pub(crate) struct Args {
     #[arg(long, short)]
     all: bool,
     /// Only these states, separated by commas; `live` and `ended` stand for several.
-    #[arg(long, value_name = "STATES", value_delimiter = ',', conflicts_with = "all", value_parser = STATES)]
+    #[arg(long, value_name = "STATES", value_delimiter = ',', conflicts_with = "all", value_parser = STATES_ASKED)]
     state: Vec<String>,
     /// Only this pool.
     #[arg(long, value_name = "ID")]
