@@ -2,7 +2,7 @@
 //!
 //! To make and remove two files and a directory is most of what a short job costs: a file system that is asked for new
 //! inodes thousands of times a second looks for long for one that was not in use a moment ago. To give a name to what is
-//! there already costs a tenth of it. Only what looks like new is used again (empty, one link, the permissions it began
+//! there already costs a fraction of it. Only what looks like new is used again (empty, one link, the permissions it began
 //! with), and only while nothing of a job is left that could still write to it; the caller knows that.
 
 use std::fs::{File, Metadata, OpenOptions};
