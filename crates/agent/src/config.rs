@@ -39,7 +39,6 @@ impl Accepting {
 pub struct Config {
     /// Address of the server, such as `http://127.0.0.1:7878`.
     pub server: String,
-    /// Its token.
     pub token: Option<String>,
     /// Certificates of authorities to trust, in PEM.
     pub ca_file: Option<PathBuf>,
@@ -47,7 +46,6 @@ pub struct Config {
     pub node_id: String,
     /// The pool it wants to serve.
     pub pool: Option<String>,
-    /// Where it stands.
     pub region: Option<String>,
     /// The block it belongs to.
     pub block: Option<String>,
@@ -75,7 +73,6 @@ pub struct Config {
     pub core_score: Option<u32>,
     /// Where logs, checkpoints and what must survive lie.
     pub data_dir: PathBuf,
-    /// Further runtimes.
     pub runtimes: BTreeMap<String, Template>,
     /// When it takes work.
     pub accepting: Accepting,
@@ -90,7 +87,6 @@ pub struct Config {
 }
 
 impl Config {
-    /// The usual settings.
     #[must_use]
     pub fn new(server: impl Into<String>, data_dir: impl Into<PathBuf>) -> Self {
         let name = rustix::system::uname().nodename().to_string_lossy().into_owned();

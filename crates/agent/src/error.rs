@@ -10,7 +10,6 @@ pub enum AgentError {
     /// A setting makes no sense.
     #[error("{field}: {message}")]
     Config {
-        /// Which.
         field: &'static str,
         /// What is wrong with it.
         message: String,
@@ -18,7 +17,6 @@ pub enum AgentError {
     /// A file of the data directory cannot be used.
     #[error("cannot use {path}: {source}")]
     Data {
-        /// Which.
         path: PathBuf,
         /// What the system says.
         source: std::io::Error,
@@ -28,12 +26,7 @@ pub enum AgentError {
     Taken(PathBuf),
     /// The keeper does not start.
     #[error("the keeper of {dir} does not start: {message}")]
-    Keeper {
-        /// Its data directory.
-        dir: PathBuf,
-        /// What is wrong.
-        message: String,
-    },
+    Keeper { dir: PathBuf, message: String },
     /// The server does not want this agent.
     #[error("the server refuses this agent: {0}")]
     Refused(#[source] ClientError),

@@ -52,7 +52,6 @@ pub(crate) struct Hub {
     pub(crate) rejoin: Notify,
     /// Ends the agent with an error.
     pub(crate) fatal: Mutex<Option<AgentError>>,
-    /// Ends all tasks.
     pub(crate) over: CancellationToken,
 }
 
@@ -124,7 +123,6 @@ impl Hub {
         }
     }
 
-    /// The server answered.
     pub(crate) fn heard(&self) {
         *lock(&self.heard) = Instant::now();
     }
@@ -150,7 +148,6 @@ impl Hub {
         Some(error)
     }
 
-    /// Follows a command.
     pub(crate) fn on_command(self: &std::sync::Arc<Self>, command: Command) {
         let actions = self.jobs().on_command(command, Instant::now());
         self.carry_out(actions);
@@ -299,7 +296,6 @@ impl Hub {
         self.carry_out(actions);
     }
 
-    /// The next heartbeat.
     pub(crate) fn heartbeat(&self) -> Heartbeat {
         let mut beat = self.machine().heartbeat();
         let hour =

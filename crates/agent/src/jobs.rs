@@ -38,12 +38,17 @@ pub(crate) enum Action {
     Keeper(Request),
     /// Watch the output of a job that runs.
     Track(Fence, (u64, u64)),
-    /// Tell the server.
     Report(ReportItem),
     /// Tell the server how a job ended, after the rest of its output.
-    End { ended: Box<Ended>, report: ReportItem },
+    End {
+        ended: Box<Ended>,
+        report: ReportItem,
+    },
     /// Tell the server that a job was not started, after a line about why.
-    Refuse { report: ReportItem, why: String },
+    Refuse {
+        report: ReportItem,
+        why: String,
+    },
     /// Make the checkpoint directory, and remove old marks in it.
     PrepareCheckpoint(JobId),
     /// Tell a job through a file that its node will be wanted back.

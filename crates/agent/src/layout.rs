@@ -36,7 +36,6 @@ impl Layout {
         Ok(())
     }
 
-    /// The directory itself.
     #[must_use]
     pub(crate) fn root(&self) -> &Path {
         &self.root

@@ -4,6 +4,7 @@
 //! Needs of jobs and facts of nodes are written in the same fields as in scenario files (docs/reference/scenario.md), so
 //! whoever knows one knows the other.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 pub mod agent;
 pub mod answer;

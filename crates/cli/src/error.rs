@@ -15,12 +15,7 @@ use crate::render::text::clean;
 pub(crate) enum CliError {
     /// The arguments do not go together.
     #[error("{message}")]
-    Usage {
-        /// What is wrong.
-        message: String,
-        /// What to do.
-        hint: String,
-    },
+    Usage { message: String, hint: String },
     /// A file cannot be read.
     #[error("cannot read {file}: {source}")]
     Read {
@@ -48,7 +43,6 @@ pub(crate) enum CliError {
     Unusable {
         /// The file as given.
         file: String,
-        /// What is wrong.
         refused: landfall_engine::Refused,
     },
     /// A name stands for nothing.
@@ -56,11 +50,9 @@ pub(crate) enum CliError {
     NoSuch {
         /// What was looked for.
         what: &'static str,
-        /// The name.
         name: String,
         /// The file it should be in, if it should be in one.
         file: Option<String>,
-        /// What to do.
         hint: Option<String>,
     },
     /// A file that should be written is there already.
@@ -92,17 +84,11 @@ pub(crate) enum CliError {
         position: Option<Position>,
         /// Which of its jobs, if it has several.
         job: Option<String>,
-        /// What is wrong.
         source: Box<CliError>,
     },
     /// Something that should run does not start or stopped.
     #[error("{message}")]
-    Failed {
-        /// What happened.
-        message: String,
-        /// What to do.
-        hint: String,
-    },
+    Failed { message: String, hint: String },
 }
 
 /// An error as programs read it.

@@ -15,7 +15,6 @@ const EXAMPLES: usize = 3;
 /// Refused candidates that have the same reasons.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Group {
-    /// The reasons, sorted.
     pub(crate) reasons: Vec<&'static str>,
     /// How many candidates have exactly these.
     pub(crate) candidates: u64,
@@ -34,14 +33,12 @@ pub(crate) struct Suggestion {
     pub(crate) candidates: u64,
     /// What to do about each reason, as the filters say it for one of these candidates.
     pub(crate) remedies: Vec<Remedy>,
-    /// That candidate.
     pub(crate) example: Name,
 }
 
 /// What to do about one reason.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Remedy {
-    /// The reason.
     pub(crate) reason: &'static str,
     /// What to do, for people.
     pub(crate) remedy: String,
@@ -50,7 +47,6 @@ pub(crate) struct Remedy {
 /// What one term gave to two candidates.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct TermDifference {
-    /// The term.
     pub(crate) term: &'static str,
     /// What it gave to the candidate.
     pub(crate) candidate: f64,
@@ -63,9 +59,7 @@ pub(crate) struct TermDifference {
 /// Two candidates side by side.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Comparison {
-    /// The candidate.
     pub(crate) candidate: Name,
-    /// The other one.
     pub(crate) against: Name,
     /// Total of the candidate minus total of the other.
     pub(crate) difference: f64,

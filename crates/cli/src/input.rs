@@ -17,7 +17,6 @@ pub(crate) const FILE_BYTES_MAX: u64 = 2 << 30;
 pub(crate) struct Input {
     /// Its name as people gave it.
     pub(crate) file: String,
-    /// What it says.
     pub(crate) text: String,
     /// How it is written.
     pub(crate) format: Format,

@@ -28,7 +28,6 @@ impl<T> Reply<T> {
         self
     }
 
-    /// Adds something odd.
     pub(crate) fn warn(mut self, warning: impl Into<String>) -> Self {
         self.warnings.push(warning.into());
         self

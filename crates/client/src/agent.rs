@@ -40,7 +40,6 @@ impl Client {
         self.put(&format!("/nodes/{}/registration", segment(node)), registration).await
     }
 
-    /// Sends a heartbeat.
     pub async fn heartbeat(&self, node: &str, heartbeat: &Heartbeat) -> Result<Heard, ClientError> {
         self.post(&format!("/nodes/{}/heartbeat", segment(node)), heartbeat).await
     }

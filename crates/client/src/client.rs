@@ -51,7 +51,6 @@ impl Settings {
         }
     }
 
-    /// Adds a token.
     #[must_use]
     pub fn token(mut self, token: impl Into<String>) -> Self {
         self.token = Some(token.into());
@@ -126,7 +125,6 @@ impl Client {
         self.json(self.request(Method::GET, path)).await
     }
 
-    /// Sends something.
     pub async fn post<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -164,7 +162,6 @@ impl Client {
         }
     }
 
-    /// Sets something.
     pub async fn put<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -173,7 +170,6 @@ impl Client {
         self.json(self.request(Method::PUT, path).json(body)).await
     }
 
-    /// Removes something.
     pub async fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         self.json(self.request(Method::DELETE, path)).await
     }

@@ -7,12 +7,7 @@ use landfall_api::ApiError;
 pub enum ClientError {
     /// The settings make no client.
     #[error("{message}")]
-    Setup {
-        /// What is wrong.
-        message: String,
-        /// What to do.
-        hint: String,
-    },
+    Setup { message: String, hint: String },
     /// Nobody answers there.
     #[error("cannot reach the server at {url}: {message}")]
     Unreachable {
@@ -28,13 +23,11 @@ pub enum ClientError {
     Tls {
         /// Where it should be.
         url: String,
-        /// What is wrong.
         message: String,
     },
     /// The server does not know the token, or it is not enough.
     #[error("{error}")]
     Forbidden {
-        /// 401 or 403.
         status: u16,
         /// What the server says.
         error: ApiError,
@@ -42,7 +35,6 @@ pub enum ClientError {
     /// The server says no.
     #[error("{error}")]
     Refused {
-        /// The status.
         status: u16,
         /// What the server says.
         error: ApiError,
@@ -50,7 +42,6 @@ pub enum ClientError {
     /// The answer makes no sense.
     #[error("{url} answered with something else than expected: {message}")]
     BadAnswer {
-        /// Who answered.
         url: String,
         /// What is wrong with it.
         message: String,

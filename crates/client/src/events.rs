@@ -3,14 +3,12 @@
 use crate::error::ClientError;
 use crate::lines::Lines;
 
-/// One event.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ServerEvent {
     /// Its number; give it as `after` to go on behind it.
     pub id: Option<String>,
     /// What kind it is.
     pub kind: Option<String>,
-    /// What it says.
     pub data: String,
 }
 

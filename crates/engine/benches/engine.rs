@@ -15,7 +15,6 @@ use std::time::{Duration, Instant};
 use cluster::{Cluster, Mode};
 use peers::Peers;
 
-/// What is run.
 struct Plan {
     nodes: usize,
     waiting: usize,

@@ -9,9 +9,7 @@ use serde::{Deserialize, Serialize};
 /// Points of one term.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Points {
-    /// The term.
     pub term: Cow<'static, str>,
-    /// Its own value.
     pub raw: f64,
     /// What it added to the total.
     pub points: f64,

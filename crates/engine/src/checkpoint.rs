@@ -43,7 +43,6 @@ pub struct Candidate {
     pub gpus_per_node: u64,
     /// Time since it last saved its work, or since its start.
     pub since_saved: Millis,
-    /// Its class.
     pub class: u8,
     /// Waiting jobs of a higher class that need its nodes.
     pub higher_waiting: u64,
@@ -53,7 +52,6 @@ pub struct Candidate {
     pub sensitive: bool,
 }
 
-/// What was weighed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Weighed {
     /// What saving costs, in GPU-seconds.

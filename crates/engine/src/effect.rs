@@ -15,9 +15,7 @@ use crate::reactive::ScaleAlert;
 pub enum Effect {
     /// Start a job on a node.
     Start {
-        /// The attempt.
         fence: Fence,
-        /// The node.
         node: NodeId,
         /// What it holds there.
         placement: Box<Placement>,
@@ -26,18 +24,14 @@ pub enum Effect {
     },
     /// Ask a job to end; kill it after the grace.
     Stop {
-        /// The attempt.
         fence: Fence,
-        /// The node.
         node: NodeId,
         /// Time until it is killed; zero means at once.
         grace: Millis,
     },
     /// Ask a job to save its work.
     Checkpoint {
-        /// The attempt.
         fence: Fence,
-        /// The node.
         node: NodeId,
         /// When that is given up.
         deadline: Time,
@@ -45,30 +39,19 @@ pub enum Effect {
         leave: bool,
     },
     /// Tell a job that its nodes will be wanted back.
-    Notice {
-        /// The attempt.
-        fence: Fence,
-        /// When.
-        by: Time,
-    },
+    Notice { fence: Fence, by: Time },
     /// Look whether a degraded node is well again.
     Probe(NodeId),
     /// Ask a provider of capacity something.
     AskProvider(Box<Call>),
     /// Bring the inputs of a waiting job near.
     Stage {
-        /// The job.
         job: JobId,
         /// What identifies each input.
         inputs: Vec<Name>,
     },
     /// What the peer of a negotiated pool wants done.
-    Peer {
-        /// The pool.
-        pool: PoolId,
-        /// What.
-        effect: Box<negotiate::Effect>,
-    },
+    Peer { pool: PoolId, effect: Box<negotiate::Effect> },
     /// Tell people.
     Alert(Alert),
 }
@@ -84,12 +67,7 @@ pub enum Alert {
     /// A node's configuration drifted.
     ConformanceDrift(NodeId),
     /// Something is wrong with the scaling of a service.
-    Scaling {
-        /// The job.
-        job: JobId,
-        /// What.
-        alert: ScaleAlert,
-    },
+    Scaling { job: JobId, alert: ScaleAlert },
 }
 
 /// Why a request was not followed.
@@ -124,7 +102,6 @@ pub enum Answer {
     Refused(Refused),
     /// A hold was made, or was there already.
     Held {
-        /// Its number.
         id: u64,
         /// Live while now is before this instant.
         expires_at: Time,

@@ -101,7 +101,6 @@ impl Engine {
         engine
     }
 
-    /// The state.
     #[must_use]
     pub fn state(&self) -> &State {
         &self.state

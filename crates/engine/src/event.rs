@@ -23,7 +23,6 @@ use crate::solver::{MoveCause, Reservation};
 /// What the ledger gives a job on one node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Grant {
-    /// The node.
     pub node: NodeId,
     /// What the job holds there.
     pub placement: Placement,
@@ -31,10 +30,8 @@ pub struct Grant {
     pub lender: Option<PoolId>,
 }
 
-/// A committed proposal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Commit {
-    /// The job.
     pub job: JobId,
     /// What it gets, on all its nodes.
     pub grants: SmallVec<[Grant; 1]>,
@@ -46,14 +43,12 @@ pub struct Commit {
     pub gpus: u64,
     /// Watts above idle that it counts for.
     pub power_w: u64,
-    /// Why these nodes.
     pub why: Breakdown,
 }
 
 /// A hold: devices and amounts kept for a placement that is being prepared.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Hold {
-    /// Its number.
     pub id: u64,
     /// The job it is for.
     pub job: JobId,
@@ -61,9 +56,7 @@ pub struct Hold {
     pub attempt: u32,
     /// The pool of the node.
     pub pool: PoolId,
-    /// The node.
     pub node: NodeId,
-    /// What is kept.
     pub placement: Placement,
     /// Live while now is before this instant.
     pub expires_at: Time,
@@ -88,7 +81,6 @@ pub enum HoldEnd {
 /// How a job goes back to the queue.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Back {
-    /// Why.
     pub cause: Cause,
     /// Not before this instant.
     pub retry_at: Option<Time>,
@@ -98,7 +90,6 @@ pub struct Back {
     pub failed: bool,
 }
 
-/// A fact.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Event {
@@ -106,18 +97,14 @@ pub enum Event {
     Epoch(u32),
     /// A pool was added or set anew; the text is its policy where that is not a built-in one.
     PoolSet {
-        /// The pool.
         pool: Box<Pool>,
         /// Its policy file, if it has one of its own.
         policy: Option<Arc<str>>,
     },
     /// Power or storage traffic of a pool was measured.
     Measured {
-        /// The pool.
         pool: PoolId,
-        /// Watts drawn.
         power_w: Option<u64>,
-        /// Bytes per second.
         io_bytes_s: Option<u64>,
     },
     /// A tenant was added or set anew.
@@ -126,16 +113,13 @@ pub enum Event {
     ProvidersSet(Vec<Provider>),
     /// The expected mix of a pool was set.
     MixSet {
-        /// The pool.
         pool: PoolId,
-        /// The mix.
         mix: Vec<MixClass>,
     },
     /// The energy price changed.
     EnergyPrice(Option<f64>),
     /// Trailing means of a pull pool were made anew.
     InstanceSet {
-        /// The pool.
         pool: PoolId,
         /// The means and counts.
         instance: Box<Instance>,
@@ -144,17 +128,13 @@ pub enum Event {
     BlockSet(Arc<Block>),
     /// Everything that a pool's policy reads beside nodes and jobs was set at once.
     WorldSet {
-        /// The pool.
         pool: PoolId,
-        /// What it reads.
         world: Box<World>,
     },
 
     /// A job was accepted.
     Submitted {
-        /// The job.
         job: Box<Job>,
-        /// Where.
         pool: PoolId,
         /// Whether somebody keeps it from starting.
         user_hold: bool,
@@ -163,29 +143,24 @@ pub enum Event {
     ArraySubmitted {
         /// What its elements have in common; the id is the array's.
         job: Box<Job>,
-        /// Where.
         pool: PoolId,
         /// Whether somebody keeps it from starting.
         user_hold: bool,
-        /// Its indices.
         shape: Shape,
         /// Arrays that it follows element by element.
         after: Vec<JobId>,
     },
     /// Elements of an array got records: they are jobs from now on.
     Unfolded {
-        /// The array.
         array: JobId,
         /// Their positions, from 0.
         positions: Ranges,
     },
     /// Elements of an array that had no record yet were cancelled.
     FoldedDropped {
-        /// The array.
         array: JobId,
         /// Their positions, from 0.
         positions: Ranges,
-        /// Why.
         cause: Cause,
     },
     /// Dependencies between jobs were accepted, with the jobs themselves.
@@ -194,14 +169,12 @@ pub enum Event {
     Eligible(JobId),
     /// Somebody keeps a job from starting, or no longer does.
     UserHold {
-        /// The job.
         job: JobId,
         /// Whether it is kept.
         held: bool,
     },
     /// The walltime of a job was changed.
     WalltimeSet {
-        /// The job.
         job: JobId,
         /// How long it may run in all.
         walltime: Millis,
@@ -212,11 +185,8 @@ pub enum Event {
     StartSent(JobId),
     /// A node of a placed job got further.
     Reported {
-        /// The job.
         job: JobId,
-        /// The node.
         node: NodeId,
-        /// How far.
         phase: Phase,
         /// Its exit code, if it ended by itself.
         exit: Option<i32>,
@@ -225,7 +195,6 @@ pub enum Event {
     Started(JobId),
     /// A job saves its work.
     Saving {
-        /// The job.
         job: JobId,
         /// When that is given up.
         deadline: Time,
@@ -234,9 +203,7 @@ pub enum Event {
     },
     /// A checkpoint got more time.
     SavingExtended {
-        /// The job.
         job: JobId,
-        /// The new deadline.
         deadline: Time,
     },
     /// A job saved its work and goes on.
@@ -245,56 +212,42 @@ pub enum Event {
     SaveFailed(JobId),
     /// A job was told to stop.
     Stopping {
-        /// The job.
         job: JobId,
-        /// Why.
         cause: Cause,
         /// When it is killed.
         kill_at: Time,
     },
     /// A job was told that its nodes will be wanted back.
     Noticed {
-        /// The job.
         job: JobId,
-        /// Why.
         cause: Cause,
         /// When it has to leave.
         by: Time,
     },
     /// A job saved its work and left its nodes.
     Suspended {
-        /// The job.
         job: JobId,
-        /// Why.
         cause: Cause,
     },
     /// A job went back to the queue.
     Requeued {
-        /// The job.
         job: JobId,
-        /// How.
         back: Box<Back>,
     },
     /// The ledger refused a proposal for a job.
     Rejected(JobId),
     /// A job came to its end.
     Ended {
-        /// The job.
         job: JobId,
-        /// As what.
         state: JobState,
-        /// Why.
         cause: Cause,
     },
     /// A job that ended long ago was forgotten, or an array with all its elements.
     Forgotten(JobId),
     /// A gang gained or lost nodes while it runs.
     Resized {
-        /// The job.
         job: JobId,
-        /// What it gained.
         gained: Vec<Grant>,
-        /// What it lost.
         lost: Vec<NodeId>,
         /// Node units it counts for now, in millionths.
         units: u64,
@@ -306,18 +259,13 @@ pub enum Event {
 
     /// A hold was made.
     HoldMade(Box<Hold>),
-    /// A hold ended.
     HoldEnded {
-        /// Its number.
         id: u64,
-        /// Why.
         why: HoldEnd,
     },
     /// Whole nodes are kept for a job until the given instant.
     NodesKept {
-        /// The job.
         job: JobId,
-        /// The nodes.
         nodes: Vec<NodeId>,
         /// Until when at most.
         until: Time,
@@ -328,16 +276,13 @@ pub enum Event {
     NodesFreed(JobId),
     /// A reservation was made or moved.
     Reserved {
-        /// The pool.
         pool: PoolId,
-        /// The reservation.
         reservation: Box<Reservation>,
         /// Why it moved to a later time, if it did.
         moved: Option<MoveCause>,
     },
     /// A reservation is no longer needed.
     Unreserved {
-        /// The pool.
         pool: PoolId,
         /// The job that had it.
         job: JobId,
@@ -345,28 +290,21 @@ pub enum Event {
 
     /// A node joined, or told everything about itself anew.
     NodeJoined {
-        /// The pool.
         pool: PoolId,
-        /// The node.
         node: Box<Node>,
     },
     /// A node sent a heartbeat.
     Heard {
-        /// The node.
         node: NodeId,
-        /// What it said.
         heartbeat: Box<Heartbeat>,
     },
     /// A node changed its state.
     NodeMoved {
-        /// The node.
         node: NodeId,
-        /// Where to.
         to: NodeState,
     },
     /// A node did wrong.
     NodeFault {
-        /// The node.
         node: NodeId,
         /// Whether a start failed.
         start: bool,
@@ -375,18 +313,14 @@ pub enum Event {
     },
     /// A node served a job well.
     NodeServed {
-        /// The node.
         node: NodeId,
-        /// The job.
         job: JobId,
-        /// How long.
         ran: Millis,
         /// Observed over estimated speed, where it can be told.
         speed_ratio: Option<f64>,
     },
     /// A node was probed.
     Probed {
-        /// The node.
         node: NodeId,
         /// Whether it is well.
         good: bool,
@@ -395,9 +329,7 @@ pub enum Event {
     NodeLeft(NodeId),
     /// What a node would have to fetch for a job; `None` takes it back.
     Fetches {
-        /// The job.
         job: JobId,
-        /// The node.
         node: NodeId,
         /// What it would have to fetch.
         report: Option<JobReport>,
@@ -406,16 +338,12 @@ pub enum Event {
     Round(PoolId),
     /// A run was added to the history of a pool.
     History {
-        /// The pool.
         pool: PoolId,
-        /// The run.
         row: Box<HistoryRow>,
     },
     /// What a tenant's share of running work is in a pull pool.
     WorkShare {
-        /// The pool.
         pool: PoolId,
-        /// The tenant.
         tenant: TenantId,
         /// Its share, if known.
         share: Option<f64>,
@@ -424,14 +352,11 @@ pub enum Event {
     CapacitySet(Box<Capacity>),
     /// Where the scaling of a service stands.
     ReactiveSet {
-        /// The job.
         job: JobId,
-        /// Where it stands.
         reactive: Box<Reactive>,
     },
     /// An input of a waiting job was brought near, or could not be.
     Staged {
-        /// The job.
         job: JobId,
         /// What identifies the input.
         digest: Name,
@@ -440,21 +365,16 @@ pub enum Event {
     },
     /// The peer of a negotiated pool was set up.
     PeerSet {
-        /// The pool.
         pool: PoolId,
-        /// The peer.
         peer: Box<Peer>,
     },
     /// The peer of a negotiated pool was told something.
     PeerTold {
-        /// The pool.
         pool: PoolId,
-        /// What.
         input: Box<negotiate::Input>,
     },
     /// A pool ran a cycle.
     Cycled {
-        /// The pool.
         pool: PoolId,
         /// When the next one is due.
         next: Time,

@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 /// comes back with an older one is ignored.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Fence {
-    /// The job.
     pub job: JobId,
     /// Which attempt; raised whenever the job goes back to the queue.
     pub attempt: u32,

@@ -19,7 +19,6 @@ pub struct Heartbeat {
     pub cache: Option<BTreeSet<WorkloadId>>,
     /// Speed and load of a pull worker.
     pub metrics: Option<Metrics>,
-    /// Battery, heat, accelerators.
     pub health: Option<DeviceHealth>,
     /// Whether its owner and its agent take work.
     pub accepting: Option<bool>,

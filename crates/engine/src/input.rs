@@ -90,9 +90,7 @@ pub enum Failure {
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RunUsage {
-    /// Peak memory.
     pub peak_ram: Option<Mib>,
-    /// CPU time.
     pub cpu_time: Option<Millis>,
     /// Bytes read and written.
     pub disk: Bytes,
@@ -118,11 +116,9 @@ pub enum Report {
     CheckpointFailed,
     /// It ended by itself.
     Exited {
-        /// Its exit code.
         code: i32,
         /// How it failed, if it did and its runtime can tell.
         failure: Option<Failure>,
-        /// What it used.
         usage: Box<RunUsage>,
     },
     /// It was stopped.
@@ -141,7 +137,6 @@ pub enum NodeOrder {
     Leave,
 }
 
-/// Something that happens.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Input {
@@ -152,50 +147,23 @@ pub enum Input {
     /// A server with a new epoch takes over.
     TakeOver,
     /// A pool is added or changed; the text is its policy file, if it has one of its own.
-    SetPool {
-        /// The pool.
-        pool: Box<Pool>,
-        /// Its policy file.
-        policy: Option<Arc<str>>,
-    },
+    SetPool { pool: Box<Pool>, policy: Option<Arc<str>> },
     /// A tenant is added or changed.
     SetTenant(Box<Tenant>),
     /// Providers are set.
     SetProviders(Vec<Provider>),
     /// The expected mix of a pool is set.
-    SetMix {
-        /// The pool.
-        pool: PoolId,
-        /// The mix.
-        mix: Vec<MixClass>,
-    },
+    SetMix { pool: PoolId, mix: Vec<MixClass> },
     /// Power or storage traffic of a pool was measured.
-    Measure {
-        /// The pool.
-        pool: PoolId,
-        /// Watts drawn.
-        power_w: Option<u64>,
-        /// Bytes per second.
-        io_bytes_s: Option<u64>,
-    },
+    Measure { pool: PoolId, power_w: Option<u64>, io_bytes_s: Option<u64> },
     /// The energy price changes.
     EnergyPrice(Option<f64>),
     /// Trailing means of a pull pool were made anew.
-    SetInstance {
-        /// The pool.
-        pool: PoolId,
-        /// The means.
-        instance: Box<Instance>,
-    },
+    SetInstance { pool: PoolId, instance: Box<Instance> },
     /// A block was leased, changed or ended.
     SetBlock(Arc<Block>),
     /// Finished runs from before are added to the history of a pool, oldest first.
-    AddHistory {
-        /// The pool.
-        pool: PoolId,
-        /// The runs.
-        rows: Vec<HistoryRow>,
-    },
+    AddHistory { pool: PoolId, rows: Vec<HistoryRow> },
 
     /// Jobs are submitted together: all are accepted or none.
     Submit(Vec<Submission>),
@@ -203,7 +171,6 @@ pub enum Input {
     SubmitArray {
         /// What all elements have in common; its job's id is that of the array.
         submission: Box<Submission>,
-        /// The first index.
         first: u32,
         /// No index lies beyond this one.
         last: u32,
@@ -214,7 +181,6 @@ pub enum Input {
     Cancel(JobId),
     /// A job is kept from starting, or no longer; of an array, all elements that wait.
     UserHold {
-        /// The job.
         job: JobId,
         /// Whether it is kept.
         held: bool,
@@ -223,7 +189,6 @@ pub enum Input {
     Suspend(JobId),
     /// A suspended job may go on.
     Resume {
-        /// The job.
         job: JobId,
         /// Its new walltime, if it used up the old one.
         walltime: Option<Millis>,
@@ -232,7 +197,6 @@ pub enum Input {
     Checkpoint(JobId),
     /// The walltime of a job is changed.
     SetWalltime {
-        /// The job.
         job: JobId,
         /// How long it may run in all.
         walltime: Millis,
@@ -242,16 +206,13 @@ pub enum Input {
 
     /// A node joins, or tells everything about itself anew.
     Join {
-        /// The pool.
         pool: PoolId,
-        /// The node.
         node: Box<Node>,
         /// The attempts it is running, if it knows; jobs it should run and does not are lost.
         running: Option<Vec<Fence>>,
     },
     /// A node sends a heartbeat.
     Heartbeat {
-        /// The node.
         node: NodeId,
         /// What it says about itself.
         heartbeat: Box<Heartbeat>,
@@ -259,61 +220,32 @@ pub enum Input {
         running: Vec<Fence>,
     },
     /// An operator does something to a node.
-    Order {
-        /// The node.
-        node: NodeId,
-        /// What.
-        order: NodeOrder,
-    },
+    Order { node: NodeId, order: NodeOrder },
     /// A node was probed.
     Probe {
-        /// The node.
         node: NodeId,
         /// Whether it is well.
         good: bool,
     },
     /// A node no longer serves a tenant.
-    RevokeTenant {
-        /// The node.
-        node: NodeId,
-        /// The tenant.
-        tenant: TenantId,
-    },
+    RevokeTenant { node: NodeId, tenant: TenantId },
     /// A node says how far a job is.
     Report {
-        /// The node.
         node: NodeId,
         /// The attempt it speaks of.
         fence: Fence,
-        /// How far.
         report: Report,
     },
 
     /// A pull worker asks for one piece of work.
-    Ask {
-        /// The worker.
-        node: NodeId,
-        /// What kind.
-        kind: JobKind,
-    },
+    Ask { node: NodeId, kind: JobKind },
     /// A pull worker says what it would have to fetch; `None` takes it back.
-    Fetches {
-        /// The worker.
-        node: NodeId,
-        /// By job.
-        entries: Vec<(JobId, Option<JobReport>)>,
-    },
+    Fetches { node: NodeId, entries: Vec<(JobId, Option<JobReport>)> },
 
     /// A measurement of a reactive job.
-    Metric {
-        /// The job.
-        job: JobId,
-        /// What was measured.
-        sample: Sample,
-    },
+    Metric { job: JobId, sample: Sample },
     /// An input of a waiting job was brought near, or could not be.
     Staged {
-        /// The job.
         job: JobId,
         /// What identifies the input.
         digest: Name,
@@ -322,58 +254,24 @@ pub enum Input {
     },
 
     /// Buying capacity is set up or changed.
-    SetAutoscale {
-        /// How to decide.
-        settings: Box<AutoscaleSettings>,
-        /// Who sells.
-        providers: Vec<Description>,
-    },
+    SetAutoscale { settings: Box<AutoscaleSettings>, providers: Vec<Description> },
     /// A provider said what it asks.
-    Quoted {
-        /// The provider.
-        provider: Name,
-        /// What it said.
-        answer: Result<Quote, ProviderError>,
-    },
+    Quoted { provider: Name, answer: Result<Quote, ProviderError> },
     /// A provider answered a purchase; `None` means that nobody waits for it any more.
-    Provisioned {
-        /// The purchase.
-        request: RequestId,
-        /// What it said.
-        answer: Option<Result<Vec<Delivery>, ProviderError>>,
-    },
+    Provisioned { request: RequestId, answer: Option<Result<Vec<Delivery>, ProviderError>> },
     /// A provider took an order back.
     Withdrawn(RequestId),
     /// Something happened to a block that was bought.
-    BlockChanged {
-        /// The block.
-        block: BlockId,
-        /// What.
-        event: BlockEvent,
-    },
+    BlockChanged { block: BlockId, event: BlockEvent },
 
     /// The peer of a negotiated pool is set up.
-    SetPeer {
-        /// The pool.
-        pool: PoolId,
-        /// The peer's id.
-        id: NodeId,
-        /// Its settings.
-        settings: Box<negotiate::Settings>,
-    },
+    SetPeer { pool: PoolId, id: NodeId, settings: Box<negotiate::Settings> },
     /// The peer of a negotiated pool is told something.
-    Peer {
-        /// The pool.
-        pool: PoolId,
-        /// What.
-        input: Box<negotiate::Input>,
-    },
+    Peer { pool: PoolId, input: Box<negotiate::Input> },
 
     /// A placer outside the server keeps devices for a job.
     Reserve {
-        /// The job.
         job: JobId,
-        /// The node.
         node: NodeId,
         /// Indices of the devices.
         gpus: Vec<u16>,

@@ -92,7 +92,6 @@ impl fmt::Display for Reason {
 /// What somebody asks the ledger to commit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Proposal {
-    /// The job.
     pub job: JobId,
     /// The attempt it was made for.
     pub attempt: u32,
@@ -100,7 +99,6 @@ pub struct Proposal {
     pub grants: SmallVec<[Grant; 1]>,
     /// What kind of start it is.
     pub kind: StartKind,
-    /// Why these nodes.
     pub why: Breakdown,
 }
 

@@ -7,7 +7,6 @@ use landfall_model::{Checkpoint, JobSpec, LoanSettings};
 pub enum MayNotBorrow {
     /// It must run on its own pool's nodes.
     Sensitive,
-    /// It is critical.
     Critical,
     /// It may not be stopped when the nodes go back.
     NotPreemptible,

@@ -77,11 +77,9 @@ impl Claim {
 /// A job that holds nodes, as these rules see it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Incumbent<'a> {
-    /// The job.
     pub job: &'a JobId,
     /// Whether it is Running; any other state is left alone.
     pub running: bool,
-    /// Its class.
     pub class: u8,
     /// Whether it is sensitive.
     pub sensitive: bool,
@@ -95,7 +93,6 @@ pub struct Incumbent<'a> {
     pub ends_at: Option<Time>,
     /// When this run began.
     pub started: Time,
-    /// Nodes it holds.
     pub nodes: u32,
     /// Whether every node it holds is at home in the pool it runs in.
     pub on_home_nodes: bool,
@@ -115,7 +112,6 @@ pub struct Incumbent<'a> {
 pub enum Exempt {
     /// It is not Running.
     NotRunning,
-    /// It is sensitive.
     Sensitive,
     /// It is critical.
     #[serde(rename = "class_10")]
@@ -161,7 +157,6 @@ impl Exempt {
 pub struct Preempted(Vec<Time>);
 
 impl Preempted {
-    /// Notes one more.
     pub fn note(&mut self, at: Time) {
         if self.0.len() == PREEMPT_LIMIT {
             self.0.remove(0);
@@ -179,9 +174,7 @@ impl Preempted {
 /// A job that may be stopped.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Victim {
-    /// The job.
     pub job: JobId,
-    /// Its class.
     pub class: u8,
     /// What stopping it costs.
     pub cost: f64,
@@ -270,7 +263,6 @@ pub struct ChoiceRules {
     pub reclaim: bool,
 }
 
-/// The victims chosen.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Choice<S> {
     /// Who is stopped, in the order of the candidates.
@@ -279,7 +271,6 @@ pub struct Choice<S> {
     pub set: S,
     /// Freed nodes that are not used.
     pub surplus: u32,
-    /// What it costs.
     pub cost: f64,
 }
 
@@ -308,7 +299,6 @@ pub fn shortlist(mut candidates: Vec<Victim>) -> Vec<Victim> {
     candidates
 }
 
-/// Indices of candidates.
 type Indices = SmallVec<[usize; VICTIMS_MAX]>;
 
 /// What is known of a set before anybody looks whether it frees enough. Fields in order of comparison.
@@ -404,7 +394,6 @@ pub struct PreemptBudget {
 }
 
 impl PreemptBudget {
-    /// Begins a cycle.
     pub fn begin_cycle(&mut self, now: Time) {
         self.preemptors = 0;
         while self.stopped.front().is_some_and(|&(at, _)| now.since(at) >= HOUR) {

@@ -37,7 +37,6 @@ pub enum ScaleRule {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReactiveSettings {
-    /// What it follows.
     pub rule: ScaleRule,
     /// Time from one sample to the next.
     #[serde(default = "sample_interval")]
@@ -100,7 +99,6 @@ pub struct Sample {
 /// How many nodes a job has and may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bounds {
-    /// Nodes it has.
     pub nodes: u32,
     /// The fewest it runs on.
     pub min: u32,
@@ -305,7 +303,6 @@ fn wishes(rule: ScaleRule, value: f64, queue: u64) -> (bool, bool) {
 /// A node that a job may give up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HeldNode<'a> {
-    /// The node.
     pub id: &'a NodeId,
     /// Whether it is on loan.
     pub borrowed: bool,

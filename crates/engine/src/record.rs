@@ -109,7 +109,6 @@ pub enum Cause {
 pub enum Phase {
     /// Told to start.
     Assigned,
-    /// Started.
     Started,
     /// Saved its part.
     Checkpointed,
@@ -120,7 +119,6 @@ pub enum Phase {
 /// One node of a placed job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunNode {
-    /// The node.
     pub node: NodeId,
     /// How far it is.
     pub phase: Phase,
@@ -145,7 +143,6 @@ pub enum StartKind {
 /// A stop under way.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stop {
-    /// Why.
     pub cause: Cause,
     /// When it is killed.
     pub kill_at: Time,
@@ -197,7 +194,6 @@ pub struct Run {
     pub saved_at: Option<Time>,
     /// Whether it went past its walltime.
     pub over_walltime: bool,
-    /// Why these nodes.
     pub why: Breakdown,
 }
 
@@ -227,11 +223,9 @@ pub struct Past {
 /// One job and where it stands.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobRecord {
-    /// The job.
     pub job: Job,
     /// The pool it was submitted to.
     pub pool: PoolId,
-    /// Where it stands.
     pub state: JobState,
     /// Which attempt this is, from 1.
     pub attempt: u32,

@@ -30,7 +30,6 @@ pub fn near_fraction(inputs: Option<&[Input]>) -> Option<f64> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Gate {
-    /// It may.
     Start,
     /// It may, and will have to wait for some inputs while it runs (`stall_expected`).
     StallExpected,

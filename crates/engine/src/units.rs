@@ -5,7 +5,6 @@ use landfall_model::{Node, Placement};
 /// Millionths of a node unit.
 pub type Micro = u64;
 
-/// One whole node.
 pub const MICRO: Micro = 1_000_000;
 
 /// What a placement counts for: one if the job has the node to itself, else the largest part of GPUs, CPU or RAM it takes.

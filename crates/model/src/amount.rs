@@ -15,11 +15,9 @@ pub enum AmountError {
     /// Larger than any real machine; sums might overflow.
     #[error("{value} is too large: at most {max} {unit} are accepted")]
     TooLarge {
-        /// What was given.
         value: String,
         /// The largest accepted value.
         max: u64,
-        /// The base unit.
         unit: &'static str,
     },
     /// Below zero.
@@ -27,19 +25,13 @@ pub enum AmountError {
     Negative(String),
     /// Not a whole number of base units.
     #[error("{value} is not a whole number of {unit}")]
-    Fractional {
-        /// What was given.
-        value: String,
-        /// The base unit.
-        unit: &'static str,
-    },
+    Fractional { value: String, unit: &'static str },
     /// The text is not a number followed by a unit.
     #[error("`{0}` is not a number with a unit")]
     NotANumber(String),
     /// The unit is not one of the known ones.
     #[error("unknown unit `{unit}`: use {known}")]
     UnknownUnit {
-        /// What was given.
         unit: String,
         /// The units that are understood, for the message.
         known: String,
@@ -89,7 +81,6 @@ macro_rules! amounts {
         pub struct $name(u64);
 
         impl $name {
-            /// None of it.
             pub const ZERO: Self = Self(0);
             /// The largest amount accepted at the edge.
             pub const MAX: u64 = $max;
@@ -240,7 +231,6 @@ impl MilliCpu {
 }
 
 impl MilliGpu {
-    /// A whole device.
     pub const WHOLE: Self = Self(1000);
 }
 

@@ -21,7 +21,6 @@ pub enum Tier {
 pub enum BlockStatus {
     /// Ordered, not yet usable.
     Pending,
-    /// Usable.
     #[default]
     Active,
     /// Offered for sale, no longer usable.
@@ -33,7 +32,6 @@ pub enum BlockStatus {
 /// Leased capacity that nodes belong to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Block {
-    /// Its id.
     pub id: BlockId,
     /// Who leases it out.
     pub provider: Name,
@@ -43,7 +41,6 @@ pub struct Block {
     pub tier: Tier,
     /// Whether it is usable.
     pub status: BlockStatus,
-    /// When it begins.
     pub start_at: Option<Time>,
     /// When it ends; `None` means never.
     pub end_at: Option<Time>,
@@ -97,11 +94,8 @@ pub struct Shape {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Provider {
-    /// Its name.
     pub name: Name,
-    /// How it sells.
     pub class: ProviderClass,
-    /// Its largest node.
     pub shape: Shape,
     /// Longest lease it grants.
     #[serde(default = "thirty_days")]

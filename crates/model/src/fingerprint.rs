@@ -5,19 +5,13 @@ use sha2::{Digest as _, Sha256};
 /// What goes into a fingerprint. Hardware that does not exist has the value `none`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inputs<'a> {
-    /// GPU driver version.
     pub gpu_driver: &'a str,
-    /// Network card firmware.
     pub nic_firmware: &'a str,
-    /// BIOS version.
     pub bios: &'a str,
-    /// Management controller version.
     pub bmc: &'a str,
-    /// Kernel version.
     pub kernel: &'a str,
     /// Kernel parameters in any order.
     pub kernel_params: &'a [&'a str],
-    /// System image.
     pub image: &'a str,
 }
 

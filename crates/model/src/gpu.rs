@@ -46,7 +46,6 @@ pub struct Gpu {
 }
 
 impl Gpu {
-    /// An idle device.
     #[must_use]
     pub fn new(index: u16, model: Option<Arc<GpuModel>>, vram: Option<Mib>) -> Self {
         Self {

@@ -20,19 +20,14 @@ const SUFFIXES: [&str; 4] = ["super", "xtx", "xt", "ti"];
 /// Memory slices of a partitioned device.
 const MEMORY_SLICES: f64 = 8.0;
 
-/// Families of devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Category {
-    /// NVIDIA data-centre parts.
     NvidiaDatacenter,
-    /// NVIDIA workstation parts.
     NvidiaWorkstation,
     /// NVIDIA consumer parts.
     NvidiaConsumer,
-    /// AMD Radeon.
     AmdRadeon,
-    /// AMD Instinct.
     AmdInstinct,
     /// Apple silicon.
     Apple,
@@ -63,14 +58,12 @@ pub enum HardwareTier {
     Entry,
     /// Middling GPUs.
     MidRange,
-    /// Large GPUs.
     HighEnd,
     /// The largest GPUs.
     Enterprise,
 }
 
 impl HardwareTier {
-    /// The price multiplier.
     #[must_use]
     pub fn multiplier(self) -> f64 {
         match self {
@@ -165,7 +158,6 @@ pub struct Row {
     pub key: String,
     /// Memory bandwidth of the whole device in GB/s.
     pub gb_s: f64,
-    /// Its family.
     pub category: Category,
     /// Where the figure comes from.
     pub source: String,

@@ -39,9 +39,7 @@ pub struct HistoryRow {
 pub struct Prediction {
     /// Peak memory to expect.
     pub predicted_peak_ram_mib: Mib,
-    /// Mean CPU time.
     pub avg_cpu_time_ms: Millis,
-    /// Mean wall time.
     pub build_time_ms: Millis,
     /// Mean bytes read and written.
     pub avg_disk_bytes: Bytes,

@@ -44,11 +44,8 @@ pub struct Instance {
     pub input_bytes: Window,
     /// Jobs finished in the last day (shown, not scored).
     pub completed: u64,
-    /// Builds running now.
     pub active_builds: u64,
-    /// Builds waiting now.
     pub pending_builds: u64,
-    /// Connected nodes.
     pub total_nodes: u64,
     /// Connected nodes without any job, draining ones included.
     pub idle_nodes: u64,

@@ -79,7 +79,6 @@ pub enum LocalityBias {
 pub enum Scope {
     /// The same site.
     Local,
-    /// The same cell.
     Cell,
     /// The same organisation.
     Org,
@@ -118,12 +117,10 @@ pub enum Requeue {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
-    /// What identifies it.
     pub digest: Name,
     /// Its size, if known.
     #[serde(default)]
     pub bytes: Option<Bytes>,
-    /// Where it lies.
     #[serde(default)]
     pub tier: Warmth,
 }
@@ -171,7 +168,6 @@ impl From<NodeCountForm> for NodeCount {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(from = "FeatureForm")]
 pub struct FeatureNeed {
-    /// The feature.
     pub name: Name,
     /// How many, 1 if not said.
     pub count: u32,
@@ -204,9 +200,7 @@ impl From<FeatureForm> for FeatureNeed {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Hints {
-    /// Peers to prefer.
     pub prefer_peers: Vec<NodeId>,
-    /// Regions to prefer.
     pub prefer_regions: Vec<Name>,
     /// Peers that must not run it.
     pub avoid_peers: Vec<NodeId>,
@@ -225,12 +219,10 @@ pub struct Hints {
 pub struct JobSpec {
     /// The template it was made from.
     pub workload: Option<WorkloadId>,
-    /// Whose it is.
     pub tenant: Option<TenantId>,
     /// Where it was submitted.
     pub pool: Option<PoolId>,
 
-    /// What runs it.
     pub runtime: Name,
     /// CPU asked per node.
     pub cpu_milli: MilliCpu,
@@ -277,7 +269,6 @@ pub struct JobSpec {
     pub evaluate_task: bool,
     /// Wants a node that holds its inputs.
     pub prefer_local: bool,
-    /// Mostly downloads.
     pub network_bound: bool,
     /// Jobs that wait for it.
     pub dependents: u64,
@@ -304,11 +295,9 @@ pub struct JobSpec {
     pub checkpoint_minutes: Option<u32>,
     /// Wants CPUs and GPUs of one memory domain.
     pub same_numa: bool,
-    /// Which closeness matters.
     pub locality_bias: LocalityBias,
     /// Can wait for cheap energy.
     pub flexible: bool,
-    /// Needs unified memory.
     pub unified_memory: bool,
     /// When it goes back to the queue.
     pub requeue: Requeue,
@@ -578,7 +567,6 @@ impl JobSpec {
 /// One piece of work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
-    /// Its id.
     pub id: JobId,
     /// What it has in common with jobs like it.
     pub spec: Arc<JobSpec>,

@@ -46,7 +46,6 @@ pub enum Thermal {
     Nominal,
     /// Warm.
     Fair,
-    /// Hot.
     Serious,
     /// Too hot.
     Critical,
@@ -84,7 +83,6 @@ pub struct DeviceHealth {
     pub charging: Option<bool>,
     /// Has a Neural Engine.
     pub neural_engine: bool,
-    /// Has an NPU.
     pub npu: bool,
     /// Has a Metal GPU.
     pub metal_gpu: bool,
@@ -93,13 +91,9 @@ pub struct DeviceHealth {
 /// What a node says about its speed and load. Absent is never read as 0.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Metrics {
-    /// Number of CPUs.
     pub cpu_count: u32,
-    /// Single-core speed score.
     pub cpu_core_score: u32,
-    /// Memory in all.
     pub ram_total_mib: Mib,
-    /// Memory available now.
     pub ram_free_mib: Option<Mib>,
     /// CPU use of the whole machine in percent.
     pub cpu_usage_pct: Option<f64>,
@@ -112,11 +106,8 @@ pub struct Metrics {
 /// What a pull worker can do, if it ever said.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Capabilities {
-    /// CPU architectures.
     pub architectures: BTreeSet<Name>,
-    /// Can fetch.
     pub fetch: bool,
-    /// Can evaluate.
     pub eval: bool,
 }
 
@@ -135,9 +126,7 @@ pub struct Peer {
     pub rtt_ms: Option<f64>,
     /// How near it is.
     pub scope: Scope,
-    /// Its cell.
     pub cell: Option<Name>,
-    /// Digests it holds.
     pub data: BTreeSet<Name>,
     /// CPU in use as measured.
     pub cpu_measured: MilliCpu,
@@ -149,7 +138,6 @@ pub struct Peer {
     pub ram_own: Mib,
     /// Age of these facts in ms.
     pub probe_age_ms: u64,
-    /// Free disk.
     pub storage_free: Option<Mib>,
     /// Network in Mbit/s.
     pub network_mbit_s: Option<u32>,
@@ -201,16 +189,13 @@ impl Default for Correction {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodePower {
-    /// Watts when idle.
     pub idle_w: u64,
-    /// Watts when busy.
     pub busy_w: u64,
 }
 
 /// A machine that runs work.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Node {
-    /// Its id.
     pub id: NodeId,
     /// The pool it belongs to.
     pub pool: Option<PoolId>,
@@ -218,7 +203,6 @@ pub struct Node {
     pub lent_to: Option<PoolId>,
     /// The lease it is part of.
     pub block: Option<Arc<Block>>,
-    /// Where it stands.
     pub region: Option<Name>,
     /// What kind of machine it is.
     pub platform: Platform,
@@ -234,13 +218,10 @@ pub struct Node {
     /// Where it stands in its life.
     pub state: NodeState,
 
-    /// Runtimes it has.
     pub runtimes: BTreeSet<Name>,
-    /// CPU in all.
     pub cpu_total: MilliCpu,
     /// CPU held by placements and holds.
     pub cpu_committed: MilliCpu,
-    /// RAM in all.
     pub ram_total: Mib,
     /// RAM held by placements and holds.
     pub ram_committed: Mib,
@@ -262,7 +243,6 @@ pub struct Node {
     pub karma: i64,
     /// Observed speed per runtime.
     pub corrections: BTreeMap<Name, Correction>,
-    /// Battery, heat, accelerators.
     pub health: DeviceHealth,
 
     /// Speed and load as a pull worker reports them.
@@ -284,9 +264,7 @@ pub struct Node {
     pub drifted: bool,
     /// Links between its devices.
     pub links: Option<Links>,
-    /// Its memory domains.
     pub memory_domains: Vec<MemoryDomain>,
-    /// Has unified memory.
     pub unified_memory: bool,
     /// What it draws from the mains, if known.
     pub power: Option<NodePower>,

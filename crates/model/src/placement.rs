@@ -32,7 +32,6 @@ impl GpuClass {
 pub struct DeviceShare {
     /// Which device, by index.
     pub index: u16,
-    /// Memory taken.
     pub vram: Mib,
     /// Compute taken; a whole device is held exclusively.
     pub milli: MilliGpu,
@@ -41,13 +40,9 @@ pub struct DeviceShare {
 /// What a job holds on one node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placement {
-    /// The job.
     pub job: JobId,
-    /// CPU held.
     pub cpu: MilliCpu,
-    /// RAM held.
     pub ram: Mib,
-    /// Devices held.
     pub devices: Vec<DeviceShare>,
     /// The GPU shape of the job.
     pub class: GpuClass,

@@ -110,7 +110,6 @@ impl Default for PullSettings {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum QueueOrder {
-    /// By score.
     #[default]
     Score,
     /// By queue time.
@@ -328,9 +327,7 @@ impl Default for LoanSettings {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pool {
-    /// Its id.
     pub id: PoolId,
-    /// How it dispatches.
     #[serde(default)]
     pub dispatch: Dispatch,
     /// The policy it uses, if named.

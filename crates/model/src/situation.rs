@@ -25,13 +25,11 @@ pub struct JobReport {
 pub struct MixClass {
     /// Its share of the mix; shares are normalised to sum to 1.
     pub share: f64,
-    /// GPUs asked.
     #[serde(default)]
     pub gpu_count: u32,
     /// Compute asked of each GPU.
     #[serde(default = "whole")]
     pub gpu_milli: MilliGpu,
-    /// CPU asked.
     #[serde(default)]
     pub cpu_milli: MilliCpu,
     /// GPU models that will do; empty means any.
@@ -47,9 +45,7 @@ fn whole() -> MilliGpu {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PolicySetting {
-    /// The policy's name.
     pub name: Option<Name>,
-    /// Parameters to change.
     pub params: BTreeMap<String, toml::Value>,
     /// Weights to change, by term.
     pub weights: BTreeMap<String, f64>,
@@ -60,15 +56,11 @@ pub struct PolicySetting {
 /// All of a situation that is neither node nor job.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct World {
-    /// Pools by id.
     pub pools: BTreeMap<PoolId, Pool>,
-    /// Tenants by id.
     pub tenants: BTreeMap<TenantId, Tenant>,
-    /// Blocks by id.
     pub blocks: BTreeMap<BlockId, Arc<Block>>,
     /// Providers, sorted by name.
     pub providers: Vec<Provider>,
-    /// Workloads by id.
     pub workloads: BTreeMap<WorkloadId, Arc<JobSpec>>,
     /// Finished runs by workload, newest first.
     pub history: BTreeMap<WorkloadId, VecDeque<HistoryRow>>,
@@ -109,12 +101,10 @@ pub enum SituationError {
 /// Everything a decision may look at.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Situation {
-    /// The clock.
     pub now: Time,
     nodes: Vec<Node>,
     jobs: Vec<Job>,
     tie_ranks: Vec<u32>,
-    /// Everything else.
     pub world: World,
 }
 

@@ -9,11 +9,9 @@ use crate::TenantId;
 pub struct Budget {
     /// GPU-hours granted, if limited.
     pub gpu_hours: Option<f64>,
-    /// GPU-hours used.
     pub gpu_hours_used: f64,
     /// Node-hours granted, if limited.
     pub node_hours: Option<f64>,
-    /// Node-hours used.
     pub node_hours_used: f64,
 }
 
@@ -49,10 +47,8 @@ impl Default for Quota {
     }
 }
 
-/// Who owns jobs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Tenant {
-    /// Its id.
     pub id: TenantId,
     /// Target share of the pool, 0 to 1; 0 means no share was agreed.
     pub share: f64,
@@ -62,9 +58,7 @@ pub struct Tenant {
     pub burst: f64,
     /// Share of the work running in a pull pool, if known.
     pub work_share: Option<f64>,
-    /// Budgets.
     pub budget: Budget,
-    /// Hard limits.
     pub quota: Quota,
 }
 

@@ -47,7 +47,6 @@ impl fmt::Display for Millis {
 pub struct Time(i64);
 
 impl Time {
-    /// The epoch.
     pub const ZERO: Self = Self(0);
 
     /// An instant so many milliseconds after the epoch.

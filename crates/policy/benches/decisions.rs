@@ -97,7 +97,6 @@ fn load(name: &str) -> Policy {
     builtin::policy(name).expect("a built-in").expect("built-ins are sound")
 }
 
-/// Times per decision.
 struct Times {
     /// The index: finding the best, and being told what changed.
     fast: Duration,

@@ -6,7 +6,6 @@ use crate::filter::FilterInfo;
 use crate::term::{Class, TermInfo};
 use crate::{builtin, filters, terms};
 
-/// All terms.
 pub fn terms() -> impl Iterator<Item = &'static TermInfo> + Clone {
     [
         terms::fit::ALL,
@@ -21,7 +20,6 @@ pub fn terms() -> impl Iterator<Item = &'static TermInfo> + Clone {
     .copied()
 }
 
-/// All filters.
 pub fn filters() -> impl Iterator<Item = &'static FilterInfo> + Clone {
     [filters::fit::ALL, filters::binpack::ALL, filters::pull::ALL, filters::batch::ALL, filters::offer::ALL]
         .into_iter()
@@ -44,7 +42,6 @@ pub fn filter(name: &str) -> Option<&'static FilterInfo> {
 /// What people are told about a rule of pull pools.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct PullRule {
-    /// Its name.
     pub rule: &'static str,
     /// What it does, in one sentence.
     pub description: &'static str,

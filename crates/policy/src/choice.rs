@@ -167,11 +167,8 @@ pub(crate) struct Scored {
 pub(crate) struct Key {
     /// Region tier, after all tiers those that are too tight.
     pub(crate) group: u8,
-    /// The total, descending.
     pub(crate) primary: u64,
-    /// Tie-breaks.
     pub(crate) ties: [u64; 2],
-    /// Place among equals.
     pub(crate) rank: u32,
 }
 

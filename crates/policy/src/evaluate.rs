@@ -36,7 +36,6 @@ trait Record {
     fn multiplier(&mut self, score: TermScore);
 }
 
-/// Keeps nothing.
 struct Nothing;
 
 impl Record for Nothing {

@@ -24,13 +24,11 @@ pub struct FilterInfo {
     pub description: &'static str,
     /// The reasons it may give.
     pub reasons: &'static [&'static str],
-    /// Its parameters.
     pub params: &'static [ParamInfo],
     /// Whether the outcome may change as time passes.
     pub clock: bool,
     /// Whether the outcome depends on the job beyond its class.
     pub job_identity: bool,
-    /// Makes it.
     #[serde(skip)]
     pub build: fn(&Params<'_>) -> Result<Box<dyn Filter>, ParamError>,
 }

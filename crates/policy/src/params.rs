@@ -10,19 +10,9 @@ use serde::Serialize;
 #[serde(rename_all = "snake_case")]
 pub enum ParamKind {
     /// Any finite number in a range, both ends included.
-    Number {
-        /// Smallest.
-        min: f64,
-        /// Largest.
-        max: f64,
-    },
+    Number { min: f64, max: f64 },
     /// A whole number in a range, both ends included.
-    Whole {
-        /// Smallest.
-        min: i64,
-        /// Largest.
-        max: i64,
-    },
+    Whole { min: i64, max: i64 },
     /// On or off.
     Switch,
     /// One of some words.
@@ -37,20 +27,16 @@ pub enum ParamKind {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Default {
-    /// A number.
     Number(f64),
     /// A whole number.
     Whole(i64),
     /// On or off.
     Switch(bool),
-    /// A word.
     Word(&'static str),
 }
 
-/// One declared parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ParamInfo {
-    /// Its name.
     pub name: &'static str,
     /// Its value unless a policy says otherwise.
     pub default: Default,
@@ -63,7 +49,6 @@ pub struct ParamInfo {
 }
 
 impl ParamInfo {
-    /// Any finite number.
     #[must_use]
     pub const fn number(
         name: &'static str,
@@ -100,7 +85,6 @@ impl ParamInfo {
         Self { name, default: Default::Whole(default), kind, unit, description }
     }
 
-    /// On or off.
     #[must_use]
     pub const fn switch(name: &'static str, default: bool, description: &'static str) -> Self {
         Self { name, default: Default::Switch(default), kind: ParamKind::Switch, unit: "", description }
@@ -122,7 +106,6 @@ impl ParamInfo {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{name}: {message}")]
 pub struct ParamError {
-    /// The parameter.
     pub name: String,
     /// What is wrong and what would do.
     pub message: String,
@@ -133,7 +116,6 @@ pub struct ParamError {
 pub struct Params<'a> {
     /// The part's own table.
     pub own: &'a BTreeMap<String, toml::Value>,
-    /// The policy's table.
     pub shared: &'a BTreeMap<String, toml::Value>,
 }
 
@@ -142,7 +124,6 @@ impl Params<'_> {
         self.own.get(info.name).or_else(|| self.shared.get(info.name))
     }
 
-    /// A number.
     pub fn number(&self, info: &ParamInfo) -> Result<f64, ParamError> {
         match (self.given(info), info.default) {
             (Some(value), _) => number_of(info, value),
@@ -152,7 +133,6 @@ impl Params<'_> {
         }
     }
 
-    /// A whole number.
     pub fn whole(&self, info: &ParamInfo) -> Result<i64, ParamError> {
         match (self.given(info), info.default) {
             (Some(value), _) => check(info, value).map(|()| value.as_integer().unwrap_or(0)),
@@ -161,7 +141,6 @@ impl Params<'_> {
         }
     }
 
-    /// On or off.
     pub fn switch(&self, info: &ParamInfo) -> Result<bool, ParamError> {
         match (self.given(info), info.default) {
             (Some(value), _) => check(info, value).map(|()| value.as_bool().unwrap_or(false)),
@@ -170,7 +149,6 @@ impl Params<'_> {
         }
     }
 
-    /// A word.
     pub fn word(&self, info: &ParamInfo) -> Result<String, ParamError> {
         match (self.given(info), info.default) {
             (Some(value), _) => check(info, value).map(|()| value.as_str().unwrap_or_default().to_owned()),

@@ -19,7 +19,6 @@ use crate::term::{Class, Family, Reads, Term, TermInfo};
 pub struct PolicyError {
     /// Where in the policy file, such as `terms[2].weight`.
     pub field: String,
-    /// What is wrong.
     pub message: String,
     /// What to do about it.
     pub hint: Option<String>,
@@ -148,7 +147,6 @@ impl Policy {
         Ok(policy)
     }
 
-    /// Its name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.spec.name

@@ -34,7 +34,6 @@ pub(crate) enum Closed {
     ForNow,
 }
 
-/// One judged candidate.
 struct Judged {
     verdict: Verdict,
     key: Option<Key>,

@@ -51,7 +51,6 @@ pub enum Wake {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Quantity {
-    /// CPU in milli-cores.
     CpuMilli(MilliCpu),
     /// Memory in MiB.
     Mib(Mib),
@@ -63,9 +62,7 @@ pub enum Quantity {
     Ms(Millis),
     /// An instant in ms.
     AtMs(Time),
-    /// A number.
     Number(f64),
-    /// A name.
     Name(Name),
     /// Several names.
     Names(Vec<Name>),
@@ -80,11 +77,8 @@ pub enum Quantity {
     },
     /// Devices with at least so much memory and compute each.
     Devices {
-        /// How many.
         count: u64,
-        /// Memory of each.
         vram_mib: Mib,
-        /// Compute of each.
         gpu_milli: MilliGpu,
     },
 }
@@ -130,7 +124,6 @@ pub struct Refusal {
     pub class: RefusalClass,
     /// What the job needs.
     pub needed: Quantity,
-    /// What was found.
     pub found: Quantity,
     /// What the node has in all, where that says more than what was found.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -20,7 +20,6 @@ pub enum Combine {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pick {
-    /// The best one.
     #[default]
     Best,
     /// Any admitted one, each with the same chance, drawn from `seed` and the job's id.
@@ -57,7 +56,6 @@ pub enum Tie {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Otherwise {
-    /// The job waits.
     #[default]
     Wait,
     /// Capacity is asked of a provider, or the job waits for cheap capacity.
@@ -68,7 +66,6 @@ pub enum Otherwise {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Weight {
-    /// A number.
     Number(f64),
     /// The parameter that holds it.
     Param(String),
@@ -78,9 +75,7 @@ pub enum Weight {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FilterUse {
-    /// Which one.
     pub name: String,
-    /// Its own parameters.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub params: BTreeMap<String, toml::Value>,
 }
@@ -89,18 +84,14 @@ pub struct FilterUse {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TermUse {
-    /// Which one.
     pub name: String,
-    /// Its weight.
     #[serde(default = "one")]
     pub weight: Weight,
     /// Other weights for jobs of some runtimes.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub weight_by_runtime: BTreeMap<String, f64>,
-    /// Whether it counts.
     #[serde(default = "yes", skip_serializing_if = "is_true")]
     pub enabled: bool,
-    /// Its own parameters.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub params: BTreeMap<String, toml::Value>,
 }
@@ -117,11 +108,9 @@ fn is_true(value: &bool) -> bool {
     *value
 }
 
-/// A policy file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PolicySpec {
-    /// Its name.
     pub name: String,
     /// What it is for, in a sentence or two.
     pub description: String,
@@ -149,10 +138,8 @@ pub struct PolicySpec {
     /// Parameters that any part may read.
     #[serde(default)]
     pub params: BTreeMap<String, toml::Value>,
-    /// Filters in order.
     #[serde(default)]
     pub filters: Vec<FilterUse>,
-    /// Terms in order.
     #[serde(default)]
     pub terms: Vec<TermUse>,
     /// Factors on the sum of the terms.

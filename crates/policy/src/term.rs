@@ -78,7 +78,6 @@ impl Reads {
         tenant_work_share: false,
     };
 
-    /// Both together.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -125,11 +124,9 @@ pub struct TermInfo {
     pub unit: &'static str,
     /// One sentence for people.
     pub description: &'static str,
-    /// Its parameters.
     pub params: &'static [ParamInfo],
     /// What it looks at.
     pub reads: Reads,
-    /// Makes it.
     #[serde(skip)]
     pub build: fn(&Params<'_>) -> Result<Box<dyn Term>, ParamError>,
 }

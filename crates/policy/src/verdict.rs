@@ -14,7 +14,6 @@ pub enum Level {
     TooTight,
     /// It would do.
     Marginal,
-    /// Well.
     Good,
     /// As well as can be.
     Perfect,
@@ -24,11 +23,8 @@ pub enum Level {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Fact {
-    /// A number.
     Number(f64),
-    /// A count.
     Count(u64),
-    /// A word.
     Word(&'static str),
     /// Yes or no.
     Flag(bool),
@@ -39,7 +35,6 @@ pub enum Fact {
 pub struct Facts(pub Vec<(&'static str, Fact)>);
 
 impl Facts {
-    /// Notes a fact.
     pub fn note(&mut self, name: &'static str, fact: Fact) {
         if !self.0.iter().any(|(known, _)| *known == name) {
             self.0.push((name, fact));
@@ -62,9 +57,7 @@ impl Serialize for Facts {
 /// What one term gave.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TermScore {
-    /// The term.
     pub term: &'static str,
-    /// Its own value.
     pub raw: f64,
     /// The weight in force.
     pub weight: f64,
@@ -78,9 +71,7 @@ pub struct TermScore {
 /// A refusal with the filter that gave it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Refused {
-    /// The filter.
     pub filter: &'static str,
-    /// Why.
     #[serde(flatten)]
     pub refusal: Refusal,
 }
@@ -183,13 +174,10 @@ pub enum Decision {
     },
     /// No node is admitted; ask a provider.
     RequestMoreCapacity {
-        /// Which capacity.
         tier: &'static str,
-        /// Whom to ask.
         provider: Option<Name>,
         /// `no_capacity_now` or `unsatisfiable`.
         reason: &'static str,
-        /// Why, for people.
         detail: String,
     },
     /// No node is admitted; wait for cheap capacity.
@@ -198,19 +186,12 @@ pub enum Decision {
         provider: Option<Name>,
         /// `no_capacity_now` or `unsatisfiable`.
         reason: &'static str,
-        /// Why, for people.
         detail: String,
     },
     /// Nothing can be chosen now; the job stays queued.
-    Wait {
-        /// A stable reason.
-        reason: &'static str,
-        /// Why, for people.
-        detail: String,
-    },
+    Wait { reason: &'static str, detail: String },
 }
 
-/// What was asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
@@ -223,7 +204,6 @@ pub enum Direction {
 /// How often a reason stands against the candidates.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ReasonCount {
-    /// The reason.
     pub reason: &'static str,
     /// Candidates that have it among their reasons.
     pub candidates: u64,
@@ -234,17 +214,12 @@ pub struct ReasonCount {
 /// The answer to a question: all candidates in order, each with its verdict.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Ranking {
-    /// The policy.
     pub policy: String,
-    /// What was asked.
     pub direction: Direction,
     /// The job or node that candidates were ranked for.
     pub subject: Name,
-    /// The clock.
     pub now_ms: Time,
-    /// What to do.
     pub decision: Decision,
-    /// The chosen candidate.
     pub winner: Option<Name>,
     /// By how much it leads.
     pub margin: Option<Margin>,

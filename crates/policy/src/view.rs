@@ -40,7 +40,6 @@ pub struct Devices {
 }
 
 impl Devices {
-    /// The chosen devices.
     pub fn gpus<'a>(&'a self, node: &'a Node) -> impl Iterator<Item = &'a Gpu> + Clone {
         self.chosen.iter().filter_map(|&position| node.gpus.get(usize::from(position)))
     }
@@ -83,7 +82,6 @@ impl Devices {
 pub struct LazyCounts {
     /// Predictions computed from history.
     pub history: u64,
-    /// Input sizes summed.
     pub inputs_total_bytes: u64,
     /// Work shares looked up.
     pub tenant_work_share: u64,
@@ -93,7 +91,6 @@ pub struct LazyCounts {
 ///
 /// Values that are dear to compute are computed when a rule first reads them and kept for the pass.
 pub struct Pass<'a> {
-    /// The clock.
     pub now: Time,
     /// Everything that is neither node nor job.
     pub world: &'a World,
@@ -203,7 +200,6 @@ impl<'a> Pass<'a> {
         })
     }
 
-    /// The job's tenant.
     #[must_use]
     pub fn tenant(&self, spec: &JobSpec) -> Option<&'a Tenant> {
         self.world.tenants.get(spec.tenant.as_ref()?)
@@ -287,11 +283,9 @@ impl<T: Copy> PerClass<T> {
 pub struct View<'a> {
     /// The pass it belongs to.
     pub pass: &'a Pass<'a>,
-    /// The job.
     pub job: &'a Job,
     /// What the job has in common with jobs like it.
     pub spec: &'a Arc<JobSpec>,
-    /// The node.
     pub node: &'a Node,
     /// The devices chosen; empty while filters run.
     pub devices: &'a Devices,
@@ -308,7 +302,6 @@ impl View<'_> {
         if self.explains { Cow::Owned(text()) } else { Cow::Borrowed("") }
     }
 
-    /// The clock.
     #[must_use]
     pub fn now(&self) -> Time {
         self.pass.now
@@ -320,7 +313,6 @@ impl View<'_> {
         self.pass.world.report(&self.job.id, &self.node.id)
     }
 
-    /// The chosen devices.
     pub fn gpus(&self) -> impl Iterator<Item = &Gpu> + Clone {
         self.devices.gpus(self.node)
     }

@@ -5,7 +5,6 @@ use std::io::{self, Write};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
-/// Takes decisions in.
 pub struct Decisions<'a> {
     hash: Sha256,
     out: Option<&'a mut dyn Write>,

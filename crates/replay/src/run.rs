@@ -25,7 +25,6 @@ pub enum Ending {
 /// One job of a replay.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JobRun {
-    /// The job.
     pub job: JobId,
     /// Place of its tenant in [`Run::tenants`].
     pub tenant: Option<u32>,
@@ -37,7 +36,6 @@ pub struct JobRun {
     pub queued: Time,
     /// When it first started.
     pub started: Option<Time>,
-    /// When it ended.
     pub ended: Option<Time>,
     /// How long its last run took, or would have taken, in milliseconds: the run time of the bounded slowdown.
     pub run_ms: u64,
@@ -53,7 +51,6 @@ pub struct JobRun {
     pub backfilled: bool,
     /// How often it was stopped for others.
     pub preemptions: u32,
-    /// How it ended.
     pub ending: Ending,
 }
 
@@ -68,7 +65,6 @@ impl JobRun {
 /// A tenant of a replay.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TenantRun {
-    /// Its name.
     pub name: String,
     /// Its target share; 0 if it has none.
     pub share: f64,
@@ -77,9 +73,7 @@ pub struct TenantRun {
 /// How much there was to use from one instant on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capacity {
-    /// From when.
     pub from: Time,
-    /// Units in service.
     pub units: u64,
     /// GPUs in service, in thousandths.
     pub gpu_milli: u64,
@@ -92,9 +86,7 @@ pub struct Span {
     pub job: u32,
     /// Place of the node in [`Run::nodes`].
     pub node: u32,
-    /// From when.
     pub from: Time,
-    /// Until when.
     pub until: Time,
 }
 
@@ -111,11 +103,9 @@ pub struct Counts {
     pub requeues: u64,
     /// Proposals that the ledger refused.
     pub rejected: u64,
-    /// Nodes lent.
     pub loans: u64,
     /// Reservations that moved later, by cause.
     pub moved: BTreeMap<String, u64>,
-    /// Scheduling passes.
     pub passes: u64,
     /// Decisions: starts, and jobs that were turned away for good.
     pub decisions: u64,
@@ -139,7 +129,6 @@ pub struct CurvePoint {
 pub struct Run {
     /// What was replayed, without path.
     pub trace: String,
-    /// Under which policy.
     pub policy: String,
     /// The seed, where one mattered.
     pub seed: Option<u64>,
@@ -149,7 +138,6 @@ pub struct Run {
     pub unit_parts: u64,
     /// Jobs in the order of queueing.
     pub jobs: Vec<JobRun>,
-    /// Tenants.
     pub tenants: Vec<TenantRun>,
     /// What there was to use; the first entry is at or before the first submission.
     pub capacity: Vec<Capacity>,
@@ -157,7 +145,6 @@ pub struct Run {
     pub nodes: Vec<String>,
     /// Who held which node when; empty for large runs.
     pub spans: Vec<Span>,
-    /// Counts.
     pub counts: Counts,
     /// The allocation curve of a packing run.
     pub curve: Vec<CurvePoint>,

@@ -9,16 +9,13 @@ use landfall_model::{Dispatch, Pool, PoolId, Tenant};
 /// Certificate and key, both PEM files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tls {
-    /// The certificate chain.
     pub cert: PathBuf,
-    /// The private key.
     pub key: PathBuf,
 }
 
 /// A pool that is there from the start.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PoolConfig {
-    /// The pool.
     pub pool: Pool,
     /// The text of its policy file, if it has one of its own.
     pub policy: Option<String>,
@@ -27,7 +24,6 @@ pub struct PoolConfig {
 /// How a server runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
-    /// Where it listens.
     pub listen: SocketAddr,
     /// Where it keeps everything.
     pub data_dir: PathBuf,

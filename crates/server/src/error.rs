@@ -14,7 +14,6 @@ pub enum ServerError {
     /// The address cannot be listened on.
     #[error("cannot listen on {address}: {source}")]
     Listen {
-        /// The address.
         address: SocketAddr,
         /// What the system says.
         source: std::io::Error,
@@ -24,22 +23,10 @@ pub enum ServerError {
     Insecure(SocketAddr),
     /// A file cannot be used.
     #[error("cannot use {}: {message}", .path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        message: String,
-    },
+    File { path: PathBuf, message: String },
     /// A pool or tenant of the configuration was refused.
     #[error("{what}: {message}")]
-    Refused {
-        /// Which.
-        what: String,
-        /// Why.
-        message: String,
-        /// What to do.
-        hint: String,
-    },
+    Refused { what: String, message: String, hint: String },
     /// The operating system refused something.
     #[error("{what}: {source}")]
     Io {

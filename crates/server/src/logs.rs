@@ -31,11 +31,9 @@ const BATCH_BYTES: u64 = 256 << 10;
 /// A piece to be kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Piece<'a> {
-    /// The job.
     pub job: &'a str,
     /// The node that wrote it.
     pub node: &'a str,
-    /// The attempt.
     pub attempt: u32,
     /// `stdout` or `stderr`.
     pub stream: &'a str,
@@ -49,7 +47,6 @@ pub enum LogError {
     /// Something before it is missing.
     #[error("{stream} goes on at offset {expected}, and this piece begins at {offset}")]
     Gap {
-        /// The stream.
         stream: String,
         /// Where the next piece has to begin.
         expected: u64,
@@ -59,7 +56,6 @@ pub enum LogError {
     /// The disk refused.
     #[error("cannot use {}: {source}", .path.display())]
     Io {
-        /// The file.
         path: PathBuf,
         /// What the system says.
         source: std::io::Error,

@@ -25,7 +25,6 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
 /// What a server that answers tells whoever started it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ready {
-    /// Where it listens.
     pub address: SocketAddr,
     /// The file with a token that may do everything.
     pub admin_token_file: PathBuf,

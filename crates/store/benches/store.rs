@@ -18,7 +18,6 @@ use landfall_store::sqlite::Sqlite;
 use landfall_store::{Batch, Reader as _, Store as _, decode_state, encode_state};
 use support::Script;
 
-/// What is run.
 struct Plan {
     nodes: usize,
     small: usize,

@@ -7,10 +7,7 @@ use std::path::PathBuf;
 pub enum StoreError {
     /// No room. Nothing was stored.
     #[error("no room left in {}", .path.display())]
-    Full {
-        /// The database.
-        path: PathBuf,
-    },
+    Full { path: PathBuf },
     /// The disk or the file system failed.
     #[error("{what}: {source}")]
     Io {
@@ -21,12 +18,7 @@ pub enum StoreError {
     },
     /// The database failed below SQL: reading, writing or syncing a file.
     #[error("the disk under {} failed: {source}", .path.display())]
-    Disk {
-        /// The database.
-        path: PathBuf,
-        /// What SQLite says.
-        source: rusqlite::Error,
-    },
+    Disk { path: PathBuf, source: rusqlite::Error },
     /// Somebody else wrote for too long. Nothing was stored.
     #[error("the journal is busy: somebody else writes it (waited {waited_s} s)")]
     Busy {
@@ -50,7 +42,6 @@ pub enum StoreError {
     /// Another process has the data directory.
     #[error("{} is in use by {}", .dir.display(), .pid.map_or("another process".to_owned(), |pid| format!("process {pid}")))]
     Locked {
-        /// The directory.
         dir: PathBuf,
         /// Who has it, if known.
         pid: Option<u32>,
@@ -58,7 +49,6 @@ pub enum StoreError {
     /// The file is not a journal.
     #[error("{} is not a Landfall journal: {why}", .path.display())]
     NotOurs {
-        /// The file.
         path: PathBuf,
         /// What it is instead.
         why: String,
@@ -66,9 +56,7 @@ pub enum StoreError {
     /// The file was written by a newer program.
     #[error("{} has format {found}; this program knows formats up to {known}", .path.display())]
     NewerVersion {
-        /// The file.
         path: PathBuf,
-        /// Its format.
         found: u32,
         /// The newest format this program knows.
         known: u32,
@@ -76,7 +64,6 @@ pub enum StoreError {
     /// Something on disk is not what was written.
     #[error("{what} is damaged: {why}")]
     Damaged {
-        /// What.
         what: String,
         /// The event it begins with, where it is a part of the journal.
         seq: Option<u64>,
@@ -85,18 +72,10 @@ pub enum StoreError {
     },
     /// Something is as it was written, but this program cannot read it.
     #[error("{what} cannot be read by this version: {why}")]
-    Unreadable {
-        /// What.
-        what: String,
-        /// Why.
-        why: String,
-    },
+    Unreadable { what: String, why: String },
     /// There is a file where a new one should be written.
     #[error("{} exists already", .path.display())]
-    Exists {
-        /// The file.
-        path: PathBuf,
-    },
+    Exists { path: PathBuf },
     /// A snapshot claims events that the journal does not have.
     #[error("a snapshot of event {seq} cannot be stored: the journal ends at {last}")]
     Ahead {
@@ -107,10 +86,7 @@ pub enum StoreError {
     },
     /// The database refused a statement.
     #[error("the database refused: {source}")]
-    Database {
-        /// What SQLite says.
-        source: rusqlite::Error,
-    },
+    Database { source: rusqlite::Error },
 }
 
 impl StoreError {

@@ -29,7 +29,6 @@ pub enum Table {
 }
 
 impl Table {
-    /// All kinds.
     pub const ALL: [Self; 8] = [
         Self::Meta,
         Self::Jobs,
@@ -74,9 +73,7 @@ impl Table {
 /// A change to one record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// The kind.
     pub table: Table,
-    /// The key.
     pub key: String,
     /// The new value; `None` deletes the record.
     pub value: Option<Vec<u8>>,
@@ -122,9 +119,7 @@ impl Batch {
 pub struct Stored {
     /// Its number; the first event of a journal is 1.
     pub seq: u64,
-    /// Its instant.
     pub at: Time,
-    /// The event.
     pub event: Event,
 }
 

@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 const SCHEMATHESIS: &str = "schemathesis==4.32.5";
 /// What every answer is checked for.
 const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,response_headers_conformance,response_schema_conformance";
-/// Requests per operation.
 const EXAMPLES: &str = "15";
 /// Cases can be had again with the seed.
 const SEED: &str = "7";
@@ -30,7 +29,6 @@ impl Drop for Server {
     }
 }
 
-/// Runs it.
 pub(crate) fn check(root: &Path) -> Result<(), String> {
     let built = super::target(root);
     let tool = install(&built.join("schemathesis"))?;

@@ -11,7 +11,6 @@ use landfall_policy::{CHOICE_PARAMS, builtin, catalogue, devices};
 const TERMS: &str = "docs/reference/terms.md";
 const POLICIES: &str = "docs/reference/policies.md";
 
-/// Writes the pages.
 pub(crate) fn write(root: &Path) -> Result<(), String> {
     for (page, text) in pages()? {
         fs::write(root.join(page), text).map_err(|error| format!("{page}: {error}"))?;

@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Longest source file.
 const LINES_MAX: usize = 900;
 /// Words that must not stay behind; written so that this file does not contain them.
 const LEFT_OVERS: [&str; 4] =

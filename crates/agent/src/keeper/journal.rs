@@ -55,7 +55,6 @@ pub(crate) struct Found {
     pub(crate) ended: Vec<Ended>,
 }
 
-/// The open file.
 #[derive(Debug)]
 pub(crate) struct Journal {
     path: PathBuf,

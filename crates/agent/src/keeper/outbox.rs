@@ -49,7 +49,6 @@ impl Outbox {
         self.flush();
     }
 
-    /// Ends the connection.
     pub(crate) fn close(&self) {
         *self.lock() = Inner::default();
         self.stuck.notify_all();

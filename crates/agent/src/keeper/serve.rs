@@ -31,7 +31,6 @@ pub enum KeeperError {
     /// A file or the socket failed.
     #[error("{what}: {source}")]
     Io {
-        /// What was tried.
         what: String,
         /// What the system said.
         source: io::Error,

@@ -44,7 +44,6 @@ pub(crate) enum Phase {
     Ended(Box<Ended>),
 }
 
-/// One job.
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) fence: Fence,
@@ -66,7 +65,6 @@ pub(crate) enum Due {
     Kill,
 }
 
-/// Everything that changes.
 #[derive(Debug, Default)]
 pub(crate) struct State {
     pub(crate) jobs: BTreeMap<Key, Job>,
@@ -78,7 +76,6 @@ pub(crate) struct State {
     pub(crate) bye: bool,
 }
 
-/// The keeper.
 #[derive(Debug)]
 pub(crate) struct Keeper {
     pub(crate) layout: Layout,

@@ -18,7 +18,6 @@ pub struct Limits {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Note {
-    /// What runs it.
     pub runtime: String,
     /// Exit codes that mean "try again".
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -45,9 +44,7 @@ fn is_nothing(shipped: &(u64, u64)) -> bool {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Program {
-    /// Program and arguments.
     pub argv: Vec<String>,
-    /// Its whole environment.
     pub env: Vec<(String, String)>,
     /// Its working directory; a fresh one if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -55,7 +52,6 @@ pub struct Program {
     /// Text for standard input.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stdin: Option<String>,
-    /// Longest run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
     /// What it may use.
@@ -74,9 +70,7 @@ pub struct Program {
 /// A job to be started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spawn {
-    /// The attempt.
     pub fence: Fence,
-    /// What is started.
     #[serde(flatten)]
     pub program: Program,
     /// What the agent wants to be told again later.
@@ -105,28 +99,21 @@ pub enum Request {
     Spawn(Box<Spawn>),
     /// Send a signal to all its processes.
     Signal {
-        /// The attempt.
         fence: Fence,
         /// Such as `USR1`.
         signal: String,
     },
     /// Ask it to end, and kill it after the grace.
     Stop {
-        /// The attempt.
         fence: Fence,
         /// Milliseconds until it is killed; zero means at once.
         grace_ms: u64,
-        /// Why.
         cause: Cause,
     },
     /// The server knows how these ended: forget them and remove their files.
-    Forget {
-        /// The attempts.
-        fences: Vec<Fence>,
-    },
+    Forget { fences: Vec<Fence> },
     /// The server has so much of the output of a job.
     Shipped {
-        /// The attempt.
         fence: Fence,
         /// Bytes of standard output and standard error.
         shipped: (u64, u64),
@@ -138,11 +125,9 @@ pub enum Request {
 /// What the keeper says first on every connection.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Hello {
-    /// Its process.
     pub pid: u32,
     /// How limits are enforced, in one line.
     pub limits: String,
-    /// What runs.
     pub running: Vec<Running>,
     /// What ended and was not forgotten yet.
     pub ended: Vec<Ended>,
@@ -151,7 +136,6 @@ pub struct Hello {
 /// A job that runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Running {
-    /// The attempt.
     pub fence: Fence,
     /// For how long already.
     pub for_ms: u64,
@@ -162,7 +146,6 @@ pub struct Running {
 /// How a job ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Ended {
-    /// The attempt.
     pub fence: Fence,
     /// Its exit code; 128 and the number of the signal if one ended it.
     pub code: i32,
@@ -200,12 +183,7 @@ pub enum Event {
     /// A job runs.
     Spawned(Fence),
     /// A job could not be started through no fault of its own.
-    Unstartable {
-        /// The attempt.
-        fence: Fence,
-        /// Why.
-        why: String,
-    },
+    Unstartable { fence: Fence, why: String },
     /// A job ended.
     Ended(Box<Ended>),
 }

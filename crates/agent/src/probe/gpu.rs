@@ -13,7 +13,6 @@ pub trait GpuSource: Send + Sync {
 /// A list that does not change: what somebody recorded, or none at all.
 #[derive(Debug, Clone, Default)]
 pub struct Recorded {
-    /// The GPUs.
     pub gpus: Vec<GpuFacts>,
     /// The version of their driver.
     pub driver: Option<String>,

@@ -38,7 +38,6 @@ impl CpuTicks {
 /// Memory of the machine in MiB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Memory {
-    /// All of it.
     pub total_mib: u64,
     /// What programs could get.
     pub available_mib: u64,
@@ -63,7 +62,6 @@ impl Memory {
 /// Charge and whether it charges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Battery {
-    /// Percent.
     pub charge_pct: u8,
     /// Whether it charges or is full.
     pub charging: bool,

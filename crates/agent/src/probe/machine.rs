@@ -22,14 +22,12 @@ use crate::runtime::template::Template;
 pub struct Programs {
     /// A container engine that answers.
     pub engine: Option<Engine>,
-    /// llama.cpp.
     pub llama: Option<Llama>,
     /// Runtimes of templates whose programs are there.
     pub templates: BTreeMap<String, Template>,
 }
 
 impl Programs {
-    /// Looks for them.
     pub async fn probe(configured: &BTreeMap<String, Template>) -> Self {
         let search = std::env::var("PATH").unwrap_or_default();
         let there = |template: &Template| {
@@ -49,9 +47,7 @@ impl Programs {
 
 /// What does not change while the agent runs, what was probed last, and smoothed figures.
 pub struct Machine {
-    /// CPU in milli-cores.
     pub cpu_milli: u64,
-    /// Memory in MiB.
     pub ram_mib: u64,
     /// Speed of one core.
     pub core_score: Option<u32>,

@@ -5,7 +5,6 @@ use std::time::Instant;
 
 /// Length of the loop.
 const ITERATIONS: u64 = 5_000_000;
-/// The largest score.
 const SCORE_MAX: f64 = 100_000.0;
 
 /// The score of a loop that took so long: iterations per millisecond, in hundreds.

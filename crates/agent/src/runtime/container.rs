@@ -43,7 +43,6 @@ impl EngineKind {
 /// A container engine that answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Engine {
-    /// Which one.
     pub kind: EngineKind,
     /// Where its program is.
     pub path: PathBuf,

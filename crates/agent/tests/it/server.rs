@@ -48,7 +48,6 @@ pub(crate) struct Said {
     pub(crate) requests: u64,
 }
 
-/// The server.
 #[derive(Clone)]
 pub(crate) struct Server {
     pub(crate) said: Arc<Mutex<Said>>,

@@ -11,7 +11,6 @@ use super::machine;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_landfall");
 
-/// See the module.
 pub(crate) struct Stand {
     dir: TempDir,
     server: Option<Child>,

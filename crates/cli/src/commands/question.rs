@@ -25,7 +25,6 @@ pub(crate) struct Asked {
     pub(crate) by_region: bool,
     /// The policy as data.
     pub(crate) policy: PolicySpec,
-    /// What looked odd.
     pub(crate) warnings: Vec<String>,
 }
 
@@ -34,7 +33,6 @@ pub(crate) struct Asked {
 pub(crate) struct Standing {
     /// Why it is where it is.
     pub(crate) explanation: Explanation,
-    /// When it starts.
     pub(crate) estimate: Option<Estimate>,
 }
 

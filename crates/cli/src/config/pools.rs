@@ -14,7 +14,6 @@ use crate::selection;
 /// A pool that the file declares.
 #[derive(Debug, Clone)]
 pub(crate) struct DeclaredPool {
-    /// The pool.
     pub(crate) pool: Pool,
     /// The text of its own policy.
     pub(crate) policy: Option<String>,
@@ -23,9 +22,7 @@ pub(crate) struct DeclaredPool {
 /// What the file declares.
 #[derive(Debug, Default)]
 pub(crate) struct Declared {
-    /// Pools.
     pub(crate) pools: Vec<DeclaredPool>,
-    /// Tenants.
     pub(crate) tenants: Vec<Tenant>,
     /// Further runtimes of the agent: names and commands.
     pub(crate) runtimes: BTreeMap<String, Vec<String>>,

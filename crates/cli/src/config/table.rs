@@ -31,7 +31,6 @@ pub(crate) enum Kind {
     List,
 }
 
-/// One setting.
 #[derive(Debug)]
 pub(crate) struct Setting {
     /// Its name in the file.
@@ -42,7 +41,6 @@ pub(crate) struct Setting {
     pub(crate) kind: Kind,
     /// What it is if nobody says anything, for people.
     pub(crate) default: &'static str,
-    /// What it means.
     pub(crate) help: &'static str,
 }
 
@@ -56,7 +54,6 @@ const fn setting(
     Setting { key, env, kind, default, help }
 }
 
-/// Every setting.
 pub(crate) const SETTINGS: &[Setting] = &[
     setting(
         "client.server",

@@ -58,7 +58,6 @@ pub(super) fn section(explanation: &Explanation, estimate: Option<&Estimate>, pa
     text
 }
 
-/// An estimated start.
 pub(super) fn start(estimate: &Estimate, now: Time) -> String {
     let Some(at) = estimate.planned_start else {
         return format!("cannot be told: {}", codes::reason(&estimate.reason));

@@ -5,7 +5,6 @@ use anstyle::Style;
 use super::style::{PLAIN, STRONG};
 use super::text::{clean, width};
 
-/// Space between columns.
 const GAP: usize = 2;
 
 /// Where a cell stands in its column.
@@ -46,7 +45,6 @@ impl Column {
     }
 }
 
-/// One cell.
 #[derive(Debug, Clone)]
 pub(crate) struct Cell {
     text: String,
@@ -80,7 +78,6 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// An empty table.
     pub(crate) fn new(columns: Vec<Column>) -> Self {
         Self { columns, rows: Vec::new(), indent: 0 }
     }

@@ -45,7 +45,6 @@ missing_inputs = 10
 pub(crate) struct Dir(PathBuf);
 
 impl Dir {
-    /// An empty directory.
     pub(crate) fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!("landfall-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
@@ -59,7 +58,6 @@ impl Dir {
         Self::new().file("s.toml", SCENARIO).file("p.toml", POLICY)
     }
 
-    /// Adds a file.
     pub(crate) fn file(self, name: &str, text: impl AsRef<[u8]>) -> Self {
         std::fs::write(self.0.join(name), text).unwrap();
         self

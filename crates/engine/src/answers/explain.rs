@@ -23,7 +23,6 @@ use crate::record::{Cause, JobRecord, JobState, Phase, StartKind};
 pub struct QueuePlace {
     /// Its place, from 1.
     pub position: u64,
-    /// How many wait.
     pub of: u64,
     /// The job directly ahead of it.
     pub ahead: Option<JobId>,
@@ -32,7 +31,6 @@ pub struct QueuePlace {
 /// A reason for which nodes refuse a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NodeReason {
-    /// The reason.
     pub reason: &'static str,
     /// Nodes that have it among their reasons.
     pub nodes: u64,
@@ -42,14 +40,12 @@ pub struct NodeReason {
     pub may_pass: bool,
     /// What would help, as said for one of these nodes.
     pub remedy: String,
-    /// That node.
     pub example: Name,
 }
 
 /// One node of a placed job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct OnNode {
-    /// The node.
     pub node: NodeId,
     /// How far it is.
     pub phase: Phase,
@@ -63,11 +59,9 @@ pub struct OnNode {
 /// Where a job was placed and why.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Placed {
-    /// The attempt.
     pub fence: Fence,
     /// What kind of start it was.
     pub kind: StartKind,
-    /// Its nodes.
     pub nodes: Vec<OnNode>,
     /// When the ledger committed it.
     #[serde(rename = "committed_at_ms")]
@@ -81,16 +75,13 @@ pub struct Placed {
     /// Why it has to leave, if it has to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub leaves: Option<Cause>,
-    /// Why these nodes.
     pub why: Breakdown,
 }
 
 /// How a job ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Ended {
-    /// Why.
     pub cause: Cause,
-    /// When.
     #[serde(rename = "at_ms")]
     pub at: Time,
 }
@@ -98,7 +89,6 @@ pub struct Ended {
 /// Why a job is where it is.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Explanation {
-    /// The job.
     pub job: JobId,
     /// The element that is next of its array, whose answer this is, where the job itself is no job yet.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -108,9 +98,7 @@ pub struct Explanation {
     pub array: Option<ArrayTally>,
     /// The instant of this answer.
     pub now_ms: Time,
-    /// Where it stands.
     pub state: JobState,
-    /// Its pool.
     pub pool: PoolId,
     /// How that pool dispatches.
     pub dispatch: Dispatch,
@@ -132,16 +120,13 @@ pub struct Explanation {
     pub help: Vec<String>,
     /// Where it was placed.
     pub placed: Option<Placed>,
-    /// How it ended.
     pub ended: Option<Ended>,
 }
 
 /// What stands between one job and one node.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct WhyNot {
-    /// The job.
     pub job: JobId,
-    /// The node.
     pub node: NodeId,
     /// Whether the job is placed there.
     pub placed_here: bool,

@@ -29,7 +29,6 @@ const REQUESTS_MAX: u32 = 50_000;
 /// When the waiting jobs of a pool would start.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Forecast {
-    /// First starts.
     pub(super) starts: BTreeMap<JobId, Time>,
     /// The last instant that was worked out, if the work was cut off there: no other job starts before it.
     pub(super) cut_off: Option<Time>,

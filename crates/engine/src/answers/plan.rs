@@ -36,7 +36,6 @@ pub enum Change {
     NodesAdded(Vec<Node>),
     /// A pool gets other settings or another policy.
     SetPool {
-        /// The pool.
         pool: Box<Pool>,
         /// Its policy file, if it has one of its own.
         policy: Option<Arc<str>>,
@@ -48,22 +47,17 @@ pub enum Change {
 /// A job that would start now.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct StartsNow {
-    /// The job.
     pub job: JobId,
     /// What kind of start it is.
     pub kind: StartKind,
-    /// Where.
     pub nodes: Vec<OnNode>,
-    /// Why there.
     pub why: Breakdown,
 }
 
 /// A job that would have to leave its nodes, or the queue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Stopped {
-    /// The job.
     pub job: JobId,
-    /// Why.
     pub cause: Cause,
     /// Where it stands after this instant.
     pub state: JobState,
@@ -72,18 +66,15 @@ pub struct Stopped {
 /// A job that would stay waiting.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct StaysWaiting {
-    /// The job.
     pub job: JobId,
     /// When it would start.
     pub estimate: Option<Estimate>,
-    /// Why it waits.
     pub explanation: Explanation,
 }
 
 /// A waiting job whose estimate changes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Moved {
-    /// The job.
     pub job: JobId,
     /// When it starts without the change.
     pub before: Estimate,
@@ -91,10 +82,8 @@ pub struct Moved {
     pub after: Estimate,
 }
 
-/// What would happen.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PlanAnswer {
-    /// The instant.
     pub now_ms: Time,
     /// Why the change would be refused; nothing else would happen then.
     pub refused: Option<Refused>,
@@ -104,7 +93,6 @@ pub struct PlanAnswer {
     pub stopped: Vec<Stopped>,
     /// Of the jobs that the change is about or that it touches: those that would wait, and why.
     pub waiting: Vec<StaysWaiting>,
-    /// Whose estimate changes.
     pub moved: Vec<Moved>,
     /// How many jobs would wait in all.
     pub waiting_total: u64,

@@ -33,13 +33,11 @@ impl Ranges {
         ranges
     }
 
-    /// One position.
     #[must_use]
     pub fn one(position: u32) -> Self {
         Self::new(position, position.saturating_add(1))
     }
 
-    /// How many positions.
     #[must_use]
     pub fn len(&self) -> u32 {
         self.count
@@ -57,7 +55,6 @@ impl Ranges {
         &self.parts
     }
 
-    /// The first position.
     #[must_use]
     pub fn first(&self) -> Option<u32> {
         self.parts.first().map(|(from, _)| *from)
@@ -82,7 +79,6 @@ impl Ranges {
         parts.map(|&(from, to)| to.min(position) - from).sum()
     }
 
-    /// Adds a range.
     pub fn insert(&mut self, from: u32, to: u32) {
         if from >= to {
             return;

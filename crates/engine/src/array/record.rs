@@ -11,7 +11,6 @@ use crate::record::{JobRecord, JobState};
 /// The indices of an array: from the first to the last in steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shape {
-    /// The first index.
     pub first: u32,
     /// No index lies beyond this one.
     pub last: u32,
@@ -36,7 +35,6 @@ impl Shape {
         Ok(shape)
     }
 
-    /// How many elements.
     #[must_use]
     pub fn total(&self) -> u32 {
         (self.last - self.first) / self.step + 1
@@ -59,15 +57,12 @@ impl Shape {
 /// How many elements of an array are where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ArrayTally {
-    /// All.
     pub total: u32,
     /// Without a record of their own yet.
     pub folded: u32,
     /// With a record, and not ended.
     pub unfolded: u32,
-    /// Ended well.
     pub completed: u32,
-    /// Ended badly.
     pub failed: u32,
     /// Taken back, or no longer possible.
     pub cancelled: u32,
@@ -80,7 +75,6 @@ pub struct Array {
     pub job: Job,
     /// The pool it was submitted to.
     pub pool: PoolId,
-    /// Its indices.
     pub shape: Shape,
     /// Whether somebody keeps it from starting.
     pub user_hold: bool,

@@ -8,7 +8,6 @@ use super::purchase::Need;
 use super::quotes::Quotes;
 use super::view::FleetView;
 
-/// Buys FLEX capacity.
 pub(super) fn run(scaler: &mut Autoscaler, view: &FleetView<'_>, now: Time, quotes: &Quotes) -> Order {
     let tier = Tier::Flex;
     let mut balance = view.balance(tier, scaler.in_flight(tier), now);

@@ -23,7 +23,6 @@ pub enum BlockEvent {
 /// Where a block stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockLife {
-    /// Its status.
     pub status: BlockStatus,
     /// When it became active; it is idle from then on until its first placement.
     pub active_since: Option<Time>,

@@ -96,12 +96,7 @@ pub enum Call {
     /// It has not answered this yet.
     Provision(ProvisionRequest),
     /// It is no longer wanted; report success with [`Autoscaler::withdrawn`].
-    Withdraw {
-        /// Who is asked.
-        provider: Name,
-        /// What to ask.
-        request: TerminateRequest,
-    },
+    Withdraw { provider: Name, request: TerminateRequest },
 }
 
 impl Autoscaler {

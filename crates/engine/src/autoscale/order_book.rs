@@ -13,7 +13,6 @@ use serde::{Deserialize, Serialize};
 pub struct Ask {
     /// Price per GPU-hour in micro-units.
     pub price: Money,
-    /// GPUs on offer.
     pub gpus: u32,
 }
 

@@ -13,32 +13,22 @@ pub enum Order {
     Buy(Purchase),
     /// Give a block back: mark it `selling` at once and `sold` when its provider confirms.
     Release {
-        /// The block.
         block: BlockId,
         /// Who takes it back.
         provider: Name,
-        /// Why this one.
         why: ReleaseReason,
     },
     /// Nothing to do for this tier.
-    None {
-        /// The tier.
-        tier: Tier,
-        /// Why.
-        reason: Quiet,
-    },
+    None { tier: Tier, reason: Quiet },
 }
 
-/// Capacity to lease.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Purchase {
     /// What identifies it; repeated with the same id until it is answered.
     pub request: RequestId,
     /// Which jobs it will serve.
     pub tier: Tier,
-    /// Who is asked.
     pub provider: Name,
-    /// GPUs in all.
     pub gpus: u64,
     /// GPUs of each block.
     pub blocks: Vec<u32>,
@@ -46,7 +36,6 @@ pub struct Purchase {
     pub max_price: Money,
     /// What each GPU comes with.
     pub per_gpu: PerGpu,
-    /// For how long.
     pub lease_ms: Millis,
     /// Why so much, and why there.
     pub why: BuyReason,
@@ -71,22 +60,16 @@ impl Purchase {
 /// The numbers a decision about one tier rests on, in GPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Balance {
-    /// Waited for.
     pub queue: u64,
-    /// In use.
     pub used: u64,
-    /// Usable now.
     pub total: u64,
-    /// On their way.
     pub ordered: u64,
-    /// Wanted in all.
     pub target: u64,
 }
 
 /// Why capacity is bought.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BuyReason {
-    /// The numbers.
     pub balance: Balance,
     /// GPUs missing, before rounding up.
     pub need: u64,
@@ -103,9 +86,7 @@ pub struct BuyReason {
 /// A provider that was not chosen.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PassedOver {
-    /// Its name.
     pub provider: Name,
-    /// Why.
     pub why: Unusable,
 }
 
@@ -136,12 +117,7 @@ pub enum Unusable {
         most: Money,
     },
     /// It takes too long to deliver.
-    SlowStart {
-        /// Its startup time.
-        startup_ms: Millis,
-        /// The longest accepted.
-        most_ms: Millis,
-    },
+    SlowStart { startup_ms: Millis, most_ms: Millis },
     /// A purchase there failed since the last success.
     Failed,
 }
@@ -149,7 +125,6 @@ pub enum Unusable {
 /// Why a block is released.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReleaseReason {
-    /// The numbers.
     pub balance: Balance,
     /// GPUs that were too many before this block went.
     pub surplus: u64,
@@ -169,21 +144,14 @@ pub enum Quiet {
     NoDemand,
     /// There is enough, and nothing is released.
     Enough {
-        /// The numbers.
         balance: Balance,
         /// Why nothing is released.
         stays: Stays,
     },
     /// Purchases failed everywhere; the next one waits.
-    BackOff {
-        /// GPUs missing.
-        need: u64,
-        /// Until when.
-        until: Time,
-    },
+    BackOff { need: u64, until: Time },
     /// No provider can be used.
     NoProvider {
-        /// GPUs missing.
         need: u64,
         /// Every provider, with the reason.
         passed_over: Vec<PassedOver>,
@@ -201,17 +169,11 @@ pub enum Stays {
     /// No more than the warm GPUs are there.
     Warm,
     /// The last release was too recent.
-    CoolDown {
-        /// Until when.
-        until: Time,
-    },
+    CoolDown { until: Time },
     /// Nothing is left over.
     NoSurplus,
     /// No block is without work for long enough.
     NoIdleBlock,
     /// Every idle block is larger than the surplus.
-    LargerThanSurplus {
-        /// GPUs too many.
-        surplus: u64,
-    },
+    LargerThanSurplus { surplus: u64 },
 }

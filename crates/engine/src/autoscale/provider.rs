@@ -52,7 +52,6 @@ impl Description {
         Provider::defaults().into_iter().map(describe).collect()
     }
 
-    /// Its name.
     #[must_use]
     pub fn name(&self) -> &Name {
         &self.provider.name
@@ -76,9 +75,7 @@ impl Description {
 pub struct PerGpu {
     /// Memory of the GPU.
     pub vram_mib: Mib,
-    /// CPU beside it.
     pub cpu_milli: MilliCpu,
-    /// RAM beside it.
     pub ram_mib: Mib,
 }
 
@@ -106,16 +103,12 @@ impl PerGpu {
     }
 }
 
-/// Asks for prices.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QuoteRequest {
-    /// What identifies it.
     pub id: RequestId,
-    /// Who is asked.
     pub provider: Name,
     /// What each GPU comes with.
     pub per_gpu: PerGpu,
-    /// For how long.
     pub lease_ms: Millis,
 }
 
@@ -128,12 +121,9 @@ pub struct Quote {
     pub book: OrderBook,
 }
 
-/// Orders capacity.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProvisionRequest {
-    /// What identifies it.
     pub id: RequestId,
-    /// Who is asked.
     pub provider: Name,
     /// Which jobs it will serve.
     pub tier: Tier,
@@ -143,16 +133,13 @@ pub struct ProvisionRequest {
     pub max_price: Money,
     /// What each GPU comes with.
     pub per_gpu: PerGpu,
-    /// For how long.
     pub lease_ms: Millis,
 }
 
 /// A block that a provider agreed to deliver.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Delivery {
-    /// The block.
     pub block: BlockId,
-    /// Its GPUs.
     pub gpus: u32,
     /// Price of the whole block per hour.
     pub cost_per_hour: Money,
@@ -165,9 +152,7 @@ pub struct Delivery {
 /// Asks how blocks are.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StatusRequest {
-    /// What identifies it.
     pub id: RequestId,
-    /// The blocks.
     pub blocks: Vec<BlockId>,
 }
 
@@ -177,7 +162,6 @@ pub struct StatusRequest {
 pub enum DeliveryStatus {
     /// Being made.
     Starting,
-    /// Usable.
     Ready,
     /// Usable until the deadline.
     Draining {
@@ -186,7 +170,6 @@ pub enum DeliveryStatus {
     },
     /// Gone.
     Ended {
-        /// Why.
         why: Ending,
     },
     /// The provider does not know it.
@@ -211,16 +194,13 @@ pub enum Ending {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Termination {
-    /// One block.
     Block(BlockId),
     /// Whatever an earlier order led to, and whatever it would still lead to.
     Order(RequestId),
 }
 
-/// Gives capacity back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TerminateRequest {
-    /// What identifies it.
     pub id: RequestId,
     /// What is given back.
     pub what: Termination,
@@ -240,7 +220,6 @@ pub enum ProviderError {
 
 /// Somebody who leases capacity, as a plug-in.
 pub trait ProviderApi {
-    /// What it sells.
     fn describe(&self) -> Description;
     /// What it asks for how many GPUs.
     fn quote(&mut self, request: &QuoteRequest, now: Time) -> Result<Quote, ProviderError>;

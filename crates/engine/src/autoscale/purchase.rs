@@ -22,7 +22,6 @@ const BLOCKS_MAX: u64 = 10_000;
 pub(super) struct Need {
     /// Which jobs need them.
     pub tier: Tier,
-    /// How many.
     pub gpus: u64,
     /// Whether even a small need is bought as a whole unit.
     pub whole_unit: bool,
@@ -31,7 +30,6 @@ pub(super) struct Need {
 /// A provider that can be asked, with what it is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Candidate {
-    /// Who.
     pub provider: Name,
     /// GPUs of each block.
     pub blocks: Vec<u32>,

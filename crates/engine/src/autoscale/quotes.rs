@@ -35,7 +35,6 @@ pub enum Known<'a> {
 }
 
 impl Quotes {
-    /// Notes an answer.
     pub fn note(&mut self, provider: &Name, answer: Result<Quote, ProviderError>) {
         let heard = self.heard.entry(provider.clone()).or_default();
         match answer {

@@ -18,7 +18,6 @@ use super::provider::{
 /// A span of virtual time, without its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Span {
-    /// Its first instant.
     pub from: Time,
     /// The first instant after it.
     pub until: Time,
@@ -47,7 +46,6 @@ pub struct Behaviour {
     pub description: Description,
     /// Longest delay beyond the startup time, drawn per block.
     pub startup_jitter_ms: Millis,
-    /// What it asks.
     pub prices: Prices,
     /// GPUs it can lease out at a time.
     pub capacity_gpus: u64,
@@ -63,7 +61,6 @@ pub struct Behaviour {
     pub preemptions: Vec<Time>,
     /// How long before it does it says so.
     pub preemption_notice_ms: Millis,
-    /// Decides every draw.
     pub seed: u64,
 }
 

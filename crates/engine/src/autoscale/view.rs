@@ -9,7 +9,6 @@ use super::settings::AutoscaleSettings;
 /// A block with what runs on it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BlockView<'a> {
-    /// The block.
     pub block: &'a Block,
     /// GPUs of all its nodes.
     pub gpus: u32,
@@ -33,9 +32,7 @@ pub struct TierLoad {
 /// Everything one run looks at, except prices.
 #[derive(Debug, Clone, Copy)]
 pub struct FleetView<'a> {
-    /// How to decide.
     pub settings: &'a AutoscaleSettings,
-    /// Who sells capacity.
     pub providers: &'a [Description],
     /// What is leased, in any state and order.
     pub blocks: &'a [BlockView<'a>],

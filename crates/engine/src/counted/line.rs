@@ -8,7 +8,6 @@ use super::planner::Ticket;
 /// Most jobs in a block.
 const BLOCK: usize = 96;
 
-/// A waiting job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Entry {
     /// Its place in the order; the ticket decides between equals.
@@ -48,7 +47,6 @@ impl Block {
 /// What a job must keep to if it is to start out of turn.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Gap {
-    /// Units free now.
     pub(super) free: u32,
     /// Units free also when the head starts.
     pub(super) extra: u32,

@@ -29,7 +29,6 @@ pub enum Mode {
 /// How the planner works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
-    /// What may overtake.
     pub mode: Mode,
     /// Whether those who overtake are looked at in an order of their own, by [`Ask::rank`].
     pub ranked: bool,
@@ -49,7 +48,6 @@ pub struct Ask {
 /// A job that starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Start {
-    /// The job.
     pub ticket: Ticket,
     /// Whether it overtook one that is blocked.
     pub backfill: bool,
@@ -114,7 +112,6 @@ struct Known {
 pub struct Planner {
     rules: Rules,
     free: u32,
-    /// Units in all.
     total: u32,
     jobs: Vec<Known>,
     running: Releases,
@@ -147,7 +144,6 @@ impl Planner {
         }
     }
 
-    /// Units free now.
     #[must_use]
     pub fn free(&self) -> u32 {
         self.free

@@ -17,34 +17,23 @@ pub enum DagError {
     },
     /// Two jobs of the submission have one id, or an array has the id of a job.
     #[error("`{job}` is there twice")]
-    DuplicateJob {
-        /// The id.
-        job: JobId,
-    },
+    DuplicateJob { job: JobId },
     /// The elements of an array are not numbered from 0 without gaps.
     #[error("the elements of the array `{array}` must be numbered from 0 without gaps")]
-    BadArray {
-        /// The array.
-        array: JobId,
-    },
+    BadArray { array: JobId },
     /// A job has too many edges.
     #[error("`{job}` has {count} dependencies; at most {EDGES_MAX} are accepted")]
     EdgeCount {
-        /// The job.
         job: JobId,
         /// How many there were.
         count: usize,
     },
     /// A job has too many lock names, or one that is too long.
     #[error("`{job}` may name at most {MUTEX_MAX} locks of 1 to {MUTEX_BYTES_MAX} bytes")]
-    Mutex {
-        /// The job.
-        job: JobId,
-    },
+    Mutex { job: JobId },
     /// An edge is on a job that does not exist.
     #[error("`{job}` depends on `{on}`, which does not exist")]
     UnknownDependency {
-        /// The job.
         job: JobId,
         /// What it depends on.
         on: JobId,
@@ -52,7 +41,6 @@ pub enum DagError {
     /// The same edge twice.
     #[error("`{job}` depends on `{on}` twice in the same way")]
     DuplicateEdge {
-        /// The job.
         job: JobId,
         /// What it depends on.
         on: JobId,
@@ -60,27 +48,16 @@ pub enum DagError {
     /// An edge is on a job of another tenant.
     #[error("`{job}` depends on `{on}`, which belongs to another tenant")]
     ForbiddenDependency {
-        /// The job.
         job: JobId,
         /// What it depends on.
         on: JobId,
     },
     /// An edge that excludes an array as a whole.
     #[error("`{job}` cannot exclude the array `{on}` by an edge; name a lock in `mutex` of both")]
-    MutexOnArray {
-        /// The job.
-        job: JobId,
-        /// The array.
-        on: JobId,
-    },
+    MutexOnArray { job: JobId, on: JobId },
     /// An element that was submitted by itself follows an array that was submitted as one.
     #[error("`{job}` cannot follow the array `{on}` element by element; submit both as arrays")]
-    OneByOne {
-        /// The job.
-        job: JobId,
-        /// The array.
-        on: JobId,
-    },
+    OneByOne { job: JobId, on: JobId },
     /// Jobs wait for each other.
     #[error("these jobs wait for each other: {}", members.iter().map(JobId::as_str).collect::<Vec<_>>().join(" → "))]
     Cycle {

@@ -39,7 +39,6 @@ pub enum EdgeKind {
     /// That it completes.
     #[default]
     Success,
-    /// That it fails.
     Failure,
     /// That it ends, however.
     Any,
@@ -75,11 +74,8 @@ pub enum Join {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TerminalState {
-    /// Completed.
     Completed,
-    /// Failed.
     Failed,
-    /// Cancelled.
     Cancelled,
     /// Cancelled, because a failure that it was there for did not happen.
     Unneeded,
@@ -88,7 +84,6 @@ pub enum TerminalState {
 /// The place of a job in an array.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Element {
-    /// The array.
     pub array: JobId,
     /// Which element, from 0.
     pub index: u32,
@@ -97,7 +92,6 @@ pub struct Element {
 /// A job that is submitted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NewJob {
-    /// Its id.
     pub id: JobId,
     /// Its place in an array, if it is in one.
     #[serde(default)]
@@ -116,33 +110,26 @@ pub struct NewJob {
 /// Jobs that are accepted or refused together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Submission {
-    /// Whose they are.
     #[serde(default)]
     pub tenant: Option<TenantId>,
-    /// The jobs.
     pub jobs: Vec<NewJob>,
 }
 
 /// What is known of a job or an array that was submitted earlier.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Known {
-    /// A job.
     Job {
-        /// Whose it is.
         tenant: Option<TenantId>,
         /// How it ended, if it has.
         ended: Option<TerminalState>,
     },
-    /// An array.
     Array {
-        /// Whose it is.
         tenant: Option<TenantId>,
         /// Its elements in order.
         elements: Vec<JobId>,
     },
     /// An array whose ends are counted without naming its elements.
     Counted {
-        /// Whose it is.
         tenant: Option<TenantId>,
         /// Elements that have not ended.
         left: u32,
@@ -156,7 +143,6 @@ pub enum Known {
 pub struct EdgeLock {
     /// The job with the lower id.
     pub first: JobId,
-    /// The other one.
     pub second: JobId,
 }
 
@@ -203,9 +189,7 @@ pub enum Entry {
 /// What becomes of one submitted job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
-    /// The job.
     pub job: JobId,
-    /// Where it stands.
     pub entry: Entry,
     /// Locks it shares; the other job named in each must take it too.
     pub locks: Vec<EdgeLock>,
@@ -219,7 +203,6 @@ pub enum Change {
     Released(JobId),
     /// It can never run (`dependency_unsatisfiable`).
     Cancelled {
-        /// The job.
         job: JobId,
         /// The edge that can never hold.
         edge: Edge,

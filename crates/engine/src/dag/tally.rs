@@ -13,7 +13,6 @@ pub enum DagState {
         /// Whether a job has failed.
         failing: bool,
     },
-    /// One has.
     Running {
         /// Whether a job has failed.
         failing: bool,
@@ -56,7 +55,6 @@ impl DagTally {
         }
     }
 
-    /// Where it stands.
     #[must_use]
     pub fn state(&self) -> DagState {
         let failing = self.failed > 0;

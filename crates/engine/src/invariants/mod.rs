@@ -25,7 +25,6 @@ pub use watcher::Watcher;
 pub struct Violation {
     /// The name of the check.
     pub name: &'static str,
-    /// What was seen.
     pub detail: String,
 }
 

@@ -19,9 +19,7 @@ use crate::state::State;
 /// What the ledger keeps for buying capacity.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Capacity {
-    /// How to decide.
     pub settings: AutoscaleSettings,
-    /// Who sells.
     pub providers: Vec<Description>,
     /// What they last asked.
     pub quotes: Quotes,

@@ -12,13 +12,11 @@ use serde::{Deserialize, Serialize, Serializer};
 pub struct Blob(Arc<Vec<u8>>);
 
 impl Blob {
-    /// Wraps bytes.
     #[must_use]
     pub fn new(bytes: Vec<u8>) -> Self {
         Self(Arc::new(bytes))
     }
 
-    /// The bytes.
     #[must_use]
     pub fn as_slice(&self) -> &[u8] {
         &self.0

@@ -14,9 +14,7 @@ use super::profile::{Facts, GpuNeed, Profile};
 /// One device as probed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbedGpu {
-    /// Its index.
     pub index: u16,
-    /// Its memory.
     pub memory_mib: u64,
     /// Its capability, such as `sm_90`.
     #[serde(default)]
@@ -30,27 +28,21 @@ pub struct ProbedGpu {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Probe {
-    /// CPU in milli-cores.
     pub cpu_total: u64,
-    /// CPU in use.
     pub cpu_measured: u64,
     /// CPU in use by negotiated jobs.
     pub cpu_own: u64,
-    /// Memory in MiB.
     pub memory_total: u64,
-    /// Memory in use.
     pub memory_measured: u64,
     /// Memory in use by negotiated jobs.
     pub memory_own: u64,
     /// Disk of the work directory.
     pub storage_total: u64,
-    /// Disk in use.
     pub storage_measured: u64,
     /// Disk in use by negotiated jobs.
     pub storage_own: u64,
     /// Network in Mbit/s.
     pub network_mbit_s: u32,
-    /// Devices.
     pub gpus: Vec<ProbedGpu>,
     /// Jobs running here that were not negotiated.
     pub running: u64,
@@ -58,14 +50,12 @@ pub struct Probe {
     pub queued: BTreeMap<Scope, u64>,
     /// Where the node stands.
     pub region: Option<Name>,
-    /// Runtimes it has.
     pub runtimes: BTreeSet<Name>,
     /// Digests of data it holds.
     pub data: BTreeSet<Name>,
 }
 
 impl Probe {
-    /// Jobs queued here.
     #[must_use]
     pub fn queued_total(&self) -> u64 {
         self.queued.values().fold(0, |sum, queued| sum.saturating_add(*queued))
@@ -103,15 +93,11 @@ pub enum GrantKind {
 pub struct Grant {
     /// For an offer or an award.
     pub kind: GrantKind,
-    /// CPU in milli-cores.
     pub cpu_milli: u64,
-    /// Memory in MiB.
     pub memory_mib: u64,
-    /// Disk in MiB.
     pub storage_mib: u64,
     /// Network in Mbit/s.
     pub network_mbit_s: u64,
-    /// Indices of devices.
     pub gpus: Vec<u16>,
 }
 
@@ -128,13 +114,11 @@ fn free(total: u64, promised: u64, measured: u64, own: u64) -> u64 {
 }
 
 impl Ledger {
-    /// The last probe.
     #[must_use]
     pub const fn probe(&self) -> Option<&Probe> {
         self.probe.as_ref()
     }
 
-    /// Every promise.
     #[must_use]
     pub const fn grants(&self) -> &BTreeMap<Digest, Grant> {
         &self.grants

@@ -22,7 +22,6 @@ pub enum RunnerEvent {
     Started,
     /// The work is over.
     Finished {
-        /// How it ended.
         outcome: TaskOutcome,
         /// Fuel as the runtime metered it, if it does.
         fuel_used: Option<u64>,
@@ -37,42 +36,28 @@ pub enum RunnerEvent {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Input {
     /// Another peer said something; its author is authenticated.
-    Message {
-        /// The author.
-        from: NodeId,
-        /// What was said.
-        message: Message,
-    },
+    Message { from: NodeId, message: Message },
     /// A timer is due.
-    Timer {
-        /// Which one.
-        id: TimerId,
-    },
+    Timer { id: TimerId },
     /// A job is submitted here.
     Submit(Box<Submission>),
     /// A job is not wanted any more.
-    Cancel {
-        /// The job.
-        job: Digest,
-    },
+    Cancel { job: Digest },
     /// The agent has probed the machine.
     Capacity(Box<Probe>),
     /// The trust table was loaded.
     Trust(TrustTable),
     /// A round trip was measured.
     Rtt {
-        /// To whom.
         peer: NodeId,
         /// How long it took.
         ms: u32,
     },
     /// Something happened to a run.
     Runner {
-        /// The job.
         job: Digest,
         /// The attempt it was started with.
         attempt: u32,
-        /// What happened.
         event: RunnerEvent,
     },
 }
@@ -81,34 +66,17 @@ pub enum Input {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Effect {
     /// Say something to all.
-    Broadcast {
-        /// What to say.
-        message: Message,
-    },
+    Broadcast { message: Message },
     /// Say something to one peer.
-    Send {
-        /// To whom.
-        to: NodeId,
-        /// What to say.
-        message: Message,
-    },
+    Send { to: NodeId, message: Message },
     /// Call back at an instant; replaces an earlier call for the same timer.
-    SetTimer {
-        /// Which timer.
-        id: TimerId,
-        /// When.
-        at: Time,
-    },
+    SetTimer { id: TimerId, at: Time },
     /// Do not call back.
-    ClearTimer {
-        /// Which timer.
-        id: TimerId,
-    },
+    ClearTimer { id: TimerId },
     /// Run the work.
     Start(Box<Start>),
     /// Stop the work, within two seconds.
     Stop {
-        /// The job.
         job: Digest,
         /// The attempt it was started with.
         attempt: u32,
@@ -122,30 +90,23 @@ pub enum Effect {
 /// An order to run the work.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Start {
-    /// The job.
     pub job: Digest,
     /// The attempt; names the run together with the job.
     pub attempt: u32,
-    /// What was asked.
     pub request: PlacementRequest,
     /// What it may use.
     pub grant: Grant,
-    /// What to run.
     pub body: Blob,
 }
 
 /// A run as it must survive a restart of the node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunRecord {
-    /// The arbiter.
     pub arbiter: NodeId,
-    /// What was asked.
     pub request: PlacementRequest,
     /// When it was received.
     pub received_at: Time,
-    /// The award.
     pub fence: Fence,
-    /// The lease.
     pub lease_ms: u64,
     /// What it may use.
     pub grant: Option<Grant>,
@@ -165,64 +126,30 @@ pub enum Entry {
     /// The peer has started.
     Epoch(u64),
     /// A job was accepted.
-    Submitted {
-        /// The job.
-        job: Digest,
-        /// What was submitted.
-        submission: Arc<Submission>,
-    },
+    Submitted { job: Digest, submission: Arc<Submission> },
     /// Where a job of this arbiter stands.
-    Progress {
-        /// The job.
-        job: Digest,
-        /// Where it stands.
-        progress: Box<Progress>,
-    },
+    Progress { job: Digest, progress: Box<Progress> },
     /// A result was accepted; happens once per job.
     Accepted {
-        /// The job.
         job: Digest,
-        /// The award.
         fence: Fence,
-        /// Who ran it.
         node: NodeId,
         /// What is due, in credits.
         charge: u64,
     },
     /// A finished job of this arbiter is forgotten.
-    Forgotten {
-        /// The job.
-        job: Digest,
-    },
+    Forgotten { job: Digest },
     /// This node has taken an award; its fence is spent from now on.
-    Taken {
-        /// The job.
-        job: Digest,
-        /// The arbiter.
-        arbiter: NodeId,
-        /// The award.
-        fence: Fence,
-        /// When.
-        at: Time,
-    },
+    Taken { job: Digest, arbiter: NodeId, fence: Fence, at: Time },
     /// A run of this node began or changed.
-    Run {
-        /// The job.
-        job: Digest,
-        /// The run.
-        run: Box<RunRecord>,
-    },
+    Run { job: Digest, run: Box<RunRecord> },
     /// A run of this node is over and nobody waits for its result.
-    RunEnded {
-        /// The job.
-        job: Digest,
-    },
+    RunEnded { job: Digest },
 }
 
 /// The journal folded: all that a restart needs.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Durable {
-    /// The start counter.
     pub epoch: u64,
     /// Jobs of this arbiter.
     pub jobs: BTreeMap<Digest, (Arc<Submission>, Option<Progress>)>,
@@ -236,7 +163,6 @@ pub struct Durable {
 const TAKEN_MAX: usize = 16_384;
 
 impl Durable {
-    /// Adds one line.
     pub fn apply(&mut self, entry: Entry) {
         match entry {
             Entry::Epoch(epoch) => self.epoch = epoch,
@@ -283,7 +209,6 @@ pub enum Role {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Received {
-    /// Stored.
     Accepted,
     /// Not stored.
     Rejected,
@@ -302,16 +227,12 @@ pub enum Metric {
     OfferSent,
     /// Arbiter: an offer came.
     OfferReceived(Received),
-    /// A score.
     Score {
-        /// Who computed it.
         role: Role,
-        /// The score.
         score: f64,
     },
     /// Arbiter: first request to commit, in ms.
     DurationMs(u64),
-    /// Node: it won.
     Win,
     /// Node: another won.
     Loss,

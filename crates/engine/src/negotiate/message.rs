@@ -41,7 +41,6 @@ pub struct BodyRef {
 /// An arbiter asks all for offers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlacementRequest {
-    /// The job.
     pub job: Digest,
     /// The arbiter's start counter.
     pub epoch: u64,
@@ -55,7 +54,6 @@ pub struct PlacementRequest {
     /// Runtimes of which one must be there; empty means any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub runtimes: Vec<Name>,
-    /// Wishes.
     #[serde(default)]
     pub hints: Hints,
     /// Most it will pay, in credits per 1000 fuel.
@@ -70,7 +68,6 @@ pub struct PlacementRequest {
     pub deadline_ms: Option<u64>,
     /// How long a node waits before it offers.
     pub deliberation_ms: u64,
-    /// The lease.
     pub lease_ms: u64,
     /// Farthest node asked in this round.
     pub max_scope: Scope,
@@ -91,15 +88,12 @@ pub struct PlacementRequest {
 /// A node's facts and price for a job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlacementOffer {
-    /// The job.
     pub job: Digest,
     /// Epoch of the request.
     pub epoch: u64,
     /// Round of the request.
     pub round: u32,
-    /// Who offers.
     pub node: NodeId,
-    /// What it has.
     pub facts: Facts,
     /// Price in credits per 1000 fuel.
     pub cost: u64,
@@ -117,70 +111,54 @@ pub struct PlacementOffer {
 /// A node says why it does not offer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlacementDecline {
-    /// The job.
     pub job: Digest,
     /// Epoch of the request.
     pub epoch: u64,
     /// Round of the request.
     pub round: u32,
-    /// Who declines.
     pub node: NodeId,
-    /// Every reason.
     pub reasons: Vec<Reason>,
 }
 
 /// A node tells all what it has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeCapacityAnnounce {
-    /// Who announces.
     pub node: NodeId,
     /// Grows with every announcement, also over restarts.
     pub seq: u64,
     /// What it has, without regard to any one job.
     pub capacity: Facts,
-    /// Runtimes it has.
     pub runtimes: Vec<Name>,
     /// Wall clock in ms, for people only; the driver may stamp it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub updated_at: Option<i64>,
 }
 
-/// The award.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskClaimed {
-    /// The job.
     pub job: Digest,
-    /// The award's fence.
     pub fence: Fence,
     /// Who gets the job.
     pub node: NodeId,
     /// Price in credits per 1000 fuel.
     pub price: u64,
-    /// The lease.
     pub lease_ms: u64,
 }
 
 /// The awarded node has reserved what the job needs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AwardAck {
-    /// The job.
     pub job: Digest,
-    /// The award's fence.
     pub fence: Fence,
-    /// The awarded node.
     pub node: NodeId,
 }
 
 /// The awarded node cannot take the job, or no longer waits for it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AwardRefuse {
-    /// The job.
     pub job: Digest,
-    /// The award's fence.
     pub fence: Fence,
-    /// The awarded node.
     pub node: NodeId,
-    /// Why.
     pub reason: Reason,
 }
 
@@ -201,13 +179,10 @@ pub enum Closing {
 /// A negotiation is over.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlacementClosed {
-    /// The job.
     pub job: Digest,
-    /// The present fence.
     pub fence: Fence,
     /// What came of it.
     pub outcome: Closing,
-    /// Who runs it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub winner: Option<NodeId>,
 }
@@ -227,9 +202,7 @@ pub enum Phase {
 /// The node is still at it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeaseRenew {
-    /// The job.
     pub job: Digest,
-    /// The award's fence.
     pub fence: Fence,
     /// How far it has come.
     pub phase: Phase,
@@ -240,9 +213,7 @@ pub struct LeaseRenew {
 /// The arbiter has seen a renewal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeaseGrant {
-    /// The job.
     pub job: Digest,
-    /// The present fence.
     pub fence: Fence,
     /// Which renewal is granted.
     pub renewal: u64,
@@ -251,9 +222,7 @@ pub struct LeaseGrant {
 /// The award is void.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Revoke {
-    /// The job.
     pub job: Digest,
-    /// The newest fence.
     pub fence: Fence,
 }
 
@@ -273,18 +242,13 @@ pub enum TaskOutcome {
 /// What a run came to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskResult {
-    /// The job.
     pub job: Digest,
-    /// The award's fence.
     pub fence: Fence,
-    /// Who ran it.
     pub node: NodeId,
-    /// How it ended.
     pub outcome: TaskOutcome,
     /// Why it failed, where the node itself knows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
-    /// Fuel used.
     pub fuel_used: u64,
     /// How long it ran.
     pub run_ms: u64,
@@ -296,13 +260,10 @@ pub struct TaskResult {
 /// The arbiter has seen a result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResultAck {
-    /// The job.
     pub job: Digest,
     /// Fence of the result.
     pub fence: Fence,
-    /// Whether it counts.
     pub accepted: bool,
-    /// Why not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
 }
@@ -310,28 +271,22 @@ pub struct ResultAck {
 /// The job is not wanted any more.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskCancelled {
-    /// The job.
     pub job: Digest,
-    /// The newest fence.
     pub fence: Fence,
-    /// Why.
     pub reason: Reason,
 }
 
-/// Any message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Message {
     /// An arbiter asks for offers.
     PlacementRequest(Box<PlacementRequest>),
     /// An arbiter asks for the first offer (simple path).
     TaskSubmitted(Box<PlacementRequest>),
-    /// A node offers.
     PlacementOffer(Box<PlacementOffer>),
     /// A node does not offer.
     PlacementDecline(PlacementDecline),
     /// A node tells what it has.
     NodeCapacityAnnounce(Box<NodeCapacityAnnounce>),
-    /// The award.
     TaskClaimed(TaskClaimed),
     /// The award is taken.
     AwardAck(AwardAck),
@@ -358,7 +313,6 @@ pub enum Message {
     },
     /// A body; direct stream only.
     Body {
-        /// The bytes.
         bytes: Blob,
     },
 }

@@ -105,7 +105,6 @@ pub struct Peer {
     arrivals: u64,
     #[serde(skip)]
     scorers: score::Scorers,
-    /// The planted bug.
     #[cfg(feature = "mutations")]
     #[serde(default)]
     pub mutation: Mutation,
@@ -177,25 +176,21 @@ impl Peer {
         Ok((peer, out.effects))
     }
 
-    /// Its id.
     #[must_use]
     pub const fn id(&self) -> &NodeId {
         &self.id
     }
 
-    /// Its parameters.
     #[must_use]
     pub const fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// Its start counter.
     #[must_use]
     pub const fn epoch(&self) -> u64 {
         self.epoch
     }
 
-    /// Its trust table.
     #[must_use]
     pub const fn trust(&self) -> &TrustTable {
         &self.trust
@@ -213,7 +208,6 @@ impl Peer {
         &self.host
     }
 
-    /// Its pending timers.
     #[must_use]
     pub const fn timers(&self) -> &Timers {
         &self.timers

@@ -3,12 +3,10 @@
 use landfall_model::Name;
 use serde::{Deserialize, Serialize};
 
-/// GPUs asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GpuNeed {
     /// How many, 1 to 16.
     pub count: u32,
-    /// Memory of each.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_mib: Option<u64>,
     /// Lowest capability, such as `sm_80`.
@@ -19,19 +17,15 @@ pub struct GpuNeed {
 /// What a job needs; each part optional, at least one given.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Profile {
-    /// CPU in milli-cores.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_milli: Option<u64>,
-    /// Memory in MiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_mib: Option<u64>,
-    /// Disk in MiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub storage_mib: Option<u64>,
     /// Network in Mbit/s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network_mbit_s: Option<u32>,
-    /// GPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu: Option<GpuNeed>,
     /// How long it may take, an estimate.
@@ -79,11 +73,9 @@ pub(super) const AMOUNT_MAX: u64 = 1 << 46;
 pub struct Facts {
     /// Free CPU in milli-cores.
     pub cpu_free: u64,
-    /// CPU in all.
     pub cpu_total: u64,
     /// Free memory in MiB.
     pub memory_free: u64,
-    /// Memory in all.
     pub memory_total: u64,
     /// Free disk in MiB.
     pub storage_free: u64,
@@ -91,17 +83,13 @@ pub struct Facts {
     pub network_mbit_s: u32,
     /// Devices that nothing uses.
     pub gpus_free: u32,
-    /// Devices in all.
     pub gpus_total: u32,
     /// Free devices that have the memory and the capability asked for.
     pub gpus_fitting: u32,
-    /// Jobs running.
     pub running: u64,
-    /// Jobs queued.
     pub queued: u64,
     /// How many of the asked digests it has.
     pub local: u32,
-    /// Where it stands.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub region: Option<Name>,
     /// Age of these facts.

@@ -11,7 +11,6 @@ macro_rules! words {
         }
 
         impl $name {
-            /// All of them.
             pub const ALL: &[Self] = &[$(Self::$variant),*];
 
             /// The stable word for programs.

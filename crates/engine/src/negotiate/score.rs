@@ -18,11 +18,8 @@ use super::settings::{Preset, Settings};
 /// What one term gave.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TermLine {
-    /// The term.
     pub term: String,
-    /// Its own value.
     pub raw: f64,
-    /// Its weight.
     pub weight: f64,
     /// What it adds to the score.
     pub contribution: f64,

@@ -29,7 +29,6 @@ impl Preset {
 
 /// Shortest lease: below it two runs could overlap though clocks differ by less than a tenth.
 pub const LEASE_MS_MIN: u64 = 10_000;
-/// Longest lease.
 pub const LEASE_MS_MAX: u64 = 24 * 3_600_000;
 
 /// The parameters of a peer. Every field has the meaning, unit and default of the specification's table.
@@ -145,9 +144,7 @@ impl Default for Settings {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{field} must be {allowed}")]
 pub struct SettingsError {
-    /// The parameter.
     pub field: &'static str,
-    /// What would do.
     pub allowed: &'static str,
 }
 

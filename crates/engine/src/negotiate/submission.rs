@@ -27,15 +27,12 @@ pub enum Protocol {
 pub struct Submission {
     /// Makes the job differ from others that are otherwise equal.
     pub nonce: u64,
-    /// Who submits it.
     pub submitter: NodeId,
     /// How many nodes it takes; only one can be negotiated.
     pub nodes: u32,
-    /// What it needs.
     pub profile: Option<Profile>,
     /// Runtimes of which one must be there; empty means any.
     pub runtimes: Vec<Name>,
-    /// Wishes.
     pub hints: Hints,
     /// The cell it would like.
     pub cell: Option<Name>,
@@ -73,7 +70,6 @@ pub struct Submission {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[error("{reason}: {field}")]
 pub struct SubmitRefusal {
-    /// Why.
     pub reason: Reason,
     /// The field at fault, or what to change.
     #[serde(skip_deserializing)]
@@ -169,7 +165,6 @@ impl Submission {
         STEPS.get(further).copied().unwrap_or(Scope::Commons).min(self.max_scope)
     }
 
-    /// Its lease.
     #[must_use]
     pub fn lease_ms(&self, settings: &Settings) -> u64 {
         self.lease_ms.unwrap_or(settings.lease_ms)

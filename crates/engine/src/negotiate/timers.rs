@@ -52,19 +52,9 @@ pub enum HostTimer {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum TimerId {
     /// For a job of this arbiter.
-    Job {
-        /// The job.
-        job: Digest,
-        /// What for.
-        kind: JobTimer,
-    },
+    Job { job: Digest, kind: JobTimer },
     /// For a job on this node.
-    Host {
-        /// The job.
-        job: Digest,
-        /// What for.
-        kind: HostTimer,
-    },
+    Host { job: Digest, kind: HostTimer },
     /// Announce the capacity again.
     Announce,
     /// Let the shares of scopes follow the queue.
@@ -106,7 +96,6 @@ impl Timers {
         self.0.get(id).copied()
     }
 
-    /// Every pending timer.
     pub fn iter(&self) -> impl Iterator<Item = (&TimerId, Time)> {
         self.0.iter().map(|(id, at)| (id, *at))
     }

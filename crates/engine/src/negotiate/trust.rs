@@ -8,9 +8,7 @@ use serde::{Deserialize, Serialize};
 /// How near another peer is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
-    /// The relation.
     pub scope: Scope,
-    /// Its cell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cell: Option<Name>,
 }

@@ -19,12 +19,10 @@ pub const INLINE_BYTES_MAX: usize = 32 * 1024;
 /// A message with its address.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Envelope {
-    /// The version.
     pub v: u64,
     /// Whom it is for; nobody means all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<NodeId>,
-    /// What is said.
     pub message: Message,
 }
 
@@ -86,7 +84,6 @@ pub fn canonical<T: Serialize>(value: &T) -> Result<Vec<u8>, WireError> {
     bytes_of(&sorted(value)?)
 }
 
-/// Encodes a message.
 pub fn encode(envelope: &Envelope, channel: Channel) -> Result<Vec<u8>, WireError> {
     if channel == Channel::Gossip && is_direct_only(&envelope.message) {
         return Err(WireError::NotDirect);
@@ -95,7 +92,6 @@ pub fn encode(envelope: &Envelope, channel: Channel) -> Result<Vec<u8>, WireErro
     if bytes.len() > channel.bytes_max(&envelope.message) { Err(WireError::Oversize) } else { Ok(bytes) }
 }
 
-/// Decodes a message.
 pub fn decode(bytes: &[u8], channel: Channel) -> Result<Envelope, WireError> {
     let limit = if channel == Channel::Direct { STREAM_BYTES_MAX } else { MESSAGE_BYTES_MAX };
     if bytes.len() > limit {

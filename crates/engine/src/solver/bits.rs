@@ -42,7 +42,6 @@ impl Bits {
         true
     }
 
-    /// The numbers, ascending.
     pub(super) fn iter(&self) -> impl Iterator<Item = usize> + '_ {
         self.words.iter().enumerate().flat_map(|(place, &word)| {
             let mut left = word;

@@ -187,7 +187,6 @@ impl Fleet {
         }
     }
 
-    /// A node's place.
     #[must_use]
     pub fn slot(&self, node: &NodeId) -> Option<Slot> {
         self.nodes.binary_search(node).ok().map(|place| place as Slot)
@@ -205,7 +204,6 @@ impl Fleet {
         self.homes.get(slot as usize)?.as_ref()
     }
 
-    /// Number of nodes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.nodes.len()

@@ -44,7 +44,6 @@ struct View {
     line: Timeline,
 }
 
-/// The pool's time.
 pub(super) struct Overlay<'a> {
     pub(super) fleet: &'a Fleet,
     pub(super) now: i64,
@@ -349,7 +348,6 @@ impl<'a> Overlay<'a> {
         self.log.push(Op::UseRemoved(slot, place, used));
     }
 
-    /// Books.
     pub(super) fn book(&mut self, booking: &Booking) {
         for &(kind, count) in &booking.kinds {
             self.add_nodes(kind, booking.from, booking.to, -count);

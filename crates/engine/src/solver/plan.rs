@@ -9,7 +9,6 @@ use super::reason::{Reason, Refusal};
 /// Future time kept for a waiting job. It names no node: nodes are counted by kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reservation {
-    /// The job.
     pub job: JobId,
     /// When it would start.
     pub start: Time,
@@ -50,30 +49,24 @@ pub enum MoveCause {
 /// A reservation that moved to a later time or was given up.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Moved {
-    /// The job.
     pub job: JobId,
     /// When it would have started.
     pub from: Time,
     /// When it would start now; `None` if it has no reservation any more.
     pub to: Option<Time>,
-    /// Why.
     pub cause: MoveCause,
 }
 
 /// What a set of nodes is worth.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct SetValue {
-    /// Its points (V).
     pub value: f64,
     /// How few groups and how close (f4 of the set).
     pub topology: f64,
     /// How alike (f9 of the set).
     pub conformance: f64,
-    /// Number of groups.
     pub span: u32,
-    /// Number of configurations.
     pub fingerprints: u32,
-    /// Borrowed nodes.
     pub borrowed: u32,
     /// Watts drawn beyond what the nodes draw when idle.
     pub extra_power_w: u64,
@@ -82,9 +75,7 @@ pub struct SetValue {
 /// Nodes borrowed for one start.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Loan {
-    /// Who lends.
     pub lender: PoolId,
-    /// Which nodes.
     pub nodes: Vec<NodeId>,
 }
 
@@ -93,7 +84,6 @@ pub struct Loan {
 pub struct Start {
     /// Its place among the waiting jobs of the problem.
     pub waiting: usize,
-    /// The job.
     pub job: JobId,
     /// Whether it overtakes a job that waits.
     pub backfill: bool,
@@ -103,13 +93,11 @@ pub struct Start {
     pub slots: Vec<Slot>,
     /// The devices it gets on each node, in the order of `nodes`; empty for a job that has its nodes to itself.
     pub devices: Vec<Vec<u16>>,
-    /// What is borrowed.
     pub loans: Vec<Loan>,
     /// What the set is worth.
     pub value: SetValue,
     /// What the next best set would have been worth.
     pub runner_up: Option<SetValue>,
-    /// Node units taken.
     pub node_units: f64,
     /// Whether a node's power is unknown and counted as nothing.
     pub power_unknown: bool,
@@ -118,7 +106,6 @@ pub struct Start {
 /// A borrower that gives nodes back and goes on with the rest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shrink {
-    /// The job.
     pub job: JobId,
     /// The nodes it gives back.
     pub nodes: Vec<NodeId>,
@@ -129,11 +116,9 @@ pub struct Shrink {
 pub struct Preempt {
     /// Its place among the waiting jobs of the problem.
     pub waiting: usize,
-    /// The job.
     pub job: JobId,
     /// Whether lent nodes are asked back, rather than less urgent work stopped.
     pub reclaim: bool,
-    /// Who is stopped.
     pub victims: Vec<JobId>,
     /// Who gives nodes back and goes on.
     pub shrinks: Vec<Shrink>,
@@ -141,13 +126,11 @@ pub struct Preempt {
     pub nodes: Vec<NodeId>,
     /// The same nodes as places in the fleet.
     pub slots: Vec<Slot>,
-    /// What it costs.
     pub cost: f64,
     /// When the job is expected to start.
     pub ready_at: Time,
     /// What the set is worth.
     pub value: SetValue,
-    /// Node units taken.
     pub node_units: f64,
 }
 
@@ -155,7 +138,6 @@ pub struct Preempt {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Step {
-    /// Start a job.
     Start(Start),
     /// Stop work for a job.
     Preempt(Preempt),
@@ -178,9 +160,7 @@ pub enum Precision {
 pub struct Wait {
     /// Its place among the waiting jobs of the problem.
     pub waiting: usize,
-    /// The job.
     pub job: JobId,
-    /// The primary reason.
     pub reason: Reason,
     /// All that stands against it, the primary reason first.
     pub refusals: Vec<Refusal>,
@@ -198,7 +178,6 @@ pub struct Wait {
     pub immediate_missed: bool,
 }
 
-/// The answer.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Plan {
     /// Proposals in walk order.

@@ -54,22 +54,17 @@ impl SetWeights {
 /// What a job holds of one node that it shares.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Share {
-    /// CPU held.
     pub cpu: MilliCpu,
-    /// RAM held.
     pub ram: Mib,
-    /// Devices held.
     pub devices: Vec<DeviceShare>,
 }
 
 /// A job that holds nodes: of this pool, or of another pool on nodes that this one lent.
 #[derive(Debug, Clone)]
 pub struct Occupant<'a> {
-    /// The job.
     pub job: &'a JobId,
     /// What it asked for.
     pub spec: &'a JobSpec,
-    /// Its nodes.
     pub nodes: &'a [Slot],
     /// What it holds of each, in the order of `nodes`; empty if it has them to itself.
     pub shares: Vec<Share>,
@@ -92,7 +87,6 @@ pub struct Occupant<'a> {
 /// Nodes kept for a job.
 #[derive(Debug, Clone)]
 pub struct Hold<'a> {
-    /// The job.
     pub job: &'a JobId,
     /// The nodes, whether or not others are still on them.
     pub nodes: &'a [Slot],
@@ -105,7 +99,6 @@ pub struct Hold<'a> {
 /// Nodes that another pool would lend now.
 #[derive(Debug, Clone)]
 pub struct Lender<'a> {
-    /// The pool.
     pub pool: &'a PoolId,
     /// Its idle nodes: free, not held, in no reservation of its own.
     pub idle: &'a [Slot],
@@ -122,14 +115,11 @@ pub struct Behind<'a> {
     pub any: bool,
 }
 
-/// A waiting job.
 #[derive(Debug, Clone)]
 pub struct Waiting<'a> {
-    /// The job.
     pub job: &'a JobId,
     /// What it asks for. Jobs that share one spec are looked at once where they can be.
     pub spec: &'a Arc<JobSpec>,
-    /// Its score.
     pub score: f64,
     /// When it became eligible.
     pub queued_at: Time,
@@ -177,7 +167,6 @@ impl<'a> Waiting<'a> {
 pub struct TenantRoom {
     /// The tenant; `None` for jobs without one.
     pub tenant: Option<TenantId>,
-    /// Node units left.
     pub node_units: f64,
     /// GPUs left, if limited.
     pub gpus: Option<u64>,
@@ -209,7 +198,6 @@ pub struct Caps {
 /// The beat of a pool's cycles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cycles {
-    /// The next one.
     pub next: Time,
     /// How far apart they are.
     pub every: Millis,
@@ -232,11 +220,9 @@ pub enum Estimates {
 /// A question to the solver.
 #[derive(Clone)]
 pub struct Problem<'a> {
-    /// The instant.
     pub now: Time,
     /// How the pool works.
     pub settings: &'a BatchSettings,
-    /// How it borrows.
     pub loans: &'a LoanSettings,
     /// What its policy says about sets of nodes.
     pub weights: SetWeights,
@@ -244,7 +230,6 @@ pub struct Problem<'a> {
     pub world: &'a World,
     /// Its nodes, and those of pools that may lend.
     pub fleet: &'a Fleet,
-    /// Who holds nodes.
     pub occupants: Vec<Occupant<'a>>,
     /// Nodes kept for jobs.
     pub holds: Vec<Hold<'a>>,

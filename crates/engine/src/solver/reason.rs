@@ -134,7 +134,6 @@ impl<'de> Deserialize<'de> for Reason {
 /// One thing that stands against a job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Refusal {
-    /// Why.
     pub reason: Reason,
     /// What was needed, in the unit of the reason (nodes, groups, watts, bytes per second, GPU-hours).
     pub needed: f64,

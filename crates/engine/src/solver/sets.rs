@@ -149,7 +149,6 @@ impl Choice<'_> {
         }
     }
 
-    /// Every candidate once.
     fn candidates(&self, wanted: u32) -> Vec<Counts> {
         let all: Vec<usize> = (0..self.offers.len()).collect();
         let own: u64 = self.offers.iter().filter(|offer| offer.own).map(|offer| u64::from(offer.count)).sum();

@@ -23,11 +23,9 @@ use super::reason::{Reason, Refusal};
 /// What became of a waiting job.
 #[derive(Debug, Clone)]
 pub(super) enum Outcome {
-    /// It starts.
     Started(Found),
     /// Work is being stopped for it, until about this instant.
     Preempting(i64, Against),
-    /// It waits.
     Waits(Against),
 }
 
@@ -132,7 +130,6 @@ impl<'p, 'a> Walk<'p, 'a> {
         matches!(self.p.settings.backfill, Backfill::Easy | Backfill::Conservative)
     }
 
-    /// Walks.
     pub(super) fn run(&mut self) {
         let eligible = |at: &usize| self.p.waiting[*at].gate != Some(Reason::Dependency);
         let mut order: Vec<usize> = (0..self.p.waiting.len()).filter(eligible).collect();

@@ -40,7 +40,6 @@ pub struct TenantState {
     pub tenant: Tenant,
     /// Node units held, in millionths.
     pub units: u64,
-    /// GPUs held.
     pub gpus: u64,
     /// Jobs that have not ended.
     pub jobs: u64,
@@ -107,11 +106,8 @@ pub struct State {
     pub epoch: u32,
     /// Number of events so far: the version that snapshots name.
     pub version: u64,
-    /// Pools by id.
     pub pools: BTreeMap<PoolId, PoolState>,
-    /// Tenants by id.
     pub tenants: BTreeMap<TenantId, TenantState>,
-    /// Jobs by id.
     pub jobs: BTreeMap<JobId, Box<JobRecord>>,
     /// Pool and position of each node.
     pub places: BTreeMap<NodeId, (PoolId, u32)>,
@@ -121,7 +117,6 @@ pub struct State {
     pub next_hold: u64,
     /// Who has which lock, by tenant and name.
     pub locks: BTreeMap<(Option<TenantId>, Name), JobId>,
-    /// Dependencies between jobs.
     pub graph: Graph,
     /// Locks that jobs share because of a `mutex` edge.
     pub edge_locks: BTreeMap<JobId, Vec<EdgeLock>>,

@@ -26,7 +26,6 @@ fn counts(state: NodeState) -> bool {
 /// Whole nodes kept for a job that others have to make room for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Kept {
-    /// The nodes.
     pub nodes: Vec<NodeId>,
     /// Until when at most.
     pub until: Time,
@@ -37,7 +36,6 @@ pub struct Kept {
 /// What was measured outside, in place of what is added up here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Measured {
-    /// When.
     pub at: Time,
     /// Watts drawn, if measured.
     pub power_w: Option<u64>,
@@ -48,7 +46,6 @@ pub struct Measured {
 /// One pool with its nodes, and what its policy reads.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PoolState {
-    /// Its settings.
     pub pool: Pool,
     /// Its policy file, if it has one of its own.
     pub policy: Option<Arc<str>>,

@@ -9,7 +9,6 @@ use super::net::{Event, Faults, Net, id};
 use super::table::{calm, trust};
 
 const NAMES: [&str; 5] = ["p0", "p1", "p2", "p3", "p4"];
-/// Faults end here.
 const HEAL_AT: u64 = 40_000;
 /// By then every job is done: leases run out, rounds and pauses pass, runs finish.
 const END_AT: u64 = HEAL_AT + 150_000;

@@ -10,7 +10,6 @@ use landfall_engine::negotiate::{
 };
 use landfall_model::{Digest, NodeId, Time};
 
-/// SplitMix64.
 #[derive(Debug, Clone)]
 pub(crate) struct Rng(pub(crate) u64);
 

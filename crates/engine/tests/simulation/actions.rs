@@ -29,7 +29,6 @@ impl World {
         Ok(())
     }
 
-    /// One thing happens.
     pub(crate) fn act(&mut self) -> Found {
         let what = if self.prompt { 0 } else { self.rng.below(100) };
         match what {

@@ -13,7 +13,6 @@ pub(crate) struct Agent {
     pub(crate) up: bool,
     /// Whether nothing reaches it and nothing of it reaches anybody.
     pub(crate) cut: bool,
-    /// What runs.
     pub(crate) live: BTreeMap<JobId, Fence>,
     /// The newest attempt of each job that is over here: a command to start it comes too late.
     pub(crate) over: BTreeMap<JobId, u32>,

@@ -77,7 +77,6 @@ pub(crate) fn tenant(rng: &mut Rng, position: u64) -> Tenant {
     tenant
 }
 
-/// A machine.
 pub(crate) fn node(rng: &mut Rng, id: &str) -> Node {
     let mut node = Node::new(
         NodeId::new(id).unwrap(),

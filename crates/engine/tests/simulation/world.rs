@@ -39,7 +39,6 @@ pub(crate) struct World {
     pub(crate) agents: BTreeMap<NodeId, Agent>,
     post: Post,
     sent: u64,
-    /// No more faults.
     pub(crate) calm: bool,
     pub(crate) prompt: bool,
     pub(crate) pools: Vec<Pool>,

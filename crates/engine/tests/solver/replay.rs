@@ -8,7 +8,6 @@ use landfall_model::{Backfill, BackfillOrder, BatchSettings, JobSpec, Millis, No
 
 use super::support::{Run, Setting, groups, job_id, starts};
 
-/// Submission, nodes, walltime.
 const JOBS: [(i64, u32, u64); 7] =
     [(0, 2, 200), (20, 3, 100), (30, 1, 40), (40, 3, 100), (50, 2, 120), (50, 1, 120), (50, 1, 80)];
 

@@ -18,7 +18,6 @@ type Result<T> = std::result::Result<T, ScenarioError>;
 
 /// Highest bandwidth a device may claim, in GB/s.
 const BANDWIDTH_MAX: f64 = 20_000.0;
-/// Highest device index.
 const GPU_INDEX_MAX: usize = 1023;
 /// Most devices of one node.
 const GPUS_MAX: usize = 64;

@@ -9,18 +9,14 @@ use super::locate::locate;
 /// How a file is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// TOML.
     Toml,
-    /// JSON.
     Json,
 }
 
 /// A place in a file, both counted from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position {
-    /// Line.
     pub line: usize,
-    /// Column in characters.
     pub column: usize,
 }
 
@@ -46,7 +42,6 @@ impl Position {
 pub struct ScenarioError {
     /// The field at fault, as a path such as `nodes[2].gpus[0].vram_mib`; empty for the file as a whole.
     pub field: String,
-    /// What is wrong.
     pub message: String,
     /// What to do about it.
     pub hint: Option<String>,
@@ -61,7 +56,6 @@ impl ScenarioError {
         Self { field: field.into(), message: message.into(), hint: None, position: None }
     }
 
-    /// Adds a hint.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());

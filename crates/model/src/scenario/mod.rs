@@ -20,7 +20,6 @@ use crate::Situation;
 /// Most nodes or jobs in one scenario, counting each copy that `count` makes.
 pub const ROWS_MAX: usize = 4_000_000;
 
-/// Reads a scenario.
 pub fn parse(text: &str, format: Format) -> Result<Situation, ScenarioError> {
     let file: rows::File = error::decode(text, format)?;
     build::situation(file).map_err(|error| error.located(text, format))

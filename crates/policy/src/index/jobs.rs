@@ -17,7 +17,6 @@ use crate::view::Pass;
 /// The chosen job of a decision.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BestJob {
-    /// The job.
     pub job: JobId,
     /// Why it was chosen.
     pub verdict: Verdict,
@@ -271,7 +270,6 @@ impl JobIndex {
     }
 }
 
-/// One question.
 struct Ask<'a> {
     policy: &'a Policy,
     pass: &'a Pass<'a>,

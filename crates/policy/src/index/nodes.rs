@@ -265,7 +265,6 @@ fn address_of(spec: &Arc<JobSpec>) -> usize {
     Arc::as_ptr(spec).addr()
 }
 
-/// One question.
 struct Ask<'a> {
     policy: &'a Policy,
     pass: &'a Pass<'a>,
@@ -312,7 +311,6 @@ impl Class {
         Self { spec: ask.job.spec.clone(), seen: 0, used: 0, best, closed, opens: BinaryHeap::new() }
     }
 
-    /// Judges every node.
     fn rebuild(&mut self, ask: &Ask<'_>, changed_at: &[u64]) {
         self.opens.clear();
         match &mut self.best {

@@ -8,14 +8,12 @@ use landfall_model::JobId;
 /// A chunk never grows above this size.
 const CHUNK_MAX: usize = 512;
 
-/// One waiting job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Waiting {
     /// Since when it waits, in ms.
     pub(super) since: i64,
     /// What decides between equal totals, before the id.
     pub(super) tie: i64,
-    /// Its id.
     pub(super) id: JobId,
     /// Where it is stored.
     pub(super) slot: u32,
@@ -83,7 +81,6 @@ impl WaitQueue {
         self.len == 0
     }
 
-    /// The longest waiter.
     pub(super) fn head(&self) -> Option<&Waiting> {
         self.chunks.first()?.entries.first()
     }

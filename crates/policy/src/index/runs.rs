@@ -33,7 +33,6 @@ impl<T: Ord + Copy> Runs<T> {
         Self { recent: BinaryHeap::new(), sorted: Vec::new() }
     }
 
-    /// Replaces all entries.
     pub(super) fn reset(&mut self, mut entries: Vec<T>) {
         entries.sort_unstable_by(|a, b| b.cmp(a));
         self.recent.clear();
@@ -44,7 +43,6 @@ impl<T: Ord + Copy> Runs<T> {
         self.recent.push(Reverse(entry));
     }
 
-    /// The smallest entry.
     pub(super) fn first(&self) -> Option<T> {
         self.place().map(|(entry, _)| entry)
     }

@@ -50,7 +50,6 @@ pub fn work_ratio(constant: Option<f64>, raw: f64, run: Millis) -> Option<(f64, 
 /// Good service of a node in the past. It breaks ties and never earns points.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Karma {
-    /// The karma.
     pub karma: i64,
     /// Minutes served towards the next point.
     pub pending_minutes: i64,
@@ -60,7 +59,6 @@ pub struct Karma {
 const KARMA_MINUTES: i64 = 60;
 /// Below this karma, minutes count half more.
 const KARMA_BOOST_BELOW: i64 = 10;
-/// The lowest karma.
 const KARMA_MIN: i64 = -100;
 
 impl Karma {

@@ -108,7 +108,6 @@ pub fn report(required: impl IntoIterator<Item = RequiredInput>) -> JobReport {
 /// A running build as work shares see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ActiveBuild {
-    /// Whose it is.
     pub tenant: Option<TenantId>,
     /// Its wall time by its own history; zero without one.
     pub history_build_time: Millis,

@@ -14,9 +14,7 @@ use smallvec::SmallVec;
 /// The expected mix as a node sees it.
 #[derive(Clone, Copy)]
 pub(crate) struct Demand<'a> {
-    /// The classes.
     pub(crate) mix: &'a [MixClass],
-    /// What each weighs.
     pub(crate) weights: &'a [f64],
     /// How many draws the best is taken of.
     pub(crate) offers: u32,

@@ -20,9 +20,7 @@ const MS_PER_HOUR: f64 = 3_600_000.0;
 /// Integers, so that a sum kept by adding and removing jobs equals one made afresh.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Backlog {
-    /// GPUs × ms.
     pub gpu_ms: u128,
-    /// Nodes × ms.
     pub node_ms: u128,
 }
 
@@ -80,9 +78,7 @@ impl Backlog {
 /// Hours that wait against hours that run: GPU-hours, or node-hours in a pool without GPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Pressure {
-    /// Hours waiting.
     pub queued: f64,
-    /// Hours running.
     pub running: f64,
 }
 
@@ -104,9 +100,7 @@ impl Pressure {
 /// job is not marked down for having to wait.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct SpecView {
-    /// Nodes asked for.
     pub nodes_asked: u64,
-    /// Nodes looked at.
     pub nodes_seen: u64,
     /// Whether they were looked at as if idle.
     pub as_if_idle: bool,

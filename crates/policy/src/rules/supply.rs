@@ -23,7 +23,6 @@ pub(crate) struct Supply {
 }
 
 impl Supply {
-    /// Counts all nodes.
     pub(crate) fn of(nodes: &[Node]) -> Self {
         let mut supply = Self { parts: nodes.iter().map(part).collect(), by_model: BTreeMap::new() };
         for (model, count) in supply.parts.iter().flatten() {

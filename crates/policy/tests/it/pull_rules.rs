@@ -19,9 +19,7 @@ struct Row {
     node: &'static str,
     /// What the node reports for the job.
     report: &'static str,
-    /// Windows and counts.
     instance: &'static str,
-    /// What history predicts.
     history: &'static str,
     /// Work share of the job's tenant.
     tenant: &'static str,

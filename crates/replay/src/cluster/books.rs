@@ -15,7 +15,6 @@ use crate::run::{Capacity, Counts, Ending, JobRun, NODE_PARTS, Span};
 /// Most spans kept for drawings.
 const SPANS_MAX: usize = 20_000;
 
-/// One job.
 #[derive(Debug, Clone, Default)]
 struct Page {
     run_ms: u64,
@@ -58,7 +57,6 @@ fn rounded(value: f64) -> f64 {
     (value * 1e6).round() / 1e6
 }
 
-/// Everything written down.
 #[derive(Debug)]
 pub(super) struct Books<'a> {
     pages: BTreeMap<JobId, Page>,

@@ -23,7 +23,6 @@ pub struct Arrival {
     pub at: Time,
     /// How long it really takes; `None` if it runs until it is stopped.
     pub run: Option<Millis>,
-    /// What is submitted.
     pub submission: Submission,
 }
 
@@ -50,7 +49,6 @@ impl Change {
 /// What a trace brings.
 #[derive(Debug, Clone, Default)]
 pub struct Workload {
-    /// Jobs.
     pub arrivals: Vec<Arrival>,
     /// What happens to nodes.
     pub changes: Vec<(Time, Change)>,

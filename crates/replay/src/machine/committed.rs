@@ -12,7 +12,6 @@ use crate::trace::batch::BatchJob;
 /// What decides who is next; smallest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Score {
-    /// Submission.
     Fcfs,
     /// Estimate, then submission.
     Sjf,

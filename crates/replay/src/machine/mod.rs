@@ -63,7 +63,6 @@ impl Estimate {
 /// How a machine is replayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// Processors.
     pub procs: u32,
     /// Who decides what starts.
     pub planning: Planning,

@@ -18,7 +18,6 @@ const UNKNOWN_RUN: i64 = 10;
 pub struct Sequence {
     /// Its first job, counted from 0.
     pub start: usize,
-    /// How many.
     pub count: usize,
 }
 

@@ -27,7 +27,6 @@ pub struct Schedule {
     pub promised: Vec<Option<Time>>,
     /// Jobs in the order of their starts.
     pub order: Vec<Ticket>,
-    /// Passes made.
     pub passes: u64,
     /// Promises that moved later.
     pub moved_later: u64,

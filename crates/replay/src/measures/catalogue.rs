@@ -19,7 +19,6 @@ pub enum Better {
 /// What a measure is counted in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// Seconds.
     Seconds,
     /// A part of a whole, from 0 to 1.
     Part,
@@ -85,7 +84,6 @@ impl Unit {
     }
 }
 
-/// One measure.
 #[derive(Debug)]
 pub struct Measure {
     /// Its name for programs.

@@ -18,7 +18,6 @@ pub enum CompareError {
         baseline: String,
         /// Where it is missing.
         trace: String,
-        /// What there is.
         have: String,
     },
 }
@@ -26,7 +25,6 @@ pub enum CompareError {
 /// The runs of one policy.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct PolicyRuns {
-    /// The policy.
     pub policy: String,
     /// The seed of each run.
     pub seeds: Vec<Option<u64>>,
@@ -35,7 +33,6 @@ pub struct PolicyRuns {
 /// Runs of several policies on one trace. As JSON: fixed order of keys, six decimals.
 #[derive(Debug, Clone, serde::Serialize)]
 pub struct Comparison {
-    /// The trace.
     pub trace: String,
     /// The policy that others are measured against.
     pub baseline: String,
@@ -48,7 +45,6 @@ pub struct Comparison {
 /// One measure of all policies.
 #[derive(Debug, Clone)]
 pub struct Row {
-    /// The measure.
     pub measure: &'static Measure,
     /// One cell per policy; nothing where its runs do not have the measure.
     pub cells: Vec<Option<Cell>>,
@@ -59,7 +55,6 @@ pub struct Row {
 pub struct Cell {
     /// Runs that have the measure.
     pub runs: usize,
-    /// Mean over them.
     #[serde(serialize_with = "number::six")]
     pub mean: f64,
     /// Their standard deviation (of a sample); nothing for a single run.
@@ -92,9 +87,7 @@ pub struct Against {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// It is better.
     Better,
-    /// It is worse.
     Worse,
     /// Equal to six decimals.
     Same,

@@ -15,7 +15,6 @@ pub fn nearest_rank(percent: usize, count: usize) -> Option<usize> {
 /// What a list of values looks like.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Distribution {
-    /// How many values.
     pub count: u64,
     /// Their mean, summed in the order given.
     #[serde(serialize_with = "number::six")]
@@ -29,7 +28,6 @@ pub struct Distribution {
     /// 99 of 100 values are at most this.
     #[serde(serialize_with = "number::six")]
     pub p99: f64,
-    /// The largest value.
     #[serde(serialize_with = "number::six")]
     pub max: f64,
 }

@@ -27,7 +27,6 @@ pub struct Deviation {
     /// How far: above zero if it got more than its share.
     #[serde(serialize_with = "number::six")]
     pub signed: f64,
-    /// The tenant.
     pub tenant: String,
 }
 

@@ -41,13 +41,9 @@ impl SizeClass {
 pub struct Group {
     /// The tenant, or the class of size.
     pub name: String,
-    /// Jobs.
     pub jobs: u64,
-    /// Jobs that started.
     pub started: u64,
-    /// Waits in seconds.
     pub wait_s: Option<Distribution>,
-    /// Bounded slowdowns.
     pub bounded_slowdown: Option<Distribution>,
     /// Unit-hours delivered, without what restarts made worthless.
     #[serde(serialize_with = "number::six")]

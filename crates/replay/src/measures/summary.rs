@@ -22,7 +22,6 @@ pub fn bounded_slowdown(wait_s: f64, run_s: f64) -> f64 {
     ((wait_s + run_s) / run_s.max(SHORT_RUN_S)).max(1.0)
 }
 
-/// GPU-hours.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct GpuHours {
     /// Held for something that was kept.
@@ -49,17 +48,12 @@ pub struct Estimates {
 /// All measures of one run. As JSON: fixed order of keys, six decimals.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measures {
-    /// What was replayed.
     pub trace: String,
-    /// Under which policy.
     pub policy: String,
-    /// With which seed.
     pub seed: Option<u64>,
     /// What is counted as a unit.
     pub unit: &'static str,
-    /// Jobs.
     pub jobs: u64,
-    /// Jobs that started.
     pub started: u64,
     /// Jobs that never started, by reason.
     pub never_started: BTreeMap<String, u64>,
@@ -77,7 +71,6 @@ pub struct Measures {
     pub gpu_utilisation: Option<f64>,
     /// From the first submission to the last end, in seconds.
     pub makespan_s: Option<f64>,
-    /// GPU-hours.
     pub gpu_hours: GpuHours,
     /// Jobs that waited no longer than they asked, of those that asked.
     pub qos_compliance: Option<f64>,
@@ -97,7 +90,6 @@ pub struct Measures {
     pub tenants: Vec<Group>,
     /// Per class of size, ascending; classes without jobs are left out.
     pub sizes: Vec<Group>,
-    /// SHA-256 of inputs.
     pub inputs_sha256: BTreeMap<String, String>,
     /// SHA-256 of the decision log.
     pub decisions_sha256: String,

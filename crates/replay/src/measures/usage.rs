@@ -7,9 +7,7 @@ use crate::run::{JobRun, Run};
 /// The time that is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
-    /// From when.
     pub from: Time,
-    /// Until when.
     pub to: Time,
 }
 

@@ -31,7 +31,6 @@ pub enum PackingError {
     Row {
         /// `pod` or `node`.
         what: &'static str,
-        /// The row.
         row: u32,
         /// How many there are.
         rows: usize,
@@ -44,7 +43,6 @@ pub enum PackingError {
 /// What came of a packing run.
 #[derive(Debug, Clone, Default)]
 pub struct Packed {
-    /// The curve.
     pub curve: Curve,
     /// For each pod of the sequence, the row of its node, if it was placed.
     pub placed: Vec<Option<u32>>,

@@ -14,7 +14,6 @@ const BOTTOM: f64 = 48.0;
 /// Longest name that has room.
 const NAME_LENGTH: usize = 20;
 
-/// One bar.
 pub(super) struct Bar {
     pub(super) name: String,
     pub(super) value: f64,

@@ -25,14 +25,12 @@ pub(super) const WAIT_CLASSES: [(f64, &str); 9] = [
     (f64::INFINITY, "over 7 days"),
 ];
 
-/// Values in order.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Spread {
     /// Part of the values at or below each point of the grid.
     pub(super) at_most: Vec<f64>,
     /// How many fall into each of [`WAIT_CLASSES`].
     pub(super) classes: Vec<u64>,
-    /// The largest.
     pub(super) largest: f64,
 }
 

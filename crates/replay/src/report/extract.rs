@@ -9,7 +9,6 @@ use crate::run::{CurvePoint, Run};
 /// All that a report needs of a run: its measures and its drawings' data, at most some hundred points each.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Extract {
-    /// The measures.
     pub measures: Measures,
     pub(super) timeline: Option<Timeline>,
     pub(super) waits: Option<Spread>,
@@ -19,7 +18,6 @@ pub struct Extract {
 }
 
 impl Extract {
-    /// Of a run.
     #[must_use]
     pub fn of(run: &Run) -> Self {
         let measures = Measures::of(run);

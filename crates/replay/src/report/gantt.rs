@@ -72,7 +72,6 @@ impl Gantt {
         Some(Self { nodes: run.nodes.clone(), blocks, length_s: window.length_ms() as f64 / 1000.0 })
     }
 
-    /// The drawing.
     pub(super) fn draw(&self) -> String {
         let row = if self.nodes.len() <= 16 { 26.0 } else { 16.0 };
         let floor = TOP + row * self.nodes.len() as f64;

@@ -31,12 +31,10 @@ impl Page {
             writeln!(self.body, "<section class=\"whole\">\n<h2>{}</h2>\n{html}</section>", escape(title));
     }
 
-    /// A heading.
     pub(super) fn section(&mut self, title: &str) {
         let _ = writeln!(self.body, "<h2>{}</h2>", escape(title));
     }
 
-    /// A paragraph.
     pub(super) fn paragraph(&mut self, text: &str) {
         let _ = writeln!(self.body, "<p>{}</p>", escape(text));
     }
@@ -74,7 +72,6 @@ impl Page {
         }
     }
 
-    /// The whole file.
     pub(super) fn finish(self) -> String {
         format!(
             "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\

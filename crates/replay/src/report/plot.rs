@@ -106,7 +106,6 @@ impl Plot {
         path
     }
 
-    /// The drawing.
     pub(super) fn finish(self, label: &str) -> String {
         self.svg.finish(label)
     }

@@ -20,12 +20,10 @@ pub(super) enum Anchor {
 }
 
 impl Svg {
-    /// An empty drawing.
     pub(super) fn new(width: f64, height: f64) -> Self {
         Self { body: String::new(), width, height }
     }
 
-    /// A straight line.
     pub(super) fn line(&mut self, class: &str, (x1, y1): (f64, f64), (x2, y2): (f64, f64)) {
         self.put(format_args!(
             r#"<line class="{class}" x1="{}" y1="{}" x2="{}" y2="{}"/>"#,
@@ -52,7 +50,6 @@ impl Svg {
         }
     }
 
-    /// A dot.
     pub(super) fn dot(&mut self, class: &str, (x, y): (f64, f64), radius: f64) {
         self.put(format_args!(r#"<circle class="{class}" cx="{}" cy="{}" r="{}"/>"#, n(x), n(y), n(radius)));
     }
@@ -62,7 +59,6 @@ impl Svg {
         self.put(format_args!(r#"<path class="{class}" d="{commands}"/>"#));
     }
 
-    /// Text, escaped.
     pub(super) fn text(&mut self, class: &str, (x, y): (f64, f64), anchor: Anchor, text: &str) {
         let anchor = match anchor {
             Anchor::Start => "start",

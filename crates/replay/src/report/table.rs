@@ -7,7 +7,6 @@ use super::text::escape;
 /// Rows longer than this fold away.
 const OPEN_ROWS_MAX: usize = 14;
 
-/// A cell.
 #[derive(Debug, Clone)]
 pub(super) enum Cell {
     /// Words, to the left.
@@ -20,7 +19,6 @@ pub(super) enum Cell {
     Empty,
 }
 
-/// A table.
 pub(super) struct Table {
     head: Vec<String>,
     rows: Vec<Vec<Cell>>,
@@ -32,7 +30,6 @@ impl Table {
         Self { head: head.into_iter().map(Into::into).collect(), rows: Vec::new() }
     }
 
-    /// Adds a row.
     pub(super) fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
         self.rows.push(cells.into_iter().collect());
     }

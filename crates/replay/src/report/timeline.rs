@@ -12,7 +12,6 @@ const CHANGES_MAX: usize = 600;
 /// Into how many stretches a long run is cut; about one per point of paper.
 const STRETCHES: u64 = 400;
 
-/// Values over time.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Timeline {
     /// Ends of stretches in seconds since the first submission; one more than there are stretches.
@@ -23,7 +22,6 @@ pub(super) struct Timeline {
     pub(super) units: Vec<f64>,
     /// Part of GPUs in use, in per cent; empty if there are none.
     pub(super) gpus: Vec<f64>,
-    /// Jobs that waited.
     pub(super) waiting_jobs: Vec<Level>,
     /// Units that waiting jobs asked for.
     pub(super) waiting_units: Vec<Level>,

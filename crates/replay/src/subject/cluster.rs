@@ -28,13 +28,11 @@ const POOL: &str = "default";
 pub struct Cluster {
     /// The name of the trace, without path.
     pub name: String,
-    /// Nodes.
     pub nodes: Vec<Node>,
     /// Who wins between nodes that are otherwise equal.
     pub node_order: Vec<NodeId>,
     /// Pools, tenants, and what else policies read.
     pub world: World,
-    /// What happens.
     pub trace: Trace,
     /// The beat of batch pools; without one, cycles follow events.
     pub beat: Option<Millis>,

@@ -21,9 +21,7 @@ use crate::trace::batch::BatchJob;
 pub struct Log {
     /// Its name, without path.
     pub name: String,
-    /// Its jobs.
     pub jobs: Vec<BatchJob>,
-    /// Processors.
     pub procs: u32,
     /// Processors of a node, for policies that look at nodes.
     pub procs_per_node: u64,

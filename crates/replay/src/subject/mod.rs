@@ -25,12 +25,7 @@ use crate::run::Run;
 pub enum ReplayError {
     /// The policy is not for this kind of subject.
     #[error("policy `{policy}` cannot be used here: {why}")]
-    Policy {
-        /// The policy.
-        policy: String,
-        /// Why not.
-        why: String,
-    },
+    Policy { policy: String, why: String },
     /// The subject makes no sense.
     #[error("{0}")]
     Subject(String),
@@ -42,9 +37,7 @@ pub enum ReplayError {
 /// A policy under the name that reports show.
 #[derive(Debug, Clone)]
 pub struct Chosen {
-    /// Its name.
     pub name: String,
-    /// What it is.
     pub what: PolicyKind,
     /// SHA-256 of its file, if it came from one.
     pub sha256: Option<String>,
@@ -67,14 +60,12 @@ pub type Progress<'a> = &'a mut dyn FnMut(usize) -> bool;
 /// The parameter of policies that draw.
 const SEED: &str = "seed";
 
-/// Something to replay.
 #[derive(Debug)]
 pub enum Subject {
     /// A batch log.
     Log(Log),
     /// GPU pods.
     Pods(Pods),
-    /// A cluster.
     Cluster(Box<Cluster>),
 }
 

@@ -12,14 +12,11 @@ use crate::packing::{Sequence, pack, published};
 use crate::run::{Capacity, Counts, Ending, JobRun, NODE_PARTS, Run};
 use crate::trace::openb::{Arrival, OpenbNode, OpenbPod};
 
-/// Pods to pack.
 #[derive(Debug, Clone)]
 pub struct Pods {
     /// The name of the pod list, without path.
     pub name: String,
-    /// Nodes.
     pub nodes: Vec<OpenbNode>,
-    /// Pods.
     pub pods: Vec<OpenbPod>,
     /// Given orders by seed; drawn from the seed where there are none.
     pub arrivals: Option<BTreeMap<u64, Arrival>>,

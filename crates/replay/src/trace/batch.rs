@@ -15,7 +15,6 @@ pub struct BatchJob {
     pub submit: i64,
     /// How long it runs, in seconds; never longer than `estimate`.
     pub run: i64,
-    /// Processors it needs.
     pub procs: u64,
     /// How long its user says it will run, in seconds.
     pub estimate: i64,
@@ -63,7 +62,6 @@ impl Dropped {
         ]
     }
 
-    /// All of them.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.by_reason().iter().map(|(_, count)| count).sum()
@@ -75,7 +73,6 @@ impl Dropped {
 pub struct Kept {
     /// Jobs by (submit, number).
     pub jobs: Vec<BatchJob>,
-    /// Jobs left out.
     pub dropped: Dropped,
     /// Jobs kept with their run time as estimate, because the log knows no estimates at all.
     pub estimates_defaulted: u64,

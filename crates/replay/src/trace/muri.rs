@@ -8,7 +8,6 @@ use super::table::Table;
 /// A training job of a Muri trace.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MuriJob {
-    /// Its number.
     pub number: u64,
     /// Devices it trains on together.
     pub num_gpu: u32,
@@ -16,11 +15,8 @@ pub struct MuriJob {
     pub submit_ms: u64,
     /// How long it runs, in milliseconds.
     pub duration_ms: u64,
-    /// Steps of training.
     pub iterations: u64,
-    /// What it trains.
     pub model: String,
-    /// Samples per step.
     pub batch_size: u64,
     /// Length of one step, in milliseconds.
     pub iteration_ms: f64,

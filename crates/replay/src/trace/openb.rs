@@ -10,13 +10,10 @@ use super::table::Table;
 /// A node of an openb cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenbNode {
-    /// Its name.
     pub name: String,
     /// CPU in thousandths of a core.
     pub cpu_milli: u64,
-    /// Memory in MiB.
     pub memory_mib: u64,
-    /// Devices.
     pub gpus: u32,
     /// What they are; `None` without devices.
     pub model: Option<String>,
@@ -25,13 +22,10 @@ pub struct OpenbNode {
 /// A pod of an openb trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenbPod {
-    /// Its name.
     pub name: String,
     /// CPU in thousandths of a core.
     pub cpu_milli: u64,
-    /// Memory in MiB.
     pub memory_mib: u64,
-    /// Devices.
     pub num_gpu: u32,
     /// Compute of each device in thousandths; below 1000 the device is shared.
     pub gpu_milli: u64,
@@ -170,7 +164,6 @@ pub struct ExpectedCurve {
     pub policy: String,
     /// How much was asked for at the end, as a multiple of what there was.
     pub ratio: f64,
-    /// The seed.
     pub seed: u64,
     /// Values at 0, 1, 2, … per cent arrived; `None` where the file has none.
     pub values: Vec<Option<f64>>,

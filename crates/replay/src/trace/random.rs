@@ -21,7 +21,6 @@ impl Random {
         Self::new(mixed.word())
     }
 
-    /// 64 random bits.
     pub fn word(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.state;

@@ -9,9 +9,7 @@ pub enum Kind {
     Swf,
     /// Landfall's own.
     Own,
-    /// openb pods.
     OpenbPods,
-    /// openb nodes.
     OpenbNodes,
     /// openb arrival orders.
     OpenbArrivals,

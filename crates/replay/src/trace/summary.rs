@@ -22,13 +22,11 @@ pub struct SummaryJob {
 /// The spread of a quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Spread {
-    /// Mean.
     pub mean: f64,
     /// Half are at most this.
     pub p50: f64,
     /// Nineteen of twenty are at most this.
     pub p95: f64,
-    /// The largest.
     pub max: f64,
 }
 
@@ -46,18 +44,14 @@ impl Spread {
 /// Jobs of one class of width.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct SizeClass {
-    /// Narrowest.
     pub from: u64,
-    /// Widest.
     pub to: u64,
-    /// How many.
     pub jobs: u64,
 }
 
 /// A trace in figures.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Summary {
-    /// Jobs.
     pub jobs: u64,
     /// First submission in seconds.
     pub first_submit_s: Option<f64>,
@@ -67,7 +61,6 @@ pub struct Summary {
     pub load: Option<f64>,
     /// Width times run time, in hours.
     pub work_hours: f64,
-    /// Widths.
     pub width: Option<Spread>,
     /// Widths by class: 1, 2, 3 to 4, 5 to 8, …
     pub sizes: Vec<SizeClass>,
@@ -77,7 +70,6 @@ pub struct Summary {
     pub estimates_known: u64,
     /// Run time as a share of the estimate, over jobs that have both.
     pub estimate_used: Option<Spread>,
-    /// Different users.
     pub users: u64,
     /// Share of the jobs that the busiest user has.
     pub busiest_user: Option<f64>,

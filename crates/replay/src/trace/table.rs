@@ -16,7 +16,6 @@ pub(crate) struct Table<R> {
 }
 
 impl<R: Read> Table<R> {
-    /// Reads the header.
     pub(crate) fn new(reader: R) -> Result<Self, TraceError> {
         let mut reader = ReaderBuilder::new().flexible(true).trim(Trim::All).from_reader(reader);
         let header = reader.headers().map_err(from_csv)?;

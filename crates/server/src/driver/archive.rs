@@ -41,19 +41,12 @@ struct ElementRow(
     String,
     /// Its state.
     String,
-    /// Why it ended.
     Option<String>,
-    /// Its attempt.
     u32,
-    /// When it started.
     Option<u64>,
-    /// When it ended.
     Option<u64>,
-    /// Its exit code.
     Option<i32>,
-    /// Where it ran.
     Vec<OnNode>,
-    /// What it used.
     Option<UsageView>,
 );
 

@@ -51,7 +51,6 @@ impl Connections {
         told
     }
 
-    /// Ends all lines.
     pub fn close(&self) {
         self.lines().clear();
     }

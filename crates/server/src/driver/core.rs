@@ -37,7 +37,6 @@ pub(super) const NEXT_JOB: &str = "next_job";
 
 /// What a question may look at: what is stored, and nothing that is not.
 pub struct View<'a> {
-    /// The engine.
     pub engine: &'a Engine,
     /// The journal and the records.
     pub store: &'a mut Box<dyn Store>,
@@ -47,7 +46,6 @@ pub struct View<'a> {
     pub nodes: &'a Nodes,
     /// Which agents are connected.
     pub connections: &'a Connections,
-    /// Now.
     pub now: Time,
     /// Number of the last event.
     pub seq: u64,
@@ -55,7 +53,6 @@ pub struct View<'a> {
     pub(super) shared: BTreeMap<String, Arc<Shared>>,
 }
 
-/// See the module.
 pub(super) struct Core {
     pub(super) engine: Engine,
     pub(super) store: Box<dyn Store>,

@@ -35,7 +35,6 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// A refusal.
     #[must_use]
     pub fn refused(status: u16, error: ApiError) -> Self {
         Self::Refused(status, error)
@@ -53,14 +52,11 @@ pub struct Caller {
     pub tenant: Option<String>,
 }
 
-/// A committed event.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Happened {
     /// Its number in the journal.
     pub seq: u64,
-    /// Its instant.
     pub at: Time,
-    /// The event.
     pub event: Event,
 }
 
@@ -73,7 +69,6 @@ pub(super) enum Request {
     Apply(Vec<Input>, Vec<Change>, Reply<Vec<Answer>>),
     /// Jobs that depend on each other, or just one.
     Submit(Box<(Caller, Vec<JobRequest>, Option<String>)>, Reply<(Vec<Submitted>, bool)>),
-    /// A node registers.
     Register(Box<Registering>, Reply<landfall_api::node::Registered>),
     /// A node sends a heartbeat.
     Heartbeat(NodeId, Box<landfall_api::node::Heartbeat>, Reply<HeartbeatAnswer>),

@@ -14,10 +14,8 @@ pub struct JobMeta {
     /// What people call it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Who submitted it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub submitter: Option<String>,
-    /// What it runs.
     pub run: Arc<RunSpec>,
     /// Which elements it has, if it is an array.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -27,7 +25,6 @@ pub struct JobMeta {
 /// How the present run of a job goes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LiveRun {
-    /// Where it is.
     pub nodes: Vec<OnNode>,
     /// What it used, as far as it is known.
     pub usage: Option<UsageView>,

@@ -26,9 +26,7 @@ const REASONS_MAX: usize = 16;
 pub struct JobFilter {
     /// Only these states; `live` and `ended` stand for several. Empty means all.
     pub states: Vec<String>,
-    /// Only this pool.
     pub pool: Option<String>,
-    /// Only this tenant.
     pub tenant: Option<String>,
     /// Only elements of this array.
     pub array: Option<String>,
@@ -38,7 +36,6 @@ pub struct JobFilter {
     pub node: Option<String>,
     /// How many at most.
     pub limit: usize,
-    /// Behind this job.
     pub cursor: Option<String>,
 }
 

@@ -25,9 +25,7 @@ const BANDWIDTH_MAX: f64 = 20_000.0;
 /// A node that registers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Registering {
-    /// The node.
     pub node: NodeId,
-    /// What it says.
     pub registration: Registration,
 }
 

@@ -23,7 +23,6 @@ const ASKED_AT_ONCE: usize = 1000;
 /// The list is shortened when everybody has been asked about so many.
 const LOOKED_THROUGH_MAX: usize = 10_000;
 
-/// One pull pool.
 #[derive(Debug, Default)]
 struct Pool {
     /// Jobs in the order in which they came to the queue.
@@ -36,7 +35,6 @@ struct Pool {
     news: bool,
 }
 
-/// All pull pools.
 #[derive(Debug, Default)]
 pub(super) struct PullPools {
     pools: BTreeMap<PoolId, Pool>,

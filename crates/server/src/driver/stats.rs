@@ -10,15 +10,12 @@ pub struct Stats {
     pub appends: AtomicU64,
     /// Nanoseconds spent in them.
     pub append_nanos: AtomicU64,
-    /// Commits that failed.
     pub append_failures: AtomicU64,
-    /// Events stored.
     pub events: AtomicU64,
     /// Inputs given to the engine.
     pub steps: AtomicU64,
     /// Nanoseconds spent in the engine.
     pub step_nanos: AtomicU64,
-    /// Snapshots made.
     pub snapshots: AtomicU64,
     /// Commands sent to agents.
     pub commands: AtomicU64,

@@ -69,22 +69,18 @@ impl Server {
         self.http.request(method, format!("{}{path}", self.url)).bearer_auth(token)
     }
 
-    /// Asks as admin.
     pub(crate) async fn get(&self, path: &str) -> (StatusCode, Value) {
         answer(self.request(Method::GET, path, &self.admin)).await
     }
 
-    /// Sends as admin.
     pub(crate) async fn post(&self, path: &str, body: Value) -> (StatusCode, Value) {
         answer(self.request(Method::POST, path, &self.admin).json(&body)).await
     }
 
-    /// Sets as admin.
     pub(crate) async fn put(&self, path: &str, body: Value) -> (StatusCode, Value) {
         answer(self.request(Method::PUT, path, &self.admin).json(&body)).await
     }
 
-    /// Makes a token.
     pub(crate) async fn token(&self, body: Value) -> String {
         let (status, token) = self.post("/tokens", body).await;
         assert_eq!(status, 201, "{token}");
@@ -111,7 +107,6 @@ pub(crate) fn registration() -> Value {
     json!({ "heartbeat": heartbeat(1) })
 }
 
-/// A heartbeat.
 pub(crate) fn heartbeat(seq: u64) -> Value {
     json!({ "epoch": 1, "seq": seq, "agent_version": "1", "platform": "desktop", "accepting": true,
         "cpu_milli": 8000, "ram_mib": 16384,

@@ -93,7 +93,6 @@ impl Sqlite {
         Ok(Box::new(Reading::open(&dir.join(directory::DATABASE))?))
     }
 
-    /// The data directory.
     #[must_use]
     pub fn directory(&self) -> &Path {
         self.directory.path()

@@ -18,7 +18,6 @@ type Migration = fn(&Transaction<'_>) -> rusqlite::Result<()>;
 
 const MIGRATIONS: [Migration; FORMAT as usize] = [make_tables];
 
-/// Format 1.
 fn make_tables(tx: &Transaction<'_>) -> rusqlite::Result<()> {
     tx.execute_batch(
         "CREATE TABLE head (

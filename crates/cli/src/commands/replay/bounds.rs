@@ -27,7 +27,6 @@ impl std::fmt::Display for Bound {
     }
 }
 
-/// Reads a bound.
 pub(crate) fn parse(text: &str) -> Result<Bound, String> {
     let place = text.find(['<', '>']).ok_or("write it as MEASURE>VALUE or MEASURE<VALUE")?;
     let (key, rest) = (text[..place].trim(), text[place + 1..].trim());

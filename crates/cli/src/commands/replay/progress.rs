@@ -27,7 +27,6 @@ impl Bar {
         Self { bar, total, done: AtomicUsize::new(0), began: Instant::now() }
     }
 
-    /// More is done.
     pub(crate) fn add(&self, more: usize) {
         let done = self.done.fetch_add(more, Ordering::Relaxed) + more;
         if self.began.elapsed() < QUIET {

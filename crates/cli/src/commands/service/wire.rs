@@ -125,7 +125,6 @@ pub(crate) struct Term {
     pub(crate) contribution: f64,
 }
 
-/// What would happen.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Plan {
     pub(crate) now_ms: Time,
@@ -137,7 +136,6 @@ pub(crate) struct Plan {
     pub(crate) waiting_total: u64,
 }
 
-/// Who would start.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Start {
     pub(crate) job: String,
@@ -154,7 +152,6 @@ pub(crate) struct Stopped {
     pub(crate) state: JobState,
 }
 
-/// Who would wait.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Waiting {
     pub(crate) job: String,

@@ -26,7 +26,6 @@ pub(super) fn kind(text: &str) -> Result<Kind, String> {
 pub(crate) struct Opened {
     /// Its name as people gave it.
     pub(crate) file: String,
-    /// Its content.
     pub(crate) source: Source,
     /// What kind it is.
     pub(crate) kind: Kind,

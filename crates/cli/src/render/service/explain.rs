@@ -97,7 +97,6 @@ pub(crate) fn section(explanation: &Explanation, estimate: Option<&Estimate>, pa
     text
 }
 
-/// An estimated start.
 pub(crate) fn start(estimate: &Estimate, now: Time) -> String {
     let Some(at) = estimate.planned_start_ms else {
         return format!("cannot be told: {}", codes::reason(&estimate.reason));

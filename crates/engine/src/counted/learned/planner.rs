@@ -50,7 +50,6 @@ pub struct Ask {
 pub struct Planner {
     settings: Settings,
     free: u32,
-    /// Units in all.
     total: u32,
     jobs: Vec<Known>,
     running: Releases,
@@ -94,13 +93,11 @@ impl Planner {
         }
     }
 
-    /// Units free now.
     #[must_use]
     pub fn free(&self) -> u32 {
         self.free
     }
 
-    /// Whether nobody waits.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.line.first().is_none() && self.promises.holders.is_empty()

@@ -4,7 +4,6 @@
 /// never fewer.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Room {
-    /// Units free now.
     pub(super) now: u32,
     /// When a holder begins, and what is free then beside it, by time.
     pub(super) later: Vec<(i64, i64)>,

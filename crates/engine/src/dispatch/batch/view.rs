@@ -351,7 +351,6 @@ fn slots_of(record: &JobRecord, fleet: &Fleet) -> Vec<Slot> {
     record.run.iter().flat_map(|run| &run.nodes).filter_map(|at| fleet.slot(&at.node)).collect()
 }
 
-/// Waits by job.
 pub(super) fn by_job(waits: Vec<solver::Wait>) -> BTreeMap<JobId, solver::Wait> {
     waits.into_iter().map(|wait| (wait.job.clone(), wait)).collect()
 }

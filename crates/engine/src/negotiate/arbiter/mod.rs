@@ -91,15 +91,10 @@ impl OfferStatus {
 /// One offer of a round.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OfferRecord {
-    /// Who offered.
     pub node: NodeId,
-    /// What it has.
     pub facts: Facts,
-    /// Its price.
     pub cost: u64,
-    /// Its delay.
     pub start_delay_ms: u64,
-    /// When it came.
     pub received_at: Time,
     /// The arbiter's score, once computed.
     pub score: Option<f64>,
@@ -112,7 +107,6 @@ pub struct OfferRecord {
 /// One round of a job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RoundRecord {
-    /// Its number.
     pub round: u32,
     /// The epoch in which it was opened.
     pub epoch: u64,
@@ -120,16 +114,13 @@ pub struct RoundRecord {
     pub max_scope: Scope,
     /// Offers in the order in which they came, one per node.
     pub offers: Vec<OfferRecord>,
-    /// Declines by node.
     pub declines: BTreeMap<NodeId, Vec<Reason>>,
-    /// Awards tried.
     pub awards: u32,
 }
 
 /// Who was awarded a job, and for how much.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Award {
-    /// The node.
     pub node: NodeId,
     /// Credits per 1000 fuel.
     pub price: u64,
@@ -138,7 +129,6 @@ pub struct Award {
 /// Where a job stands, with all that a restart needs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
-    /// Its state.
     pub state: JobState,
     /// Its place among the jobs of this arbiter.
     pub arrival: u64,
@@ -150,7 +140,6 @@ pub struct Progress {
     pub tries: u32,
     /// Awards over the whole life of the job, and changes that made one void.
     pub attempt: u32,
-    /// Leases lost.
     pub losses: u32,
     /// When the present round was opened.
     pub asked_at: Time,
@@ -176,9 +165,7 @@ const FINISHED_MAX: usize = 4096;
 /// A job of this arbiter.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ArbiterJob {
-    /// What was submitted.
     pub submission: Arc<Submission>,
-    /// Where it stands.
     pub progress: Progress,
 }
 

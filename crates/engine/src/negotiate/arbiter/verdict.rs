@@ -13,17 +13,11 @@ use super::{JobState, OfferRecord};
 /// The explained state of a job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
-    /// The job.
     pub job: Digest,
-    /// Where it stands.
     pub state: JobState,
-    /// The round.
     pub round: u32,
-    /// The present fence.
     pub fence: Fence,
-    /// Who has it.
     pub winner: Option<NodeId>,
-    /// For how much.
     pub price: Option<u64>,
     /// Offers of the rounds that are kept, each with its round, best first within a round.
     pub offers: Vec<(u32, OfferRecord)>,

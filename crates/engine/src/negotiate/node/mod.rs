@@ -20,9 +20,7 @@ use super::{Out, Peer, after};
 /// A run in progress.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    /// The award.
     pub fence: Fence,
-    /// The lease.
     pub lease_ms: u64,
     /// How far it has come.
     pub phase: Phase,
@@ -45,9 +43,7 @@ pub enum Stage {
     Expired,
     /// An award was taken; waits for the commit.
     Reserved {
-        /// The award.
         fence: Fence,
-        /// The lease.
         lease_ms: u64,
         /// When the first ack was sent.
         first_ack_at: Time,
@@ -81,15 +77,12 @@ impl Stage {
 /// A job on this node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HostedJob {
-    /// Its arbiter.
     pub arbiter: NodeId,
-    /// What was asked.
     pub request: PlacementRequest,
     /// When it was received.
     pub received_at: Time,
     /// Its place among the requests received.
     pub arrival: u64,
-    /// Where it stands.
     pub stage: Stage,
 }
 

@@ -77,7 +77,6 @@ impl Case {
         self
     }
 
-    /// What history predicts.
     pub(super) fn prediction(mut self, fields: &str) -> Self {
         self.prediction = Some(fields.into());
         self

@@ -32,9 +32,7 @@ impl Default for Shape {
 /// What came of a conversion.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Converted {
-    /// Jobs written.
     pub jobs: u64,
-    /// Nodes written.
     pub nodes: u64,
     /// Jobs left out, by reason.
     pub dropped: BTreeMap<String, u64>,

@@ -9,7 +9,6 @@ const USER_ZIPF: f64 = 1.1;
 const PROGRAMS_MAX: u64 = 6;
 /// Share of jobs that come from the user of the job before.
 const SAME_USER: f64 = 0.4;
-/// Users per group.
 const GROUP_USERS: usize = 8;
 /// Share of jobs that end early: a wrong input, a test.
 const EARLY: f64 = 0.12;
@@ -55,7 +54,6 @@ struct User {
     popularity: Vec<f64>,
 }
 
-/// All users.
 pub(super) struct Population<'a> {
     settings: &'a Settings,
     random: Random,

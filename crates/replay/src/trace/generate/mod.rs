@@ -12,18 +12,14 @@ mod habits;
 use super::random::Random;
 use habits::Population;
 
-/// What to make.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
-    /// Jobs.
     pub jobs: usize,
     /// Processors of the machine.
     pub procs: u64,
     /// Work asked for, as a share of what the machine could do until the last submission.
     pub load: f64,
-    /// Seed.
     pub seed: u64,
-    /// Users.
     pub users: usize,
     /// Share of jobs on one processor.
     pub serial: f64,
@@ -34,9 +30,7 @@ pub struct Settings {
 /// GPUs of the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gpus {
-    /// In all.
     pub total: u64,
-    /// On each node.
     pub per_node: u32,
     /// Memory of each in MiB.
     pub vram_mib: u64,
@@ -76,7 +70,6 @@ impl Settings {
 /// GPUs that a job asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GpuNeed {
-    /// Devices in all.
     pub count: u64,
     /// Compute of each in thousandths; below 1000 the one device is shared.
     pub milli: u64,
@@ -93,7 +86,6 @@ pub struct Generated {
     pub submit: i64,
     /// How long it runs, in seconds; never longer than `estimate`.
     pub run: i64,
-    /// Processors.
     pub procs: u64,
     /// How long its user says it will run, in seconds.
     pub estimate: i64,

@@ -19,7 +19,6 @@ pub const FORMAT: &str = "landfall.trace";
 /// The version that is written, and the newest that is read.
 pub const VERSION: u32 = 1;
 
-/// The first line.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Header {
     /// Free text: where the trace comes from.
@@ -29,11 +28,9 @@ pub struct Header {
 /// A job that comes in.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Submission {
-    /// When.
     pub at: Time,
     /// How long it really runs; `None` if it runs until it is stopped.
     pub run: Option<Millis>,
-    /// The job.
     pub job: Job,
     /// What it waits for.
     pub after: Vec<Edge>,
@@ -53,14 +50,10 @@ pub enum Change {
     Drain,
 }
 
-/// A node changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeChange {
-    /// When.
     pub at: Time,
-    /// Which node.
     pub node: NodeId,
-    /// To what.
     pub to: Change,
 }
 
@@ -71,14 +64,11 @@ pub enum Record {
     Nodes(Vec<Node>),
     /// A job comes in.
     Submission(Box<Submission>),
-    /// A node changes.
     Change(NodeChange),
 }
 
-/// A whole trace.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Trace {
-    /// Its header.
     pub header: Header,
     /// Its nodes, in the order of the file.
     pub nodes: Vec<Node>,

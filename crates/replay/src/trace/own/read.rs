@@ -82,7 +82,6 @@ impl<R: BufRead> Reader<R> {
         Ok(Self { lines, header, rows: Rows::default(), line: number })
     }
 
-    /// The header.
     #[must_use]
     pub fn header(&self) -> &Header {
         &self.header

@@ -21,7 +21,6 @@ pub struct NodeFacts {
     pub cpu_milli: u64,
     /// Memory of each in MiB.
     pub ram_mib: u64,
-    /// Devices of each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub gpus: Vec<GpuFacts>,
 }
@@ -29,9 +28,7 @@ pub struct NodeFacts {
 /// Devices of a node: so many alike.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct GpuFacts {
-    /// How many.
     pub count: u32,
-    /// What they are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// Memory of each in MiB.

@@ -77,7 +77,6 @@ pub struct SwfJob {
 pub struct Log {
     /// Comment lines without the leading `;`.
     pub comments: Vec<String>,
-    /// Jobs.
     pub jobs: Vec<SwfJob>,
 }
 

@@ -25,9 +25,7 @@ const LAST_WORDS: Duration = Duration::from_secs(5);
 /// What is waited for.
 #[derive(Debug, Clone)]
 pub(crate) enum Target {
-    /// A job.
     Job(String),
-    /// An array.
     Array(String),
 }
 

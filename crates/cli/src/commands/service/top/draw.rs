@@ -15,7 +15,6 @@ use crate::render::text::clean;
 /// A screen smaller than this shows the list that keys go to, and nothing else.
 const SMALL: (u16, u16) = (60, 18);
 
-/// Draws everything.
 pub(super) fn screen(frame: &mut Frame<'_>, screen: &Screen) {
     let area = frame.area();
     let [head, body, foot] =

@@ -7,7 +7,6 @@ use super::state::{Mode, Pane, Screen};
 /// What is to be done about a key beyond drawing anew.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Action {
-    /// Nothing.
     Nothing,
     /// Leave.
     Quit,

@@ -7,28 +7,22 @@ use landfall_api::node::NodeView;
 /// What the server said.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Known {
-    /// Where it is.
     pub(super) server: String,
-    /// How it does.
     pub(super) status: Option<StatusView>,
     /// Jobs that have not ended, newest first.
     pub(super) jobs: Vec<JobView>,
-    /// Nodes by id.
     pub(super) nodes: Vec<NodeView>,
     /// A job and why it is where it is.
     pub(super) why: Option<(String, String)>,
     /// Why the last look failed.
     pub(super) error: Option<String>,
-    /// When that was.
     pub(super) at_ms: u64,
 }
 
-/// Where keys go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pane {
     /// The queue.
     Jobs,
-    /// The nodes.
     Nodes,
 }
 
@@ -48,15 +42,12 @@ pub(super) enum Mode {
 pub(super) struct Screen {
     /// What the server said.
     pub(super) known: Known,
-    /// Where keys go.
     pub(super) pane: Pane,
-    /// What keys mean.
     pub(super) mode: Mode,
     /// Only rows with this text.
     pub(super) filter: String,
     /// The selected job, by id: rows move.
     pub(super) job: Option<String>,
-    /// The selected node.
     pub(super) node: Option<String>,
     /// What became of the last order.
     pub(super) message: Option<String>,
@@ -108,7 +99,6 @@ impl Screen {
         wanted.is_empty() || texts.any(|text| text.to_lowercase().contains(&wanted))
     }
 
-    /// The selected job.
     pub(super) fn selected_job(&self) -> Option<&JobView> {
         let id = self.job.as_deref()?;
         self.jobs().into_iter().find(|job| job.id == id)
