@@ -1,9 +1,13 @@
 # Shortcuts. `make up` builds Landfall, starts a server with this machine as its node, and runs a first job.
 
-.PHONY: up test bench
+.PHONY: up install test bench
 
 up:
-	cargo run --release --package landfall-cli -- up --first-job
+	cargo run --profile up --package landfall-cli -- up --first-job
+
+install:
+	cargo install --locked --path crates/cli
+	cargo install --locked --path crates/wasm
 
 test:
 	cargo xtask ci

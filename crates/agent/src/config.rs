@@ -82,7 +82,7 @@ pub struct Config {
     pub pass_env: Vec<String>,
     /// Whether jobs are stopped when the agent is; otherwise they go on and the next agent takes them over.
     pub stop_jobs: bool,
-    /// The program with the hidden commands `keeper` and `wasm-run`; this program if left out.
+    /// The program with the hidden command `keeper`, which `landfall-wasm` lies beside; this program if left out.
     pub helper: Option<PathBuf>,
 }
 
@@ -117,6 +117,10 @@ impl Config {
             stop_jobs: false,
             helper: None,
         }
+    }
+
+    pub(crate) fn program(&self) -> std::io::Result<PathBuf> {
+        self.helper.clone().map_or_else(std::env::current_exe, Ok)
     }
 
     /// Says what makes no sense.

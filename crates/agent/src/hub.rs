@@ -8,8 +8,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use landfall_api::agent::{Command, Fetches, Probed, ReportItem};
 use landfall_api::node::{Heartbeat, NODE_TAKEN, Registration};
 use landfall_client::{Client, ClientError};
-use landfall_engine::input::{Failure, Report};
 use landfall_model::JobId;
+use landfall_model::life::{Failure, Report};
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
@@ -21,8 +21,7 @@ use crate::layout::Layout;
 use crate::logs::Writing;
 use crate::probe::Machine;
 use crate::probe::ewma;
-use crate::runtime::llm;
-use crate::wasm_run::{OUTCOME_MEMORY, OUTCOME_TIMEOUT};
+use crate::runtime::{llm, wasm};
 
 /// How much of the end of a model's output is searched for its figures.
 const FIGURES_BYTES: u64 = 16 << 10;
@@ -244,8 +243,8 @@ impl Hub {
                 "wasm" => {
                     let path = self.layout.outcome(&ended.fence);
                     match std::fs::read_to_string(&path).unwrap_or_default().as_str() {
-                        OUTCOME_TIMEOUT => *failure = Some(Failure::Timeout),
-                        OUTCOME_MEMORY => usage.oom = true,
+                        wasm::OUTCOME_TIMEOUT => *failure = Some(Failure::Timeout),
+                        wasm::OUTCOME_MEMORY => usage.oom = true,
                         _ => {}
                     }
                     let _ = std::fs::remove_file(path);

@@ -11,8 +11,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use landfall_api::agent::{Command, FetchEntry, Offered, ReportItem, Start};
-use landfall_engine::Fence;
-use landfall_engine::input::{Failure, Report, RunUsage, StartRefusal};
+use landfall_model::life::Fence;
+use landfall_model::life::{Failure, Report, RunUsage, StartRefusal};
 use landfall_model::{Bytes, JobId, Mib, Millis};
 
 use crate::keeper::wire::{Cause, Ended, Event, Hello, Note, Program, Request, Spawn};

@@ -7,7 +7,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use landfall_engine::Fence;
+use landfall_model::life::Fence;
 use sha2::{Digest as _, Sha256};
 
 /// Longest job id that is used as a file name as it is.

@@ -29,7 +29,6 @@ mod reporter;
 mod run;
 pub mod runtime;
 mod session;
-mod wasm_run;
 
 use std::path::Path;
 
@@ -38,7 +37,6 @@ pub use error::AgentError;
 pub use keeper::KeeperError;
 pub use run::run;
 pub use runtime::template::Template;
-pub use wasm_run::wasm_main;
 
 /// The hidden command `keeper --dir DIR`: keeps the jobs of a data directory until nobody needs it.
 pub fn keeper_main(dir: &Path) -> Result<(), KeeperError> {

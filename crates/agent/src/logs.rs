@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use base64::Engine as _;
 use landfall_api::agent::{LogPiece, LogPieces, ReportItem};
 use landfall_client::ClientError;
-use landfall_engine::Fence;
 use landfall_model::JobId;
+use landfall_model::life::Fence;
 use tokio::sync::mpsc;
 
 use crate::backoff::Backoff;

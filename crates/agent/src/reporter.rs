@@ -13,8 +13,8 @@ use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use landfall_api::agent::{ReportAnswers, ReportItem, Reports};
 use landfall_client::ClientError;
-use landfall_engine::input::Report;
 use landfall_model::JobId;
+use landfall_model::life::Report;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 

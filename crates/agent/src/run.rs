@@ -19,7 +19,7 @@ use crate::keeper::wire::{Event, Request};
 use crate::layout::Layout;
 use crate::link;
 use crate::probe::{Machine, gpu, score};
-use crate::runtime::{Site, env};
+use crate::runtime::{Site, env, wasm};
 use crate::{logs, reporter, session};
 
 /// How long the server may take to answer an agent.
@@ -54,10 +54,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> Result<(), Agen
     layout.create().map_err(data(&root))?;
     let _lock = lock(&layout)?;
     let epoch = next_epoch(&layout.file("epoch")).map_err(data(&layout.file("epoch")))?;
-    let helper = match &config.helper {
-        Some(helper) => helper.clone(),
-        None => std::env::current_exe().map_err(data(Path::new("/proc/self/exe")))?,
-    };
+    let helper = config.program().map_err(data(Path::new("/proc/self/exe")))?;
     let client = Client::new(&Settings {
         token: config.token.clone(),
         ca_file: config.ca_file.clone(),
@@ -74,15 +71,15 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> Result<(), Agen
     let site = Site {
         node: config.node_id.clone(),
         layout: layout.clone(),
-        helper: helper.clone(),
         base_env: env::allowed(&config.pass_env, std::env::vars_os()),
         engine_env: env::allowed(&ENGINE_ENV.map(str::to_owned), std::env::vars_os()),
         gpus: machine.gpus(),
-        engine: machine.programs.engine.clone(),
-        llama: machine.programs.llama.clone(),
-        templates: machine.programs.templates.clone(),
+        programs: machine.programs.clone(),
     };
     tracing::info!(node = config.node_id, runtimes = machine.runtimes().join(","), "the agent begins");
+    if machine.programs.wasm.is_none() {
+        tracing::info!("no jobs of runtime wasm: {}", wasm::MISSING);
+    }
     let jobs = Jobs::new(site, config.max_concurrent);
     let swept = layout.clone();
     tokio::task::spawn_blocking(move || sweep_checkpoints(&swept));

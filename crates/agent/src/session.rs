@@ -145,7 +145,7 @@ async fn session(hub: &Arc<Hub>, registered: &Registered) -> Broke {
             }
             _ = probe.tick() => {
                 let hub = Arc::clone(hub);
-                tokio::spawn(async move { use_programs(&hub, Programs::probe(&hub.config.runtimes).await) });
+                tokio::spawn(async move { use_programs(&hub, Programs::probe(&hub.config).await) });
             }
             () = hub.rejoin.notified() => return Broke::Again("what runs here has changed".to_owned()),
             () = hub.over.cancelled() => return Broke::Over,
@@ -170,10 +170,7 @@ fn use_programs(hub: &Hub, programs: Programs) {
     machine.programs = programs.clone();
     tracing::info!(runtimes = machine.runtimes().join(","), "what this node can run has changed");
     drop(machine);
-    let mut jobs = hub.jobs();
-    jobs.site.engine = programs.engine;
-    jobs.site.llama = programs.llama;
-    jobs.site.templates = programs.templates;
+    hub.jobs().site.programs = programs;
 }
 
 /// Asks for work in a pull pool whenever there may be some and there is room.

@@ -12,8 +12,8 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use landfall_engine::Fence;
-use landfall_engine::input::Report;
+use landfall_model::life::Fence;
+use landfall_model::life::Report;
 
 use crate::job::RunSpec;
 use crate::node::FenceView;

@@ -2,9 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use landfall_model::answer::{Explanation, Placed, PlanAnswer, WhyNot};
+use landfall_model::life::{JobState, Points};
+use landfall_model::reason::Reason;
+use landfall_model::{JobId, PoolId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
+
+use crate::job::{JobView, PlannedJob};
 
 /// What became of an order.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
@@ -85,17 +91,6 @@ pub struct Granted {
     pub lender: Option<String>,
 }
 
-/// What one term gave.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct TermPoints {
-    /// The term.
-    pub term: String,
-    /// Its own value.
-    pub raw: f64,
-    /// What it added to the total.
-    pub points: f64,
-}
-
 /// A committed decision with its breakdown.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct DecisionView {
@@ -113,7 +108,7 @@ pub struct DecisionView {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<f64>,
     /// What each term gave, in the order of the policy.
-    pub terms: Vec<TermPoints>,
+    pub terms: Vec<Points>,
     /// The next best candidate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runner_up: Option<String>,
@@ -146,6 +141,9 @@ pub struct PlanRequest {
     /// A job is submitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub submit: Option<crate::job::JobRequest>,
+    /// Jobs that depend on each other are submitted, all or none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jobs: Option<Vec<crate::job::JobRequest>>,
     /// A job is taken back.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cancel: Option<String>,
@@ -161,4 +159,43 @@ pub struct PlanRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub set_pool: Option<serde_json::Map<String, Value>>,
+}
+
+/// Why a job is where it is, or what stands between it and a node.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(untagged)]
+pub enum Explained {
+    /// What stands between it and the node that was asked about.
+    Node(Box<WhyNot>),
+    /// Why it is where it is.
+    Job(Box<Explanation>),
+    /// How it ended, if that is long enough ago that nothing more is at hand.
+    Ended(Box<JobView>),
+}
+
+/// Where a job is and why there.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct PlacementView {
+    /// The job.
+    pub job: JobId,
+    /// Where it stands.
+    pub state: JobState,
+    /// Its pool.
+    pub pool: PoolId,
+    /// Which attempt this is.
+    pub attempt: u32,
+    /// The primary reason why it waits.
+    pub reason: Option<Reason>,
+    /// Nodes, fence and breakdown; null while it waits.
+    pub placed: Option<Placed>,
+}
+
+/// What would happen.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct PlanView {
+    /// Who would start, stop, wait and move.
+    #[serde(flatten)]
+    pub answer: PlanAnswer,
+    /// The jobs as they would be submitted, if the change submits any.
+    pub submitted: Vec<PlannedJob>,
 }

@@ -23,8 +23,14 @@ pub struct PoolView {
     pub id: String,
     /// `push`, `pull`, `batch` or `negotiate`.
     pub dispatch: String,
-    /// The name of its policy.
+    /// The name of the policy it asks for.
     pub policy: String,
+    /// The name of the policy it uses: another one if it asks for one that this server does not know.
+    #[serde(default)]
+    pub policy_in_force: String,
+    /// What is odd about it, such as a policy that is unknown.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
     /// The text of its own policy file, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy_text: Option<String>,

@@ -6,7 +6,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use landfall_engine::dag::{EdgeKind, Join};
+use landfall_model::Needs;
+use landfall_model::life::{EdgeKind, Join};
+
+use crate::needs::NeedsSchema;
 
 /// States by which jobs can be asked for; the first two stand for several.
 pub const STATES_ASKED: [&str; 11] = [
@@ -62,6 +65,19 @@ pub struct RunSpec {
     pub checkpoint_signal: Option<String>,
 }
 
+impl RunSpec {
+    /// What runs it, where its needs do not say.
+    #[must_use]
+    pub fn runtime(&self) -> &'static str {
+        match (&self.image, &self.module, &self.model) {
+            (Some(_), ..) => "container",
+            (_, Some(_), _) => "wasm",
+            (.., Some(_)) => "llmcpp",
+            _ => "process",
+        }
+    }
+}
+
 /// A directory of the node inside a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -83,7 +99,6 @@ pub struct DependsOn {
     pub on: String,
     /// What is needed of it: `success` if left out, `failure`, `any`, `corresponding`, `mutex`.
     #[serde(default)]
-    #[schema(value_type = String, example = "success")]
     pub kind: EdgeKind,
 }
 
@@ -130,12 +145,10 @@ pub struct JobRequest {
     /// The workload it is made from; what the job says itself comes before what the workload says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workload: Option<String>,
-    /// What it needs, and how it wants to be treated: the fields of a job in a scenario (docs/reference/scenario.md), such
-    /// as `pool`, `tenant`, `runtime`, `cpu_milli`, `ram_mib`, `gpu_count`, `vram_mib`, `priority`, `class`, `walltime_ms`,
-    /// `nodes`, `exclusive`, `hints`, `max_cost`.
-    #[serde(skip_serializing_if = "Map::is_empty")]
-    #[schema(value_type = Object)]
-    pub needs: Map<String, Value>,
+    /// What it needs, and how it wants to be treated: the fields of a job in a scenario (docs/reference/scenario.md).
+    #[serde(skip_serializing_if = "Needs::is_empty")]
+    #[schema(value_type = NeedsSchema)]
+    pub needs: Needs,
     /// What it runs.
     pub run: RunSpec,
     /// Submit one job for each index.
@@ -145,7 +158,6 @@ pub struct JobRequest {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub depends_on: Vec<DependsOn>,
     /// Whether it waits for all of that or any: `all` if left out.
-    #[schema(value_type = String, example = "all")]
     pub join: Join,
     /// Not before this instant, in milliseconds since 1970.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -189,6 +201,43 @@ pub struct DagRequest {
     /// The jobs; each may have a `key` by which others name it in `depends_on`.
     #[schema(min_items = 1, max_items = 1000)]
     pub jobs: Vec<JobRequest>,
+}
+
+/// A job as it would be submitted: all that its request, its workload, the token and the defaults say, put together.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct PlannedJob {
+    /// What the plan calls it: `planned`, or `planned-1` and so on where there are several. Elements of an array add
+    /// their index.
+    pub id: String,
+    /// How other jobs of the same DAG call it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// What people call it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Its pool.
+    pub pool: String,
+    /// Whose it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
+    /// What it needs, without what is as usual.
+    #[schema(value_type = NeedsSchema)]
+    pub needs: Needs,
+    /// What it runs.
+    pub run: RunSpec,
+    /// Which elements it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub array: Option<ArrayRange>,
+    /// The jobs it waits for; those that have ended as they should are left out.
+    pub depends_on: Vec<DependsOn>,
+    /// Whether it waits for all of that or any.
+    #[schema(value_type = String, example = "all")]
+    pub join: Join,
+    /// Not before this instant, in milliseconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_before_ms: Option<u64>,
+    /// Whether it is kept from starting until it is released.
+    pub held: bool,
 }
 
 /// What a submission became.
@@ -267,9 +316,12 @@ pub struct JobView {
     pub array: Option<ElementView>,
     /// `pending`, `staging`, `running`, `checkpointing`, `stopping`, `suspended`, `completed`, `failed`, `cancelled`.
     pub state: String,
-    /// Why it is there: why it waits, or how it ended.
+    /// Why it is there: why it waits, or how it ended. A name for programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// Why it waits, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
     /// Its pool.
     pub pool: String,
     /// Whose it is.
@@ -278,8 +330,8 @@ pub struct JobView {
     /// Who submitted it: the name of the token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub submitter: Option<String>,
-    /// What it needs, in the fields of a scenario.
-    #[schema(value_type = Object)]
+    /// What it needs, without what is as usual. Other versions may know other fields.
+    #[schema(value_type = NeedsSchema)]
     pub needs: Map<String, Value>,
     /// What it runs; environment variables are left out for those who may not steer it.
     pub run: RunSpec,

@@ -11,6 +11,7 @@ pub mod answer;
 pub mod error;
 pub mod fleet;
 pub mod job;
+pub mod needs;
 pub mod node;
 pub mod page;
 pub mod token;

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use landfall_engine::Fence;
+use landfall_model::life::Fence;
 
 /// The code of an error: a newer agent speaks for the node, so this one has to stop.
 pub const NODE_TAKEN: &str = "node_taken";

@@ -33,16 +33,16 @@ A file name of `-` reads standard input. Colours appear on a terminal only; NO_C
 #[derive(Debug, Parser)]
 #[command(name = "landfall", version, after_help = EXAMPLES)]
 #[command(after_long_help = format!("{EXAMPLES}\n\n{}", Exit::help()), max_term_width = 110)]
-struct Cli {
+pub(crate) struct Cli {
     /// Answer in JSON, errors included (docs/reference/json.md).
     #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]
-    command: Command,
+    pub(crate) command: Command,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+pub(crate) enum Command {
     /// Start a server and this machine's agent, on loopback, until Ctrl-C.
     Up(live::up::Args),
     /// Run a server.
@@ -242,41 +242,9 @@ mod tests {
         Cli::command().debug_assert();
     }
 
-    /// Every command that people may use, with its path, such as `token create`.
-    fn leaves(command: &clap::Command, path: &str, found: &mut Vec<(String, clap::Command)>) {
-        for inner in
-            command.get_subcommands().filter(|inner| !inner.is_hide_set() && inner.get_name() != "help")
-        {
-            let path = format!("{path} {}", inner.get_name()).trim().to_owned();
-            match inner.has_subcommands() {
-                true => leaves(inner, &path, found),
-                false => found.push((path, inner.clone())),
-            }
-        }
-    }
-
-    #[test]
-    fn the_reference_names_every_command_and_its_flags() {
-        let reference = include_str!("../../../docs/reference/cli.md");
-        let mut found = Vec::new();
-        leaves(&Cli::command(), "", &mut found);
-        for (path, command) in found {
-            assert!(
-                reference.contains(&format!("landfall {path}")),
-                "`landfall {path}` is not in the reference"
-            );
-            assert!(command.get_about().is_some(), "{path} does not say what it does");
-            for argument in command.get_arguments() {
-                let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
-                assert!(!help.is_empty(), "{path}: {} has no help", argument.get_id());
-            }
-        }
-    }
-
     #[test]
     fn commands_about_the_server_have_examples() {
-        let mut found = Vec::new();
-        leaves(&Cli::command(), "", &mut found);
+        let found = crate::reference::leaves();
         for name in [
             "up", "server", "agent", "submit", "jobs", "job", "logs", "nodes", "node", "drain", "events",
             "top",

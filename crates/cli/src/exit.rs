@@ -90,16 +90,3 @@ impl From<Exit> for ExitCode {
         Self::from(exit.code())
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_reference_lists_every_code() {
-        let reference = include_str!("../../../docs/reference/cli.md");
-        for (exit, meaning) in Exit::ALL {
-            assert!(reference.contains(&format!("| {} | {meaning} |", exit.code())), "{meaning}");
-        }
-    }
-}

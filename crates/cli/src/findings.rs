@@ -1,11 +1,12 @@
 //! Summaries of a ranking: refused candidates by their reasons, the smallest change that helps most, and two verdicts
 //! side by side. Only counting and subtracting: what is summed up was decided by the policy.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use landfall_model::Name;
-use landfall_policy::refusal::RefusalClass;
+use landfall_model::reason::{Reason, RefusalClass};
 use landfall_policy::verdict::{Ranking, TermScore, Verdict};
 use serde::Serialize;
 
@@ -15,7 +16,7 @@ const EXAMPLES: usize = 3;
 /// Refused candidates that have the same reasons.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Group {
-    pub(crate) reasons: Vec<&'static str>,
+    pub(crate) reasons: Vec<Reason>,
     /// How many candidates have exactly these.
     pub(crate) candidates: u64,
     /// Whether waiting may lift all of them.
@@ -28,7 +29,7 @@ pub(crate) struct Group {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Suggestion {
     /// The reasons that it lifts.
-    pub(crate) reasons: Vec<&'static str>,
+    pub(crate) reasons: Vec<Reason>,
     /// How many candidates it lets in.
     pub(crate) candidates: u64,
     /// What to do about each reason, as the filters say it for one of these candidates.
@@ -39,7 +40,7 @@ pub(crate) struct Suggestion {
 /// What to do about one reason.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Remedy {
-    pub(crate) reason: &'static str,
+    pub(crate) reason: Reason,
     /// What to do, for people.
     pub(crate) remedy: String,
 }
@@ -47,7 +48,7 @@ pub(crate) struct Remedy {
 /// What one term gave to two candidates.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct TermDifference {
-    pub(crate) term: &'static str,
+    pub(crate) term: Cow<'static, str>,
     /// What it gave to the candidate.
     pub(crate) candidate: f64,
     /// What it gave to the other.
@@ -69,12 +70,12 @@ pub(crate) struct Comparison {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) multipliers: Vec<TermDifference>,
     /// The fewest terms that would make up for the difference if they gave the candidate what they gave the other.
-    pub(crate) would_close: Vec<&'static str>,
+    pub(crate) would_close: Vec<Cow<'static, str>>,
 }
 
 /// Groups the refused candidates by the set of their reasons, largest group first.
 pub(crate) fn groups(ranking: &Ranking) -> Vec<Group> {
-    let mut groups: BTreeMap<Vec<&'static str>, Group> = BTreeMap::new();
+    let mut groups: BTreeMap<Vec<Reason>, Group> = BTreeMap::new();
     for verdict in ranking.candidates.iter().filter(|verdict| !verdict.is_admitted()) {
         let reasons = reasons_of(verdict);
         let group = groups.entry(reasons).or_insert_with_key(|reasons| Group {
@@ -91,7 +92,8 @@ pub(crate) fn groups(ranking: &Ranking) -> Vec<Group> {
         }
     }
     let mut groups: Vec<Group> = groups.into_values().collect();
-    groups.sort_by(|a, b| (Reverse(a.candidates), &a.reasons).cmp(&(Reverse(b.candidates), &b.reasons)));
+    let names = |group: &Group| -> Vec<&str> { group.reasons.iter().map(|reason| reason.name()).collect() };
+    groups.sort_by_cached_key(|group| (Reverse(group.candidates), names(group)));
     groups
 }
 
@@ -135,9 +137,9 @@ pub(crate) fn compare(candidate: &Verdict, against: &Verdict) -> Comparison {
 }
 
 /// The reasons against a candidate, sorted, each once.
-pub(crate) fn reasons_of(verdict: &Verdict) -> Vec<&'static str> {
+pub(crate) fn reasons_of(verdict: &Verdict) -> Vec<Reason> {
     let mut reasons: Vec<_> = verdict.refusals.iter().map(|refused| refused.refusal.reason).collect();
-    reasons.sort_unstable();
+    reasons.sort_unstable_by_key(|reason: &Reason| reason.name());
     reasons.dedup();
     reasons
 }
@@ -146,7 +148,7 @@ fn differences(candidate: &[TermScore], against: &[TermScore]) -> Vec<TermDiffer
     let pairs = candidate.iter().zip(against);
     pairs
         .map(|(a, b)| TermDifference {
-            term: a.term,
+            term: a.term.clone(),
             candidate: a.contribution,
             against: b.contribution,
             difference: a.contribution - b.contribution,
@@ -154,7 +156,7 @@ fn differences(candidate: &[TermScore], against: &[TermScore]) -> Vec<TermDiffer
         .collect()
 }
 
-fn closing(terms: &[TermDifference], gap: f64) -> Vec<&'static str> {
+fn closing(terms: &[TermDifference], gap: f64) -> Vec<Cow<'static, str>> {
     let mut behind: Vec<_> = terms.iter().filter(|term| term.difference < 0.0).collect();
     behind.sort_by(|a, b| a.difference.total_cmp(&b.difference));
     let mut sum = 0.0;
@@ -165,7 +167,7 @@ fn closing(terms: &[TermDifference], gap: f64) -> Vec<&'static str> {
             break;
         }
         sum -= term.difference;
-        taken.push(term.term);
+        taken.push(term.term.clone());
     }
     if sum >= gap - 1e-9 { taken } else { Vec::new() }
 }
@@ -175,7 +177,7 @@ mod tests {
     use super::*;
 
     fn difference(term: &'static str, difference: f64) -> TermDifference {
-        TermDifference { term, candidate: difference, against: 0.0, difference }
+        TermDifference { term: term.into(), candidate: difference, against: 0.0, difference }
     }
 
     #[test]

@@ -13,6 +13,8 @@ mod error;
 mod exit;
 mod findings;
 mod input;
+#[cfg(test)]
+mod reference;
 mod render;
 mod reply;
 mod selection;

@@ -116,9 +116,9 @@ pub(crate) fn select(
                     warnings.push(format!(
                         "there is no policy `{name}`{}; using `{}`",
                         near.unwrap_or_default(),
-                        builtin::PULL_DEFAULT
+                        builtin::FALLBACK
                     ));
-                    (Origin::Fallback, built_in(builtin::PULL_DEFAULT)?)
+                    (Origin::Fallback, built_in(builtin::FALLBACK)?)
                 }
                 Err(error) if matches!(origin, Origin::Scenario | Origin::Pool) => {
                     return Err(error.in_file(&scenario.file));
@@ -135,7 +135,7 @@ pub(crate) fn select(
 fn default_of(direction: Direction) -> &'static str {
     match direction {
         Direction::NodesForJob => PUSH_DEFAULT,
-        Direction::JobsForNode => builtin::PULL_DEFAULT,
+        Direction::JobsForNode => builtin::FALLBACK,
     }
 }
 

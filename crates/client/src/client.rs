@@ -59,6 +59,20 @@ impl Settings {
 }
 
 /// A client of one server. Clones share their connections.
+///
+/// ```no_run
+/// use landfall_client::{Client, Settings};
+/// use serde_json::{Value, json};
+///
+/// # async fn example() -> Result<(), landfall_client::ClientError> {
+/// let client = Client::new(&Settings::new("http://127.0.0.1:7878").token("lf_secret"))?;
+/// let job = json!({ "needs": { "cpu_milli": 1000 }, "run": { "command": ["make", "test"] } });
+/// let submitted: Value = client.post("/jobs", &job).await?;
+/// let job: Value = client.get(&format!("/jobs/{}", submitted["id"].as_str().unwrap_or_default())).await?;
+/// println!("{}", job["state"]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct Client {
     http: reqwest::Client,
@@ -146,10 +160,15 @@ impl Client {
         key: &str,
         body: &(impl Serialize + ?Sized),
     ) -> Result<T, ClientError> {
+        let request = self.request(Method::POST, path).header(IDEMPOTENCY_KEY, key).json(body);
+        self.read(&self.repeated(request).await?)
+    }
+
+    async fn repeated(&self, request: reqwest::RequestBuilder) -> Result<Vec<u8>, ClientError> {
         let mut waits = TRIES.into_iter();
-        loop {
-            let request = self.request(Method::POST, path).header(IDEMPOTENCY_KEY, key).json(body);
-            let error = match self.json(request).await {
+        // What cannot be copied is a stream, which no request here is.
+        while let Some(copy) = request.try_clone() {
+            let error = match self.answer(copy).await {
                 Err(error) if error.may_pass() => error,
                 answer => return answer,
             };
@@ -160,6 +179,7 @@ impl Client {
                 None => return Err(error),
             }
         }
+        self.answer(request).await
     }
 
     pub async fn put<T: DeserializeOwned>(
@@ -217,6 +237,20 @@ impl Client {
     }
 
     async fn json<T: DeserializeOwned>(&self, request: reqwest::RequestBuilder) -> Result<T, ClientError> {
+        self.read(&self.answer(request).await?)
+    }
+
+    fn read<T: DeserializeOwned>(&self, answer: &[u8]) -> Result<T, ClientError> {
+        // No content is as good as nothing said.
+        let text: &[u8] = if answer.iter().all(u8::is_ascii_whitespace) { b"null" } else { answer };
+        serde_json::from_slice(text).map_err(|error| ClientError::BadAnswer {
+            url: self.server().to_owned(),
+            message: error.to_string(),
+        })
+    }
+
+    /// Apart from what reads it: it would be made anew for every type.
+    async fn answer(&self, request: reqwest::RequestBuilder) -> Result<Vec<u8>, ClientError> {
         let url = self.server().to_owned();
         let sent = request.timeout(self.timeout).send().await;
         let response = sent.map_err(|error| ClientError::on_the_way(&url, &error))?;
@@ -225,10 +259,7 @@ impl Client {
         if status >= 300 {
             return Err(ClientError::of_answer(&url, status, &body));
         }
-        // No content is as good as nothing said.
-        let text: &[u8] = if body.iter().all(u8::is_ascii_whitespace) { b"null" } else { &body };
-        serde_json::from_slice(text)
-            .map_err(|error| ClientError::BadAnswer { url, message: error.to_string() })
+        Ok(body)
     }
 
     async fn body(&self, response: reqwest::Response) -> Result<Vec<u8>, ClientError> {

@@ -3,11 +3,12 @@
 use landfall_model::{JobId, Millis, Name, NodeId, Placement, PoolId, Time};
 use serde::{Deserialize, Serialize};
 
-use crate::autoscale::Call;
-use crate::fence::Fence;
-use crate::ledger::Reason;
-use crate::negotiate;
-use crate::reactive::ScaleAlert;
+use landfall_capacity::Call;
+use landfall_capacity::reactive::ScaleAlert;
+use landfall_model::life::Fence;
+pub use landfall_model::life::Refused;
+use landfall_model::reason::Reason;
+use landfall_negotiate as negotiate;
 
 /// Something to be done outside. Every command to a node carries a fence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -68,26 +69,6 @@ pub enum Alert {
     ConformanceDrift(NodeId),
     /// Something is wrong with the scaling of a service.
     Scaling { job: JobId, alert: ScaleAlert },
-}
-
-/// Why a request was not followed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
-#[error("{message}")]
-pub struct Refused {
-    /// A stable name for programs.
-    pub code: std::borrow::Cow<'static, str>,
-    /// What is wrong, for people.
-    pub message: String,
-    /// What to do about it.
-    pub hint: String,
-}
-
-impl Refused {
-    /// A refusal with a hint.
-    #[must_use]
-    pub fn new(code: &'static str, message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { code: code.into(), message: message.into(), hint: hint.into() }
-    }
 }
 
 /// The answer to an input.

@@ -7,11 +7,11 @@ use landfall_model::{Dispatch, JobId, NodeId, NodeState, PoolId, Time};
 use crate::dispatch::Dispatcher;
 use crate::effect::{Answer, Effect};
 use crate::event::Event;
-use crate::fence::Fence;
 use crate::input::Input;
 use crate::record::JobState;
 use crate::state::{State, Touched};
 use crate::timers::{Timer, Timers};
+use landfall_model::life::Fence;
 
 /// What one step did.
 #[derive(Debug, Clone, PartialEq)]
@@ -106,11 +106,42 @@ impl Engine {
         &self.state
     }
 
+    #[must_use]
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// Whether a job is in the queue of its pool; queues are found out from the state.
+    #[must_use]
+    pub fn is_queued(&self, job: &JobId) -> bool {
+        let pool = self.state.job(job).and_then(|record| self.pools.get(&record.pool));
+        pool.is_some_and(|pool| pool.has(job))
+    }
+
+    /// How many jobs are in the queue of a pool, without folded elements of arrays; `None` if it does not dispatch.
+    #[must_use]
+    pub fn queue_len(&self, pool: &PoolId) -> Option<usize> {
+        self.pools.get(pool).map(Dispatcher::queued)
+    }
+
+    /// The deadline of an owner.
+    #[must_use]
+    pub fn deadline(&self, of: &Timer) -> Option<Time> {
+        self.timers.of(of)
+    }
+
     /// When a waiting job of a batch pool was expected to start, as of the last cycle.
     #[must_use]
     pub fn planned_start(&self, job: &JobId) -> Option<Time> {
         let record = self.state.job(job)?;
         self.pools.get(&record.pool)?.last_wait(job)?.planned_start
+    }
+
+    /// The name of the policy that a pool uses, and why that is not the one it asks for.
+    #[must_use]
+    pub fn policy_in_force(&self, pool: &PoolId) -> Option<(&str, Option<&str>)> {
+        let dispatcher = self.pools.get(pool)?;
+        Some((dispatcher.policy(landfall_model::JobKind::Build).name(), dispatcher.policy_warning()))
     }
 
     /// How many jobs of a pool are in its queue, with the elements of arrays that wait folded. Those of an array that
@@ -119,7 +150,7 @@ impl Engine {
     pub fn waiting_in(&self, pool: &PoolId) -> usize {
         let folded = self.state.folded.values().filter(|array| array.pool == *pool);
         let folded: usize = folded.map(|array| array.waiting() as usize).sum();
-        self.pools.get(pool).map_or(0, Dispatcher::queued) + folded
+        self.queue_len(pool).unwrap_or(0) + folded
     }
 
     /// When the engine wants to be called with [`Input::Tick`], if nothing else happens before.
@@ -132,6 +163,33 @@ impl Engine {
     }
 
     /// Takes one input in at one instant. Time never goes back: an earlier instant counts as the last one.
+    ///
+    /// ```
+    /// use landfall_engine::input::Submission;
+    /// use landfall_engine::{Effect, Engine, Input};
+    /// use landfall_model::scenario::{Format, parse};
+    /// use landfall_model::{Dispatch, Pool, PoolId, Time};
+    ///
+    /// let situation = parse(
+    ///     r#"
+    ///     now_ms = 0
+    ///     nodes = [{ id = "a", cpu_milli = 4000, ram_mib = "8GiB" }]
+    ///     jobs = [{ id = "build", cpu_milli = 1000 }]
+    ///     "#,
+    ///     Format::Toml,
+    /// )?;
+    /// let mut engine = Engine::new();
+    /// let id = PoolId::new("lab")?;
+    /// let pool = Box::new(Pool::new(id.clone(), Dispatch::Push));
+    /// engine.step(Time::ZERO, Input::SetPool { pool, policy: None });
+    /// let node = Box::new(situation.nodes()[0].clone());
+    /// engine.step(Time::ZERO, Input::Join { pool: id, node, running: None });
+    ///
+    /// let job = Submission::new(situation.jobs()[0].clone());
+    /// let outcome = engine.step(Time::from_secs(1), Input::Submit(vec![job]));
+    /// assert!(matches!(&outcome.effects[..], [Effect::Start { node, .. }] if node.as_str() == "a"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn step(&mut self, now: Time, input: Input) -> Outcome {
         self.now = self.now.max(now);
         let answer = self.handle(input);

@@ -11,14 +11,14 @@ use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use crate::array::{Ranges, Shape};
-use crate::breakdown::Breakdown;
 use crate::dag::Submission;
 use crate::heartbeat::Heartbeat;
 use crate::life::capacity::Capacity;
-use crate::negotiate::{self, Peer};
-use crate::reactive::Reactive;
 use crate::record::{Cause, JobState, Phase, StartKind};
 use crate::solver::{MoveCause, Reservation};
+use landfall_capacity::reactive::Reactive;
+use landfall_model::life::Breakdown;
+use landfall_negotiate::{self as negotiate, Peer};
 
 /// What the ledger gives a job on one node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

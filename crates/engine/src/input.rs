@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use landfall_model::{
-    Block, BlockId, Bytes, HistoryRow, Instance, Job, JobId, JobKind, JobReport, Mib, Millis, MixClass, Name,
-    Node, NodeId, Pool, PoolId, Provider, Tenant, TenantId, Time,
+    Block, BlockId, HistoryRow, Instance, Job, JobId, JobKind, JobReport, Millis, MixClass, Name, Node,
+    NodeId, Pool, PoolId, Provider, Tenant, TenantId, Time,
 };
 use serde::{Deserialize, Serialize};
 
-use crate::autoscale::provider::Delivery;
-use crate::autoscale::{AutoscaleSettings, BlockEvent, Description, ProviderError, Quote, RequestId};
 use crate::dag::{Edge, Element, Join};
-use crate::fence::Fence;
 use crate::heartbeat::Heartbeat;
-use crate::negotiate;
-use crate::reactive::Sample;
+use landfall_capacity::provider::Delivery;
+use landfall_capacity::reactive::Sample;
+use landfall_capacity::{AutoscaleSettings, BlockEvent, Description, ProviderError, Quote, RequestId};
+use landfall_model::life::Fence;
+use landfall_negotiate as negotiate;
 
 /// A job as it is submitted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -52,78 +52,7 @@ impl Submission {
     }
 }
 
-/// Why a node did not start a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum StartRefusal {
-    /// Not now; ask again.
-    Busy,
-    /// It cannot run this kind of job.
-    Unsupported,
-    /// The command made no sense.
-    Malformed,
-    /// It takes no more work.
-    Draining,
-    /// It has as many jobs as it takes.
-    AtCapacity,
-    /// Something went wrong on the node.
-    Failed,
-}
-
-/// How a job that did not end well failed, where its runtime can tell.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Failure {
-    /// It may work the next time.
-    Transient,
-    /// An input was not there.
-    MissingInput,
-    /// What it would fetch does not exist.
-    FetchMiss,
-    /// It took too long.
-    Timeout,
-    /// It will not work the next time either.
-    Permanent,
-}
-
-/// What a run used.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct RunUsage {
-    pub peak_ram: Option<Mib>,
-    pub cpu_time: Option<Millis>,
-    /// Bytes read and written.
-    pub disk: Bytes,
-    /// Whether it was killed for memory.
-    pub oom: bool,
-    /// Observed over estimated speed, where it can be told.
-    pub speed_ratio: Option<f64>,
-}
-
-/// What a node says about a job.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Report {
-    /// It runs (or ran already when the command came).
-    Started,
-    /// It does not run.
-    Refused(StartRefusal),
-    /// It saved its part.
-    Checkpointed,
-    /// It is saving and gets on.
-    CheckpointProgress,
-    /// It could not save.
-    CheckpointFailed,
-    /// It ended by itself.
-    Exited {
-        code: i32,
-        /// How it failed, if it did and its runtime can tell.
-        failure: Option<Failure>,
-        usage: Box<RunUsage>,
-    },
-    /// It was stopped.
-    Stopped,
-}
+pub use landfall_model::life::{Failure, Report, RunUsage, StartRefusal};
 
 /// What an operator does to a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

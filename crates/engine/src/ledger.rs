@@ -4,90 +4,21 @@
 //! the age of the snapshot it was made from), all checks at once, and either commits it on all its nodes or refuses it
 //! with every reason. A refused proposal leaves nothing behind.
 
-use std::fmt;
-
+pub use landfall_model::reason::Reason;
 use landfall_model::{Dispatch, JobId, Millis, Name, Node, NodeState, Placement, PoolId, Time};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-use crate::breakdown::Breakdown;
 use crate::event::{Commit, Grant};
 use crate::loans;
 use crate::quota;
 use crate::record::{JobRecord, JobState, NodeRecord, StartKind};
 use crate::state::{Measured, PoolState, State};
 use crate::units::node_units;
+use landfall_model::life::Breakdown;
 
 /// Older measurements say nothing.
 const MEASURED_MAX_AGE: Millis = Millis::secs(60);
-
-/// Why the ledger refuses a proposal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Reason {
-    /// The job is no longer waiting, or the fence is old.
-    StaleJob,
-    /// A node takes no work.
-    NodeState,
-    /// A device, CPU or RAM was given away meanwhile, or is kept for another job.
-    NodeTaken,
-    /// The tenant may not hold more nodes.
-    QuotaNodes,
-    /// The tenant may not hold more GPUs.
-    QuotaGpus,
-    /// The tenant's GPU-hours are used up.
-    GpuHours,
-    /// Another job has a lock.
-    Mutex,
-    /// The pool would draw too much power.
-    Power,
-    /// The pool would move too much data.
-    Io,
-    /// A node may not be lent.
-    Loan,
-}
-
-impl Reason {
-    /// The name that verdicts and metrics use.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::StaleJob => "stale_job",
-            Self::NodeState => "node_state",
-            Self::NodeTaken => "node_taken",
-            Self::QuotaNodes => "quota_nodes",
-            Self::QuotaGpus => "quota_gpus",
-            Self::GpuHours => "gpu_hours",
-            Self::Mutex => "mutex",
-            Self::Power => "power",
-            Self::Io => "io",
-            Self::Loan => "loan",
-        }
-    }
-
-    /// What it means, for people.
-    #[must_use]
-    pub fn meaning(self) -> &'static str {
-        match self {
-            Self::StaleJob => "the job does not wait for nodes now",
-            Self::NodeState => "a node takes no work",
-            Self::NodeTaken => "what it would get was given away meanwhile, or is kept for another job",
-            Self::QuotaNodes => "its tenant may not hold more nodes",
-            Self::QuotaGpus => "its tenant may not hold more GPUs",
-            Self::GpuHours => "the GPU-hours of its tenant are used up",
-            Self::Mutex => "another job has a lock it needs",
-            Self::Power => "the pool would draw too much power",
-            Self::Io => "the pool would move too much data",
-            Self::Loan => "a node may not be lent",
-        }
-    }
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
 
 /// What somebody asks the ledger to commit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -18,27 +18,22 @@
 
 pub mod answers;
 pub mod array;
-pub mod breakdown;
+pub mod codec;
 pub mod effect;
 pub mod event;
-pub mod fence;
 pub mod heartbeat;
 pub mod input;
-pub mod invariants;
 pub mod ledger;
 pub mod record;
 pub mod state;
 pub mod units;
 
-pub mod autoscale;
 pub mod checkpoint;
 pub mod counted;
 pub mod dag;
 pub mod loans;
-pub mod negotiate;
 pub mod preempt;
 pub mod quota;
-pub mod reactive;
 pub mod solver;
 pub mod staging;
 
@@ -50,9 +45,10 @@ mod engine;
 pub mod life;
 mod timers;
 
-pub use effect::{Alert, Answer, Effect, Refused};
+pub use effect::{Alert, Answer, Effect};
 pub use engine::{Engine, Outcome};
 pub use event::Event;
-pub use fence::Fence;
 pub use input::Input;
+pub use landfall_model::life::{Fence, Refused};
 pub use state::State;
+pub use timers::Timer;

@@ -1,4 +1,4 @@
-//! Faults that can be planted in the ledger, to see whether the checks of [`crate::invariants`] notice them.
+//! Faults that can be planted in the ledger, to see whether the checks of `landfall_testkit::invariants` notice them.
 
 use crate::engine::Engine;
 use crate::event::Commit;

@@ -18,103 +18,10 @@ use landfall_policy::rules::node_record::Karma;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-use crate::breakdown::Breakdown;
 use crate::preempt::Preempted;
-use crate::reactive::Reactive;
-
-/// Where a job stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum JobState {
-    /// Waits for its dependencies, its time, or for nodes.
-    Pending,
-    /// Nodes are committed and told to start it.
-    Staging,
-    /// Runs on all its nodes.
-    Running,
-    /// Saves its work before it gives its nodes back.
-    Checkpointing,
-    /// Was told to stop.
-    Stopping,
-    /// Saved and off its nodes.
-    Suspended,
-    /// Ended well.
-    Completed,
-    /// Ended badly.
-    Failed,
-    /// Was taken back.
-    Cancelled,
-}
-
-impl JobState {
-    /// Whether the job will never change again.
-    #[must_use]
-    pub fn is_final(self) -> bool {
-        matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
-    }
-
-    /// Whether the job holds nodes.
-    #[must_use]
-    pub fn is_placed(self) -> bool {
-        matches!(self, Self::Staging | Self::Running | Self::Checkpointing | Self::Stopping)
-    }
-}
-
-/// Why a job left a state.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Cause {
-    /// It exited with this code.
-    Exit(i32),
-    /// It exited well after it should have ended.
-    OverWalltime,
-    /// It ran for longer than it may.
-    Walltime,
-    /// A node it ran on is gone.
-    NodeLost,
-    /// No node would start it.
-    StartFailed,
-    /// A node did not start it; it is tried again.
-    NotStarted,
-    /// The start command made no sense to the node.
-    Malformed,
-    /// The node is draining or full; it takes no attempt.
-    OfferRejected,
-    /// What it would fetch is not there; it takes no attempt.
-    FetchMiss,
-    /// It failed in a way that may pass.
-    Transient,
-    /// It was stopped for more urgent work.
-    Preempted,
-    /// Its nodes went back to the pool they came from.
-    Reclaimed,
-    /// Somebody asked for it.
-    User,
-    /// Something it waits for can no longer happen.
-    DependencyUnsatisfiable {
-        /// The predecessor whose edge can no longer hold.
-        edge: JobId,
-        /// Whether that edge was one that waits for a failure.
-        on_failure: bool,
-    },
-    /// It could not start in its first cycle.
-    ImmediateUnavailable,
-    /// The node no longer serves its tenant.
-    TenantRevoked,
-}
-
-/// How far one node of a placed job is. Reports only ever move it forwards.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Phase {
-    /// Told to start.
-    Assigned,
-    Started,
-    /// Saved its part.
-    Checkpointed,
-    /// Ended or stopped.
-    Ended,
-}
+use landfall_capacity::reactive::Reactive;
+use landfall_model::life::Breakdown;
+pub use landfall_model::life::{Cause, JobState, Phase, StartKind};
 
 /// One node of a placed job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -126,18 +33,6 @@ pub struct RunNode {
     pub exit: Option<i32>,
     /// The pool that lent it, if another one did.
     pub lender: Option<PoolId>,
-}
-
-/// What kind of start it was.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum StartKind {
-    /// In its turn.
-    Start,
-    /// Ahead of a blocked job that it does not delay.
-    Backfill,
-    /// After others were stopped for it.
-    Preempt,
 }
 
 /// A stop under way.

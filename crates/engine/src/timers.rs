@@ -6,7 +6,7 @@ use landfall_model::{JobId, NodeId, PoolId, Time};
 
 /// Whose deadline it is. Deadlines of one instant are handled in this order.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Timer {
+pub enum Timer {
     /// A job: walltime, checkpoint, kill, start command, back-off.
     Job(JobId),
     /// An array whose time comes.

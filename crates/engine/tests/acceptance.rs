@@ -13,6 +13,8 @@ mod arrays;
 mod jobs;
 #[path = "acceptance/nodes.rs"]
 mod nodes;
+#[path = "acceptance/policy.rs"]
+mod policy;
 #[path = "acceptance/pull.rs"]
 mod pull;
 #[path = "acceptance/push.rs"]

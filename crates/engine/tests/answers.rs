@@ -1,10 +1,12 @@
 //! Answers to people: explain, why-not, estimate, plan, and an engine made from a scenario.
 
-use landfall_engine::answers::{Change, Explanation};
+use landfall_engine::answers::Change;
 use landfall_engine::input::{Input, Submission};
 use landfall_engine::record::JobState;
 use landfall_engine::solver::Precision;
 use landfall_engine::{Engine, Event};
+use landfall_model::answer::Explanation;
+use landfall_model::reason::Reason;
 use landfall_model::scenario::{Format, parse};
 use landfall_model::{Dispatch, Job, JobId, Node, NodeId, PoolId, Situation, TenantId, Time};
 
@@ -34,7 +36,7 @@ fn explained(engine: &Engine, id: &str) -> Explanation {
 }
 
 fn reasons(explanation: &Explanation) -> Vec<&str> {
-    explanation.reasons.iter().map(|why| why.reason.as_ref()).collect()
+    explanation.reasons.iter().map(|why| why.reason.name()).collect()
 }
 
 fn nodes_of(engine: &Engine, id: &str) -> Vec<String> {
@@ -105,6 +107,22 @@ fn submit(job: Job) -> Change {
 }
 
 #[test]
+fn an_array_is_planned_whole() {
+    let engine = settled(PUSH);
+    let plan = |first, last| {
+        let submission = Box::new(Submission::new(one("sweep", 1, "")));
+        engine.plan(Change::SubmitArray { submission, first, last, step: 1 })
+    };
+    let planned = plan(1, 1000);
+    let starts: Vec<&str> = planned.starts.iter().map(|start| start.job.as_str()).collect();
+    assert_eq!(starts, ["sweep.0001", "sweep.0002"], "two devices are free");
+    let waiting: Vec<&str> = planned.waiting.iter().map(|waiting| waiting.job.as_str()).collect();
+    assert_eq!((waiting, planned.waiting_total), (vec!["sweep"], 998));
+    assert!(planned.waiting[0].estimate.is_some());
+    assert_eq!(plan(5, 1).refused.unwrap().code, "bad_array");
+}
+
+#[test]
 fn what_a_scenario_says_is_placed_runs() {
     let engine = engine(PUSH);
     let half = explained(&engine, "half");
@@ -132,7 +150,7 @@ fn waiting_jobs_keep_the_times_they_came_with() {
 fn nothing_is_decided_before_the_first_step() {
     let mut engine = engine(&push_with(&[wants("j", 2, "")]));
     assert_eq!(explained(&engine, "j").state, JobState::Pending);
-    assert_eq!(explained(&engine, "j").reason.as_deref(), Some("next_look"));
+    assert_eq!(explained(&engine, "j").reason.map(Reason::name), Some("next_look"));
     let outcome = engine.step(Time::from_millis(1000), Input::Tick);
     assert!(outcome.events.iter().any(|event| matches!(event, Event::Committed(_))));
     assert_eq!(nodes_of(&engine, "j"), ["a"]);
@@ -151,8 +169,8 @@ fn a_placed_job_says_why_there() {
 fn refusals_of_all_nodes_are_grouped_and_a_decision_is_made() {
     let engine = settled(&push_with(&[wants("j", 4, "")]));
     let j = explained(&engine, "j");
-    assert_eq!((j.state, j.reason.as_deref()), (JobState::Pending, Some("no_capacity_now")));
-    let gpu = j.nodes.iter().find(|reason| reason.reason == "gpu").unwrap();
+    assert_eq!((j.state, j.reason.map(Reason::name)), (JobState::Pending, Some("no_capacity_now")));
+    let gpu = j.nodes.iter().find(|reason| reason.reason == Reason::Gpu).unwrap();
     assert_eq!((gpu.nodes, gpu.alone, gpu.may_pass), (2, 2, true));
     assert!(!gpu.remedy.is_empty());
     assert!(reasons(&j).contains(&"gpu"));
@@ -165,8 +183,8 @@ fn refusals_of_all_nodes_are_grouped_and_a_decision_is_made() {
 fn what_no_node_could_ever_hold_is_unsatisfiable() {
     let engine = settled(&push_with(&[wants("j", 16, "")]));
     let j = explained(&engine, "j");
-    assert_eq!(j.reason.as_deref(), Some("unsatisfiable"));
-    assert!(j.reasons[0].detail.contains("16 asked"), "{}", j.reasons[0].detail);
+    assert_eq!(j.reason.map(Reason::name), Some("unsatisfiable"));
+    assert!(j.reasons[0].detail.contains("needs 16 GPUs"), "{}", j.reasons[0].detail);
     assert_eq!(engine.estimate(&job("j")).unwrap().precision, Precision::None);
 }
 
@@ -193,12 +211,12 @@ fn every_gate_is_named_with_what_is_in_the_way() {
     let jobs = [wants("after", 1, "waits_for = \"old\""), wants("later", 1, "retry_at_ms = 61000")];
     let mut engine = settled(&push_with(&jobs));
     let after = explained(&engine, "after");
-    assert_eq!(after.reason.as_deref(), Some("dependency"));
+    assert_eq!(after.reason.map(Reason::name), Some("dependency"));
     assert_eq!(after.reasons[0].jobs, [job("old")]);
     assert_eq!(after.queue, None, "what waits for others is not in the queue yet");
 
     let later = explained(&engine, "later");
-    assert_eq!(later.reason.as_deref(), Some("not_before"));
+    assert_eq!(later.reason.map(Reason::name), Some("not_before"));
     assert_eq!(later.reasons[0].until, Some(Time::from_millis(61_000)));
 
     engine.step(Time::from_millis(1000), Input::UserHold { job: job("later"), held: true });
@@ -212,7 +230,7 @@ fn a_quota_names_the_tenant_and_what_it_holds() {
     let used = wants("first", 1, "tenant = \"t\"\nsubmitted_at_ms = 1");
     let text = push_with(&[used, wants("q", 1, "tenant = \"t\"")]).replace("max_gpus = 4", "max_gpus = 1");
     let q = explained(&settled(&text), "q");
-    assert_eq!(q.reason.as_deref(), Some("quota_gpus"));
+    assert_eq!(q.reason.map(Reason::name), Some("quota_gpus"));
     assert!(q.reasons[0].detail.contains("tenant t holds 1 of 1 GPUs"), "{}", q.reasons[0].detail);
 }
 
@@ -222,7 +240,7 @@ fn a_lock_names_its_holder() {
     let engine = settled(&push_with(&[lock("first"), lock("second")]));
     assert_eq!(explained(&engine, "first").state, JobState::Staging);
     let second = explained(&engine, "second");
-    assert_eq!(second.reason.as_deref(), Some("mutex"));
+    assert_eq!(second.reason.map(Reason::name), Some("mutex"));
     assert_eq!(second.reasons[0].jobs, [job("first")]);
     assert!(second.reasons[0].detail.contains("db"));
 }
@@ -242,7 +260,7 @@ fn strict_order_names_the_job_that_is_not_passed() {
     let strict = "policy = \"bin-pack\"\npush = { queue_discipline = \"strict\" }";
     let engine = settled(&push_with(&jobs).replace("policy = \"bin-pack\"", strict));
     let small = explained(&engine, "small");
-    assert_eq!(small.reason.as_deref(), Some("strict_order"));
+    assert_eq!(small.reason.map(Reason::name), Some("strict_order"));
     assert_eq!(small.reasons[0].jobs, [job("wide")]);
     assert_eq!(nodes_of(&settled(&push_with(&jobs)), "small"), ["a"], "without strict order it passes");
 }
@@ -326,7 +344,7 @@ fn a_submission_shows_what_starts_and_what_waits() {
 
     let wide = engine.plan(submit(one("wide", 4, "")));
     assert!(wide.starts.is_empty());
-    assert_eq!(wide.waiting[0].explanation.reason.as_deref(), Some("no_capacity_now"));
+    assert_eq!(wide.waiting[0].explanation.reason.map(Reason::name), Some("no_capacity_now"));
     assert_eq!(minutes(wide.waiting[0].estimate.as_ref().unwrap().planned_start), 60);
 }
 
@@ -420,12 +438,12 @@ ready_at_ms = 1000
 fn a_job_of_a_pull_pool_says_the_best_of_what_workers_say() {
     let engine = settled(PULL);
     let build = explained(&engine, "build");
-    assert_eq!(build.reason.as_deref(), Some("at_capacity"));
+    assert_eq!(build.reason.map(Reason::name), Some("at_capacity"));
     assert_eq!(build.reasons[0].jobs, [job("busy")]);
     assert_eq!(build.queue.as_ref().map(|queue| (queue.position, queue.of)), Some((1, 2)));
 
     let mac = explained(&engine, "mac");
-    assert_eq!(mac.reason.as_deref(), Some("no_eligible_node"));
+    assert_eq!(mac.reason.map(Reason::name), Some("no_eligible_node"));
     assert!(reasons(&mac).len() > 1, "what the worker says follows: {:?}", reasons(&mac));
     assert_eq!(mac.queue.unwrap().ahead, Some(job("build")));
 
@@ -437,7 +455,7 @@ fn a_job_of_a_pull_pool_says_the_best_of_what_workers_say() {
 fn a_job_below_the_floor_says_by_how_much_and_where() {
     let idle = PULL.replace("max_concurrent = 1", "max_concurrent = 2");
     let build = explained(&settled(&format!("{idle}[policy.params]\ndispatch_floor = 100000.0\n")), "build");
-    assert_eq!(build.reason.as_deref(), Some("below_floor"));
+    assert_eq!(build.reason.map(Reason::name), Some("below_floor"));
     assert_eq!(build.reasons[0].needed, Some(100_000.0));
     assert!(build.reasons[0].detail.contains("worker w1"), "{}", build.reasons[0].detail);
 }
@@ -446,7 +464,7 @@ fn a_job_below_the_floor_says_by_how_much_and_where() {
 fn a_paused_pool_says_so_first() {
     let paused = "policy = \"resource-aware\"\npull = { paused = true }";
     let text = PULL.replace("policy = \"resource-aware\"", paused);
-    assert_eq!(explained(&settled(&text), "build").reason.as_deref(), Some("paused"));
+    assert_eq!(explained(&settled(&text), "build").reason.map(Reason::name), Some("paused"));
 }
 
 #[test]
@@ -582,7 +600,7 @@ fn a_blocked_gang_has_a_reservation_and_a_short_job_is_backfilled() {
 #[test]
 fn a_batch_job_is_explained_before_its_first_cycle_too() {
     let engine = engine(&batch());
-    assert_eq!(explained(&engine, "short").reason.as_deref(), Some("next_cycle"));
+    assert_eq!(explained(&engine, "short").reason.map(Reason::name), Some("next_cycle"));
     assert_eq!(explained(&engine, "wide").queue.map(|queue| queue.position), Some(1));
     let hash = engine.state().hash();
     assert_eq!(minutes(engine.estimate(&job("wide")).unwrap().planned_start), 120);
@@ -629,7 +647,7 @@ fn a_placed_job_that_is_listed_too_keeps_its_tenant() {
     assert_eq!(explained(&engine, "old").state, JobState::Running);
     assert_eq!(engine.state().tenants[&TenantId::new("t").unwrap()].gpus, 4);
     let more = engine.plan(submit(one("more", 2, "tenant = \"t\"")));
-    assert_eq!(more.waiting[0].explanation.reason.as_deref(), Some("quota_gpus"));
+    assert_eq!(more.waiting[0].explanation.reason.map(Reason::name), Some("quota_gpus"));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod solver {
     mod exhaustive;
+    mod filters;
     mod promises;
     mod properties;
     mod replay;

@@ -77,6 +77,7 @@ macro_rules! amounts {
     ($($(#[$doc:meta])* $name:ident, $base:literal, max $max:expr, units $units:expr;)*) => {$(
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize)]
+        #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
         #[serde(transparent)]
         pub struct $name(u64);
 

@@ -7,10 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    Bytes, Digest, JobId, Mib, MilliCpu, MilliGpu, Millis, Name, NodeId, PoolId, SetHint, TenantId, Tier,
-    Time, WorkloadId,
-};
+use crate::{Bytes, Digest, JobId, JobSpec, Mib, MilliGpu, Name, NodeId, Time};
 
 /// What a pull worker is asked to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
@@ -210,140 +207,6 @@ pub struct Hints {
     pub data: Vec<Name>,
 }
 
-/// All that identical jobs have in common.
-///
-/// It is written as the fields that differ from [`JobSpec::empty`], so that a journal stays small; what is left out is read
-/// as it is there.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
-#[serde(default)]
-pub struct JobSpec {
-    /// The template it was made from.
-    pub workload: Option<WorkloadId>,
-    pub tenant: Option<TenantId>,
-    /// Where it was submitted.
-    pub pool: Option<PoolId>,
-
-    pub runtime: Name,
-    /// CPU asked per node.
-    pub cpu_milli: MilliCpu,
-    /// RAM asked per node.
-    pub ram_mib: Mib,
-    /// GPUs asked per node.
-    pub gpu_count: u32,
-    /// Memory asked of each GPU.
-    pub vram_mib: Mib,
-    /// Compute asked of each GPU; below 1000 the device is shared.
-    pub gpu_milli: MilliGpu,
-    /// GPU models that will do; empty means any.
-    pub gpu_models: Vec<Name>,
-    /// Lowest GPU capability, such as `sm_80`.
-    pub gpu_capability: Option<Name>,
-    /// Size of the model it loads, if declared.
-    pub model_mib: Option<Mib>,
-    /// Whether the model may leave the GPU.
-    pub offload: Offload,
-    /// Disk asked per node.
-    pub storage_mib: Mib,
-    /// Network asked, in Mbit/s.
-    pub network_mbit_s: u32,
-    /// Where it should run.
-    pub region: Option<Name>,
-    /// How long it is expected to run.
-    pub expected_duration_ms: Millis,
-    /// Queue order within a push pool, higher first.
-    pub priority: i32,
-    /// Which capacity it may use.
-    pub tier: Tier,
-    /// The only provider it may use.
-    pub provider: Option<Name>,
-
-    /// What a pull worker is asked to do.
-    pub kind: JobKind,
-    /// CPU architecture; `builtin` runs anywhere.
-    pub architecture: Name,
-    /// Features a node must have.
-    pub features: Vec<FeatureNeed>,
-    /// An `eval` that fetches.
-    pub fetch_task: bool,
-    /// An `eval` that evaluates.
-    pub evaluate_task: bool,
-    /// Wants a node that holds its inputs.
-    pub prefer_local: bool,
-    pub network_bound: bool,
-    /// Jobs that wait for it.
-    pub dependents: u64,
-    /// Jobs it waited for.
-    pub direct_inputs: u64,
-    /// What it reads; `None` means not declared.
-    pub inputs: Option<Vec<Input>>,
-
-    /// Nodes it takes together.
-    pub nodes: NodeCount,
-    /// Whether it takes whole nodes.
-    pub exclusive: bool,
-    /// How long it lives.
-    pub lifecycle: Lifecycle,
-    /// When it is stopped.
-    pub walltime_ms: Millis,
-    /// Urgency, 0 (best effort) to 10 (critical).
-    pub class: u8,
-    /// Must run on one known, undrifted configuration.
-    pub sensitive: bool,
-    /// How it saves its work.
-    pub checkpoint: Checkpoint,
-    /// Minutes one checkpoint takes, if known.
-    pub checkpoint_minutes: Option<u32>,
-    /// Wants CPUs and GPUs of one memory domain.
-    pub same_numa: bool,
-    pub locality_bias: LocalityBias,
-    /// Can wait for cheap energy.
-    pub flexible: bool,
-    pub unified_memory: bool,
-    /// When it goes back to the queue.
-    pub requeue: Requeue,
-    /// How often it may go back to the queue; preemptions do not count.
-    pub max_requeue: u32,
-    /// Whether it may be stopped for more urgent work.
-    pub preemptible: bool,
-    /// Whether less urgent work may be stopped for it.
-    pub may_preempt: bool,
-    /// How its nodes should lie, if it says.
-    pub hint: Option<SetHint>,
-    /// Most groups its nodes may lie in.
-    pub max_span: Option<u32>,
-    /// Power drawn per node in watts, if known.
-    pub power_w: Option<u64>,
-    /// Storage traffic of the whole job in bytes per second.
-    pub io_bytes_s: Bytes,
-    /// Starts in its first cycle or not at all.
-    pub immediate: bool,
-    /// How long it should wait at most; measured, not promised.
-    pub qos_wait_ms: Option<Millis>,
-    /// What a reactive job's metric should stay below, in thousandths; without one it goes by how busy its nodes are.
-    pub scale_target_milli: Option<u64>,
-    /// May shrink to its fewest nodes.
-    pub resizable: bool,
-    /// Accepted though no node known today could hold it.
-    pub wait_for_capacity: bool,
-    /// Runs on degraded nodes too.
-    pub allow_degraded: bool,
-    /// Locks of its tenant that it holds while it is placed.
-    pub mutex: Vec<Name>,
-    /// Its result may exist elsewhere, so it is fetched before it is built.
-    pub fetchable: bool,
-
-    /// Wishes of a negotiated job.
-    pub hints: Hints,
-    /// Most it will pay, in credits per 1000 fuel.
-    pub max_cost: Option<u64>,
-    /// Farthest peer that may run it.
-    pub max_scope: Scope,
-    /// The only scopes that may run it; empty means all.
-    pub allowed_scopes: Vec<Scope>,
-    /// The cell it would like.
-    pub cell: Option<Name>,
-}
-
 /// Why a job cannot be accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -354,83 +217,25 @@ pub struct JobError {
     pub code: &'static str,
     /// What is wrong, for people.
     pub message: String,
+    /// What to do about it, where that is not plain.
+    pub hint: Option<String>,
+}
+
+impl JobError {
+    pub(crate) fn new(field: &'static str, code: &'static str, message: impl Into<String>) -> Self {
+        Self { field, code, message: message.into(), hint: None }
+    }
+
+    pub(crate) fn hint(mut self, hint: &str) -> Self {
+        self.hint = Some(hint.to_owned());
+        self
+    }
 }
 
 /// Runtimes whose speed depends on a model size.
 const MODEL_RUNTIMES: [&str; 3] = ["llmcpp", "coreml", "onnx"];
 
 impl JobSpec {
-    /// A job of the default runtime that asks for nothing.
-    #[must_use]
-    pub fn empty() -> Self {
-        let name = |text| Name::new(text).unwrap_or_else(|_| unreachable!("a literal name is valid"));
-        Self {
-            workload: None,
-            tenant: None,
-            pool: None,
-            runtime: name("container"),
-            cpu_milli: MilliCpu::ZERO,
-            ram_mib: Mib::ZERO,
-            gpu_count: 0,
-            vram_mib: Mib::ZERO,
-            gpu_milli: MilliGpu::WHOLE,
-            gpu_models: Vec::new(),
-            gpu_capability: None,
-            model_mib: None,
-            offload: Offload::Never,
-            storage_mib: Mib::ZERO,
-            network_mbit_s: 0,
-            region: None,
-            expected_duration_ms: Millis::secs(3600),
-            priority: 0,
-            tier: Tier::Fast,
-            provider: None,
-            kind: JobKind::Build,
-            architecture: name("builtin"),
-            features: Vec::new(),
-            fetch_task: false,
-            evaluate_task: false,
-            prefer_local: false,
-            network_bound: false,
-            dependents: 0,
-            direct_inputs: 0,
-            inputs: None,
-            nodes: NodeCount::default(),
-            exclusive: true,
-            lifecycle: Lifecycle::Bounded,
-            walltime_ms: Millis::secs(3600),
-            class: 5,
-            sensitive: false,
-            checkpoint: Checkpoint::None,
-            checkpoint_minutes: None,
-            same_numa: false,
-            locality_bias: LocalityBias::Even,
-            flexible: false,
-            unified_memory: false,
-            requeue: Requeue::OnLoss,
-            max_requeue: 3,
-            preemptible: true,
-            may_preempt: true,
-            hint: None,
-            max_span: None,
-            power_w: None,
-            io_bytes_s: Bytes::ZERO,
-            immediate: false,
-            qos_wait_ms: None,
-            scale_target_milli: None,
-            resizable: false,
-            wait_for_capacity: false,
-            allow_degraded: false,
-            mutex: Vec::new(),
-            fetchable: false,
-            hints: Hints::default(),
-            max_cost: None,
-            max_scope: Scope::Commons,
-            allowed_scopes: Vec::new(),
-            cell: None,
-        }
-    }
-
     /// Whether a GPU is asked for.
     #[must_use]
     pub fn is_gpu_job(&self) -> bool {
@@ -483,7 +288,7 @@ impl JobSpec {
 
     /// Refuses what contradicts itself.
     pub fn validate(&self) -> Result<(), JobError> {
-        let err = |field, code, message: String| Err(JobError { field, code, message });
+        let err = |field, code, message: String| Err(JobError::new(field, code, message));
         if self.gpu_milli.is_zero() {
             return err("gpu_milli", "bad_share", "gpu_milli must be 1 to 1000".into());
         }
@@ -549,6 +354,11 @@ impl JobSpec {
         }
         if self.mutex.len() > 8 || self.mutex.iter().any(|name| name.as_str().len() > 64) {
             return err("mutex", "out_of_range", "at most 8 mutex names of at most 64 bytes".into());
+        }
+        let Hints { prefer_peers, prefer_regions, avoid_peers, colocate_with, data } = &self.hints;
+        let wishes = prefer_peers.len() + prefer_regions.len() + avoid_peers.len() + colocate_with.len();
+        if wishes > 16 || data.len() > 256 {
+            return err("hints", "out_of_range", "at most 16 hints and 256 digests are accepted".into());
         }
         if self.lifecycle == Lifecycle::Bounded && self.walltime_ms.is_zero() {
             return err("walltime_ms", "out_of_range", "walltime_ms must be above 0".into());

@@ -18,7 +18,9 @@ pub mod gpu_table;
 mod history;
 mod instance;
 mod job;
-mod job_form;
+mod job_fields;
+mod job_make;
+mod job_read;
 mod node;
 mod placement;
 mod pool;
@@ -27,8 +29,12 @@ mod topology;
 
 mod situation;
 
+pub mod answer;
 pub mod fingerprint;
+pub mod life;
+pub mod reason;
 pub mod scenario;
+pub mod verdict;
 
 pub use amount::{AmountError, Bytes, Mib, MilliCpu, MilliGpu, Money};
 pub use block::{Block, BlockStatus, Provider, ProviderClass, Shape, Tier};
@@ -37,9 +43,11 @@ pub use history::{HistoryRow, Prediction};
 pub use id::{BlockId, Digest, IdError, JobId, Name, NodeId, PoolId, TenantId, WorkloadId};
 pub use instance::{Instance, Window};
 pub use job::{
-    Checkpoint, FeatureNeed, Hints, Input, Job, JobError, JobKind, JobSpec, Lifecycle, LocalityBias,
-    NodeCount, Offload, Requeue, Scope, Warmth,
+    Checkpoint, FeatureNeed, Hints, Input, Job, JobError, JobKind, Lifecycle, LocalityBias, NodeCount,
+    Offload, Requeue, Scope, Warmth,
 };
+pub use job_fields::{Field, JobSpec, Kind, Needs};
+pub use job_make::{JobFacts, JobMaker};
 pub use node::{
     Approval, Capabilities, Correction, DeviceHealth, Metrics, Node, NodePower, NodeState, Peer,
     PlacementError, Platform, Thermal,

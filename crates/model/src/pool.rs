@@ -8,6 +8,7 @@ use crate::{Bytes, Millis, Name, PoolId};
 
 /// Who asks, and what is ranked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Dispatch {
     /// A job arrives; nodes are ranked for it.

@@ -43,6 +43,7 @@ impl fmt::Display for Millis {
 
 /// An instant: milliseconds since an epoch that the scenario or the server chooses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(transparent)]
 pub struct Time(i64);
 

@@ -12,12 +12,13 @@ mod fleet;
 
 use std::time::{Duration, Instant};
 
-use fleet::{Fleet, Rng, queue, report};
+use fleet::{Fleet, queue, report};
 use landfall_model::{Job, JobId, Millis, Placement};
 use landfall_policy::index::{JobIndex, NodeIndex};
 use landfall_policy::rules::snapshot::Backlog;
 use landfall_policy::view::Pass;
 use landfall_policy::{Best, Policy, builtin};
+use landfall_testkit::Rng;
 
 const SEED: u64 = 2026;
 const CLASSES: usize = 40;
@@ -172,7 +173,7 @@ impl<'p> Steady<'p> {
             running.extend(node.placements.iter().map(|placement| (slot, placement.job.clone())));
         }
         let mut steady =
-            Self { policy, fleet, rng: Rng(SEED), index: NodeIndex::new(nodes), running, arrived: 0 };
+            Self { policy, fleet, rng: Rng::new(SEED), index: NodeIndex::new(nodes), running, arrived: 0 };
         // Every class is asked once before the clock runs: a scheduler builds its indexes when it starts.
         for class in 0..CLASSES {
             let mut job = steady.job();
@@ -216,7 +217,7 @@ impl<'p> Steady<'p> {
             }
         }
         if !self.running.is_empty() {
-            let (slot, id) = self.running.swap_remove(self.rng.below(self.running.len()));
+            let (slot, id) = self.running.swap_remove(self.rng.index(self.running.len()));
             self.fleet.nodes[slot].remove(&id);
             changed[1] = Some(slot);
         }
@@ -260,7 +261,7 @@ fn push(policy: &Policy, nodes: usize, plan: &Plan) -> Times {
 /// Time per decision of the job index and of the plain scorer. Taking a job out and another in is the index's work.
 fn pull(policy: &Policy, count: usize, plan: &Plan) -> Times {
     let mut fleet = Fleet::new(SEED, 32, CLASSES);
-    let mut rng = Rng(SEED);
+    let mut rng = Rng::new(SEED);
     let mut index = JobIndex::new(policy);
     for job in queue(&mut fleet, SEED, count) {
         index.insert(job, &fleet.world);
@@ -272,7 +273,7 @@ fn pull(policy: &Policy, count: usize, plan: &Plan) -> Times {
     for _ in 0..plan.batches {
         let (mut fast, mut plain) = (Duration::ZERO, Duration::ZERO);
         for step in 0..batch / 4 + batch {
-            let node = &fleet.nodes[rng.below(fleet.nodes.len())];
+            let node = &fleet.nodes[rng.index(fleet.nodes.len())];
             let start = Instant::now();
             let best = index.best(policy, fleet.now, &fleet.world, &fleet.nodes, node);
             let gone = best.and_then(|best| index.remove(&best.job));
@@ -295,7 +296,7 @@ fn pull(policy: &Policy, count: usize, plan: &Plan) -> Times {
         }
         let jobs: Vec<Job> = index.iter().cloned().collect();
         for _ in 0..plain_each {
-            let node = &fleet.nodes[rng.below(fleet.nodes.len())];
+            let node = &fleet.nodes[rng.index(fleet.nodes.len())];
             let start = Instant::now();
             let pass = Pass::of_parts(fleet.now, &fleet.world, &fleet.nodes, Backlog::of(&jobs));
             let best = policy.best_job(&pass, &jobs, node);

@@ -1,6 +1,7 @@
 //! The built-in policies, spelled as data in the same form as a user's own file.
 
 use landfall_model::PolicySetting;
+use landfall_model::scenario::closest;
 
 use crate::policy::{Policy, PolicyError};
 use crate::policy_file;
@@ -33,8 +34,8 @@ pub const ALL: &[(&str, &str)] = &[
     ("interactive-lite", include_str!("../policies/interactive-lite.toml")),
 ];
 
-/// The policy used where a pull pool names one that does not exist.
-pub const PULL_DEFAULT: &str = "resource-aware";
+/// The policy used where a pool names one that does not exist.
+pub const FALLBACK: &str = "resource-aware";
 
 /// The file of a built-in policy.
 #[must_use]
@@ -54,24 +55,26 @@ pub fn spec(name: &str) -> Option<Result<PolicySpec, PolicyError>> {
     Some(policy_file::parse(text(name)?).map_err(|e| PolicyError::at(e.field, e.message)))
 }
 
-/// The policy of a pull pool that names a built-in one. An unknown name does not stop the pool: it falls back to
-/// [`PULL_DEFAULT`], whose own name is then reported, with one warning that names the unknown one.
+/// The policy of a pool that names a built-in one. An unknown name does not stop the pool: it falls back to [`FALLBACK`],
+/// whose own name is then reported, with one warning that names the unknown one.
 #[must_use]
-pub fn pull_policy(name: &str) -> (Policy, Option<String>) {
-    pull_policy_with(name, &PolicySetting::default())
+pub fn pool_policy(name: &str) -> (Policy, Option<String>) {
+    pool_policy_with(name, &PolicySetting::default())
         .unwrap_or_else(|error| unreachable!("every built-in policy compiles: {error}"))
 }
 
 /// The same with a pool's own settings. What they get wrong, such as an unknown preset, is an error.
-pub fn pull_policy_with(
+pub fn pool_policy_with(
     name: &str,
     setting: &PolicySetting,
 ) -> Result<(Policy, Option<String>), PolicyError> {
     let (found, warning) = match spec(name) {
         Some(found) => (Some(found), None),
         None => {
-            let warning = format!("there is no policy `{name}`; the pool uses `{PULL_DEFAULT}` instead");
-            (spec(PULL_DEFAULT), Some(warning))
+            let near = closest(name, ALL.iter().map(|(known, _)| *known));
+            let near = near.map(|near| format!(" (did you mean `{near}`?)")).unwrap_or_default();
+            let warning = format!("there is no policy `{name}`{near}; the pool uses `{FALLBACK}` instead");
+            (spec(FALLBACK), Some(warning))
         }
     };
     let mut spec = found.ok_or_else(|| PolicyError::at("name", format!("there is no policy `{name}`")))??;
@@ -96,7 +99,7 @@ mod tests {
     #[test]
     fn p27_an_unknown_name_falls_back_with_one_warning() {
         let named = |name| {
-            let (policy, warning) = pull_policy(name);
+            let (policy, warning) = pool_policy(name);
             (policy.name().to_owned(), warning)
         };
         assert_eq!(named("simple"), ("simple".into(), None));
@@ -110,9 +113,9 @@ mod tests {
     fn an_unknown_preset_is_an_error() {
         let mut setting = PolicySetting::default();
         setting.params.insert("preset".into(), "upstream".into());
-        assert!(pull_policy_with("simple", &setting).is_ok());
+        assert!(pool_policy_with("simple", &setting).is_ok());
         setting.params.insert("preset".into(), "downstream".into());
-        let error = pull_policy_with("simple", &setting).unwrap_err();
+        let error = pool_policy_with("simple", &setting).unwrap_err();
         assert!(error.field.ends_with("preset"), "{error}");
         assert!(error.message.contains("documented, upstream"), "{error}");
     }

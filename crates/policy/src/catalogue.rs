@@ -56,8 +56,7 @@ pub struct PullRule {
 /// The rules of pull pools, sorted by name: those that the default policy uses, or all that there are.
 #[must_use]
 pub fn pull_rules(all: bool) -> Vec<PullRule> {
-    let used =
-        builtin::spec(builtin::PULL_DEFAULT).and_then(Result::ok).map_or_else(Vec::new, |spec| spec.terms);
+    let used = builtin::spec(builtin::FALLBACK).and_then(Result::ok).map_or_else(Vec::new, |spec| spec.terms);
     let mut rules: Vec<PullRule> = terms::pull::ALL
         .iter()
         .map(|info| PullRule {

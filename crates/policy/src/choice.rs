@@ -6,6 +6,7 @@
 use landfall_model::Job;
 
 use crate::params::{ParamError, ParamInfo, ParamKind, Params};
+use crate::refusal::Reason;
 use crate::score::q;
 use crate::spec::Tie;
 use crate::term::TermInfo;
@@ -101,16 +102,16 @@ impl Choice {
     }
 
     /// Why a scored candidate may not be chosen.
-    pub(crate) fn barred(&self, scored: &Scored) -> Option<&'static str> {
+    pub(crate) fn barred(&self, scored: &Scored) -> Option<Reason> {
         let above_floor =
             self.dispatch_floor == f64::NEG_INFINITY || q(scored.total) >= q(self.dispatch_floor);
         let above_min = self.min_score == f64::NEG_INFINITY || q(scored.total) > q(self.min_score);
         if scored.vetoed {
-            Some("vetoed")
+            Some(Reason::Vetoed)
         } else if !above_floor || !above_min {
-            Some("below_floor")
+            Some(Reason::BelowFloor)
         } else if scored.level == Some(Level::TooTight) && !self.fallback_too_tight {
-            Some("too_tight")
+            Some(Reason::TooTight)
         } else {
             None
         }

@@ -10,8 +10,8 @@ use smallvec::SmallVec;
 
 use crate::choice::Scored;
 use crate::filters::batch::state::out_of_service;
-use crate::policy::{Bound, Policy};
-use crate::refusal::{Quantity, Refusal, RefusalClass, Wake};
+use crate::policy::{Bound, BoundFilter, Policy};
+use crate::refusal::{Quantity, Reason, Refusal, RefusalClass, Wake};
 use crate::score::clamp100;
 use crate::term::Class;
 use crate::verdict::{Fact, Level, Refused, TermScore, Verdict};
@@ -48,11 +48,11 @@ impl Record for Nothing {
 impl Record for Verdict {
     const KEEPS: bool = true;
     fn refused(&mut self, filter: &'static str, refusal: Refusal) {
-        self.refusals.push(Refused { filter, refusal });
+        self.refusals.push(Refused { filter: filter.into(), refusal });
     }
     fn term(&mut self, score: TermScore) {
         if score.veto {
-            self.vetoes.push(score.term);
+            self.vetoes.push(score.term.clone());
         }
         self.terms.push(score);
     }
@@ -72,9 +72,10 @@ pub(crate) struct Pair<'a> {
 
 impl<'a> Pair<'a> {
     /// The pair with the devices chosen for it.
-    pub(crate) fn view(&self, devices: &'a Devices) -> View<'a> {
+    pub(crate) fn view(&self, filters: &'a [BoundFilter], devices: &'a Devices) -> View<'a> {
         View {
             pass: self.pass,
+            filters,
             job: self.job,
             spec: &self.job.spec,
             node: self.node,
@@ -102,7 +103,7 @@ impl Policy {
             verdict.barred = self.choice.barred(scored);
             verdict.mode = devices.mode;
             verdict.gpus = devices.indices(pair.node);
-            let view = pair.view(devices);
+            let view = pair.view(&self.filters, devices);
             for bound in self.terms.iter().chain(&self.multipliers) {
                 bound.term.explain(&view, &mut verdict.facts);
             }
@@ -122,14 +123,15 @@ impl Policy {
     #[must_use]
     pub fn queue_total(&self, pass: &Pass<'_>, job: &Job) -> f64 {
         let (node, devices) = (no_node(), Devices::default());
-        self.score(&Pair { pass, job, node, ranks_nodes: false }.view(&devices), &mut Nothing).total
+        self.score(&Pair { pass, job, node, ranks_nodes: false }.view(&self.filters, &devices), &mut Nothing)
+            .total
     }
 
     /// The same with everything that speaks for it.
     #[must_use]
     pub fn queue_verdict(&self, pass: &Pass<'_>, job: &Job) -> Verdict {
         let (node, devices) = (no_node(), Devices::default());
-        let view = Pair { pass, job, node, ranks_nodes: false }.view(&devices);
+        let view = Pair { pass, job, node, ranks_nodes: false }.view(&self.filters, &devices);
         let mut verdict = Verdict::empty(job.id.as_str());
         verdict.total = Some(self.score(&view, &mut verdict).total);
         for bound in self.terms.iter().chain(&self.multipliers) {
@@ -155,7 +157,7 @@ impl Policy {
     /// Judges a pair on whose node nothing is kept for the job.
     fn evaluate_open<R: Record>(&self, pair: Pair<'_>, record: &mut R) -> Outcome {
         let no_devices = Devices::default();
-        let view = View { explains: R::KEEPS, ..pair.view(&no_devices) };
+        let view = View { explains: R::KEEPS, ..pair.view(&self.filters, &no_devices) };
         let mut refused: Option<Refusal> = None;
         // Pools share nothing by themselves, whatever the policy.
         if let Some(refusal) = other_pool(&view) {
@@ -191,13 +193,13 @@ impl Policy {
             return Outcome::Refused { never: class == RefusalClass::Never, until: until_ms };
         }
         let devices = self.devices.choose(self, pair);
-        let scored = self.score(&pair.view(&devices), record);
+        let scored = self.score(&pair.view(&self.filters, &devices), record);
         Outcome::Scored(scored, devices)
     }
 
     /// The total of a pair whose devices are given; device choices compare these.
     pub(crate) fn total_with(&self, pair: Pair<'_>, devices: &Devices) -> f64 {
-        self.score(&pair.view(devices), &mut Nothing).total
+        self.score(&pair.view(&self.filters, devices), &mut Nothing).total
     }
 
     fn score<R: Record>(&self, view: &View<'_>, record: &mut R) -> Scored {
@@ -229,7 +231,7 @@ impl Policy {
             raws.push(raw);
             if R::KEEPS {
                 let contribution = weight * raw / if in_mean { divisor } else { 1.0 };
-                record.term(TermScore { term: bound.info.name, raw, weight, contribution, veto });
+                record.term(TermScore { term: bound.info.name.into(), raw, weight, contribution, veto });
             }
         }
         let mut total = if self.takes_mean() { clamp100(sum / divisor + beside) } else { sum };
@@ -262,16 +264,16 @@ fn no_node() -> &'static Node {
 /// Refuses a node of another pool than the job's, if both name one.
 fn other_pool(view: &View<'_>) -> Option<Refusal> {
     let (Some(wanted), Some(found)) = (&view.spec.pool, &view.node.pool) else { return None };
-    if wanted == found {
+    if wanted == found || view.pass.lender.as_ref() == Some(found) {
         return None;
     }
     let name = |pool: &PoolId| Quantity::Names(Name::new(pool.as_str()).into_iter().collect());
-    let refusal = Refusal::never("pool", name(wanted), name(found), Wake::JobChanged);
+    let refusal = Refusal::never(Reason::OtherPool, name(wanted), name(found), Wake::JobChanged);
     Some(refusal.remedy("submit the job to the pool of this node"))
 }
 
 fn multiplier_score(bound: &Bound, raw: f64) -> TermScore {
-    TermScore { term: bound.info.name, raw, weight: 1.0, contribution: raw, veto: false }
+    TermScore { term: bound.info.name.into(), raw, weight: 1.0, contribution: raw, veto: false }
 }
 
 /// Whether a level is above `too_tight`; without levels everything is.

@@ -11,10 +11,12 @@
 
 pub mod params;
 pub mod refusal;
-pub mod verdict;
 pub mod view;
 
+pub use landfall_model::verdict;
+
 pub mod filter;
+pub mod planning;
 pub mod term;
 
 pub mod devices;

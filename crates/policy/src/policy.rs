@@ -71,6 +71,29 @@ impl Bound {
 }
 
 /// A policy ready to use.
+///
+/// ```
+/// use landfall_model::scenario::{Format, parse};
+/// use landfall_policy::builtin;
+///
+/// let situation = parse(
+///     r#"
+///     now_ms = 0
+///     nodes = [
+///         { id = "small", cpu_milli = 4000, ram_mib = "8GiB" },
+///         { id = "large", cpu_milli = 4000, ram_mib = "64GiB" },
+///     ]
+///     jobs = [{ id = "build", ram_mib = "16GiB" }]
+///     "#,
+///     Format::Toml,
+/// )?;
+/// let policy = builtin::policy("fit").ok_or("there is no such policy")??;
+/// let ranking = policy.rank_nodes(&situation, &situation.jobs()[0]);
+/// assert_eq!(ranking.winner.as_ref().map(|winner| winner.as_str()), Some("large"));
+/// // Those that were refused are there, too, each with all its reasons.
+/// assert!(!ranking.candidates[1].is_admitted());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Policy {
     spec: PolicySpec,
     pub(crate) filters: Vec<BoundFilter>,

@@ -7,6 +7,7 @@ use landfall_model::{Job, Name, Node, Situation, Time};
 use crate::choice::{Key, RegionMode, Scored};
 use crate::evaluate::{Outcome, Pair, is_wide_enough};
 use crate::policy::Policy;
+use crate::refusal::Reason;
 use crate::rules::capacity;
 use crate::score::{draw, hash64, q};
 use crate::verdict::{Decision, Direction, Margin, Ranking, ReasonCount, Verdict};
@@ -82,7 +83,7 @@ impl Policy {
             .map(|(rank, job)| self.judged(Pair { pass: &pass, job, node, ranks_nodes: false }, rank))
             .collect();
         self.ranking(&pass, Direction::JobsForNode, node.id.as_str(), judged, 0, || Decision::Wait {
-            reason: "no_job",
+            reason: Reason::NoJob,
             detail: "no waiting job may run here now".into(),
         })
     }
@@ -135,7 +136,7 @@ impl Policy {
             Outcome::Refused { until: Some(until), .. } => Err(Closed::Until(until)),
             Outcome::Refused { .. } => Err(Closed::ForNow),
             Outcome::Scored(scored, devices) if self.choice.may_choose(&scored) => {
-                Ok(self.choice.node_key(&pair.view(&devices), &scored, rank))
+                Ok(self.choice.node_key(&pair.view(&self.filters, &devices), &scored, rank))
             }
             Outcome::Scored(..) => Err(Closed::ForNow),
         }
@@ -172,7 +173,7 @@ impl Policy {
             let pair = Pair { pass, job, node, ranks_nodes: true };
             // A refused node keeps its reasons and takes nobody's place.
             if matches!(self.judge(pair), Outcome::Scored(..)) {
-                let tier = if tiered { pair.view(&no_devices).region_tier() } else { 0 };
+                let tier = if tiered { pair.view(&self.filters, &no_devices).region_tier() } else { 0 };
                 by_tier.entry(tier).or_default().push(slot);
             }
         }
@@ -180,7 +181,7 @@ impl Policy {
         for slots in by_tier.values_mut() {
             slots.sort_by_key(|&slot| {
                 let node = &nodes[slot];
-                let view = Pair { pass, job, node, ranks_nodes: true }.view(&no_devices);
+                let view = Pair { pass, job, node, ranks_nodes: true }.view(&self.filters, &no_devices);
                 (!view.is_warm(), std::cmp::Reverse(node.karma), node.active(), &node.id)
             });
             skipped.extend(slots.iter().skip(limit));
@@ -194,7 +195,7 @@ impl Policy {
             Outcome::Refused { .. } => Judged { verdict, key: None, may_choose: false, wide_enough: false },
             Outcome::Scored(scored, devices) => {
                 let key = if pair.ranks_nodes {
-                    self.choice.node_key(&pair.view(&devices), &scored, rank)
+                    self.choice.node_key(&pair.view(&self.filters, &devices), &scored, rank)
                 } else {
                     self.choice.job_key(pair.job, &scored, rank)
                 };
@@ -269,19 +270,28 @@ fn why_none(judged: &[Judged], policy: &Policy) -> Option<Decision> {
     let scored: Vec<&Judged> = judged.iter().filter(|j| j.key.is_some()).collect();
     let best = scored.first()?;
     let (reason, detail) = if scored.iter().all(|j| !j.wide_enough) {
-        ("all_too_tight", "every admitted candidate is too tight, and fallback_too_tight is off".to_owned())
+        (
+            Reason::AllTooTight,
+            "every admitted candidate is too tight, and fallback_too_tight is off".to_owned(),
+        )
     } else if scored.iter().all(|j| !j.verdict.vetoes.is_empty()) {
         (
-            "vetoed",
+            Reason::Vetoed,
             format!("every admitted candidate is vetoed, the best by {}", best.verdict.vetoes.join(", ")),
         )
     } else {
         let total = best.verdict.total.unwrap_or_default();
         let choice = &policy.choice;
         if choice.dispatch_floor == f64::NEG_INFINITY {
-            ("min_score", format!("the best total {total:.3} is not above min_score {}", choice.min_score))
+            (
+                Reason::MinScore,
+                format!("the best total {total:.3} is not above min_score {}", choice.min_score),
+            )
         } else {
-            ("below_floor", format!("the best total {total:.3} is below the floor {}", choice.dispatch_floor))
+            (
+                Reason::BelowFloor,
+                format!("the best total {total:.3} is below the floor {}", choice.dispatch_floor),
+            )
         }
     };
     Some(Decision::Wait { reason, detail })
@@ -295,30 +305,35 @@ fn margin(winner: &Judged, other: &Judged) -> Margin {
         .terms
         .iter()
         .zip(&b.terms)
-        .map(|(a, b)| (a.contribution - b.contribution, a.term))
+        .map(|(a, b)| (a.contribution - b.contribution, &a.term))
         .filter(|(difference, _)| q(*difference) > 0)
         .max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(a.1)));
     let decided_by = match (winner.key, other.key) {
         (Some(a), Some(b)) if winner.wide_enough != other.wide_enough || a.group / 4 != b.group / 4 => {
-            Some("level")
+            Some("level".into())
         }
-        (Some(a), Some(b)) if a.group != b.group => Some("region tier"),
-        (Some(a), Some(b)) if a.primary == b.primary && a.ties != b.ties => Some("tie-break"),
-        (Some(a), Some(b)) if a.primary == b.primary => Some("order"),
+        (Some(a), Some(b)) if a.group != b.group => Some("region tier".into()),
+        (Some(a), Some(b)) if a.primary == b.primary && a.ties != b.ties => Some("tie-break".into()),
+        (Some(a), Some(b)) if a.primary == b.primary => Some("order".into()),
         _ => None,
     };
-    Margin { runner_up: b.candidate.clone(), lead, deciding_term: deciding.map(|(_, term)| term), decided_by }
+    Margin {
+        runner_up: b.candidate.clone(),
+        lead,
+        deciding_term: deciding.map(|(_, term)| term.clone()),
+        decided_by,
+    }
 }
 
 fn reasons(judged: &[Judged]) -> Vec<ReasonCount> {
-    let mut counts: BTreeMap<&'static str, (u64, u64)> = BTreeMap::new();
+    let mut counts: BTreeMap<Reason, (u64, u64)> = BTreeMap::new();
     for judged in judged {
         let mut reasons: Vec<_> =
             judged.verdict.refusals.iter().map(|refused| refused.refusal.reason).collect();
         reasons.sort_unstable();
         reasons.dedup();
         for reason in &reasons {
-            let count = counts.entry(reason).or_default();
+            let count = counts.entry(*reason).or_default();
             count.0 += 1;
             count.1 += u64::from(reasons.len() == 1);
         }
@@ -327,6 +342,6 @@ fn reasons(judged: &[Judged]) -> Vec<ReasonCount> {
         .into_iter()
         .map(|(reason, (candidates, alone))| ReasonCount { reason, candidates, alone })
         .collect();
-    counts.sort_by_key(|count| (std::cmp::Reverse(count.candidates), count.reason));
+    counts.sort_by_key(|count| (std::cmp::Reverse(count.candidates), count.reason.name()));
     counts
 }

@@ -130,3 +130,23 @@ pub struct TermInfo {
     #[serde(skip)]
     pub build: fn(&Params<'_>) -> Result<Box<dyn Term>, ParamError>,
 }
+
+impl TermInfo {
+    /// What most terms of a family have in common; the rest is said by each.
+    pub(crate) const fn of(
+        family: Family,
+        build: fn(&Params<'_>) -> Result<Box<dyn Term>, ParamError>,
+    ) -> Self {
+        Self {
+            name: "",
+            family,
+            class: Class::Soft,
+            range: (0.0, None),
+            unit: "",
+            description: "",
+            params: &[],
+            reads: Reads::PAIR,
+            build,
+        }
+    }
+}

@@ -6,29 +6,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use landfall_model::{
-    Bytes, Gpu, Job, JobKind, JobReport, JobSpec, Mib, Millis, Node, Placement, Prediction, Situation,
-    Tenant, Time, WorkloadId, World,
+    Bytes, Gpu, Job, JobKind, JobReport, JobSpec, Mib, Millis, Node, Placement, PoolId, Prediction,
+    Situation, Tenant, Time, WorkloadId, World,
 };
-use serde::Serialize;
 use smallvec::SmallVec;
 
+pub use landfall_model::verdict::{LazyCounts, Mode};
+
+use crate::policy::BoundFilter;
 use crate::rules::snapshot::{Backlog, Pressure, SpecView};
 use crate::rules::supply::{Supply, Weights};
-
-/// How the chosen devices are used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Mode {
-    /// Without any device.
-    #[default]
-    None,
-    /// On the chosen devices.
-    Gpu,
-    /// On one device and in RAM.
-    Offload,
-    /// In RAM though a device was asked for, or a model without device.
-    Cpu,
-}
 
 /// The devices chosen for a pair, as positions in the node's list.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -77,16 +64,6 @@ impl Devices {
     }
 }
 
-/// How often the lazy providers were asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-pub struct LazyCounts {
-    /// Predictions computed from history.
-    pub history: u64,
-    pub inputs_total_bytes: u64,
-    /// Work shares looked up.
-    pub tenant_work_share: u64,
-}
-
 /// Everything around a pair that stays the same while one question is answered.
 ///
 /// Values that are dear to compute are computed when a rule first reads them and kept for the pass.
@@ -94,6 +71,8 @@ pub struct Pass<'a> {
     pub now: Time,
     /// Everything that is neither node nor job.
     pub world: &'a World,
+    /// A pool whose nodes may be used as if they were of the job's.
+    pub lender: Option<PoolId>,
     nodes: &'a [Node],
     queue: Queue<'a>,
     history: RefCell<BTreeMap<HistoryKey, Prediction>>,
@@ -133,6 +112,7 @@ impl<'a> Pass<'a> {
         Self {
             now,
             world,
+            lender: None,
             nodes,
             queue,
             history: RefCell::default(),
@@ -250,12 +230,6 @@ impl<'a> Pass<'a> {
         debug_assert_eq!(*weights, Supply::of(self.nodes).weights(&self.world.mix));
         self.mix_weights.get_or_init(|| weights.clone());
     }
-
-    /// What the nodes look like to jobs of one class; computed once per class.
-    #[must_use]
-    pub fn spec_view(&self, spec: &Arc<JobSpec>) -> SpecView {
-        self.spec_views.get_or(spec, || SpecView::of(spec, self))
-    }
 }
 
 /// Values kept per class of jobs for one pass. The spec is held, so its address stays its own.
@@ -283,6 +257,8 @@ impl<T: Copy> PerClass<T> {
 pub struct View<'a> {
     /// The pass it belongs to.
     pub pass: &'a Pass<'a>,
+    /// The filters of the policy that judges.
+    pub(crate) filters: &'a [BoundFilter],
     pub job: &'a Job,
     /// What the job has in common with jobs like it.
     pub spec: &'a Arc<JobSpec>,
@@ -305,6 +281,12 @@ impl View<'_> {
     #[must_use]
     pub fn now(&self) -> Time {
         self.pass.now
+    }
+
+    /// What the nodes of the pass look like to jobs of this class; computed once per class.
+    #[must_use]
+    pub fn spec_view(&self) -> SpecView {
+        self.pass.spec_views.get_or(self.spec, || SpecView::of(self))
     }
 
     /// What this node says it would have to fetch.

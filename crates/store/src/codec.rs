@@ -1,8 +1,8 @@
-//! Events and states as bytes: CBOR, so that a field that is added later is simply absent in what was written before.
+//! Events and states as bytes on disk: what the engine writes of them, packed, with checksums.
 
-use std::io::Read;
+use std::io::Write as _;
 
-use landfall_engine::{Event, State};
+use landfall_engine::{Event, State, codec};
 use landfall_model::Time;
 
 use crate::error::StoreError;
@@ -17,12 +17,11 @@ const STATE: &[u8] = b"landfall state";
 #[must_use]
 pub fn encode_state(state: &State) -> Vec<u8> {
     let mut sealing = Sealing::new();
-    let buffered = std::io::BufWriter::with_capacity(1 << 16, &mut sealing);
-    let written = ciborium::into_writer(state, buffered);
-    match written
-        .map_err(|error| error.to_string())
-        .and_then(|()| sealing.finish(STATE).map_err(|e| e.to_string()))
-    {
+    let mut buffered = std::io::BufWriter::with_capacity(1 << 16, &mut sealing);
+    let written = codec::write_state(&mut buffered, state)
+        .and_then(|()| buffered.flush().map_err(|error| error.to_string()));
+    drop(buffered);
+    match written.and_then(|()| sealing.finish(STATE).map_err(|error| error.to_string())) {
         Ok(bytes) => bytes,
         Err(error) => unreachable!("every part of the state can be written into memory: {error}"),
     }
@@ -33,18 +32,18 @@ pub fn encode_state(state: &State) -> Vec<u8> {
 /// # Errors
 /// When the bytes are damaged, or were written by a version whose states this one cannot read.
 pub fn decode_state(bytes: &[u8]) -> Result<State, StoreError> {
-    let payload = frame::open(STATE, bytes).map_err(|broken| match broken {
+    let mut payload = frame::open(STATE, bytes).map_err(|broken| match broken {
         Broken::Kind => StoreError::Unreadable { what: "the snapshot".into(), why: broken.to_string() },
         Broken::Short | Broken::Checksum => StoreError::damaged("the snapshot", broken.to_string()),
     })?;
-    read(payload).map_err(|why| StoreError::Unreadable { what: "the snapshot".into(), why })
+    codec::read_state(&mut payload).map_err(|why| StoreError::Unreadable { what: "the snapshot".into(), why })
 }
 
 /// Writes one event behind others; the instant is told as the distance from that of the row.
 pub(crate) fn write_event(out: &mut Vec<u8>, base: Time, at: Time, event: &Event) -> Result<(), StoreError> {
     let distance = at.as_millis().wrapping_sub(base.as_millis());
-    ciborium::into_writer(&(distance, event), out)
-        .map_err(|error| StoreError::Unreadable { what: "an event".into(), why: error.to_string() })
+    codec::write_event(out, distance, event)
+        .map_err(|why| StoreError::Unreadable { what: "an event".into(), why })
 }
 
 /// Reads the events of a row one after the other.
@@ -54,13 +53,9 @@ pub(crate) struct EventReader<'a> {
     scratch: &'a mut Vec<u8>,
 }
 
-/// Longest text that is read without being put together from pieces.
-const SCRATCH: usize = 1 << 16;
-
 impl<'a> EventReader<'a> {
     /// `scratch` may have anything in it.
     pub(crate) fn new(bytes: &'a [u8], base: Time, scratch: &'a mut Vec<u8>) -> Self {
-        scratch.resize(SCRATCH, 0);
         Self { bytes, base, scratch }
     }
 
@@ -69,15 +64,8 @@ impl<'a> EventReader<'a> {
         if self.bytes.is_empty() {
             return Ok(None);
         }
-        let (distance, event): (i64, Event) =
-            ciborium::de::from_reader_with_buffer(&mut self.bytes, self.scratch)
-                .map_err(|error| error.to_string())?;
+        let (distance, event) = codec::read_event(&mut self.bytes, self.scratch)?;
         let at = Time::from_millis(self.base.as_millis().wrapping_add(distance));
         Ok(Some((at, event)))
     }
-}
-
-fn read<T: serde::de::DeserializeOwned>(from: impl Read) -> Result<T, String> {
-    let mut scratch = vec![0; SCRATCH];
-    ciborium::de::from_reader_with_buffer(from, &mut scratch).map_err(|error| error.to_string())
 }

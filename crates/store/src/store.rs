@@ -212,6 +212,26 @@ pub trait Snapshotter: Send {
 }
 
 /// The journal, snapshots and records of a server. One owner writes; anybody may read through [`Store::reader`].
+///
+/// ```
+/// use landfall_engine::{Engine, Input};
+/// use landfall_model::{Dispatch, Pool, PoolId, Time};
+/// use landfall_store::sqlite::Sqlite;
+/// use landfall_store::{Batch, Store};
+///
+/// let dir = tempfile::tempdir()?;
+/// let mut store = Sqlite::open(dir.path())?;
+/// let pool = Box::new(Pool::new(PoolId::new("lab")?, Dispatch::Push));
+/// let outcome = Engine::new().step(Time::ZERO, Input::SetPool { pool, policy: None });
+/// let events = outcome.events.into_iter().map(|event| (outcome.at, event)).collect();
+/// let last = store.append(&Batch { events, ..Batch::default() })?;
+///
+/// // On disk now: a server that starts here goes on from it.
+/// let loaded = store.load()?;
+/// assert_eq!(loaded.seq, last);
+/// assert_eq!(Engine::of(loaded.state).state().pools.len(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait Store: Reader {
     /// The newest good snapshot with all later events applied.
     ///

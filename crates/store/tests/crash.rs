@@ -14,7 +14,8 @@ use std::time::Duration;
 use landfall_engine::State;
 use landfall_store::sqlite::Sqlite;
 use landfall_store::{Reader as _, Store as _, encode_state};
-use support::{Rng, Script};
+use landfall_testkit::Rng;
+use support::Script;
 
 const CHILD: &str = "LANDFALL_CRASH_TEST_CHILD";
 const SEED: &str = "LANDFALL_CRASH_TEST_SEED";
@@ -31,7 +32,7 @@ fn main() {
     println!("running {KILLS} kills; again with {SEED}={seed}");
     let dir = tempfile::tempdir().expect("a directory");
     let mut known = Known { state: State::default(), seq: 0 };
-    let mut rng = Rng(seed);
+    let mut rng = Rng::new(seed);
     let (mut acknowledged, mut beyond) = (0, 0);
     for kill in 0..KILLS {
         let acks = run_and_kill(dir.path(), &mut rng, kill);
@@ -82,18 +83,18 @@ fn run_and_kill(dir: &Path, rng: &mut Rng, kill: u64) -> Vec<(u64, String)> {
     let program = std::env::current_exe().expect("this program has a path");
     let mut child = Command::new(program)
         .env(CHILD, dir)
-        .env(SEED, rng.next().to_string())
+        .env(SEED, rng.word().to_string())
         .stdout(Stdio::piped())
         .spawn()
         .expect("this program runs again");
     let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines();
     // Some are killed while they open the directory, most somewhere in their work.
-    let wait_for = if kill % 5 == 4 { 0 } else { 1 + rng.below(120) };
+    let wait_for = if kill % 5 == 4 { 0 } else { 1 + rng.index(120) };
     let mut acks = Vec::new();
     for line in lines.by_ref().take(wait_for) {
         acks.extend(parse(&line.expect("a line")));
     }
-    std::thread::sleep(Duration::from_micros(rng.next() % 4000));
+    std::thread::sleep(Duration::from_micros(rng.word() % 4000));
     child.kill().expect("it is killed");
     let status = child.wait().expect("it is gone");
     assert!(!status.success(), "it ended by itself");
@@ -119,10 +120,10 @@ fn be_killed(dir: &Path, seed: u64) {
     let mut script =
         if loaded.seq == 0 { Script::new(seed, 2) } else { Script::resume(loaded.state.clone(), seed) };
     let before = loaded.state.now;
-    let mut rng = Rng(seed ^ 1);
+    let mut rng = Rng::new(seed ^ 1);
     let mut out = std::io::stdout().lock();
     loop {
-        let batch = script.turns(1 + rng.below(4));
+        let batch = script.turns(1 + rng.index(4));
         if batch.events.is_empty() {
             continue;
         }

@@ -4,12 +4,15 @@
 #![forbid(unsafe_code)]
 
 mod api;
+mod build_time;
 mod licences;
 mod reference;
 mod tidy;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+
+use landfall_xtask::root;
 
 /// One step by name: what it is for, and what it runs.
 type Step = (&'static str, &'static str, fn(&Path) -> Result<(), String>);
@@ -21,12 +24,12 @@ const STEPS: [Step; 9] = [
     ("licences", "licences of all dependencies", licences::check),
     ("reference", "generated pages are up to date", reference::check),
     ("lint", "clippy with warnings denied", |_| {
-        cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "--deny", "warnings"])
+        tree("clippy", &["--all-targets", "--quiet", "--", "--deny", "warnings"], &[])
     }),
-    ("docs", "documentation builds without warnings", docs),
-    ("test", "all tests, and that planted faults are found", |_| {
-        cargo(&["test", "--workspace", "--quiet", "--features", "landfall-engine/mutations"])
+    ("docs", "documentation builds without warnings", |_| {
+        tree("doc", &["--no-deps", "--quiet"], &[("RUSTDOCFLAGS", "--deny warnings")])
     }),
+    ("test", "all tests, and that planted faults are found", |_| tree("test", &["--quiet"], &[])),
     ("api", "the HTTP API against its OpenAPI document", api::check),
     ("bench", "a short run of each benchmark", bench),
 ];
@@ -37,10 +40,12 @@ fn main() -> ExitCode {
     let result = match asked.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["ci"] => STEPS.iter().try_for_each(|step| run(step, &root)),
         ["generate"] => reference::write(&root),
+        ["build-time"] => build_time::measure(&root),
         [] | ["help" | "--help"] => {
             println!("cargo xtask ci         all of the steps below, in this order");
             STEPS.iter().for_each(|(name, purpose, _)| println!("cargo xtask {name:<10} {purpose}"));
             println!("cargo xtask generate   writes the generated pages");
+            println!("cargo xtask build-time measures what `make up` builds, from nothing");
             Ok(())
         }
         names => names.iter().try_for_each(|name| match STEPS.iter().find(|step| step.0 == *name) {
@@ -62,14 +67,6 @@ fn run((name, purpose, step): &Step, root: &Path) -> Result<(), String> {
     step(root).map_err(|message| format!("{name}: {message}"))
 }
 
-/// The workspace root, two levels above this crate.
-fn root() -> PathBuf {
-    // Asked for when it runs: clones that share a build directory may share this program, built in another of them.
-    let here = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
-    let here = Path::new(&here);
-    here.ancestors().nth(2).unwrap_or(here).to_path_buf()
-}
-
 fn target(root: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |path| root.join(path))
 }
@@ -78,21 +75,17 @@ fn cargo(args: &[&str]) -> Result<(), String> {
     execute(Command::new(env!("CARGO")).args(args), args)
 }
 
-fn docs(_: &Path) -> Result<(), String> {
-    let args = ["doc", "--workspace", "--no-deps", "--quiet"];
-    execute(Command::new(env!("CARGO")).args(args).env("RUSTDOCFLAGS", "--deny warnings"), &args)
+/// Runs cargo on all crates, always with the same features: other ones would mean another build of the tree.
+fn tree(command: &str, args: &[&str], env: &[(&str, &str)]) -> Result<(), String> {
+    let args = [&[command, "--workspace", "--features", "landfall-engine/mutations"], args].concat();
+    execute(Command::new(env!("CARGO")).args(&args).envs(env.iter().copied()), &args)
 }
 
+/// With the build of the tests: what is shown is that they run, and an optimised build would take minutes.
 fn bench(_: &Path) -> Result<(), String> {
-    for (package, name) in
-        [("landfall-policy", "decisions"), ("landfall-engine", "engine"), ("landfall-replay", "published")]
-    {
-        cargo(&["bench", "--package", package, "--bench", name, "--quiet", "--", "--short"])?;
-    }
-    // With the build of the tests: what is shown is that they run, and a second build would take minutes.
-    let tested = ["--workspace", "--features", "landfall-engine/mutations", "--profile", "dev"];
-    let parts = ["--bench", "store", "--bench", "service", "--quiet", "--", "--short"];
-    cargo(&[&["bench"], &tested[..], &parts[..]].concat())
+    let names = ["decisions", "engine", "published", "store", "service"];
+    let chosen: Vec<&str> = names.iter().flat_map(|name| ["--bench", name]).collect();
+    tree("bench", &[&["--profile", "dev", "--quiet"], &chosen[..], &["--", "--short"]].concat(), &[])
 }
 
 fn execute(command: &mut Command, args: &[&str]) -> Result<(), String> {

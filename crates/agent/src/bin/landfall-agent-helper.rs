@@ -1,4 +1,4 @@
-//! The hidden helpers of the agent, and an agent with the usual settings, as a program of their own for tests of this
+//! The keeper, and an agent with the usual settings, as a program of their own for tests of this
 //! crate. In the one binary `landfall` the command line forwards to the same functions.
 
 use std::process::ExitCode;
@@ -16,11 +16,8 @@ fn main() -> ExitCode {
             }
         }
         Some("agent") if args.len() == 3 => agent(&args[1], &args[2]),
-        Some("wasm-run") => landfall_agent::wasm_main(&args[1..]),
         _ => {
-            eprintln!(
-                "usage: landfall-agent-helper keeper --dir DIR | wasm-run OPTIONS MODULE [ARGS] | agent SERVER DIR"
-            );
+            eprintln!("usage: landfall-agent-helper keeper --dir DIR | agent SERVER DIR");
             ExitCode::from(2)
         }
     }

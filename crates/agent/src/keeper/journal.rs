@@ -9,8 +9,8 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use landfall_engine::Fence;
 use landfall_model::JobId;
+use landfall_model::life::Fence;
 use serde::{Deserialize, Serialize};
 
 use super::wire::Ended;

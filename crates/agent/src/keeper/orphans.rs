@@ -8,8 +8,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use landfall_engine::Fence;
 use landfall_model::JobId;
+use landfall_model::life::Fence;
 use rustix::process::{Pid, Signal, WaitOptions};
 
 use crate::layout::Layout;

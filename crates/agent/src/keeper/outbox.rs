@@ -130,8 +130,8 @@ mod tests {
     use super::*;
     use std::io::{BufRead as _, BufReader};
 
-    use landfall_engine::Fence;
     use landfall_model::JobId;
+    use landfall_model::life::Fence;
 
     fn event(index: usize) -> Event {
         Event::Spawned(Fence { job: JobId::new(&format!("job-{index}")).expect("id"), attempt: 1, epoch: 1 })

@@ -4,7 +4,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use landfall_engine::Fence;
+use landfall_model::life::Fence;
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use wait4::Wait4 as _;

@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::PoisonError;
 use std::time::Instant;
 
-use landfall_engine::Fence;
+use landfall_model::life::Fence;
 use rustix::event::epoll;
 use rustix::process::{Pid, PidfdFlags};
 

@@ -7,7 +7,7 @@ use std::process::Child;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use landfall_engine::Fence;
+use landfall_model::life::Fence;
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::process::{Pid, Signal};
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use landfall_engine::Fence;
+use landfall_model::life::Fence;
 
 /// What a job may use at most, where that can be enforced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

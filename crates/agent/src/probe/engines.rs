@@ -1,4 +1,4 @@
-//! Which programs on this machine can run jobs: container engines, llama.cpp, those of templates.
+//! Which programs on this machine can run jobs: container engines, llama.cpp, `landfall-wasm`, those of templates.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::runtime::container::{Engine, EngineKind};
 use crate::runtime::llm::Llama;
+use crate::runtime::wasm;
 
 /// How long an engine may take to answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
@@ -58,6 +59,17 @@ pub fn llama(search: &str) -> Option<Llama> {
     ["llama-cli", "llama-server"].iter().find_map(|program| find(program, search)).map(|path| Llama { path })
 }
 
+/// `landfall-wasm`: beside this program, where LANDFALL_WASM says, or in the search path.
+#[must_use]
+pub fn wasm(this: Option<&Path>, search: &str) -> Option<PathBuf> {
+    let beside = this.and_then(Path::parent).and_then(Path::to_str);
+    let named = std::env::var("LANDFALL_WASM").unwrap_or_default();
+    beside
+        .and_then(|dir| find(wasm::PROGRAM, dir))
+        .or_else(|| find(&named, ""))
+        .or_else(|| find(wasm::PROGRAM, search))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -80,6 +92,18 @@ mod tests {
         script(dir.path(), "nerdctl", r#"[ "$1" = info ] && echo fine || echo "nerdctl version 2""#);
         let engine = container_engine(&search).await.expect("it answers");
         assert_eq!((engine.kind, engine.version.as_str()), (EngineKind::Nerdctl, "nerdctl version 2"));
+    }
+
+    #[test]
+    fn what_runs_modules_is_looked_for_beside_the_program_first() {
+        let (beside, elsewhere) = (tempfile::tempdir().expect("dir"), tempfile::tempdir().expect("dir"));
+        let this = beside.path().join("landfall");
+        let search = elsewhere.path().to_str().expect("text");
+        assert_eq!(wasm(Some(&this), search), None);
+        for dir in [&elsewhere, &beside] {
+            script(dir.path(), "landfall-wasm", "true");
+            assert_eq!(wasm(Some(&this), search), Some(dir.path().join("landfall-wasm")));
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The machine as a whole: what goes into registrations and heartbeats.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use landfall_api::node::{GpuFacts, Heartbeat};
 use sha2::{Digest as _, Sha256};
@@ -12,7 +12,6 @@ use super::ewma::Ewma;
 use super::gpu::GpuSource;
 use super::live::{Battery, CpuTicks, Memory};
 use crate::config::Config;
-use crate::keeper::Cgroups;
 use crate::runtime::container::Engine;
 use crate::runtime::llm::Llama;
 use crate::runtime::template::Template;
@@ -23,12 +22,14 @@ pub struct Programs {
     /// A container engine that answers.
     pub engine: Option<Engine>,
     pub llama: Option<Llama>,
+    /// What runs WebAssembly.
+    pub wasm: Option<PathBuf>,
     /// Runtimes of templates whose programs are there.
     pub templates: BTreeMap<String, Template>,
 }
 
 impl Programs {
-    pub async fn probe(configured: &BTreeMap<String, Template>) -> Self {
+    pub async fn probe(config: &Config) -> Self {
         let search = std::env::var("PATH").unwrap_or_default();
         let there = |template: &Template| {
             template.command.first().is_some_and(|program| engines::find(program, &search).is_some())
@@ -36,7 +37,9 @@ impl Programs {
         Self {
             engine: engines::container_engine(&search).await,
             llama: engines::llama(&search),
-            templates: configured
+            wasm: engines::wasm(config.program().ok().as_deref(), &search),
+            templates: config
+                .runtimes
                 .iter()
                 .filter(|(_, template)| there(template))
                 .map(|(name, template)| (name.clone(), template.clone()))
@@ -72,7 +75,7 @@ impl Machine {
                 .or_else(|| Memory::read().map(|memory| memory.total_mib))
                 .unwrap_or_default(),
             core_score: config.core_score,
-            programs: Programs::probe(&config.runtimes).await,
+            programs: Programs::probe(config).await,
             disk: Ewma::default(),
             network: Ewma::default(),
             gpus,
@@ -89,7 +92,8 @@ impl Machine {
     /// What can be run here.
     #[must_use]
     pub fn runtimes(&self) -> Vec<String> {
-        let mut names: Vec<String> = vec!["process".into(), "wasm".into()];
+        let mut names: Vec<String> = vec!["process".into()];
+        names.extend(self.programs.wasm.is_some().then(|| "wasm".to_owned()));
         names.extend(self.programs.engine.is_some().then(|| "container".to_owned()));
         names.extend(self.programs.llama.is_some().then(|| "llmcpp".to_owned()));
         names.extend(
@@ -154,44 +158,6 @@ fn fingerprint(facts: &[(&str, &str)]) -> String {
     hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What the agent would tell about this machine, and what it cannot do here, line by line.
-pub async fn describe(config: &Config) -> Vec<String> {
-    let mut machine = Machine::probe(config, super::gpu::of_this_machine()).await;
-    let beat = machine.heartbeat();
-    let estimates = &beat.performance_estimates;
-    let mut lines = vec![
-        format!("CPU: {} milli-cores, memory: {} MiB", beat.cpu_milli, beat.ram_mib),
-        format!("runtimes: {}", estimates.supported_runtimes.join(", ")),
-    ];
-    match &machine.programs.engine {
-        Some(engine) => {
-            lines.push(format!("container engine: {} ({})", engine.kind.program(), engine.version));
-        }
-        None => lines
-            .push("container engine: none answers `info` (podman, docker and nerdctl were asked)".to_owned()),
-    }
-    for (name, template) in &config.runtimes {
-        if !machine.programs.templates.contains_key(name) {
-            let program = template.command.first().map_or("its program", String::as_str);
-            lines.push(format!("runtime {name}: not offered, {program} is not there"));
-        }
-    }
-    if beat.gpus.is_empty() {
-        lines.push("GPUs: none found".to_owned());
-    }
-    for gpu in &beat.gpus {
-        let model = gpu.model.as_deref().unwrap_or("unknown model");
-        let vram = gpu.vram_mib.map_or("unknown".to_owned(), |mib| format!("{mib} MiB"));
-        lines.push(format!(
-            "GPU {}: {model}, memory {vram}, {} GB/s",
-            gpu.index,
-            estimate::bandwidth_gb_s(gpu)
-        ));
-    }
-    lines.push(Cgroups::of_this_machine().describe());
-    lines
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -212,10 +178,7 @@ mod tests {
         assert_eq!((beat.cpu_milli, beat.ram_mib), (2500, 4096));
         assert_eq!(beat.performance_estimates.estimated_llm_tok_s, Some(114.0));
         let runtimes = &beat.performance_estimates.supported_runtimes;
-        assert!(
-            ["process", "shell", "wasm"].iter().all(|name| runtimes.iter().any(|it| it == name)),
-            "{runtimes:?}"
-        );
+        assert!(["process", "shell"].iter().all(|name| runtimes.iter().any(|it| it == name)), "{runtimes:?}");
         assert!(!runtimes.iter().any(|name| name == "missing"));
         assert!(beat.ram_free_mib.is_some_and(|mib| mib > 0));
         assert_eq!(beat.fingerprint.as_deref().map(str::len), Some(64));

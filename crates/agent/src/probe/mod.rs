@@ -8,4 +8,4 @@ pub mod live;
 mod machine;
 pub mod score;
 
-pub use machine::{Machine, Programs, describe};
+pub use machine::{Machine, Programs};

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use landfall_api::agent::Start;
-use landfall_engine::Fence;
+use landfall_model::life::Fence;
 
 use super::{Refusal, env};
 

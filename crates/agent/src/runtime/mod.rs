@@ -4,28 +4,19 @@ pub mod container;
 pub(crate) mod env;
 pub mod llm;
 pub mod template;
+pub(crate) mod wasm;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use landfall_api::agent::Start;
 use landfall_api::node::GpuFacts;
-use landfall_engine::input::StartRefusal;
+use landfall_model::life::StartRefusal;
 
 use crate::keeper::signal;
 use crate::keeper::wire::{Limits, Note, Program, Spawn};
 use crate::layout::Layout;
-use crate::probe::estimate;
-use container::Engine;
-use llm::Llama;
-use template::Template;
-
-/// Memory of a module that declared none.
-const WASM_RAM_MIB: u64 = 256;
-/// Memory that the runner of a module needs besides the module's own.
-const WASM_OVERHEAD_MIB: u64 = 128;
-/// What the keeper gives a module's runner to notice by itself that its time is over, and to say so.
-const WASM_NOTICE_MS: u64 = 1_500;
+use crate::probe::{Programs, estimate};
 
 /// Why a job is not started here.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,16 +40,12 @@ impl Refusal {
 pub(crate) struct Site {
     pub(crate) node: String,
     pub(crate) layout: Layout,
-    /// The program with the hidden commands `keeper` and `wasm-run`.
-    pub(crate) helper: PathBuf,
     /// Variables of the machine that jobs get.
     pub(crate) base_env: BTreeMap<String, String>,
     /// Variables of the machine that a container engine needs.
     pub(crate) engine_env: BTreeMap<String, String>,
     pub(crate) gpus: Vec<GpuFacts>,
-    pub(crate) engine: Option<Engine>,
-    pub(crate) llama: Option<Llama>,
-    pub(crate) templates: BTreeMap<String, Template>,
+    pub(crate) programs: Programs,
 }
 
 impl Site {
@@ -102,7 +89,7 @@ impl Site {
             walltime_ms: start.walltime_ms,
             ..Note::default()
         };
-        match (start.runtime.as_str(), self.templates.get(&start.runtime)) {
+        match (start.runtime.as_str(), self.programs.templates.get(&start.runtime)) {
             (_, Some(template)) => {
                 let fresh = self.layout.work(&start.fence).display().to_string();
                 program.argv = template.fill(start, start.run.cwd.as_deref().unwrap_or(&fresh));
@@ -113,10 +100,14 @@ impl Site {
                 }
                 program.argv = start.run.command.clone();
             }
-            ("wasm", None) => self.wasm(start, &mut program)?,
+            ("wasm", None) => {
+                let runner = self.programs.wasm.as_ref();
+                let runner = runner.ok_or_else(|| Refusal::unsupported(wasm::MISSING))?;
+                wasm::run(runner, start, &self.layout.outcome(&start.fence), &mut program)?;
+            }
             ("container", None) => self.container(start, &checkpoint_dir, &mut program)?,
             ("llmcpp", None) => {
-                let llama = self.llama.as_ref();
+                let llama = self.programs.llama.as_ref();
                 let llama = llama.ok_or_else(|| Refusal::unsupported("llama.cpp is not on this node"))?;
                 program.argv = llm::run(llama, start)?;
                 note.expected_milli_tok_s = self.expected_speed(start);
@@ -131,34 +122,8 @@ impl Site {
         start.resume || start.run.checkpoint_signal.is_some()
     }
 
-    fn wasm(&self, start: &Start, program: &mut Program) -> Result<(), Refusal> {
-        let module = start.run.module.as_deref().filter(|module| !module.is_empty());
-        let module = module.ok_or_else(|| Refusal::malformed("a wasm job needs run.module"))?;
-        let ram_mib = if start.share.ram_mib == 0 { WASM_RAM_MIB } else { start.share.ram_mib };
-        let mut argv = vec![self.helper.display().to_string(), "wasm-run".into()];
-        argv.extend(["--memory-mib".into(), ram_mib.to_string()]);
-        if let Some(timeout_ms) = start.run.timeout_ms {
-            argv.extend(["--timeout-ms".into(), timeout_ms.to_string()]);
-            program.timeout_ms = Some(timeout_ms.saturating_add(WASM_NOTICE_MS));
-        }
-        argv.extend(["--outcome".into(), self.layout.outcome(&start.fence).display().to_string()]);
-        for mount in &start.run.mounts {
-            let rights = if mount.writable { "rw" } else { "ro" };
-            argv.extend(["--dir".into(), mount.source.clone(), mount.target.clone(), rights.into()]);
-        }
-        // Options end at the first word that is none, and a module may be called like one.
-        argv.push(if module.starts_with('-') { format!("./{module}") } else { module.to_owned() });
-        argv.extend(start.run.command.iter().cloned());
-        program.argv = argv;
-        program.limits = limits(start.share.cpu_milli, start.share.ram_mib).map(|limits| Limits {
-            ram_mib: if limits.ram_mib == 0 { 0 } else { limits.ram_mib + WASM_OVERHEAD_MIB },
-            ..limits
-        });
-        Ok(())
-    }
-
     fn container(&self, start: &Start, checkpoint_dir: &Path, program: &mut Program) -> Result<(), Refusal> {
-        let engine = self.engine.as_ref();
+        let engine = self.programs.engine.as_ref();
         let engine =
             engine.ok_or_else(|| Refusal::unsupported("no container engine answers on this node"))?;
         // A container has a machine's environment of its own; only what is meant for the job goes in.
@@ -197,8 +162,8 @@ pub(crate) mod tests {
     use super::*;
     use landfall_api::agent::Share;
     use landfall_api::job::RunSpec;
-    use landfall_engine::Fence;
     use landfall_model::JobId;
+    use landfall_model::life::Fence;
 
     pub(crate) fn start(runtime: &str, command: &[&str]) -> Start {
         Start {
@@ -224,13 +189,10 @@ pub(crate) mod tests {
         Site {
             node: "n1".to_owned(),
             layout: Layout::new("/d"),
-            helper: "/bin/landfall".into(),
             base_env: BTreeMap::from([("PATH".to_owned(), "/bin".to_owned())]),
             engine_env: BTreeMap::from([("PATH".to_owned(), "/bin".to_owned())]),
             gpus: Vec::new(),
-            engine: None,
-            llama: None,
-            templates: BTreeMap::new(),
+            programs: Programs::default(),
         }
     }
 
@@ -250,7 +212,7 @@ pub(crate) mod tests {
             (start("process", &["true"]), None),
             (start("", &["true"]), None),
             (start("process", &[]), Some(StartRefusal::Malformed)),
-            (start("wasm", &[]), Some(StartRefusal::Malformed)),
+            (start("wasm", &[]), Some(StartRefusal::Unsupported)),
             (start("quantum", &["x"]), Some(StartRefusal::Unsupported)),
             (start("llmcpp", &["x"]), Some(StartRefusal::Unsupported)),
             (container, Some(StartRefusal::Unsupported)),
@@ -262,25 +224,10 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_module_is_run_by_the_helper_with_its_limits() {
-        let mut job = start("wasm", &["a"]);
-        job.run.module = Some("/m.wasm".into());
-        job.run.timeout_ms = Some(5000);
-        job.share.ram_mib = 64;
-        let spawn = site().plan(&job).expect("planned");
-        assert_eq!(
-            spawn.program.argv.join(" "),
-            "/bin/landfall wasm-run --memory-mib 64 --timeout-ms 5000 --outcome /d/logs/job-1.1.outcome /m.wasm a"
-        );
-        assert_eq!(spawn.program.timeout_ms, Some(6500), "the runner says it better, so it comes first");
-        assert_eq!(spawn.program.limits, Some(Limits { cpu_milli: 0, ram_mib: 192 }));
-    }
-
-    #[test]
     fn templates_come_before_built_in_runtimes() {
         let mut site = site();
         let words = ["nice", "{command}"].map(str::to_owned).to_vec();
-        site.templates.insert("process".to_owned(), Template { command: words });
+        site.programs.templates.insert("process".to_owned(), template::Template { command: words });
         let spawn = site.plan(&start("process", &["make", "-j2"])).expect("planned");
         assert_eq!(spawn.program.argv, ["nice", "make", "-j2"]);
     }

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use landfall_api::agent::Command;
-use landfall_engine::input::Report;
+use landfall_model::life::Report;
 
 use crate::server::{Server, TOKEN, fence, helper, job};
 

@@ -1,9 +1,9 @@
 //! WebAssembly modules: they run, and their memory and time are bounded.
 
 use landfall_api::agent::Start;
-use landfall_engine::input::{Failure, Report};
+use landfall_model::life::{Failure, Report};
 
-use crate::server::{Agent, Server, is_exit, job};
+use crate::server::{Agent, Server, helper, is_exit, job};
 
 fn module(agent: &Agent, name: &str, text: &str) -> Start {
     let path = agent.dir.path().join(format!("{name}.wasm"));
@@ -43,6 +43,11 @@ const BROKEN: &str = r#"(module
 
 #[tokio::test]
 async fn modules_run_within_their_bounds() {
+    let beside = helper().with_file_name("landfall-wasm");
+    assert!(
+        beside.is_file(),
+        "build landfall-wasm first: `cargo build -p landfall-wasm`, or test the --workspace"
+    );
     let server = Server::start("push").await;
     let agent = Agent::start(&server);
     let hello = module(&agent, "hello", HELLO);

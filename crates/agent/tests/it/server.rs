@@ -19,9 +19,9 @@ use landfall_api::agent::{
 };
 use landfall_api::job::RunSpec;
 use landfall_api::node::{Heard, Heartbeat, Registered, Registration};
-use landfall_engine::Fence;
-use landfall_engine::input::Report;
 use landfall_model::JobId;
+use landfall_model::life::Fence;
+use landfall_model::life::Report;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;

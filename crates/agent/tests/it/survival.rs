@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Child, Command as Process, Stdio};
 
 use landfall_api::agent::Command;
-use landfall_engine::input::Report;
+use landfall_model::life::Report;
 
 use crate::basics::gone;
 use crate::server::{Agent, Said, Server, TOKEN, helper, shell};

@@ -4,9 +4,10 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use landfall_engine::answers::{Change, PlanAnswer, dispatch_of};
+use landfall_engine::answers::{Change, dispatch_of};
 use landfall_engine::input::Submission;
 use landfall_engine::{Engine, Refused};
+use landfall_model::answer::PlanAnswer;
 use landfall_model::{Job, JobId, NodeId, Pool, PoolId, Situation, Tenant, TenantId};
 use landfall_policy::policy_file;
 use serde::Serialize;
@@ -323,7 +324,7 @@ impl Answer for Planned {
     }
 
     fn text(&self, page: Page) -> String {
-        render::plan::page(self, page)
+        render::plan::page(&self.change, &self.answer, page)
     }
 
     fn json(&self, out: &mut dyn Write) -> serde_json::Result<()> {

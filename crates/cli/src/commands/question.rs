@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 use std::path::Path;
 
 use landfall_engine::Engine;
-use landfall_engine::answers::{Estimate, Explanation};
+use landfall_model::answer::{Estimate, Explanation};
 use landfall_model::{JobId, NodeId, Situation};
 use landfall_policy::spec::PolicySpec;
 use landfall_policy::verdict::{Direction, Ranking};

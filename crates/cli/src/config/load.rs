@@ -45,6 +45,9 @@ pub(crate) struct Config {
     pub(crate) file: Option<String>,
     /// Pools and tenants that the file declares.
     pub(crate) declared: Declared,
+    /// What was asked for, so that a test can tell that every setting is.
+    #[cfg(test)]
+    pub(crate) asked: std::sync::Mutex<std::collections::BTreeSet<String>>,
 }
 
 impl Config {
@@ -64,7 +67,7 @@ impl Config {
         Self::of(file, env, flags)
     }
 
-    fn of(
+    pub(crate) fn of(
         file: Option<Input>,
         env: impl Fn(&str) -> Option<String>,
         flags: &[(&'static str, Option<String>)],
@@ -94,12 +97,20 @@ impl Config {
             setting.check(text).map_err(wrong)?;
             values.insert(setting.key, Value { text: text.clone(), origin: Origin::Flag });
         }
-        Ok(Self { values, file: file.map(|file| file.file), declared: found })
+        Ok(Self {
+            values,
+            file: file.map(|file| file.file),
+            declared: found,
+            #[cfg(test)]
+            asked: std::sync::Mutex::default(),
+        })
     }
 
     /// What a setting is, if anybody said so.
     pub(crate) fn text(&self, key: &str) -> Option<&str> {
         debug_assert!(Setting::of(key).is_some(), "{key}");
+        #[cfg(test)]
+        self.asked.lock().unwrap().insert(key.to_owned());
         self.values.get(key).map(|value| value.text.as_str())
     }
 

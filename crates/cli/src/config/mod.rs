@@ -8,4 +8,6 @@ mod pools;
 mod table;
 
 pub(crate) use load::{Config, ConfigArgs, Origin};
+#[cfg(test)]
+pub(crate) use table::Kind;
 pub(crate) use table::{SETTINGS, Setting, cores};

@@ -62,7 +62,11 @@ fn filter(info: &FilterInfo, page: Page) -> String {
     let mut text = format!("{STRONG}{}{STRONG:#}, a filter\n", info.name);
     text += &labelled("  ", info.description, page.text_width());
     text.push('\n');
-    text += &labelled("  reasons  ", &info.reasons.join(", "), page.text_width());
+    text += &labelled(
+        "  reasons  ",
+        &info.reasons.iter().map(|reason| reason.name()).collect::<Vec<_>>().join(", "),
+        page.text_width(),
+    );
     text + &own_params(info.params, page)
 }
 

@@ -1,8 +1,7 @@
 //! Stable names that servers use, in words for people. Names that are not known here are shown as they are.
 
-use landfall_engine::answers::meaning_of;
-use landfall_engine::ledger;
-use landfall_engine::record::Cause;
+use landfall_model::life::Cause;
+use landfall_model::reason::Reason;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -14,17 +13,8 @@ fn named<T: DeserializeOwned>(code: &str) -> Option<T> {
 
 /// Why a job waits or how it ended.
 pub(crate) fn reason(code: &str) -> String {
-    if let Some(inner) = code.strip_prefix("ledger:") {
-        return refusal(inner);
-    }
-    let words = meaning_of(code).map(str::to_owned);
+    let words = Reason::named(code).map(|reason| reason.said().into_owned());
     words.or_else(|| named::<Cause>(code).as_ref().map(cause)).unwrap_or_else(|| code.to_owned())
-}
-
-/// Why the ledger refuses something.
-pub(crate) fn refusal(code: &str) -> String {
-    let words = named::<ledger::Reason>(code).map(ledger::Reason::meaning);
-    words.map_or_else(|| code.to_owned(), str::to_owned)
 }
 
 /// Why an order changed nothing.
@@ -51,12 +41,12 @@ mod tests {
     #[test]
     fn names_become_words_and_words_stay() {
         for (code, words) in [
-            ("user_hold", "somebody holds it back"),
-            ("ledger:node_state", "a node takes no work"),
+            ("user_hold", "it is held back"),
+            ("ledger:node_state", "a node it would get takes no work"),
             ("node_lost", "its node is gone"),
             ("user", "somebody asked for it"),
             ("exec format error", "exec format error"),
-            ("ledger:something_new", "something_new"),
+            ("ledger:something_new", "ledger:something_new"),
         ] {
             assert_eq!(reason(code), words);
         }

@@ -1,7 +1,8 @@
 //! `explain` as a page: why this one, why not that one, what would help.
 
+use landfall_model::Time;
+use landfall_model::verdict::{Refused, Verdict};
 use landfall_policy::catalogue;
-use landfall_policy::verdict::{Refused, Verdict};
 
 use super::rank::{heading, outcome};
 use super::style::{BAD, DIM, GOOD, STRONG, WARN};
@@ -30,7 +31,7 @@ pub(crate) fn page(explained: &Explained, page: Page) -> String {
             text += &not_chosen(explained, verdict, page);
         }
         (Outcome::Refused, Some(verdict)) => {
-            text += &refused(explained, verdict, page);
+            text += &refused(verdict, Some(ranking.now_ms), page);
             text.push('\n');
             text += &outcome(ranking, page);
         }
@@ -58,7 +59,7 @@ pub(crate) fn page(explained: &Explained, page: Page) -> String {
 }
 
 /// What each term gave, and what that rests on.
-fn scored(verdict: &Verdict, page: Page) -> String {
+pub(super) fn scored(verdict: &Verdict, page: Page) -> String {
     let mut summary = vec![format!("total {}", short(verdict.total.unwrap_or_default()))];
     summary.extend(verdict.level.map(|level| format!("level {}", words::level(level))));
     summary.extend(verdict.region_tier.map(|tier| format!("region tier {tier}")));
@@ -79,7 +80,7 @@ fn scored(verdict: &Verdict, page: Page) -> String {
     let raw_digits = decimals(verdict.terms.iter().map(|term| term.raw));
     for term in &verdict.terms {
         table.row(vec![
-            term.term.into(),
+            clean(&term.term).into(),
             fixed(term.raw, raw_digits).into(),
             number(term.weight).into(),
             fixed(term.contribution, digits).into(),
@@ -88,7 +89,7 @@ fn scored(verdict: &Verdict, page: Page) -> String {
     }
     for factor in &verdict.multipliers {
         let times = format!("× {}", number(factor.contribution));
-        table.row(vec![factor.term.into(), number(factor.raw).into(), "".into(), times.into()]);
+        table.row(vec![clean(&factor.term).into(), number(factor.raw).into(), "".into(), times.into()]);
     }
     text += &table.render();
     let facts: Vec<String> =
@@ -115,7 +116,7 @@ fn side_by_side(comparison: &Comparison) -> String {
     let digits = decimals(values);
     for term in &comparison.terms {
         table.row(vec![
-            term.term.into(),
+            clean(&term.term).into(),
             fixed(term.candidate, digits).into(),
             fixed(term.against, digits).into(),
             signed(term.difference, digits).into(),
@@ -123,7 +124,11 @@ fn side_by_side(comparison: &Comparison) -> String {
     }
     for factor in &comparison.multipliers {
         let times = |value: f64| format!("× {}", number(value));
-        table.row(vec![factor.term.into(), times(factor.candidate).into(), times(factor.against).into()]);
+        table.row(vec![
+            clean(&factor.term).into(),
+            times(factor.candidate).into(),
+            times(factor.against).into(),
+        ]);
     }
     let total = ["total", "", "", &signed(comparison.difference, digits.max(2))]
         .map(|cell| Cell::styled(cell, STRONG));
@@ -160,7 +165,7 @@ fn not_chosen(explained: &Explained, verdict: &Verdict, page: Page) -> String {
 }
 
 /// Why an admitted candidate may not be chosen, if it may not.
-fn may_not(verdict: &Verdict, page: Page) -> String {
+pub(super) fn may_not(verdict: &Verdict, page: Page) -> String {
     match words::barred(verdict) {
         Some(why) => labelled("it may not be chosen: ", &clean(&why), page.text_width()),
         None => String::new(),
@@ -201,7 +206,7 @@ fn what_would_help(verdict: &Verdict, comparison: &Comparison, nearer: bool, pag
         };
         return labelled("what would help: ", &why, page.text_width());
     }
-    let terms = listed(&comparison.would_close);
+    let terms = listed(&comparison.would_close.iter().map(AsRef::as_ref).collect::<Vec<&str>>());
     let intro = format!("as much from {terms} as {against} gets would make up for the difference");
     let mut text = labelled("what would help: ", &intro, page.text_width());
     for name in &comparison.would_close {
@@ -212,34 +217,36 @@ fn what_would_help(verdict: &Verdict, comparison: &Comparison, nearer: bool, pag
     text
 }
 
-/// Every reason against a candidate.
-fn refused(explained: &Explained, verdict: &Verdict, page: Page) -> String {
+/// Every reason against a candidate; with the present instant also when to look again.
+pub(super) fn refused(verdict: &Verdict, now: Option<Time>, page: Page) -> String {
     let name = clean(verdict.candidate.as_str());
     let number = count(verdict.refusals.len(), "reason");
     let mut text = format!("{BAD}refused{BAD:#}: {name}, {number}\n");
     for refused in &verdict.refusals {
         text.push('\n');
-        text += &reason(refused, explained, page);
+        text += &reason(refused, now, page);
     }
     text
 }
 
-fn reason(refused: &Refused, explained: &Explained, page: Page) -> String {
+fn reason(refused: &Refused, now: Option<Time>, page: Page) -> String {
     let Refused { filter, refusal } = refused;
     let mut text = format!(
-        "  {STRONG}{}{STRONG:#} (filter {filter}; {})\n",
+        "  {STRONG}{}{STRONG:#} (filter {}; {})\n",
         refusal.reason,
+        clean(filter),
         words::class(refusal.class)
     );
     let mut line = |label: &str, content: &str| text += &labelled(label, &clean(content), page.text_width());
+    line("    means       ", &refusal.said());
     line("    needed      ", &refusal.needed.to_string());
     line("    found       ", &refusal.found.to_string());
     if !refusal.remedy.is_empty() {
         line("    would help  ", &refusal.remedy);
     }
-    let again = match refusal.until_ms {
-        Some(at) => words::instant(at, explained.asked.ranking.now_ms),
-        None => words::wake(refusal.wake).to_owned(),
+    let again = match (refusal.until_ms, now) {
+        (Some(at), Some(now)) => words::instant(at, now),
+        _ => words::wake(refusal.wake).to_owned(),
     };
     line("    next look   ", &again);
     text
@@ -256,7 +263,11 @@ fn standing(explained: &Explained, page: Page) -> String {
 fn suggestion(explained: &Explained, page: Page) -> String {
     let Some(found) = &explained.suggestion else { return String::new() };
     let noun = words::candidate(explained.asked.ranking.direction);
-    let intro = format!("lifting {} would admit {}", listed(&found.reasons), count(found.candidates, noun));
+    let intro = format!(
+        "lifting {} would admit {}",
+        listed(&found.reasons.iter().map(|reason| reason.name()).collect::<Vec<_>>()),
+        count(found.candidates, noun)
+    );
     let mut text = format!("\n{GOOD}smallest change{GOOD:#}\n");
     text += &labelled("  ", &intro, page.text_width());
     for remedy in &found.remedies {

@@ -16,6 +16,6 @@ pub(crate) mod reasons;
 pub(crate) mod replay;
 pub(crate) mod scenario;
 pub(crate) mod service;
-mod standing;
+pub(crate) mod standing;
 pub(crate) mod trace;
 mod words;

@@ -1,22 +1,21 @@
 //! `plan` as a page: who would start, who would be stopped, who waits, whose start moves.
 
-use landfall_engine::answers::{Estimate, Moved, PlanAnswer};
+use landfall_model::answer::{Estimate, Moved, PlanAnswer};
 
-use super::standing::{cause, headline, kind, nodes, points, section, state, when};
+use super::standing::{cause, headline, is_date, kind, nodes, points, section, start, state};
 use super::style::{BAD, DIM, STRONG};
 use super::table::{Column, Table};
 use super::text::{clean, count, labelled};
 use crate::answer::Page;
-use crate::commands::plan::Planned;
 
 /// Rows that are shown of a table, and waiting jobs that are explained.
 const ROWS_MAX: usize = 20;
 const EXPLAINED_MAX: usize = 5;
 
-/// The page of `plan`.
-pub(crate) fn page(planned: &Planned, page: Page) -> String {
-    let answer = &planned.answer;
-    let mut text = format!("{STRONG}if {}{STRONG:#}, {}\n\n", clean(&planned.change), answer.now_ms);
+/// The page of `plan` and of `submit --dry-run`; `change` is the change in words.
+pub(crate) fn page(change: &str, answer: &PlanAnswer, page: Page) -> String {
+    let at = if is_date(answer.now_ms) { String::new() } else { format!(", {}", answer.now_ms) };
+    let mut text = format!("{STRONG}if {}{STRONG:#}{at}\n\n", clean(change));
     if let Some(refused) = &answer.refused {
         text += &format!("{BAD}refused{BAD:#} ({}): {}\n", refused.code, clean(&refused.message));
         return text + &labelled("  would help  ", &clean(&refused.hint), page.text_width());
@@ -37,14 +36,14 @@ pub(crate) fn page(planned: &Planned, page: Page) -> String {
 
 fn starts(answer: &PlanAnswer, page: Page) -> String {
     let mut text = String::new();
-    for start in answer.starts.iter().take(ROWS_MAX) {
-        text += &format!("{}: {}\n", headline(true, "starts now"), clean(start.job.as_str()));
-        text += &labelled("  on          ", &clean(&nodes(&start.nodes)), page.text_width());
-        text += &labelled("  start       ", kind(start.kind), page.text_width());
-        if let Some(total) = start.why.total {
-            text += &labelled("  points      ", &clean(&points(total, &start.why.terms)), page.text_width());
+    for starts in answer.starts.iter().take(ROWS_MAX) {
+        text += &format!("{}: {}\n", headline(true, "starts now"), clean(starts.job.as_str()));
+        text += &labelled("  on          ", &clean(&nodes(&starts.nodes)), page.text_width());
+        text += &labelled("  start       ", kind(starts.kind), page.text_width());
+        if let Some(total) = starts.why.total {
+            text += &labelled("  points      ", &clean(&points(total, &starts.why.terms)), page.text_width());
         }
-        if let Some(runner_up) = &start.why.runner_up {
+        if let Some(runner_up) = &starts.why.runner_up {
             text += &labelled("  next best   ", &clean(runner_up.as_str()), page.text_width());
         }
         text.push('\n');
@@ -89,8 +88,10 @@ fn moved(answer: &PlanAnswer) -> String {
         return String::new();
     }
     let now = answer.now_ms;
-    let shown =
-        |estimate: &Estimate| estimate.planned_start.map_or("cannot be told".into(), |at| when(at, now));
+    let shown = |estimate: &Estimate| match estimate.planned_start {
+        Some(_) => start(estimate, now),
+        None => "cannot be told".into(),
+    };
     let columns = ["job", "would have started", "would start"];
     let mut table = Table::new(columns.map(Column::left).into()).indent(2);
     for Moved { job, before, after } in answer.moved.iter().take(ROWS_MAX) {

@@ -81,7 +81,7 @@ fn lead(margin: &Margin) -> String {
         lead if lead < 0.0 => format!(", before {runner_up} though {} behind in points", short(-lead)),
         _ => format!(", level on points with {runner_up}"),
     };
-    match (margin.decided_by, margin.deciding_term) {
+    match (margin.decided_by.as_deref(), &margin.deciding_term) {
         (Some("order"), _) => format!("{ahead}; the order of ids decided"),
         (Some(what), _) => format!("{ahead}; the {what} decided"),
         (None, Some(term)) => format!("{ahead}; {term} made the difference"),
@@ -164,7 +164,7 @@ fn table(verdicts: &[Verdict], asked: &Asked, page: Page) -> String {
     }
 
     let fixed_width = drawn_width(&columns, &rows, &tail);
-    let deciding = ranking.margin.as_ref().and_then(|margin| margin.deciding_term);
+    let deciding = ranking.margin.as_ref().and_then(|margin| margin.deciding_term.as_deref());
     let all = term_columns(verdicts, deciding);
     let count_all = all.len();
     let shown = fitting(all, page.width.map(|width| width.saturating_sub(fixed_width)));
@@ -227,8 +227,8 @@ fn term_columns(verdicts: &[Verdict], deciding: Option<&str>) -> Vec<TermColumn>
         let values = values(at, |verdict| &verdict.terms);
         let largest = values.iter().fold(0.0_f64, |largest, value| largest.max(value.abs()));
         // The term that made the difference is named below the table, so it must be in it.
-        let weight = if deciding == Some(term.term) { f64::MAX } else { largest };
-        TermColumn::new(term.term, &values, weight)
+        let weight = if deciding == Some(&*term.term) { f64::MAX } else { largest };
+        TermColumn::new(&term.term, &values, weight)
     });
     // A factor bears on every term, so it is never the one to leave out.
     let factors = first.multipliers.iter().enumerate().map(|(at, term)| {

@@ -4,7 +4,7 @@ use landfall_policy::verdict::{Ranking, ReasonCount};
 
 use super::style::{DIM, STRONG};
 use super::table::{Column, Table};
-use super::text::{clean, count};
+use super::text::count;
 use super::words;
 use crate::answer::Page;
 use crate::findings::Group;
@@ -51,7 +51,7 @@ fn grouped(groups: &[Group], plural: &str, examples: bool) -> Table {
         let mut cells = vec![
             group.candidates.to_string().into(),
             if group.may_pass { "yes" } else { "no" }.into(),
-            group.reasons.join(" + ").into(),
+            group.reasons.iter().map(|reason| reason.name()).collect::<Vec<_>>().join(" + ").into(),
         ];
         if examples {
             cells.push((names.join(", ") + more).into());
@@ -67,7 +67,7 @@ fn by_reason(reasons: &[ReasonCount], plural: &str) -> String {
             .indent(2);
     for reason in reasons {
         table.row(vec![
-            clean(reason.reason).into(),
+            reason.reason.name().into(),
             reason.candidates.to_string().into(),
             reason.alone.to_string().into(),
         ]);

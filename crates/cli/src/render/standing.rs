@@ -1,13 +1,12 @@
 //! Where a job stands: its place in the queue, why it waits, when it starts, where it was put.
 
-use landfall_engine::answers::{Estimate, Explanation, OnNode};
-use landfall_engine::record::{Cause, JobState, StartKind};
-use landfall_engine::solver::Precision;
+use landfall_model::answer::{Estimate, Explanation, OnNode, Why};
+use landfall_model::life::{Cause, JobState, Points, Precision, StartKind};
 use landfall_model::{Dispatch, Millis, Time};
 use landfall_policy::catalogue;
 use landfall_policy::term::Class;
 
-use super::codes;
+use super::clock::{date, span};
 use super::style::{GOOD, STRONG, WARN};
 use super::text::{clean, labelled, short};
 use super::words;
@@ -17,7 +16,7 @@ use crate::answer::Page;
 const REASONS_MAX: usize = 8;
 
 /// Where a job stands, as a section of a page.
-pub(super) fn section(explanation: &Explanation, estimate: Option<&Estimate>, page: Page) -> String {
+pub(crate) fn section(explanation: &Explanation, estimate: Option<&Estimate>, page: Page) -> String {
     let mut text = format!(
         "{STRONG}{}{STRONG:#} in pool {} ({}, policy {})\n",
         state(explanation.state),
@@ -26,18 +25,24 @@ pub(super) fn section(explanation: &Explanation, estimate: Option<&Estimate>, pa
         clean(&explanation.policy)
     );
     let mut line = |label: &str, content: &str| text += &labelled(label, &clean(content), page.text_width());
+    if explanation.attempt > 1 {
+        line("  attempt     ", &explanation.attempt.to_string());
+    }
     if let Some(queue) = &explanation.queue {
         let ahead = queue.ahead.as_ref().map(|job| format!(", behind {job}")).unwrap_or_default();
         line("  queue       ", &format!("place {} of {}{ahead}", queue.position, queue.of));
     }
-    for (at, why) in explanation.reasons.iter().take(REASONS_MAX).enumerate() {
+    for (at, (detail, names)) in said(&explanation.reasons).iter().take(REASONS_MAX).enumerate() {
         let label = if at == 0 { "  waits       " } else { "  also        " };
-        line(label, &format!("{}: {}", why.reason, why.detail));
+        line(label, &format!("{detail} [{}]", names.join(", ")));
     }
     if let Some(placed) = &explanation.placed {
         line("  on          ", &nodes(&placed.nodes));
         if let Some(total) = placed.why.total {
             line("  points      ", &points(total, &placed.why.terms));
+        }
+        if let Some(runner_up) = &placed.why.runner_up {
+            line("  next best   ", runner_up.as_str());
         }
         if placed.kind != StartKind::Start {
             line("  start       ", kind(placed.kind));
@@ -49,7 +54,7 @@ pub(super) fn section(explanation: &Explanation, estimate: Option<&Estimate>, pa
     if let Some(ended) = &explanation.ended {
         line("  ended       ", &cause(&ended.cause));
     }
-    if let Some(estimate) = estimate.filter(|_| explanation.placed.is_none()) {
+    if let Some(estimate) = estimate.filter(|_| explanation.placed.is_none() && explanation.ended.is_none()) {
         line("  start       ", &start(estimate, explanation.now_ms));
     }
     for help in explanation.help.iter().take(REASONS_MAX) {
@@ -58,9 +63,21 @@ pub(super) fn section(explanation: &Explanation, estimate: Option<&Estimate>, pa
     text
 }
 
+/// Reasons in words, each sentence once, with the names of those that say it for whoever looks them up.
+fn said(reasons: &[Why]) -> Vec<(&str, Vec<&'static str>)> {
+    let mut said: Vec<(&str, Vec<&'static str>)> = Vec::new();
+    for why in reasons {
+        match said.iter_mut().find(|(detail, _)| *detail == why.detail) {
+            Some((_, names)) => names.push(why.reason.name()),
+            None => said.push((&why.detail, vec![why.reason.name()])),
+        }
+    }
+    said
+}
+
 pub(super) fn start(estimate: &Estimate, now: Time) -> String {
     let Some(at) = estimate.planned_start else {
-        return format!("cannot be told: {}", codes::reason(&estimate.reason));
+        return format!("cannot be told: {}", estimate.said());
     };
     let mut text = when(at, now);
     if let Some(likely) = estimate.likely_start.filter(|likely| *likely != at) {
@@ -76,8 +93,16 @@ pub(super) fn start(estimate: &Estimate, now: Time) -> String {
 pub(super) fn when(at: Time, now: Time) -> String {
     match at.since(now) {
         Millis::ZERO => "now".into(),
+        ahead if is_date(now) => {
+            format!("in {} ({})", span(ahead.get()), date(u64::try_from(at.as_millis()).unwrap_or(0)))
+        }
         _ => words::instant(at, now),
     }
+}
+
+/// Whether instants are counted from 1970, as servers do; scenarios count from where they like, usually from 0.
+pub(super) fn is_date(now: Time) -> bool {
+    now.as_millis() > 1_000_000_000_000
 }
 
 /// Nodes with their devices.
@@ -96,10 +121,10 @@ pub(super) fn nodes(nodes: &[OnNode]) -> String {
 }
 
 /// A total and the terms that count most in it.
-pub(super) fn points(total: f64, terms: &[landfall_engine::breakdown::Points]) -> String {
+pub(super) fn points(total: f64, terms: &[Points]) -> String {
     const MOST: usize = 3;
     // Factors are no points.
-    let adds = |term: &&landfall_engine::breakdown::Points| {
+    let adds = |term: &&Points| {
         catalogue::term(&term.term).is_none_or(|info| info.class != Class::Multiplier) && term.points != 0.0
     };
     let mut terms: Vec<_> = terms.iter().filter(adds).collect();

@@ -1,7 +1,7 @@
 //! Words for the closed vocabularies of verdicts.
 
+use landfall_model::reason::{Reason, RefusalClass, Wake};
 use landfall_model::{Millis, Time};
-use landfall_policy::refusal::{RefusalClass, Wake};
 use landfall_policy::verdict::{Decision, Direction, Fact, Level, Verdict};
 use landfall_policy::view::Mode;
 
@@ -64,10 +64,9 @@ pub(super) fn ranges(indices: &[u16]) -> String {
 pub(super) fn barred(verdict: &Verdict) -> Option<String> {
     let reason = verdict.barred?;
     Some(match reason {
-        "vetoed" => format!("vetoed by {}", verdict.vetoes.join(", ")),
-        "below_floor" => "its total is below the policy's floor".into(),
-        "too_tight" => "it is too tight and fallback_too_tight is off".into(),
-        other => other.into(),
+        Reason::Vetoed => format!("vetoed by {}", verdict.vetoes.join(", ")),
+        Reason::BelowFloor => "its total is below the policy's floor".into(),
+        other => other.said().into_owned(),
     })
 }
 
@@ -109,14 +108,14 @@ pub(super) fn fact(fact: &Fact) -> String {
     match fact {
         Fact::Number(x) => short(*x),
         Fact::Count(x) => x.to_string(),
-        Fact::Word(x) => (*x).to_owned(),
+        Fact::Word(x) => x.to_string(),
         Fact::Flag(true) => "yes".into(),
         Fact::Flag(false) => "no".into(),
     }
 }
 
 /// A decision other than a chosen candidate: its kind, its stable reason, and why.
-pub(super) fn decision(decision: &Decision) -> Option<(String, &'static str, &str)> {
+pub(super) fn decision(decision: &Decision) -> Option<(String, Reason, &str)> {
     let ask = |provider: &Option<landfall_model::Name>| match provider {
         Some(provider) => format!(" from provider {provider}"),
         None => String::new(),
@@ -124,12 +123,12 @@ pub(super) fn decision(decision: &Decision) -> Option<(String, &'static str, &st
     match decision {
         Decision::ExistingNode { .. } => None,
         Decision::RequestMoreCapacity { tier, provider, reason, detail } => {
-            Some((format!("REQUEST_MORE_CAPACITY {tier}{}", ask(provider)), reason, detail))
+            Some((format!("REQUEST_MORE_CAPACITY {tier}{}", ask(provider)), *reason, detail))
         }
         Decision::QueueForFlex { provider, reason, detail } => {
-            Some((format!("QUEUE_FOR_FLEX{}", ask(provider)), reason, detail))
+            Some((format!("QUEUE_FOR_FLEX{}", ask(provider)), *reason, detail))
         }
-        Decision::Wait { reason, detail } => Some(("WAIT".into(), reason, detail)),
+        Decision::Wait { reason, detail } => Some(("WAIT".into(), *reason, detail)),
     }
 }
 

@@ -7,5 +7,6 @@ mod plan;
 mod policies;
 mod ranking;
 mod replay;
+mod settings;
 mod tool;
 mod trace;

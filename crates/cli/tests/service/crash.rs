@@ -5,26 +5,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use landfall_testkit::Rng;
+
 use crate::stand::Stand;
-
-/// SplitMix64; the seed is printed, so that a failure can be had again.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, most: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (z ^ (z >> 31)) % most
-    }
-}
 
 #[test]
 fn fifty_kills_lose_no_acknowledged_job_and_run_none_twice() {
     let seed = std::env::var("LANDFALL_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(42);
     println!("LANDFALL_SEED={seed}");
-    let mut random = Random(seed);
+    let mut random = Rng::new(seed);
     let mut stand = Stand::new();
     stand.agent("n1", &["--cpus", "8"]);
     let runs = stand.path("runs");

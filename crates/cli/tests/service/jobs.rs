@@ -1,5 +1,7 @@
 //! One job: submit, run, logs, exit code, cancel, retry.
 
+use std::path::Path;
+
 use crate::stand::Stand;
 
 #[test]
@@ -104,13 +106,18 @@ fn a_job_that_waits_can_say_why_and_a_plan_says_where() {
     let explained = stand.json(&["explain", &id]);
     assert!(explained.to_string().contains("cpu_short"), "{explained}");
     let shown = stand.run(&["explain", &id]).ok();
-    assert!(shown.contains("cpu"), "{shown}");
+    assert!(shown.contains("needs 64 cores; the only node has 2 cores [no_node, cpu_short]"), "{shown}");
     let planned = stand.run(&["plan", "--", "true"]).ok();
     assert!(planned.contains("n1"), "{planned}");
 }
 
 #[test]
-fn a_module_runs_without_anything_installed() {
+fn a_module_runs_where_the_program_for_it_is_beside_the_agent() {
+    let beside = Path::new(env!("CARGO_BIN_EXE_landfall")).with_file_name("landfall-wasm");
+    assert!(
+        beside.is_file(),
+        "build landfall-wasm first: `cargo build -p landfall-wasm`, or test the --workspace"
+    );
     let mut stand = Stand::new();
     stand.agent("n1", &[]);
     // The smallest module that a job can be: it exports `_start`, which does nothing.
@@ -122,4 +129,22 @@ fn a_module_runs_without_anything_installed() {
     let said = stand.run(&["submit", "--wait", "--runtime", "wasm", "--module", "/nowhere.wasm"]);
     assert!(format!("{}{}", said.out, said.err).contains("/nowhere.wasm"), "{}", said.err);
     assert_ne!(said.code, 0);
+}
+
+#[test]
+fn where_the_program_for_modules_is_missing_the_job_waits_and_says_what_to_install() {
+    // A link, since a copy could not be started while another test forks; so in the build directory.
+    let alone = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let binary = alone.path().join("landfall");
+    std::fs::hard_link(env!("CARGO_BIN_EXE_landfall"), &binary).unwrap();
+    let mut stand = Stand::new();
+    stand.agent_alone("n1", &binary);
+    assert!(
+        stand.log("n1").contains("landfall-wasm is not installed beside landfall"),
+        "{}",
+        stand.log("n1")
+    );
+    let id = stand.submit(&["--runtime", "wasm", "--module", "/any.wasm"]);
+    let explained = stand.run(&["explain", &id]).ok();
+    assert!(explained.contains("runtime_missing") && explained.contains("landfall-wasm"), "{explained}");
 }

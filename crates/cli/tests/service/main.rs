@@ -10,4 +10,5 @@ mod nodes;
 mod pools;
 mod secure;
 mod stand;
+mod upgrade;
 mod words;

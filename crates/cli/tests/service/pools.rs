@@ -60,3 +60,41 @@ fn a_gang_runs_on_three_agents_at_once_or_not_at_all() {
     let job = stand.wait_for(&id, &["failed"]);
     assert_eq!(job["exit_code"], 9, "{job}");
 }
+
+#[test]
+fn a_pool_with_an_unknown_policy_works_on_and_says_so() {
+    let mut stand = Stand::with_config("[[pools]]\nid = \"odd\"\ndispatch = \"push\"\npolicy = \"fot\"\n");
+    let warned = |log: &str, policy: &str| {
+        log.contains(&format!("there is no policy `{policy}`"))
+            && log.contains("uses `resource-aware` instead")
+    };
+    assert!(warned(&stand.log("server"), "fot"), "a settings file: {}", stand.log("server"));
+
+    let said = stand.run(&["pools", "set", "hpc", "--dispatch", "batch", "--policy", "balancd"]);
+    assert!(warned(&said.err, "balancd") && said.err.contains("did you mean `balanced`?"), "{}", said.err);
+    assert!(warned(&stand.log("server"), "balancd"), "{}", stand.log("server"));
+    let page = said.ok();
+    assert!(page.contains("balancd") && page.contains("resource-aware"), "{page}");
+    let shown = stand.json(&["pools", "show", "hpc"]);
+    assert_eq!((&shown["policy"], &shown["policy_in_force"]), (&"balancd".into(), &"resource-aware".into()));
+    assert_eq!(shown["warnings"].as_array().unwrap().len(), 1);
+
+    // A journal that names it is no obstacle either.
+    stand.kill_server();
+    let before = stand.log("server").len();
+    stand.start_server();
+    assert!(warned(&stand.log("server")[before..], "balancd"), "{}", stand.log("server"));
+    stand.agent("n", &["--pool", "hpc", "--cpus", "2"]);
+    let id = stand.submit(&["--pool", "hpc", "--cpu", "1", "--", "true"]);
+    assert_eq!(stand.wait_for(&id, &["completed", "failed"])["state"], "completed");
+
+    let right = stand.json(&["pools", "set", "hpc", "--policy", "balanced"]);
+    assert_eq!(
+        (&right["policy_in_force"], &right["warnings"]),
+        (&"balanced".into(), &serde_json::Value::Null)
+    );
+    let file = stand.path("wrong.toml");
+    std::fs::write(&file, "name = 'x'\ndescription = 'y'\nfilters = [{ name = 'no-such' }]\n").unwrap();
+    let refused = stand.run(&["pools", "set", "hpc", "--policy-file", file.to_str().unwrap()]);
+    assert_ne!(refused.code, 0, "a file with mistakes is refused");
+}

@@ -88,6 +88,18 @@ impl Stand {
         stand
     }
 
+    /// A server on a journal that another one wrote, and the token that goes with it.
+    pub(crate) fn on(journal: &[u8], token: &str) -> Self {
+        let dir = TempDir::new().unwrap();
+        std::fs::write(dir.path().join("config.toml"), "").unwrap();
+        let mut stand = Self { dir, server: None, agents: Vec::new(), url: String::new() };
+        std::fs::create_dir(stand.data()).unwrap();
+        std::fs::write(stand.data().join("journal.db"), journal).unwrap();
+        std::fs::write(stand.data().join("token"), token).unwrap();
+        stand.start_server();
+        stand
+    }
+
     /// A server with TLS, and a certificate made for it.
     pub(crate) fn secured() -> Self {
         let dir = TempDir::new().unwrap();
@@ -113,8 +125,11 @@ impl Stand {
     }
 
     fn process(&self, name: &str, args: &[&str]) -> Process {
+        self.start(name, self.command(), args)
+    }
+
+    fn start(&self, name: &str, mut command: Command, args: &[&str]) -> Process {
         let log = File::options().create(true).append(true).open(self.path(&format!("{name}.log"))).unwrap();
-        let mut command = self.command();
         command.args(args).stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
         Process(command.spawn().unwrap())
     }
@@ -158,6 +173,22 @@ impl Stand {
     /// Starts an agent and waits until it is connected.
     pub(crate) fn agent(&mut self, node: &str, more: &[&str]) {
         self.agent_unready(node, more);
+        self.until_ready(node);
+    }
+
+    /// Starts an agent of a binary that has nothing but itself and the system's programs, and waits until it is connected.
+    pub(crate) fn agent_alone(&mut self, node: &str, binary: &Path) {
+        let (data, token) = (self.path(node), self.data().join("token"));
+        let (data, token) = (data.to_str().unwrap(), token.to_str().unwrap());
+        let mut command = self.command_of(binary);
+        command.env("PATH", "/usr/bin:/bin");
+        let args = ["agent", "--token-file", token, "--node", node, "--data-dir", data];
+        let process = self.start(node, command, &args);
+        self.agents.push((node.to_owned(), process));
+        self.until_ready(node);
+    }
+
+    fn until_ready(&self, node: &str) {
         self.until(&format!("node {node} is ready"), || {
             let shown = self.run(&["node", node, "--json"]);
             let view: Value = serde_json::from_str(&shown.out).unwrap_or_default();
@@ -194,7 +225,11 @@ impl Stand {
 
     /// The binary with nothing of the caller's environment but what a shell gives.
     pub(crate) fn command(&self) -> Command {
-        let mut command = Command::new(BINARY);
+        self.command_of(Path::new(BINARY))
+    }
+
+    fn command_of(&self, binary: &Path) -> Command {
+        let mut command = Command::new(binary);
         command
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())

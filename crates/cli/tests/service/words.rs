@@ -61,7 +61,7 @@ fn exit_codes_are_those_of_the_table() {
         (&["plan", "--pool", "nowhere", "--", "true"], 4, "there is no pool `nowhere`"),
         (&["explain", "99"], 4, "there is no job `99`"),
         (&["jobs", "--state", "foo"], 2, "possible values: live, ended, pending"),
-        (&["submit", "--timeout", "0s", "--", "true"], 2, "no job runs in no time"),
+        (&["submit", "--timeout", "0s", "--", "true"], 2, "a time-out of 0 leaves no time to run"),
         (&["backup", "--to", "/nowhere/at/all.db"], 5, "cannot write /nowhere/at/all.db"),
         (&["server", "--listen", "0.0.0.0:0"], 7, "--allow-insecure"),
         (&["token", "revoke", "nobody"], 4, "there is no token `nobody`"),
@@ -118,8 +118,8 @@ fn orders_and_explanations_speak_in_words() {
     stand.agent("n1", &["--cpus", "4"]);
     let held = stand.submit(&["--hold", "--", "true"]);
     let shown = stand.run(&["explain", &held]).ok();
-    assert!(shown.contains("somebody holds it back") && !shown.contains("stale_job"), "{shown}");
-    assert!(shown.contains("cannot be told: somebody holds it back"), "{shown}");
+    assert!(shown.contains("it is held back [user_hold]") && !shown.contains("stale_job"), "{shown}");
+    assert!(shown.contains("cannot be told: it is held back"), "{shown}");
     let said = stand.run(&["hold", &held]).ok();
     assert!(said.contains("nothing changed: it was so before"), "{said}");
     // It hears that it shall end, and does not.

@@ -3,13 +3,14 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use landfall_engine::fence::Fence;
+use landfall_engine::Fence;
 use landfall_engine::input::{Input, Report, RunUsage, Submission};
 use landfall_engine::{Answer, Effect, Engine};
 use landfall_model::{
     Dispatch, Gpu, Job, JobId, JobKind, JobSpec, Mib, MilliCpu, Millis, Name, Node, NodeId, Pool, PoolId,
     Tenant, TenantId, Time,
 };
+use landfall_testkit::Rng;
 
 /// A way to dispatch that has nodes and a queue in one place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,23 +36,6 @@ const CLASSES: usize = 40;
 /// Jobs that end between two cycles of a batch pool.
 const ENDS_PER_CYCLE: usize = 50;
 
-/// A small generator with a printable seed (SplitMix64).
-struct Rng(u64);
-
-impl Rng {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound.max(1) as u64) as usize
-    }
-}
-
 pub(crate) struct Cluster {
     engine: Engine,
     mode: Mode,
@@ -76,7 +60,7 @@ impl Cluster {
         let mut cluster = Self {
             engine: Engine::new(),
             mode,
-            rng: Rng(2026),
+            rng: Rng::new(2026),
             now: Time::ZERO,
             classes: (0..CLASSES).map(|class| Arc::new(spec(mode, class))).collect(),
             running: Vec::new(),
@@ -134,7 +118,7 @@ impl Cluster {
     }
 
     fn submit(&mut self) {
-        let class = self.rng.below(CLASSES);
+        let class = self.rng.index(CLASSES);
         let id = JobId::new(&format!("job-{:09}", self.next_job)).expect("a valid id");
         self.next_job += 1;
         let job = Job::new(id, self.classes[class].clone(), self.now);
@@ -248,7 +232,7 @@ impl Cluster {
         if self.running.is_empty() {
             return;
         }
-        let at = self.rng.below(self.running.len());
+        let at = self.rng.index(self.running.len());
         let (fence, nodes) = self.running.swap_remove(at);
         let job = fence.job.clone();
         for node in &nodes {

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use landfall_engine::negotiate::{
+use landfall_model::{Millis, NodeId, Time};
+use landfall_negotiate::{
     Effect, Input, Message, Peer, Probe, Profile, RunnerEvent, Settings, Submission, TaskOutcome, TimerId,
     TrustTable,
 };
-use landfall_model::{Millis, NodeId, Time};
 
 /// One-way delay between peers.
 const DELAY: Millis = Millis::new(10);

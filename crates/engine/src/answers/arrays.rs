@@ -4,10 +4,10 @@
 //! so. Where none is in the queue, the array waits as a whole and is asked itself.
 
 use landfall_model::JobId;
+use landfall_model::answer::{Estimate, Explanation, Why};
+use landfall_model::reason::Reason;
 
-use super::estimate::Estimate;
-use super::explain::{Explanation, Waiting};
-use super::reason::{Why, named};
+use super::explain::{Waiting, named};
 use crate::array::Array;
 use crate::dag::TerminalState;
 use crate::engine::Engine;
@@ -73,8 +73,8 @@ impl Engine {
         if array.folded.is_empty() {
             gates.clear();
         } else if gates.is_empty() && !array.after.is_empty() {
-            let detail = format!("waits for the element at its place in {}", named(&array.after));
-            gates.push(Why::new("dependency", detail).jobs(array.after.clone()));
+            let detail = format!("the element at its place in {} has not ended", named(&array.after));
+            gates.push(Why::new(Reason::Dependency, detail).jobs(array.after.clone()));
         }
         gates
     }
@@ -88,7 +88,8 @@ impl Engine {
             let mut estimate = self.estimate(&next.job.id)?;
             if position.is_some() && estimate.precision != Precision::None {
                 estimate.precision = Precision::Coarse;
-                estimate.reason = format!("no sooner than {}, which is next of its array", next.job.id);
+                estimate.reason =
+                    format!("no sooner than {}, which is next of its array", next.job.id).into();
             }
             return Some(estimate);
         }
@@ -98,7 +99,7 @@ impl Engine {
         let gate = self.array_gates(array).into_iter().next();
         Some(match (array.job.retry_at.filter(|_| array.is_queued()), gate) {
             (Some(at), _) => Estimate::at(at, Precision::Coarse, "not before its time"),
-            (None, Some(gate)) => Estimate::none(gate.reason),
+            (None, Some(gate)) => Estimate::none(gate.reason.name()),
             (None, None) => Estimate::none("no element is in the queue"),
         })
     }

@@ -2,56 +2,28 @@
 
 use std::collections::BTreeMap;
 
+use landfall_model::answer::Estimate;
+use landfall_model::reason::Reason;
 use landfall_model::{Dispatch, JobId, PoolId, Time};
-use serde::Serialize;
 
 use super::forecast::Forecast;
 use crate::engine::Engine;
 use crate::record::{JobRecord, JobState};
 use crate::solver::{Precision, Step, Wait};
 
-/// When a job starts.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Estimate {
-    /// When it starts by plan; for a placed job, when it started.
-    #[serde(rename = "planned_start_ms")]
-    pub planned_start: Option<Time>,
-    /// When it starts if jobs run for as long as they usually do.
-    #[serde(rename = "likely_start_ms")]
-    pub likely_start: Option<Time>,
-    /// How good these times are.
-    pub precision: Precision,
-    /// Why there is none, or what it rests on.
-    pub reason: String,
-}
-
 /// Estimates of the jobs of one or more pools.
 pub type Estimates = BTreeMap<JobId, Estimate>;
 
-impl Estimate {
-    pub(super) fn none(reason: impl Into<String>) -> Self {
-        let reason = reason.into();
-        Self { planned_start: None, likely_start: None, precision: Precision::None, reason }
-    }
-
-    pub(super) fn at(time: Time, precision: Precision, reason: impl Into<String>) -> Self {
-        let reason = reason.into();
-        Self { planned_start: Some(time), likely_start: Some(time), precision, reason }
-    }
-
-    fn of(wait: &Wait) -> Self {
-        Self {
-            planned_start: wait.planned_start,
-            likely_start: wait.likely_start,
-            precision: wait.precision,
-            reason: match wait.precision {
-                Precision::None => wait.reason.to_string(),
-                Precision::Exact => "planned with the walltimes of all jobs".to_owned(),
-                Precision::Coarse => {
-                    "no sooner than this; only the first jobs are planned one by one".to_owned()
-                }
-            },
-        }
+fn of(wait: &Wait) -> Estimate {
+    Estimate {
+        planned_start: wait.planned_start,
+        likely_start: wait.likely_start,
+        precision: wait.precision,
+        reason: match wait.precision {
+            Precision::None => wait.reason.name().into(),
+            Precision::Exact => "planned with the walltimes of all jobs".into(),
+            Precision::Coarse => "no sooner than this; only the first jobs are planned one by one".into(),
+        },
     }
 }
 
@@ -108,7 +80,7 @@ impl Engine {
                 Some(Estimate::at(at, Precision::Exact, "it has its nodes"))
             }
             (None, state) if state.is_final() => Some(Estimate::none("it has ended")),
-            (None, _) if record.user_hold => Some(Estimate::none("user_hold")),
+            (None, _) if record.user_hold => Some(Estimate::none(Reason::UserHold.name())),
             _ => None,
         }
     }
@@ -132,7 +104,7 @@ impl Engine {
         }
         match (starts.get(id), waits.get(id)) {
             (Some(at), _) => Estimate::at(*at, Precision::Exact, "it would start in the next cycle"),
-            (None, Some(wait)) => Estimate::of(wait),
+            (None, Some(wait)) => of(wait),
             (None, None) if record.state == JobState::Suspended => Estimate::none("it is suspended"),
             (None, None) => Estimate::none("no cycle has looked at it yet"),
         }

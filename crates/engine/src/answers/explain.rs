@@ -1,146 +1,17 @@
 //! Why a job is where it is: for every job, at any time.
 
-use std::collections::BTreeMap;
-
-use landfall_model::{Dispatch, JobId, Name, Node, NodeId, NodeState, PoolId, Time};
-use landfall_policy::refusal::RefusalClass;
-use landfall_policy::verdict::{Decision, Direction, Verdict};
+use landfall_model::answer::{Ended, Explanation, NodeReason, OnNode, Placed, QueuePlace, Why, WhyNot};
+use landfall_model::life::Breakdown;
+use landfall_model::reason::Reason;
+use landfall_model::verdict::{Decision, Direction};
+use landfall_model::{Dispatch, JobId, Node, NodeId, NodeState};
 use landfall_policy::view::Pass;
-use serde::Serialize;
 
-use super::reason::{Why, named};
-use crate::array::ArrayTally;
-use crate::breakdown::Breakdown;
 use crate::dispatch::proposal;
 use crate::engine::Engine;
 use crate::event::{Commit, Grant};
-use crate::fence::Fence;
-use crate::ledger::{Proposal, Reason, whole_node};
-use crate::record::{Cause, JobRecord, JobState, Phase, StartKind};
-
-/// A job's place among those that wait.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct QueuePlace {
-    /// Its place, from 1.
-    pub position: u64,
-    pub of: u64,
-    /// The job directly ahead of it.
-    pub ahead: Option<JobId>,
-}
-
-/// A reason for which nodes refuse a job.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct NodeReason {
-    pub reason: &'static str,
-    /// Nodes that have it among their reasons.
-    pub nodes: u64,
-    /// Nodes that have no other: lifting this one would admit them.
-    pub alone: u64,
-    /// Whether waiting may lift it on some node.
-    pub may_pass: bool,
-    /// What would help, as said for one of these nodes.
-    pub remedy: String,
-    pub example: Name,
-}
-
-/// One node of a placed job.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct OnNode {
-    pub node: NodeId,
-    /// How far it is.
-    pub phase: Phase,
-    /// Indices of the devices it has there.
-    pub gpus: Vec<u16>,
-    /// The pool that lent the node, if another one did.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub lender: Option<PoolId>,
-}
-
-/// Where a job was placed and why.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Placed {
-    pub fence: Fence,
-    /// What kind of start it was.
-    pub kind: StartKind,
-    pub nodes: Vec<OnNode>,
-    /// When the ledger committed it.
-    #[serde(rename = "committed_at_ms")]
-    pub committed_at: Time,
-    /// When it ran on all nodes.
-    #[serde(rename = "started_at_ms")]
-    pub started_at: Option<Time>,
-    /// When its walltime is over.
-    #[serde(rename = "ends_at_ms")]
-    pub ends_at: Option<Time>,
-    /// Why it has to leave, if it has to.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub leaves: Option<Cause>,
-    pub why: Breakdown,
-}
-
-/// How a job ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Ended {
-    pub cause: Cause,
-    #[serde(rename = "at_ms")]
-    pub at: Time,
-}
-
-/// Why a job is where it is.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Explanation {
-    pub job: JobId,
-    /// The element that is next of its array, whose answer this is, where the job itself is no job yet.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub stands_for: Option<JobId>,
-    /// How many elements of the array are where, if the job is an array or lies folded in one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub array: Option<ArrayTally>,
-    /// The instant of this answer.
-    pub now_ms: Time,
-    pub state: JobState,
-    pub pool: PoolId,
-    /// How that pool dispatches.
-    pub dispatch: Dispatch,
-    /// The policy in force.
-    pub policy: String,
-    /// Which attempt this is.
-    pub attempt: u32,
-    /// Its place in the queue, while it waits there.
-    pub queue: Option<QueuePlace>,
-    /// The name of the primary reason why it waits; `None` if it does not wait.
-    pub reason: Option<String>,
-    /// Every reason, the primary one first.
-    pub reasons: Vec<Why>,
-    /// What nodes say against it, most frequent first; in batch pools the reasons count nodes themselves.
-    pub nodes: Vec<NodeReason>,
-    /// What is to be done about it where no node is admitted.
-    pub decision: Option<Decision>,
-    /// What would help, each once, in the order of the reasons.
-    pub help: Vec<String>,
-    /// Where it was placed.
-    pub placed: Option<Placed>,
-    pub ended: Option<Ended>,
-}
-
-/// What stands between one job and one node.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct WhyNot {
-    pub job: JobId,
-    pub node: NodeId,
-    /// Whether the job is placed there.
-    pub placed_here: bool,
-    /// Where the node stands.
-    pub node_state: NodeState,
-    /// What the policy of the job's pool says about the pair.
-    pub verdict: Verdict,
-    /// What the ledger would say against it; empty if it would commit, or if the policy refuses it before.
-    pub ledger: Vec<Reason>,
-    /// Jobs that hold the node or parts of it.
-    pub occupants: Vec<JobId>,
-    /// The job that the whole node is kept for.
-    pub kept_for: Option<JobId>,
-}
+use crate::ledger::{Proposal, whole_node};
+use crate::record::{Cause, JobRecord, JobState, StartKind};
 
 /// What the ways to dispatch find out about a waiting job.
 #[derive(Debug, Default)]
@@ -192,7 +63,7 @@ impl Engine {
             policy: dispatcher.policy(record.job.spec.kind).name().to_owned(),
             attempt: record.attempt,
             queue: waiting.queue,
-            reason: waiting.reasons.first().map(|why| why.reason.to_string()),
+            reason: waiting.reasons.first().map(|why| why.reason),
             reasons: waiting.reasons,
             nodes: waiting.nodes,
             decision: waiting.decision,
@@ -212,12 +83,10 @@ impl Engine {
         let gates = self.gates(record);
         waiting.reasons.retain(|why| !gates.iter().any(|gate| gate.reason == why.reason));
         // That a job is not in the queue is what its gates say, in better words.
-        waiting.reasons.retain(|why| gates.is_empty() || why.reason != "ledger:stale_job");
+        waiting.reasons.retain(|why| gates.is_empty() || why.reason != Reason::LedgerStaleJob);
         waiting.reasons.splice(0..0, gates);
         if waiting.reasons.is_empty() {
-            waiting
-                .reasons
-                .push(Why::new("negotiating", "peers have not made an offer that was accepted yet"));
+            waiting.reasons.push(Why::plain(Reason::Negotiating));
         }
         waiting
     }
@@ -235,27 +104,34 @@ impl Engine {
                 None => (Vec::new(), false),
             };
             let which = if jobs.is_empty() { name.to_string() } else { named(&jobs) };
-            let how = if any { "any of " } else { "" };
-            gates.push(Why::new("dependency", format!("waits for {how}{which}")).jobs(jobs));
+            let detail = match jobs.len() {
+                0 | 1 => format!("{which} has not ended"),
+                _ if any => format!("none of {which} has ended"),
+                _ => format!("{which} have not ended"),
+            };
+            gates.push(Why::new(Reason::Dependency, detail).jobs(jobs));
         }
         let holders = self.state.lock_holders(record);
         if !holders.is_empty() {
             let detail = holders.iter().map(|(lock, job)| format!("{job} has the lock {lock}"));
             let detail = detail.collect::<Vec<_>>().join("; ");
-            gates.push(Why::new("mutex", detail).jobs(holders.into_iter().map(|(_, job)| job).collect()));
+            gates.push(
+                Why::new(Reason::Mutex, detail).jobs(holders.into_iter().map(|(_, job)| job).collect()),
+            );
         }
         if record.user_hold {
-            gates.push(Why::new("user_hold", "somebody holds it back"));
+            let help = format!("release it: `landfall release {}`", job.id);
+            gates.push(Why::plain(Reason::UserHold).help(help));
         }
         if let Some(at) = job.retry_at.filter(|at| *at > self.now) {
             let span = at.since(self.now);
-            gates.push(Why::new("not_before", format!("its time comes in {span}")).until(Some(at)));
+            gates.push(Why::new(Reason::NotBefore, format!("its time comes in {span}")).until(Some(at)));
         }
         gates.extend(self.quota_gates(record));
         if let Some(hold) = self.state.holds.values().find(|hold| hold.job == job.id) {
             let detail = format!("hold {} keeps node {} for it; its maker places it", hold.id, hold.node);
             let help = "wait for the maker of the hold, or release the hold";
-            gates.push(Why::new("held", detail).until(Some(hold.expires_at)).help(help));
+            gates.push(Why::new(Reason::Held, detail).until(Some(hold.expires_at)).help(help));
         }
         gates
     }
@@ -297,13 +173,15 @@ impl Engine {
                 Reason::Mutex => {
                     let jobs: Vec<JobId> =
                         self.state.lock_holders(record).into_iter().map(|(_, job)| job).collect();
-                    Why::new("mutex", format!("{} has a lock it needs", named(&jobs))).jobs(jobs)
+                    Why::new(Reason::Mutex, format!("{} has a lock it needs", named(&jobs))).jobs(jobs)
                 }
                 Reason::NodeTaken => match kept() {
-                    Some(job) => Why::new("held", format!("the node is kept for {job}")).jobs(vec![job]),
-                    None => Why::new("conflict", self.what_is_taken(proposal)),
+                    Some(job) => {
+                        Why::new(Reason::Held, format!("the node is kept for {job}")).jobs(vec![job])
+                    }
+                    None => Why::new(Reason::Conflict, self.what_is_taken(proposal)),
                 },
-                other => Why::new(format!("ledger:{other}"), other.meaning()),
+                other => Why::plain(other.by_ledger()),
             })
             .collect()
     }
@@ -320,7 +198,7 @@ impl Engine {
     fn quota_reason(&self, record: &JobRecord, reason: Reason) -> Why {
         let tenant = record.job.spec.tenant.as_ref().and_then(|id| self.state.tenants.get(id));
         let Some(tenant) = tenant else {
-            return Why::new(reason.name(), super::reason::meaning(reason.name()));
+            return Why::plain(reason);
         };
         let (id, quota) = (&tenant.tenant.id, &tenant.tenant.quota);
         let detail = match reason {
@@ -339,7 +217,7 @@ impl Engine {
                 format!("tenant {id} holds {held} of {} nodes, and this job needs {asked}", quota.max_nodes)
             }
         };
-        Why::new(reason.name(), detail)
+        Why::new(reason, detail)
     }
 
     fn placed(&self, record: &JobRecord) -> Option<Placed> {
@@ -383,11 +261,12 @@ impl Engine {
         let state = self.state.pools.get(&record.pool)?;
         let dispatcher = self.pools.get(&record.pool)?;
         let policy = dispatcher.policy(record.job.spec.kind);
-        let pass = Pass::of_parts(self.now, &state.world, &state.nodes, dispatcher.backlog());
+        let mut pass = Pass::of_parts(self.now, &state.world, &state.nodes, dispatcher.backlog());
         let direction = match state.pool.dispatch {
             Dispatch::Pull => Direction::JobsForNode,
             _ => Direction::NodesForJob,
         };
+        pass.lender = at.pool.clone().filter(|home| self.may_borrow(record, home));
         let verdict = policy.pair_verdict(&pass, &record.job, at, direction);
         let mut asked = proposal(record, at, &verdict, None);
         let whole = state.pool.dispatch == Dispatch::Batch && record.job.spec.exclusive;
@@ -446,10 +325,10 @@ impl Engine {
 
 fn suspended(record: &JobRecord) -> Why {
     match record.past().suspended {
-        Some(Cause::User) => Why::new("suspended", "somebody suspended it").help("resume it"),
-        Some(Cause::Walltime) => Why::new("suspended", "it saved its work when its walltime was over")
+        Some(Cause::User) => Why::new(Reason::Suspended, "somebody suspended it").help("resume it"),
+        Some(Cause::Walltime) => Why::new(Reason::Suspended, "it saved its work when its walltime was over")
             .help("resume it with more time"),
-        _ => Why::new("suspended", "it made room for other work and comes back with the next cycle"),
+        _ => Why::new(Reason::Suspended, "it made room for other work and comes back with the next cycle"),
     }
 }
 
@@ -458,44 +337,12 @@ pub(super) fn has_left(node: &Node) -> bool {
     node.state == NodeState::Down && !node.accepting && node.cpu_total.is_zero() && node.ram_total.is_zero()
 }
 
-/// What verdicts say against their candidates, most frequent first.
-pub(super) fn node_reasons<'a>(verdicts: impl Iterator<Item = &'a Verdict>) -> Vec<NodeReason> {
-    let mut found: BTreeMap<&'static str, NodeReason> = BTreeMap::new();
-    for verdict in verdicts {
-        let refusals = || verdict.refusals.iter().map(|refused| &refused.refusal);
-        let first = refusals().next().map(|refusal| refusal.reason);
-        let alone = first.is_some() && refusals().all(|refusal| Some(refusal.reason) == first);
-        let mut counted: Vec<&'static str> = Vec::new();
-        for refusal in refusals() {
-            if counted.contains(&refusal.reason) {
-                continue;
-            }
-            counted.push(refusal.reason);
-            let entry = found.entry(refusal.reason).or_insert_with(|| NodeReason {
-                reason: refusal.reason,
-                nodes: 0,
-                alone: 0,
-                may_pass: false,
-                remedy: refusal.remedy.to_string(),
-                example: verdict.candidate.clone(),
-            });
-            entry.nodes += 1;
-            entry.alone += u64::from(alone);
-            entry.may_pass |= refusal.class == RefusalClass::NotNow;
-        }
+/// Ids in a sentence.
+pub(super) fn named(jobs: &[JobId]) -> String {
+    const MOST: usize = 3;
+    let mut text = jobs.iter().take(MOST).map(JobId::as_str).collect::<Vec<_>>().join(", ");
+    if jobs.len() > MOST {
+        text += &format!(" and {} more", jobs.len() - MOST);
     }
-    let mut reasons: Vec<NodeReason> = found.into_values().collect();
-    reasons.sort_by_key(|reason| (std::cmp::Reverse(reason.nodes), reason.reason));
-    reasons
-}
-
-/// Node reasons as reasons of the job.
-pub(super) fn as_whys(nodes: &[NodeReason], of: usize) -> Vec<Why> {
-    let why = |node: &NodeReason| {
-        let detail = format!("stands against {} of {of} nodes, alone against {}", node.nodes, node.alone);
-        let mut why = Why::new(node.reason, detail).help(node.remedy.clone());
-        why.found = Some(node.nodes as f64);
-        why
-    };
-    nodes.iter().map(why).collect()
+    text
 }

@@ -24,11 +24,8 @@ mod instant;
 mod plan;
 mod pull;
 mod push;
-mod reason;
 mod situation;
 
-pub use estimate::{Estimate, Estimates};
-pub use explain::{Ended, Explanation, NodeReason, OnNode, Placed, QueuePlace, WhyNot};
-pub use plan::{Change, Moved, PlanAnswer, StartsNow, StaysWaiting, Stopped};
-pub use reason::{Why, meaning_of};
+pub use estimate::Estimates;
+pub use plan::Change;
 pub use situation::dispatch_of;

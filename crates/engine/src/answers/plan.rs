@@ -6,17 +6,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use landfall_model::{JobId, Node, NodeId, Pool, PoolId, Tenant, Time};
-use serde::Serialize;
+use landfall_model::answer::{Estimate, Moved, PlanAnswer, StartsNow, StaysWaiting, Stopped};
+use landfall_model::{JobId, Node, NodeId, Pool, PoolId, Tenant};
 
-use super::estimate::{Estimate, Estimates};
-use super::explain::{Explanation, OnNode};
-use crate::breakdown::Breakdown;
+use super::estimate::Estimates;
 use crate::effect::{Answer, Refused};
 use crate::engine::Engine;
 use crate::event::Event;
 use crate::input::{Input, NodeOrder, Submission};
-use crate::record::{Cause, JobState, StartKind};
+use crate::record::{Cause, JobState};
 
 /// Waiting jobs that are explained one by one.
 const EXPLAINED_MAX: usize = 50;
@@ -28,6 +26,8 @@ pub enum Change {
     Nothing,
     /// Jobs are submitted, all or none.
     Submit(Vec<Submission>),
+    /// An array is submitted.
+    SubmitArray { submission: Box<Submission>, first: u32, last: u32, step: u32 },
     /// A job is taken back.
     Cancel(JobId),
     /// Nodes are gone.
@@ -44,60 +44,6 @@ pub enum Change {
     SetTenant(Box<Tenant>),
 }
 
-/// A job that would start now.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct StartsNow {
-    pub job: JobId,
-    /// What kind of start it is.
-    pub kind: StartKind,
-    pub nodes: Vec<OnNode>,
-    pub why: Breakdown,
-}
-
-/// A job that would have to leave its nodes, or the queue.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Stopped {
-    pub job: JobId,
-    pub cause: Cause,
-    /// Where it stands after this instant.
-    pub state: JobState,
-}
-
-/// A job that would stay waiting.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct StaysWaiting {
-    pub job: JobId,
-    /// When it would start.
-    pub estimate: Option<Estimate>,
-    pub explanation: Explanation,
-}
-
-/// A waiting job whose estimate changes.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Moved {
-    pub job: JobId,
-    /// When it starts without the change.
-    pub before: Estimate,
-    /// When it would start with it.
-    pub after: Estimate,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct PlanAnswer {
-    pub now_ms: Time,
-    /// Why the change would be refused; nothing else would happen then.
-    pub refused: Option<Refused>,
-    /// Who would start now.
-    pub starts: Vec<StartsNow>,
-    /// Who would be stopped.
-    pub stopped: Vec<Stopped>,
-    /// Of the jobs that the change is about or that it touches: those that would wait, and why.
-    pub waiting: Vec<StaysWaiting>,
-    pub moved: Vec<Moved>,
-    /// How many jobs would wait in all.
-    pub waiting_total: u64,
-}
-
 impl Engine {
     /// What a change would do; this engine stays as it is.
     #[must_use]
@@ -108,6 +54,7 @@ impl Engine {
         let nothing = change == Change::Nothing;
         let asked: BTreeSet<JobId> = match &change {
             Change::Submit(jobs) => jobs.iter().map(|submission| submission.job.id.clone()).collect(),
+            Change::SubmitArray { submission, .. } => BTreeSet::from([submission.job.id.clone()]),
             _ => BTreeSet::new(),
         };
         let mut after = before.clone();
@@ -143,7 +90,9 @@ impl Engine {
     }
 
     fn waiting_total(&self) -> u64 {
-        self.state.jobs.values().filter(|record| record.state == JobState::Pending).count() as u64
+        let jobs = self.state.jobs.values().filter(|record| record.state == JobState::Pending).count();
+        let folded: u64 = self.state.folded.values().map(|array| u64::from(array.folded.len())).sum();
+        jobs as u64 + folded
     }
 
     /// What differs between this copy, in which something happened, and one in which it did not.
@@ -156,13 +105,18 @@ impl Engine {
             .iter()
             .chain(stopped.iter().map(|stopped| &stopped.job))
             .chain(moved.iter().map(|moved| &moved.job))
-            .filter(|job| self.is_in(job, JobState::Pending) || self.is_in(job, JobState::Suspended));
+            .filter(|job| {
+                let array = self.state.folded.get(*job);
+                let waits = array.is_some_and(|array| array.fresh > 0 || !array.folded.is_empty());
+                waits || self.is_in(job, JobState::Pending) || self.is_in(job, JobState::Suspended)
+            });
         let mut seen: BTreeSet<&JobId> = BTreeSet::new();
         let waiting = concerned
             .filter(|job| seen.insert(job))
             .take(EXPLAINED_MAX)
             .filter_map(|job| {
-                let (estimate, explanation) = (is.get(job).cloned(), self.explain(job)?);
+                let estimate = is.get(job).cloned().or_else(|| self.estimate(job));
+                let explanation = self.explain(job)?;
                 Some(StaysWaiting { job: job.clone(), estimate, explanation })
             })
             .collect();
@@ -237,6 +191,9 @@ fn inputs(engine: &Engine, change: Change) -> Vec<Result<Input, Refused>> {
     match change {
         Change::Nothing => Vec::new(),
         Change::Submit(jobs) => vec![Ok(Input::Submit(jobs))],
+        Change::SubmitArray { submission, first, last, step } => {
+            vec![Ok(Input::SubmitArray { submission, first, last, step })]
+        }
         Change::Cancel(job) => vec![Ok(Input::Cancel(job))],
         Change::NodesLost(nodes) => {
             nodes.into_iter().map(|node| Ok(Input::Order { node, order: NodeOrder::Leave })).collect()

@@ -3,12 +3,13 @@
 //! From best to worst: a worker with room would take it, every worker that would is full, it is below the floor, it is
 //! vetoed, no worker is eligible.
 
+use landfall_model::answer::{NodeReason, Why};
+use landfall_model::reason::Reason;
+use landfall_model::verdict::{Direction, Verdict};
 use landfall_model::{JobKind, Node, NodeState};
-use landfall_policy::verdict::{Direction, Verdict};
 use landfall_policy::view::Pass;
 
-use super::explain::{Waiting, as_whys, has_left, node_reasons};
-use super::reason::Why;
+use super::explain::{Waiting, has_left};
 use crate::dispatch::proposal;
 use crate::engine::Engine;
 use crate::record::JobRecord;
@@ -39,14 +40,14 @@ impl Engine {
                 (node, verdict)
             })
             .collect();
-        let nodes = node_reasons(judged.iter().map(|(_, verdict)| verdict));
+        let nodes = NodeReason::count(judged.iter().map(|(_, verdict)| verdict));
         let mut reasons = Vec::new();
         if state.pool.pull.paused {
-            reasons.push(Why::new("paused", "the pool gives out no work").help("let the pool go on"));
+            reasons.push(Why::new(Reason::Paused, "the pool gives out no work").help("let the pool go on"));
         }
         reasons.extend(self.best_of(record, &judged, policy.dispatch_floor()));
-        let known: Vec<Why> = as_whys(&nodes, judged.len());
-        reasons.extend(known.into_iter().filter(|why| why.reason != "at_capacity"));
+        let known = nodes.iter().filter(|node| node.reason != Reason::AtCapacity);
+        reasons.extend(known.map(|node| node.why(judged.len() as u64)));
         Waiting { queue, reasons, nodes, decision: None }
     }
 
@@ -66,11 +67,11 @@ impl Engine {
                 return against;
             }
             let detail = format!("worker {} may take it with its next request", node.id);
-            return vec![Why::new("next_request", detail)];
+            return vec![Why::new(Reason::NextRequest, detail)];
         }
         // The policy of the pool may refuse full workers itself; that is no reason against the job.
         let only_full = |verdict: &Verdict| {
-            verdict.refusals.iter().all(|refused| refused.refusal.reason == "at_capacity")
+            verdict.refusals.iter().all(|refused| refused.refusal.reason == Reason::AtCapacity)
         };
         let full_one = judged.iter().find(|(node, verdict)| {
             open(node) && !self.has_room(node, kind) && verdict.barred.is_none() && only_full(verdict)
@@ -78,31 +79,32 @@ impl Engine {
         if let Some((node, _)) = full_one {
             return vec![full(node, kind)];
         }
-        if let Some((node, verdict)) = best(&|_, verdict| verdict.barred == Some("below_floor")) {
+        if let Some((node, verdict)) = best(&|_, verdict| verdict.barred == Some(Reason::BelowFloor)) {
             let total = verdict.total.unwrap_or_default();
             let short = floor.map_or(0.0, |floor| floor - total);
             let detail =
                 format!("{short:.1} points below the floor on worker {}, where it has most", node.id);
-            let mut why =
-                Why::new("below_floor", detail).help("wait: points rise with waiting and with reports");
+            let mut why = Why::new(Reason::BelowFloor, detail);
             (why.needed, why.found) = (floor, verdict.total);
             return vec![why];
         }
         if let Some((node, verdict)) = best(&|_, verdict| !verdict.vetoes.is_empty()) {
             let detail = format!("vetoed by {} on worker {}", verdict.vetoes.join(", "), node.id);
             return vec![
-                Why::new("vetoed", detail).help("lift what the rule looks at, or give it another worker"),
+                Why::new(Reason::Vetoed, detail)
+                    .help("lift what the rule looks at, or give it another worker"),
             ];
         }
         if let Some((node, _)) = best(&|_, verdict| verdict.barred.is_none()) {
             let detail = format!("worker {} would take it, and takes no work now", node.id);
-            return vec![Why::new("node_state", detail)];
+            return vec![Why::new(Reason::NodeState, detail)];
         }
         let detail = match judged.len() {
-            0 => "the pool has no worker".to_owned(),
-            count => format!("none of {count} workers is eligible"),
+            0 => "the pool has no workers".to_owned(),
+            1 => "the only worker may not take it".to_owned(),
+            count => format!("none of {count} workers may take it"),
         };
-        vec![Why::new("no_eligible_node", detail).help("add a worker that can run it, or ask for less")]
+        vec![Why::new(Reason::NoEligibleNode, detail)]
     }
 }
 
@@ -115,5 +117,5 @@ fn full(node: &Node, kind: JobKind) -> Why {
         node.max_concurrent
     );
     let jobs = node.placements.iter().map(|placement| placement.job.clone()).collect();
-    Why::new("at_capacity", detail).jobs(jobs).help("wait for a build to end, or add workers")
+    Why::new(Reason::AtCapacity, detail).jobs(jobs)
 }

@@ -3,12 +3,13 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
+use landfall_model::answer::{NodeReason, Why};
+use landfall_model::reason::{Concern, Reason};
+use landfall_model::verdict::Decision;
 use landfall_model::{Discipline, JobId};
-use landfall_policy::verdict::Decision;
 use landfall_policy::view::Pass;
 
-use super::explain::{Waiting, as_whys, has_left, node_reasons};
-use super::reason::Why;
+use super::explain::{Waiting, has_left};
 use crate::dispatch::{proposal, tie_ranks};
 use crate::engine::Engine;
 use crate::record::JobRecord;
@@ -29,7 +30,7 @@ impl Engine {
             policy.rank_nodes_in(&pass, &tie_ranks(&state.nodes, &state.world.node_order), &record.job);
         let there: BTreeSet<&str> =
             state.nodes.iter().filter(|node| !has_left(node)).map(|node| node.id.as_str()).collect();
-        let nodes = node_reasons(
+        let nodes = NodeReason::count(
             ranking.candidates.iter().filter(|verdict| there.contains(verdict.candidate.as_str())),
         );
         let winner = ranking.winner.as_ref().and_then(|winner| {
@@ -44,19 +45,23 @@ impl Engine {
                     against
                 } else if let Some(ahead) = self.blocked_by(record, state) {
                     let detail = format!("{ahead} is ahead of it and waits, and nothing of its tier passes");
-                    vec![Why::new("strict_order", detail).jobs(vec![ahead])]
+                    vec![Why::new(Reason::StrictOrder, detail).jobs(vec![ahead])]
                 } else if dispatcher.ledger_refused(&record.job.spec) {
-                    vec![Why::new("conflict", format!("node {} admits it now; it is tried again", node.id))]
+                    vec![Why::new(
+                        Reason::Conflict,
+                        format!("node {} admits it now; it is tried again", node.id),
+                    )]
                 } else {
                     vec![Why::new(
-                        "next_look",
+                        Reason::NextLook,
                         format!("node {} admits it; it is placed when looked at next", node.id),
                     )]
                 }
             }
             None => {
-                let mut reasons = vec![decided(&ranking.decision)];
-                reasons.extend(as_whys(&nodes, there.len()));
+                let of = there.len() as u64;
+                let mut reasons = vec![decided(&ranking.decision, nodes.first(), of)];
+                reasons.extend(nodes.iter().map(|node| node.why(of)));
                 reasons
             }
         };
@@ -85,13 +90,19 @@ impl Engine {
     }
 }
 
-/// A decision against any node as a reason.
-fn decided(decision: &Decision) -> Why {
+/// A decision against any node as a reason, in the words of the reason that stands against most nodes.
+fn decided(decision: &Decision, most: Option<&NodeReason>, of: u64) -> Why {
     let (reason, detail) = match decision {
         Decision::RequestMoreCapacity { reason, detail, .. }
         | Decision::QueueForFlex { reason, detail, .. }
         | Decision::Wait { reason, detail } => (*reason, detail.clone()),
-        Decision::ExistingNode { winner } => ("next_look", format!("node {winner} admits it")),
+        Decision::ExistingNode { winner } => (Reason::NextLook, format!("node {winner} admits it")),
     };
-    Why::new(reason, detail)
+    match (reason.concerns(), most.map(|most| most.why(of))) {
+        (Concern::Pool, Some(most)) => Why { reason, ..most },
+        (Concern::Pool, None) if of == 0 => {
+            Why::new(reason, "the pool has no nodes").help("add one: `landfall agent` on a machine joins it")
+        }
+        _ => Why::new(reason, detail),
+    }
 }

@@ -17,7 +17,6 @@ use landfall_policy::spec::PolicySpec;
 use landfall_policy::term::Family;
 use landfall_policy::{Policy, builtin, policy_file};
 
-use crate::breakdown::Breakdown;
 use crate::dag;
 use crate::dispatch::Dispatcher;
 use crate::effect::Refused;
@@ -26,6 +25,7 @@ use crate::event::{Event, Grant};
 use crate::ledger::Proposal;
 use crate::record::{Phase, StartKind};
 use crate::state::State;
+use landfall_model::life::Breakdown;
 
 /// The pool of whatever names none.
 const DEFAULT_POOL: &str = "default";
@@ -234,7 +234,13 @@ fn pools_of(
             },
         };
         pool.validate().map_err(|error| Refused::new("out_of_range", error.message, "change the setting"))?;
-        Dispatcher::policy_of(&pool, text.as_deref())?;
+        Dispatcher::check_policy(text.as_deref())?;
+        // A server goes on with another policy and says so; whoever asks about a file can correct it first.
+        let name = pool.policy_name();
+        if text.is_none() && pool.dispatch != Dispatch::Pull && builtin::spec(name).is_none() {
+            let message = format!("there is no policy `{name}`");
+            return Err(Refused::new("unknown_policy", message, "`landfall policy list` shows all"));
+        }
         found.insert(id, (pool, text));
     }
     if !given {

@@ -1,5 +1,6 @@
 //! What the ledger keeps of an array.
 
+pub use landfall_model::life::ArrayTally;
 use landfall_model::{Job, JobId, PoolId, Time};
 use serde::{Deserialize, Serialize};
 
@@ -52,20 +53,6 @@ impl Shape {
         let beyond = index.checked_sub(self.first)?;
         (index <= self.last && beyond.is_multiple_of(self.step)).then_some(beyond / self.step)
     }
-}
-
-/// How many elements of an array are where.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct ArrayTally {
-    pub total: u32,
-    /// Without a record of their own yet.
-    pub folded: u32,
-    /// With a record, and not ended.
-    pub unfolded: u32,
-    pub completed: u32,
-    pub failed: u32,
-    /// Taken back, or no longer possible.
-    pub cancelled: u32,
 }
 
 /// One array and where it stands.

@@ -21,6 +21,7 @@ use landfall_model::{JobId, Name, TenantId};
 use serde::{Deserialize, Serialize};
 
 pub use error::DagError;
+pub use landfall_model::life::{EdgeKind, Join};
 pub use tally::{DagState, DagTally};
 
 /// Most jobs in one submission.
@@ -32,22 +33,6 @@ pub const MUTEX_MAX: usize = 8;
 /// Longest lock name in bytes.
 pub const MUTEX_BYTES_MAX: usize = 64;
 
-/// What a job needs of another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum EdgeKind {
-    /// That it completes.
-    #[default]
-    Success,
-    Failure,
-    /// That it ends, however.
-    Any,
-    /// That the element of the same index completes.
-    Corresponding,
-    /// That the two never run at once, in whichever order.
-    Mutex,
-}
-
 /// One dependency of a job.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -57,17 +42,6 @@ pub struct Edge {
     /// What is needed of it.
     #[serde(default)]
     pub kind: EdgeKind,
-}
-
-/// How many of its edges a job needs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Join {
-    /// Every one.
-    #[default]
-    All,
-    /// One will do.
-    Any,
 }
 
 /// How a job ended.
@@ -155,7 +129,7 @@ impl EdgeLock {
     }
 
     /// The name of the lock; two long ids are named by their digest.
-    pub(crate) fn name(&self) -> Name {
+    pub fn name(&self) -> Name {
         let text = self.to_string();
         Name::new(&text)
             .or_else(|_| Name::new(&format!("edge:{}", blake3::hash(text.as_bytes()).to_hex())))

@@ -18,10 +18,10 @@ use landfall_policy::{Policy, builtin, policy_file};
 use crate::effect::{Alert, Effect, Refused};
 use crate::engine::Engine;
 use crate::event::Event;
-use crate::fence::Fence;
 use crate::ledger::{Proposal, Reason};
 use crate::record::{JobRecord, JobState};
 use crate::solver::Wait;
+use landfall_model::life::Fence;
 
 use batch::BatchQueue;
 use pull::PullQueue;
@@ -36,6 +36,8 @@ const STARVED_AFTER: u32 = 10;
 #[derive(Debug)]
 pub(crate) struct Dispatcher {
     policy: Policy,
+    /// Why that is not the policy that the pool asks for.
+    warning: Option<String>,
     index: NodeIndex,
     /// For each node, its place among those that are otherwise equal.
     tie_ranks: Vec<u32>,
@@ -51,35 +53,42 @@ enum Queue {
 }
 
 impl Dispatcher {
-    /// The policy of a pool, ready to use.
-    pub(crate) fn policy_of(pool: &Pool, text: Option<&str>) -> Result<Policy, Refused> {
-        if let Some(text) = text {
-            return policy_file::load(text)
-                .map_err(|error| Refused::new("bad_policy", error.to_string(), "correct the policy file"));
-        }
-        let name = pool.policy_name();
-        if pool.dispatch == Dispatch::Pull && builtin::spec(name).is_none() {
-            return Ok(builtin::pull_policy(name).0);
-        }
-        match builtin::policy(name) {
-            Some(Ok(policy)) => Ok(policy),
-            Some(Err(error)) => Err(Refused::new("bad_policy", error.to_string(), "use another policy")),
-            None => {
-                let message = format!("there is no policy `{name}`");
-                Err(Refused::new("unknown_policy", message, "`landfall policy list` shows all"))
+    /// Refuses a policy file that cannot be used.
+    pub(crate) fn check_policy(text: Option<&str>) -> Result<(), Refused> {
+        let checked = text.map_or(Ok(()), |text| policy_file::load(text).map(|_| ()));
+        checked.map_err(|error| Refused::new("bad_policy", error.to_string(), "correct the policy file"))
+    }
+
+    /// The policy of a pool, ready to use. A name that is unknown does not stop the pool, nor does a file that another
+    /// version wrote into the journal and this one cannot read; both are told.
+    fn policy_of(pool: &Pool, text: Option<&str>) -> (Policy, Option<String>) {
+        let (policy, warning) = match text.map(policy_file::load) {
+            Some(Ok(policy)) => (policy, None),
+            Some(Err(error)) => {
+                let (policy, _) = builtin::pool_policy(builtin::FALLBACK);
+                let instead = builtin::FALLBACK;
+                (
+                    policy,
+                    Some(format!(
+                        "its policy file cannot be used ({error}); the pool uses `{instead}` instead"
+                    )),
+                )
             }
-        }
+            None => builtin::pool_policy(pool.policy_name()),
+        };
+        let plans = pool.dispatch == Dispatch::Batch;
+        (if plans { policy.for_planning() } else { policy }, warning)
     }
 
     fn new(pool: &Pool, text: Option<&str>) -> Option<Self> {
-        let policy = Self::policy_of(pool, text).ok()?;
+        let (policy, warning) = Self::policy_of(pool, text);
         let queue = match pool.dispatch {
             Dispatch::Push => Queue::Push(PushQueue::default()),
             Dispatch::Pull => Queue::Pull(Box::new(PullQueue::new(&policy)?)),
             Dispatch::Batch => Queue::Batch(Box::default()),
             Dispatch::Negotiate => Queue::None,
         };
-        Some(Self { policy, index: NodeIndex::new(0), tie_ranks: Vec::new(), queue })
+        Some(Self { policy, warning, index: NodeIndex::new(0), tie_ranks: Vec::new(), queue })
     }
 
     /// Makes the index anew if nodes have joined since it was made.
@@ -97,6 +106,11 @@ impl Dispatcher {
             Queue::Pull(queue) => queue.policy(kind),
             _ => &self.policy,
         }
+    }
+
+    /// Why that is not the policy that the pool asks for.
+    pub(crate) fn policy_warning(&self) -> Option<&str> {
+        self.warning.as_deref()
     }
 
     /// What the waiting jobs add up to, where the policy looks at that.

@@ -17,11 +17,11 @@ use landfall_policy::verdict::Verdict;
 use landfall_policy::view::{Devices, Pass};
 
 use super::Queue;
-use crate::breakdown::Breakdown;
 use crate::engine::Engine;
 use crate::event::Grant;
 use crate::ledger::{Proposal, Reason};
 use crate::record::{JobRecord, StartKind};
+use landfall_model::life::Breakdown;
 
 /// Waiting jobs of one class.
 #[derive(Debug, Default)]

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use landfall_model::{Block, BlockId, BlockStatus, Millis, Name, Node, Tier, Time};
 use serde::{Deserialize, Serialize};
 
-use crate::autoscale::provider::{Delivery, TerminateRequest, Termination};
-use crate::autoscale::{
-    Answer as Purchased, AutoscaleSettings, Autoscaler, BlockEvent, BlockLife, BlockView, Call, Description,
-    FleetView, Order, ProviderError, Purchase, Quote, Quotes, RequestId, TierLoad, queue_gpus,
-};
 use crate::effect::{Answer, Effect, Refused};
 use crate::engine::Engine;
 use crate::event::Event;
 use crate::state::State;
+use landfall_capacity::provider::{Delivery, TerminateRequest, Termination};
+use landfall_capacity::{
+    Answer as Purchased, AutoscaleSettings, Autoscaler, BlockEvent, BlockLife, BlockView, Call, Description,
+    FleetView, Order, ProviderError, Purchase, Quote, Quotes, RequestId, TierLoad, queue_gpus,
+};
 
 /// What the ledger keeps for buying capacity.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -6,9 +6,9 @@ use landfall_policy::rules::pull::back_off;
 use crate::effect::Effect;
 use crate::engine::Engine;
 use crate::event::{Back, Event};
-use crate::fence::Fence;
 use crate::input::RunUsage;
 use crate::record::{Cause, JobState, Phase};
+use landfall_model::life::Fence;
 
 /// Staging attempts that may fail before the job does.
 const START_TRIES: u32 = 3;

@@ -3,13 +3,13 @@
 use landfall_model::{Dispatch, JobId, Millis, NodeId, Placement};
 
 use super::unknown;
-use crate::breakdown::Breakdown;
 use crate::effect::{Answer, Refused};
 use crate::engine::Engine;
 use crate::event::{Event, Grant, Hold, HoldEnd};
-use crate::fence::Fence;
 use crate::ledger::Proposal;
 use crate::record::StartKind;
+use landfall_model::life::Breakdown;
+use landfall_model::life::Fence;
 
 /// The shortest and the longest life of a hold.
 const LIFETIME: (Millis, Millis) = (Millis::secs(1), Millis::secs(86_400));

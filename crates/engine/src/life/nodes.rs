@@ -6,10 +6,10 @@ use super::unknown;
 use crate::effect::{Alert, Answer, Effect, Refused};
 use crate::engine::Engine;
 use crate::event::{Back, Event, HoldEnd};
-use crate::fence::Fence;
 use crate::heartbeat::Heartbeat;
 use crate::input::NodeOrder;
 use crate::record::{Cause, JobState, Phase};
+use landfall_model::life::Fence;
 
 /// Starts that may fail before a node is taken out.
 const START_FAILURES_MAX: u32 = 5;
@@ -58,7 +58,7 @@ impl Engine {
         let block =
             self.state.node(&id).and_then(|(node, _)| node.block.as_ref()).map(|block| block.id.clone());
         if let Some(block) = block {
-            self.block_changed(&block, crate::autoscale::BlockEvent::Heartbeat);
+            self.block_changed(&block, landfall_capacity::BlockEvent::Heartbeat);
         }
         Answer::Done
     }

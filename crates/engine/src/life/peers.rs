@@ -1,6 +1,6 @@
 //! Negotiated pools: the peer of this process, with its timers among those of the engine.
 //!
-//! A peer is a state machine of its own ([`crate::negotiate`]); what it is told are facts, so the journal stores its
+//! A peer is a state machine of its own ([`landfall_negotiate`]); what it is told are facts, so the journal stores its
 //! inputs, and telling it the same again gives the same peer.
 
 use landfall_model::{Dispatch, NodeId, PoolId};
@@ -9,8 +9,8 @@ use super::unknown;
 use crate::effect::{Answer, Effect, Refused};
 use crate::engine::Engine;
 use crate::event::Event;
-use crate::negotiate::{self, Peer, Settings};
 use crate::timers::Timer;
+use landfall_negotiate::{self as negotiate, Peer, Settings};
 
 impl Engine {
     pub(crate) fn set_peer(&mut self, pool: PoolId, id: NodeId, settings: Settings) -> Answer {
@@ -21,7 +21,9 @@ impl Engine {
             let message = format!("pool `{pool}` does not negotiate");
             return Answer::Refused(Refused::new("not_negotiate", message, "set dispatch = \"negotiate\""));
         }
-        match Peer::new(id, settings) {
+        // What the pool's own policy file says goes for offers too.
+        let policy = settings.policy.or_else(|| state.policy.as_deref().map(str::to_owned));
+        match Peer::new(id, Settings { policy, ..settings }) {
             Ok(peer) => {
                 self.emit(Event::PeerSet { pool, peer: Box::new(peer) });
                 Answer::Done

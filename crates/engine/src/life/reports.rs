@@ -5,9 +5,9 @@ use landfall_model::{Dispatch, JobId, Millis, NodeId};
 use crate::effect::{Answer, Effect};
 use crate::engine::Engine;
 use crate::event::{Back, Event};
-use crate::fence::Fence;
 use crate::input::{Report, RunUsage, StartRefusal};
 use crate::record::{Cause, JobState, Phase, Run};
+use landfall_model::life::Fence;
 
 impl Engine {
     pub(crate) fn report(&mut self, node: &NodeId, fence: &Fence, report: Report) -> Answer {

@@ -7,11 +7,11 @@ use crate::effect::{Alert, Answer, Effect, Refused};
 use crate::engine::Engine;
 use crate::event::{Event, Grant};
 use crate::ledger::{extra_power, is_idle, whole_node};
-use crate::reactive::{
-    Bounds, Direction, HeldNode, Reactive, ReactiveSettings, Sample, ScaleRule, Step, node_to_give_up,
-};
 use crate::record::{JobRecord, JobState};
 use crate::units::{MICRO, node_units};
+use landfall_capacity::reactive::{
+    Bounds, Direction, HeldNode, Reactive, ReactiveSettings, Sample, ScaleRule, Step, node_to_give_up,
+};
 
 impl Engine {
     /// Takes in a measurement of a reactive job and moves by one node if it is time to.
@@ -65,7 +65,7 @@ impl Engine {
         record.run.as_ref().and_then(|run| run.reactive.as_deref()).cloned().unwrap_or_default()
     }
 
-    fn alert(&mut self, job: &JobId, alert: Option<crate::reactive::ScaleAlert>) {
+    fn alert(&mut self, job: &JobId, alert: Option<landfall_capacity::reactive::ScaleAlert>) {
         if let Some(alert) = alert {
             self.want(Effect::Alert(Alert::Scaling { job: job.clone(), alert }));
         }
@@ -102,7 +102,7 @@ impl Engine {
         let held: Vec<_> =
             run.nodes.iter().filter_map(|at| self.state.node(&at.node)).map(|(node, _)| node).collect();
         let reserved: u64 = pool.reservations.values().map(crate::solver::Reservation::node_count).sum();
-        let could = |node: &&landfall_model::Node| self.is_eligible(&record.pool, &record.job.spec, node);
+        let could = |node: &&landfall_model::Node| self.admits_idle(record, node);
         let idle: Vec<_> = pool
             .nodes
             .iter()

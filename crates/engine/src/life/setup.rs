@@ -37,7 +37,7 @@ impl Engine {
                 ));
             }
         }
-        if let Err(refused) = Dispatcher::policy_of(&pool, policy.as_deref()) {
+        if let Err(refused) = Dispatcher::check_policy(policy.as_deref()) {
             return Answer::Refused(refused);
         }
         self.emit(Event::PoolSet { pool, policy });

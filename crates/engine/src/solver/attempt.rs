@@ -63,13 +63,21 @@ impl Overlay<'_> {
         })
     }
 
+    /// Whether filters admit a kind by the time at which the job would start.
+    fn is_admitted(&self, seen: &Seen, scope: Scope) -> bool {
+        match scope {
+            Scope::From(at) | Scope::Kept(at) => seen.from <= at,
+            Scope::Now | Scope::Lent(_) => seen.from <= self.now,
+        }
+    }
+
     /// Usable nodes of a class.
     fn offers(&self, p: &Problem<'_>, class: &Class<'_>, scope: Scope, covered_only: bool) -> Vec<Offer> {
         let (from, to) = self.interval(class, scope);
         let mut offers = Vec::new();
-        for seen in &class.own {
+        for seen in &class.usable.own {
             let kind = &self.fleet.kinds[seen.kind];
-            if !in_block(kind, from, to) {
+            if !in_block(kind, from, to) || !self.is_admitted(seen, scope) {
                 continue;
             }
             let mut count = self.nodes_free(seen.kind, from, to);
@@ -100,7 +108,7 @@ impl Overlay<'_> {
                 continue;
             }
             let Some((kind, _)) = self.fleet.place(slot) else { continue };
-            let Some(seen) = class.own.iter().find(|seen| seen.kind == kind) else { continue };
+            let Some(seen) = class.usable.own.iter().find(|seen| seen.kind == kind) else { continue };
             let parts = open::uncovered(uses, from, to);
             let free = parts == [(from, to)];
             let reserved = parts.iter().any(|&(a, b)| self.nodes_free(kind, a, b) < 1);
@@ -109,6 +117,7 @@ impl Overlay<'_> {
                 || reserved
                 || (covered_only && !parts.is_empty())
                 || !in_block(&self.fleet.kinds[kind], from, to)
+                || !self.is_admitted(seen, scope)
                 || open::fit(class.spec, node, uses, from, to).is_none()
             {
                 continue;
@@ -129,9 +138,9 @@ impl Overlay<'_> {
     ) {
         let of_lender = |seen: &&Seen| {
             let kind = &self.fleet.kinds[seen.kind];
-            kind.node.pool.as_ref() == Some(lender) && in_block(kind, self.now, to)
+            kind.node.pool.as_ref() == Some(lender) && in_block(kind, self.now, to) && seen.from <= self.now
         };
-        let seen: Vec<&Seen> = class.lent.iter().filter(of_lender).collect();
+        let seen: Vec<&Seen> = class.usable.lent.iter().filter(of_lender).collect();
         let mut idle: Vec<(Slot, usize)> = Vec::new();
         for (number, seen) in seen.iter().enumerate() {
             let members = &self.fleet.kinds[seen.kind].members;
@@ -271,7 +280,8 @@ impl Overlay<'_> {
                 }
             }
         }
-        let of = |kind: usize| class.own.iter().chain(&class.lent).find(|seen| seen.kind == kind);
+        let of =
+            |kind: usize| class.usable.own.iter().chain(&class.usable.lent).find(|seen| seen.kind == kind);
         let power_unknown = p.caps.power_w.is_some()
             && chosen.counts.iter().any(|&(at, _)| of(offers[at].kind).is_some_and(|s| s.power_unknown));
         Found { slots, kinds, shared, value: chosen.value, runner_up: chosen.runner_up, power_unknown }
@@ -311,7 +321,7 @@ impl Overlay<'_> {
         not_before: i64,
     ) -> Option<(i64, Found)> {
         let horizon = self.now.saturating_add(i64::try_from(p.settings.horizon_ms.get()).unwrap_or(FOREVER));
-        let kinds: Vec<usize> = class.own.iter().map(|seen| seen.kind).collect();
+        let kinds: Vec<usize> = class.usable.own.iter().map(|seen| seen.kind).collect();
         if kinds.is_empty() {
             return None;
         }
@@ -336,10 +346,11 @@ impl Overlay<'_> {
     fn next_change(&self, class: &Class<'_>, view: usize, after: i64) -> Option<i64> {
         let rises = [Some(self.view_line(view)), self.power.as_ref(), self.io.as_ref()];
         let rises = rises.into_iter().flatten().filter_map(|line| line.next_rise(after));
-        let starts = class.own.iter().filter_map(|seen| self.fleet.kinds[seen.kind].from);
-        let starts = starts.map(|start| start.as_millis()).filter(|&start| start > after);
+        let starts = class.usable.own.iter().filter_map(|seen| self.fleet.kinds[seen.kind].from);
+        let admitted = class.usable.own.iter().map(|seen| seen.from);
+        let starts = starts.map(|start| start.as_millis()).chain(admitted).filter(|&start| start > after);
         // A sum may stay level while one kind rises and another falls.
-        let each = class.own.iter().filter_map(|seen| self.kind_rise(seen.kind, after));
+        let each = class.usable.own.iter().filter_map(|seen| self.kind_rise(seen.kind, after));
         let uses = self.open.values().flatten().map(|used| used.to);
         let uses = uses.filter(|&end| !class.spec.exclusive && end > after && end != FOREVER);
         rises.chain(starts).chain(each).chain(uses).min()

@@ -1,11 +1,14 @@
 //! Classes of jobs: what all jobs with one spec and one duration have in common, found once per solve.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use landfall_model::{JobSpec, NodeState};
+use landfall_model::{Job, JobSpec, Node, NodeState};
+use landfall_policy::filter::About;
+use landfall_policy::refusal::RefusalClass;
 use landfall_policy::rules::locality::{self, Picture, locality};
-use landfall_policy::rules::suits::misfits;
+use landfall_policy::view::Pass;
 
 use super::open;
 use super::problem::{Problem, Waiting};
@@ -20,6 +23,98 @@ pub(super) struct Seen {
     pub(super) locality: f64,
     pub(super) power: u64,
     pub(super) power_unknown: bool,
+    /// Filters admit them from this instant on.
+    pub(super) from: i64,
+}
+
+/// Which kinds jobs with one spec can use.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Usable {
+    pub(super) own: Vec<Seen>,
+    /// Kinds of other pools that they could borrow.
+    pub(super) lent: Vec<Seen>,
+    /// Nodes that filters refuse until something happens that nobody can foretell.
+    pub(super) put_off: usize,
+    /// The smallest part of a node that one of them uses.
+    pub(super) unit: f64,
+}
+
+/// What jobs with one spec can use by what they and the nodes are: kept by whoever asks in cycles, until a node, a setting
+/// or the policy changes. The spec is held, so its address stays its own.
+#[derive(Debug, Clone, Default)]
+pub struct Suited(RefCell<KnownUses>);
+
+/// By the spec's place in memory, which the spec kept beside it keeps taken.
+type KnownUses = BTreeMap<usize, (Arc<JobSpec>, Arc<Usable>)>;
+
+impl Suited {
+    fn of(&self, p: &Problem<'_>, spec: &Arc<JobSpec>) -> Arc<Usable> {
+        let place = Arc::as_ptr(spec) as usize;
+        if let Some((_, known)) = self.0.borrow().get(&place) {
+            return Arc::clone(known);
+        }
+        let found = Arc::new(Usable::of(p, spec));
+        self.0.borrow_mut().insert(place, (Arc::clone(spec), Arc::clone(&found)));
+        found
+    }
+}
+
+/// A job of a class that is asked about for all.
+fn one_of(p: &Problem<'_>, spec: &Arc<JobSpec>) -> Job {
+    let id = landfall_model::JobId::new("-").unwrap_or_else(|_| unreachable!("a literal id is valid"));
+    Job::new(id, Arc::clone(spec), p.now)
+}
+
+fn pass<'p>(p: &Problem<'p>) -> Pass<'p> {
+    Pass::of_parts(p.now, p.world, &[], Default::default())
+}
+
+impl Usable {
+    fn of(p: &Problem<'_>, spec: &Arc<JobSpec>) -> Self {
+        let (pass, job) = (pass(p), one_of(p, spec));
+        let mut usable = Self::default();
+        for (number, kind) in p.fleet.kinds.iter().enumerate() {
+            let state = kind.node.state == NodeState::Ready || spec.allow_degraded;
+            if !kind.in_service() || !state || !p.policy.suits(&pass, &job, &kind.node) {
+                continue;
+            }
+            let power = kind.extra_power(spec.power_w);
+            let seen = Seen {
+                kind: number,
+                locality: locality(spec, &kind.node, Picture::Idle).unwrap_or(locality::UNKNOWN),
+                power: power.unwrap_or(0),
+                power_unknown: power.is_none(),
+                from: i64::MIN,
+            };
+            if kind.own { usable.own.push(seen) } else { usable.lent.push(seen) }
+        }
+        usable.measured(p, spec)
+    }
+
+    fn measured(mut self, p: &Problem<'_>, spec: &JobSpec) -> Self {
+        let parts = || self.own.iter().map(|seen| open::units(spec, &p.fleet.kinds[seen.kind].node));
+        self.unit = if spec.exclusive { 1.0 } else { parts().reduce(f64::min).unwrap_or(0.0) };
+        self
+    }
+
+    /// What is left of it as the nodes are now.
+    fn at_this_moment(&self, p: &Problem<'_>, spec: &Arc<JobSpec>) -> Self {
+        let (pass, job) = (pass(p), one_of(p, spec));
+        let mut put_off = 0;
+        let mut admitted = |seen: &Seen| {
+            let from = p.policy.plans_from(&pass, &job, node_of(p, seen.kind)?);
+            put_off += usize::from(from == Err(RefusalClass::NotNow));
+            Some(Seen { from: from.ok()?.as_millis(), ..*seen })
+        };
+        let own = self.own.iter().filter_map(&mut admitted).collect();
+        let lent = self.lent.iter().filter_map(&mut admitted).collect();
+        Self { own, lent, put_off, unit: 0.0 }.measured(p, spec)
+    }
+}
+
+/// The node of a kind that has but one, as it is now.
+fn node_of<'p>(p: &Problem<'p>, kind: usize) -> Option<&'p Node> {
+    p.nodes.get(*p.fleet.kinds[kind].members.first()? as usize).copied()
 }
 
 /// What jobs of one class have in common.
@@ -28,12 +123,7 @@ pub(super) struct Class<'a> {
     /// How long they run.
     pub(super) span: i64,
     pub(super) wish: Wish,
-    /// Own kinds they can use.
-    pub(super) own: Vec<Seen>,
-    /// Kinds of other pools they could borrow.
-    pub(super) lent: Vec<Seen>,
-    /// The smallest part of a node that one of them uses.
-    pub(super) unit: f64,
+    pub(super) usable: Arc<Usable>,
     /// What was found when one of them could not be placed, while nothing was given back since.
     pub(super) blocked: Option<(u64, Arc<Vec<Refusal>>)>,
     /// No slot is earlier, while nothing was given back since.
@@ -59,34 +149,20 @@ pub(super) fn classes<'a>(p: &Problem<'a>) -> (Vec<Class<'a>>, Vec<usize>) {
         })
     });
     let of = of.collect();
+    p.suited.0.borrow_mut().retain(|place, _| {
+        known.range((*place, i64::MIN, None)..).next().is_some_and(|(key, _)| key.0 == *place)
+    });
     (classes, of)
 }
 
 impl<'a> Class<'a> {
     fn new(p: &Problem<'a>, waiting: &Waiting<'a>) -> Self {
         let spec = waiting.spec;
-        let (mut own, mut lent) = (Vec::new(), Vec::new());
-        for (number, kind) in p.fleet.kinds.iter().enumerate() {
-            let state = kind.node.state == NodeState::Ready || spec.allow_degraded;
-            if !kind.in_service() || !state || !misfits(spec, &kind.node, p.world).is_empty() {
-                continue;
-            }
-            let power = kind.extra_power(spec.power_w);
-            let seen = Seen {
-                kind: number,
-                locality: locality(spec, &kind.node, Picture::Idle).unwrap_or(locality::UNKNOWN),
-                power: power.unwrap_or(0),
-                power_unknown: power.is_none(),
-            };
-            if kind.own { own.push(seen) } else { lent.push(seen) }
+        let mut usable = p.suited.of(p, spec);
+        if p.policy.looks_at() == About::Moment {
+            usable = Arc::new(usable.at_this_moment(p, spec));
         }
         let max_span = [spec.max_span, p.settings.max_span].into_iter().flatten().min();
-        let unit = if spec.exclusive {
-            1.0
-        } else {
-            let parts = own.iter().map(|seen| open::units(spec, &p.fleet.kinds[seen.kind].node));
-            parts.reduce(f64::min).unwrap_or(0.0)
-        };
         Self {
             spec,
             span: span(waiting.duration),
@@ -98,9 +174,7 @@ impl<'a> Class<'a> {
                 checkpoint: waiting.checkpoint_minutes.map_or(0.0, |minutes| 1.0 / (1.0 + minutes)),
                 io: super::overlay::clamp(spec.io_bytes_s.get()),
             },
-            own,
-            lent,
-            unit,
+            usable,
             blocked: None,
             floor: None,
         }
@@ -112,9 +186,7 @@ impl<'a> Class<'a> {
             spec: self.spec,
             span,
             wish: self.wish,
-            own: self.own.clone(),
-            lent: self.lent.clone(),
-            unit: self.unit,
+            usable: Arc::clone(&self.usable),
             blocked: None,
             floor: None,
         }
@@ -125,19 +197,13 @@ impl<'a> Class<'a> {
         let ms = if self.span == FOREVER { 86_400_000.0 } else { self.span as f64 };
         f64::from(self.spec.gpu_count) * f64::from(nodes) * ms / 3_600_000.0
     }
-
-    /// Whether its jobs may run on nodes of other pools.
-    pub(super) fn may_borrow(&self) -> bool {
-        let spec = self.spec;
-        let cannot_move = spec.checkpoint == landfall_model::Checkpoint::None && spec.class >= 7;
-        !(spec.sensitive || spec.class >= 10 || !spec.preemptible || spec.immediate || cannot_move)
-    }
 }
 
 /// How many own nodes each filter refuses.
 pub(super) fn refused_nodes(p: &Problem<'_>, class: &Class<'_>, now: i64) -> Vec<Refusal> {
     let mut counts: BTreeMap<Reason, f64> = BTreeMap::new();
-    for kind in p.fleet.kinds.iter().filter(|kind| kind.own) {
+    let (pass, job) = (pass(p), one_of(p, class.spec));
+    for (number, kind) in p.fleet.kinds.iter().enumerate().filter(|(_, kind)| kind.own) {
         let nodes = kind.members.len() as f64;
         let mut refuse = |reason: Reason| *counts.entry(reason).or_default() += nodes;
         let degraded = kind.node.state == NodeState::Degraded;
@@ -149,9 +215,13 @@ pub(super) fn refused_nodes(p: &Problem<'_>, class: &Class<'_>, now: i64) -> Vec
         if !in_block(kind, now, now.saturating_add(class.span)) {
             refuse(Reason::BlockEnd);
         }
-        for reason in misfits(class.spec, &kind.node, p.world).into_iter().filter_map(Reason::named) {
-            refuse(reason);
+        let mut against = p.policy.misfits(&pass, &job, &kind.node, &[About::Make, About::Registration]);
+        if p.policy.looks_at() == About::Moment
+            && let Some(node) = node_of(p, number)
+        {
+            against.extend(p.policy.misfits(&pass, &job, node, &[About::Moment]));
         }
+        against.into_iter().for_each(refuse);
     }
     let needed = f64::from(class.spec.nodes.min);
     counts.into_iter().map(|(reason, nodes)| Refusal::new(reason, needed, nodes)).collect()

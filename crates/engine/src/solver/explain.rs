@@ -16,16 +16,17 @@ impl Walk<'_, '_> {
         let mut list = refusals;
         if list.first().is_some_and(|refusal| refusal.reason == Reason::Nodes) {
             let here = || {
-                let kinds = class.own.iter().map(|seen| seen.kind);
+                let kinds = class.usable.own.iter().map(|seen| seen.kind);
                 kinds.filter(|&kind| classes::in_block(&self.p.fleet.kinds[kind], now, to))
             };
             let free: i64 = here().map(|kind| self.overlay.free_now(kind).count() as i64).sum();
             let all: i64 = here().map(|kind| self.p.fleet.kinds[kind].members.len() as i64).sum();
             let kinds: BTreeSet<usize> = here().collect();
             let suited: i64 = class
+                .usable
                 .own
                 .iter()
-                .chain(&class.lent)
+                .chain(&class.usable.lent)
                 .map(|seen| self.p.fleet.kinds[seen.kind].members.len() as i64)
                 .sum();
             let held: i64 = self
@@ -59,7 +60,7 @@ impl Walk<'_, '_> {
                 list.insert(0, refusal);
             }
             list.extend(classes::refused_nodes(self.p, class, now));
-            if suited < least {
+            if suited + (class.usable.put_off as i64) < least {
                 list.insert(0, Refusal::new(Reason::NeverFits, least as f64, suited as f64));
             }
         }

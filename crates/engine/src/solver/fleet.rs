@@ -4,11 +4,17 @@
 //! that filters and the choice of sets look at are one *kind*, and time is planned in counts of each kind. A fleet is
 //! made when nodes come, go or change, not when work starts or ends, so one fleet serves many cycles.
 //!
+//! How fine kinds are depends on the policy ([`About`]). The usual filters look at what nodes are made of. Where one looks
+//! at what else a node was registered with, that tells kinds apart too; where one looks at the moment, every node is a
+//! kind of its own. A kind's filters see a node that has only what tells its kind apart, so they cannot judge two nodes
+//! of a kind differently.
+//!
 //! A [`Slot`] is a node's place in the fleet. Slots are in the order of node ids, so comparing slots compares ids.
 
 use std::collections::BTreeMap;
 
-use landfall_model::{BlockStatus, Name, Node, NodeId, NodeState, PoolId, Time};
+use landfall_model::{BlockStatus, Gpu, Name, Node, NodeId, NodeState, PoolId, Slices, Time};
+use landfall_policy::filter::About;
 use serde::{Deserialize, Serialize};
 
 /// A node's place in a fleet; in the order of node ids.
@@ -23,7 +29,7 @@ pub struct KindKey(pub u64);
 #[derive(Debug, Clone)]
 pub(super) struct Kind {
     pub(super) key: KindKey,
-    /// One of them, for all that they have in common.
+    /// All that they have in common, and nothing else.
     pub(super) node: Node,
     /// Whether they are at home in the pool.
     pub(super) own: bool,
@@ -119,16 +125,57 @@ impl Traits {
         }
     }
 
-    fn key(&self) -> KindKey {
-        let hash = blake3::hash(format!("{self:?}").as_bytes());
+    fn key(&self, closer: &str) -> KindKey {
+        let hash = blake3::hash(format!("{self:?}{closer}").as_bytes());
         KindKey(hash.as_bytes().iter().take(8).fold(0, |value, &byte| value << 8 | u64::from(byte)))
     }
 }
 
+/// A node with nothing but what tells its kind apart.
+fn bare(node: &Node, looks_at: About) -> Node {
+    let nobody = NodeId::new("-").unwrap_or_else(|_| unreachable!("a literal id is valid"));
+    let mut bare = Node::new(nobody, node.cpu_total, node.ram_total);
+    bare.pool = node.pool.clone();
+    bare.group = node.group.clone();
+    bare.fingerprint = node.fingerprint.clone();
+    bare.drifted = node.drifted;
+    bare.state = node.state;
+    bare.unified_memory = node.unified_memory;
+    bare.power = node.power;
+    bare.maintenance_at = node.maintenance_at;
+    bare.block = node.block.clone();
+    bare.features = node.features.clone();
+    bare.links = node.links.clone();
+    bare.memory_domains = node.memory_domains.clone();
+    let gpus = node.gpus.iter().map(|gpu| {
+        let mut bare = Gpu::new(gpu.index, gpu.model.clone(), gpu.vram);
+        bare.link_group = gpu.link_group;
+        bare.slices = gpu.slices.as_ref().map(|_| Box::new(Slices::default()));
+        bare
+    });
+    bare.gpus = gpus.collect();
+    if looks_at >= About::Registration {
+        bare.region = node.region.clone();
+        bare.platform = node.platform;
+        bare.approval = node.approval;
+        bare.accepting = node.accepting;
+        bare.runtimes = node.runtimes.clone();
+        bare.capabilities = node.capabilities.clone();
+        bare.tenants = node.tenants.clone();
+        bare.max_concurrent = node.max_concurrent;
+    }
+    bare
+}
+
 impl Fleet {
-    /// Sorts nodes into kinds. Those whose home is `pool` are its own; the others may be lent to it.
+    /// Sorts nodes into kinds, as finely as the pool's filters look at them. Those whose home is `pool` are its own; the
+    /// others may be lent to it.
     #[must_use]
-    pub fn new<'a>(pool: Option<&PoolId>, nodes: impl IntoIterator<Item = &'a Node>) -> Self {
+    pub fn new<'a>(
+        pool: Option<&PoolId>,
+        looks_at: About,
+        nodes: impl IntoIterator<Item = &'a Node>,
+    ) -> Self {
         let mut nodes: Vec<&Node> = nodes.into_iter().collect();
         nodes.sort_by(|a, b| a.id.cmp(&b.id));
         let mut grouped: BTreeMap<Option<&PoolId>, bool> = BTreeMap::new();
@@ -142,31 +189,37 @@ impl Fleet {
             None if grouped.get(&node.pool.as_ref()) == Some(&true) => format!("n{}", node.id),
             None => format!("p{}", node.pool.as_ref().map_or("", PoolId::as_str)),
         };
-        let mut kinds: BTreeMap<Traits, Vec<Slot>> = BTreeMap::new();
+        let closer = |node: &Node| match looks_at {
+            About::Plan | About::Make => String::new(),
+            About::Registration => format!("{:?}", bare(node, looks_at)),
+            About::Moment => node.id.to_string(),
+        };
+        let mut kinds: BTreeMap<(Traits, String), Vec<Slot>> = BTreeMap::new();
         for (slot, node) in (0..).zip(&nodes) {
-            kinds.entry(Traits::of(node, group(node))).or_default().push(slot);
+            kinds.entry((Traits::of(node, group(node)), closer(node))).or_default().push(slot);
         }
-        let mut groups: Vec<&String> = kinds.keys().map(|traits| &traits.group).collect();
+        let traits = || kinds.keys().map(|(traits, _)| traits);
+        let mut groups: Vec<&String> = traits().map(|traits| &traits.group).collect();
         groups.sort_unstable();
         groups.dedup();
-        let mut fingerprints: Vec<&Name> = kinds.keys().filter_map(|t| t.fingerprint.as_ref()).collect();
+        let mut fingerprints: Vec<&Name> = traits().filter_map(|t| t.fingerprint.as_ref()).collect();
         fingerprints.sort_unstable();
         fingerprints.dedup();
         let mut home: Vec<&String> =
-            kinds.keys().filter(|traits| traits.home.as_ref() == pool).map(|traits| &traits.group).collect();
+            traits().filter(|traits| traits.home.as_ref() == pool).map(|traits| &traits.group).collect();
         home.sort_unstable();
         home.dedup();
         let place = |at: Result<usize, usize>| at.unwrap_or_default() as u32;
         let mut kind_of = vec![(0, 0); nodes.len()];
-        let sorted = kinds.iter().enumerate().map(|(number, (traits, members))| {
+        let sorted = kinds.iter().enumerate().map(|(number, ((traits, closer), members))| {
             for (place, &slot) in (0..).zip(members) {
                 kind_of[slot as usize] = (number as u32, place);
             }
             let node = nodes[members[0] as usize];
             let block = node.block.as_ref();
             Kind {
-                key: traits.key(),
-                node: node.clone(),
+                key: traits.key(closer),
+                node: bare(node, looks_at),
                 own: node.pool.as_ref() == pool,
                 group: place(groups.binary_search(&&traits.group)),
                 fingerprint: traits.fingerprint.as_ref().map(|name| place(fingerprints.binary_search(&name))),

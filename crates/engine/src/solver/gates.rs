@@ -22,7 +22,7 @@ impl Walk<'_, '_> {
         if waiting.spec.mutex.iter().any(lock) {
             against.push(Refusal::plain(Reason::Mutex));
         }
-        let units = class.unit * f64::from(spec.nodes.min);
+        let units = class.usable.unit * f64::from(spec.nodes.min);
         if units > room.node_units + 1e-9 {
             against.push(Refusal::new(Reason::QuotaNodes, units, room.node_units.max(0.0)));
         }
@@ -46,8 +46,8 @@ impl Walk<'_, '_> {
         let room = &self.rooms[self.room_of[&spec.tenant]];
         let whole = |amount: f64| if amount >= f64::from(u32::MAX) { u32::MAX } else { amount as u32 };
         let mut most = spec.nodes.max;
-        if class.unit > 0.0 {
-            most = most.min(whole((room.node_units + 1e-9) / class.unit));
+        if class.usable.unit > 0.0 {
+            most = most.min(whole((room.node_units + 1e-9) / class.usable.unit));
         }
         if let Some(gpus) = room.gpus.filter(|_| spec.gpu_count > 0) {
             most = most.min(u32::try_from(gpus / u64::from(spec.gpu_count)).unwrap_or(u32::MAX));

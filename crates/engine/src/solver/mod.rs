@@ -28,6 +28,7 @@ mod walk;
 
 use landfall_model::Time;
 
+pub use classes::Suited;
 pub use fleet::{Fleet, KindKey, Slot};
 pub use plan::{
     Loan, MoveCause, Moved, Plan, Precision, Preempt, Reservation, SetValue, Shrink, Start, Step, Wait,
@@ -36,7 +37,7 @@ pub use plan::{
 pub use problem::Mutation;
 pub use problem::{
     Behind, Caps, Cycles, Estimates, Hold, Lender, Occupant, Problem, Rescorer, SetWeights, Share,
-    TenantRoom, TopologyFormula, Waiting,
+    TenantRoom, TopologyFormula, Waiting, Why,
 };
 pub use reason::{Reason, Refusal};
 
@@ -59,7 +60,7 @@ pub fn solve(problem: &Problem<'_>) -> Plan {
         plan.waiting.push(Wait {
             waiting: at,
             job: waiting.job.clone(),
-            reason: first.reason.clone(),
+            reason: first.reason,
             refusals: against.as_ref().clone(),
             position: plan.waiting.len() as u32 + 1,
             ahead: plan.waiting.last().map(|wait: &Wait| wait.job.clone()),

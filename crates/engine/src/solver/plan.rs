@@ -1,10 +1,12 @@
 //! What the solver answers: what to propose, what is reserved, and why the rest waits.
 
+pub use landfall_model::life::Precision;
 use landfall_model::{JobId, NodeId, PoolId, Time};
 use serde::{Deserialize, Serialize};
 
 use super::fleet::{KindKey, Slot};
 use super::reason::{Reason, Refusal};
+use landfall_model::life::{Breakdown, Points};
 
 /// Future time kept for a waiting job. It names no node: nodes are counted by kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,6 +74,16 @@ pub struct SetValue {
     pub extra_power_w: u64,
 }
 
+impl SetValue {
+    /// Adds what the set is worth to what speaks for a start, and what people are told about it.
+    pub(crate) fn tell(&self, why: &mut Breakdown, flag: Option<&'static str>) {
+        let of_set =
+            [("set", self.value), ("set topology", self.topology), ("set conformance", self.conformance)];
+        let all = of_set.into_iter().chain(flag.map(|flag| (flag, 1.0)));
+        why.terms.extend(all.map(|(term, raw)| Points { term: term.into(), raw, points: 0.0 }));
+    }
+}
+
 /// Nodes borrowed for one start.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Loan {
@@ -101,6 +113,8 @@ pub struct Start {
     pub node_units: f64,
     /// Whether a node's power is unknown and counted as nothing.
     pub power_unknown: bool,
+    /// What put it in front of the others, and what its set is worth.
+    pub why: Breakdown,
 }
 
 /// A borrower that gives nodes back and goes on with the rest.
@@ -141,18 +155,6 @@ pub enum Step {
     Start(Start),
     /// Stop work for a job.
     Preempt(Preempt),
-}
-
-/// How good a planned time is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Precision {
-    /// Planned for this job.
-    Exact,
-    /// A lower bound: the last time planned exactly.
-    Coarse,
-    /// No time; the reasons say why.
-    None,
 }
 
 /// Why a job still waits, and until when.

@@ -3,15 +3,17 @@
 use std::sync::Arc;
 
 use landfall_model::{
-    BatchSettings, DeviceShare, JobId, JobSpec, LoanSettings, Mib, MilliCpu, Millis, PoolId, TenantId, Time,
-    World,
+    BatchSettings, DeviceShare, JobId, JobSpec, LoanSettings, Mib, MilliCpu, Millis, Node, PoolId, TenantId,
+    Time, World,
 };
 use landfall_policy::Policy;
 
+use super::classes::Suited;
 use super::fleet::{Fleet, Slot};
 use super::plan::Reservation;
 use super::reason::Reason;
 use crate::preempt::Preempted;
+use landfall_model::life::Breakdown;
 
 /// How a span becomes points.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -135,7 +137,9 @@ pub struct Waiting<'a> {
     /// What must end before it is eligible.
     pub behind: Option<Behind<'a>>,
     /// Why the ledger refused its last proposal.
-    pub rejected: Option<&'a str>,
+    pub rejected: Option<Reason>,
+    /// What people are told about its inputs if it starts.
+    pub flag: Option<&'static str>,
 }
 
 impl<'a> Waiting<'a> {
@@ -158,6 +162,7 @@ impl<'a> Waiting<'a> {
             gate_until: None,
             behind: None,
             rejected: None,
+            flag: None,
         }
     }
 }
@@ -207,6 +212,9 @@ pub struct Cycles {
 /// with the place of a waiting job and the places of those started so far with the node units they took.
 pub type Rescorer<'a> = &'a dyn Fn(usize, &[(usize, f64)]) -> f64;
 
+/// What speaks for a waiting job, by its place: asked when it starts, so that what decided is what is told.
+pub type Why<'a> = &'a dyn Fn(usize) -> Breakdown;
+
 /// Which planned times are worked out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Estimates {
@@ -224,12 +232,18 @@ pub struct Problem<'a> {
     /// How the pool works.
     pub settings: &'a BatchSettings,
     pub loans: &'a LoanSettings,
+    /// Its policy, whose filters say which jobs and nodes go together.
+    pub policy: &'a Policy,
     /// What its policy says about sets of nodes.
     pub weights: SetWeights,
     /// Pools with their baselines, and whatever else filters look at.
     pub world: &'a World,
     /// Its nodes, and those of pools that may lend.
     pub fleet: &'a Fleet,
+    /// The nodes of the fleet as they are now, in its order. Only needed where filters look at the moment.
+    pub nodes: Vec<&'a Node>,
+    /// What is known from earlier cycles about who can use which kinds.
+    pub suited: Suited,
     pub occupants: Vec<Occupant<'a>>,
     /// Nodes kept for jobs.
     pub holds: Vec<Hold<'a>>,
@@ -254,6 +268,8 @@ pub struct Problem<'a> {
     pub overruns: bool,
     /// Scores after starts inside the walk; used when the pool rescores after every start.
     pub rescore: Option<Rescorer<'a>>,
+    /// What speaks for a job that starts.
+    pub why: Option<Why<'a>>,
     /// Which planned times are worked out.
     pub estimates: Estimates,
     /// A fault planted to see whether tests notice it.
@@ -276,7 +292,7 @@ impl<'a> Problem<'a> {
         now: Time,
         settings: &'a BatchSettings,
         loans: &'a LoanSettings,
-        weights: SetWeights,
+        policy: &'a Policy,
         world: &'a World,
         fleet: &'a Fleet,
     ) -> Self {
@@ -284,9 +300,12 @@ impl<'a> Problem<'a> {
             now,
             settings,
             loans,
-            weights,
+            policy,
+            weights: SetWeights::of(policy),
             world,
             fleet,
+            nodes: Vec::new(),
+            suited: Suited::default(),
             occupants: Vec::new(),
             holds: Vec::new(),
             lenders: Vec::new(),
@@ -299,6 +318,7 @@ impl<'a> Problem<'a> {
             cycles: None,
             overruns: false,
             rescore: None,
+            why: None,
             estimates: Estimates::All,
             #[cfg(feature = "mutations")]
             mutation: None,

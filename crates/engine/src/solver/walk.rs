@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use landfall_model::{Backfill, BackfillOrder, Name, QueueOrder, Rescore, Reservations, TenantId, Time};
+use landfall_policy::filter::About;
 use landfall_policy::q;
 
 use super::attempt::{Against, Found, Scope};
@@ -19,6 +20,8 @@ use super::overlay::{Booking, Overlay, Releases, release};
 use super::plan::{Loan, MoveCause, Start, Step};
 use super::problem::{Problem, TenantRoom};
 use super::reason::{Reason, Refusal};
+use crate::loans::may_borrow;
+use landfall_model::life::Breakdown;
 
 /// What became of a waiting job.
 #[derive(Debug, Clone)]
@@ -155,7 +158,7 @@ impl<'p, 'a> Walk<'p, 'a> {
         for (at, waiting) in self.p.waiting.iter().enumerate() {
             if self.outcomes[at].is_none() {
                 let against = match &waiting.gate {
-                    Some(gate) => Arc::new(vec![Refusal::plain(gate.clone())]),
+                    Some(gate) => Arc::new(vec![Refusal::plain(*gate)]),
                     None => Arc::clone(&late),
                 };
                 self.outcomes[at] = Some(Outcome::Waits(against));
@@ -188,7 +191,7 @@ impl<'p, 'a> Walk<'p, 'a> {
         let waiting = &self.p.waiting[job];
         if let Some(gate) = &waiting.gate {
             self.give_up(job, MoveCause::Gate);
-            return self.waits(job, vec![Refusal::plain(gate.clone())]);
+            return self.waits(job, vec![Refusal::plain(*gate)]);
         }
         if self.p.settings.backfill == Backfill::Strict && self.blocked + self.preempting > 0 {
             return self.waits(job, vec![Refusal::plain(Reason::StrictOrder)]);
@@ -263,7 +266,7 @@ impl<'p, 'a> Walk<'p, 'a> {
         let places = hold.nodes.iter().map(|&slot| self.p.fleet.place(slot));
         let lost =
             places.clone().any(|place| !place.is_some_and(|(kind, _)| self.p.fleet.kinds[kind].in_service()));
-        if lost || hold.nodes.is_empty() {
+        if lost || hold.nodes.is_empty() || !self.admits_held(job, hold) {
             return None;
         }
         if hold.nodes.iter().any(|slot| self.busy_held.contains(slot)) {
@@ -290,6 +293,14 @@ impl<'p, 'a> Walk<'p, 'a> {
         self.take_locks(job);
         self.propose(job, &found, Vec::new(), 0.0);
         Some(Outcome::Started(found))
+    }
+
+    /// Whether filters about the moment admit the nodes that are held for a job; the others did when they were chosen.
+    fn admits_held(&self, job: usize, hold: &super::problem::Hold<'_>) -> bool {
+        let own = &self.classes[self.class_of[job]].usable.own;
+        let admits = |kind: usize| own.iter().any(|seen| seen.kind == kind && seen.from <= self.overlay.now);
+        self.p.policy.looks_at() < About::Moment
+            || hold.nodes.iter().filter_map(|&slot| self.p.fleet.place(slot)).all(|(kind, _)| admits(kind))
     }
 
     /// Nodes for a job that starts now. One whose time has come takes what is free; else what was meant for it; else it
@@ -333,7 +344,7 @@ impl<'p, 'a> Walk<'p, 'a> {
             }
             Err(refusals) => self.explain(class, refusals),
         };
-        if self.p.loans.borrow && self.classes[class].may_borrow() && !self.p.lenders.is_empty() {
+        if self.p.loans.borrow && may_borrow(self.classes[class].spec).is_ok() && !self.p.lenders.is_empty() {
             for lenders in 1..=self.p.lenders.len() {
                 let scope = Scope::Lent(lenders);
                 if let Ok(found) = self.overlay.find(self.p, &self.classes[class], scope, None) {
@@ -412,6 +423,8 @@ impl<'p, 'a> Walk<'p, 'a> {
     fn propose(&mut self, job: usize, found: &Found, loans: Vec<Loan>, node_units: f64) {
         let devices = found.shared.iter().map(|(_, devices)| devices.clone()).collect();
         self.started_units.push((job, node_units));
+        let mut why = self.p.why.map_or_else(Breakdown::default, |why| why(job));
+        found.value.tell(&mut why, self.p.waiting[job].flag);
         self.steps.push(Step::Start(Start {
             waiting: job,
             job: self.p.waiting[job].job.clone(),
@@ -424,6 +437,7 @@ impl<'p, 'a> Walk<'p, 'a> {
             runner_up: found.runner_up,
             node_units,
             power_unknown: found.power_unknown,
+            why,
         }));
     }
 
@@ -506,7 +520,7 @@ impl<'p, 'a> Walk<'p, 'a> {
             None => Outcome::Waits(against),
             Some(reason) => {
                 let mut all = against.as_ref().clone();
-                all.push(Refusal::plain(Reason::Ledger(reason.to_owned())));
+                all.push(Refusal::plain(reason.by_ledger()));
                 Outcome::Waits(Arc::new(all))
             }
         }

@@ -22,13 +22,14 @@ use sha2::{Digest as _, Sha256};
 use smallvec::SmallVec;
 
 use crate::array::Array;
+use crate::codec;
 use crate::dag::{Change, EdgeLock, Graph};
 use crate::event::{Event, Hold};
-use crate::fence::Fence;
 use crate::life::capacity::Capacity;
-use crate::negotiate::Peer;
 use crate::quota::{Spending, hours};
 use crate::record::{JobRecord, NodeRecord};
+use landfall_model::life::Fence;
+use landfall_negotiate::Peer;
 
 pub(crate) use holds::give_back;
 pub use pools::{Kept, Measured, PoolState};
@@ -151,7 +152,7 @@ pub struct Touched {
     /// What follows for jobs that wait for others.
     pub changes: Vec<Change>,
     /// What a peer wants done.
-    pub peer: Vec<crate::negotiate::Effect>,
+    pub peer: Vec<landfall_negotiate::Effect>,
 }
 
 impl State {
@@ -267,7 +268,7 @@ impl State {
             }
         }
         let mut feed = Feed(Sha256::new());
-        match ciborium::into_writer(self, &mut feed) {
+        match codec::write_state(&mut feed, self) {
             Ok(()) => feed.0.finalize().into(),
             Err(error) => unreachable!("every part of the state can be written: {error}"),
         }

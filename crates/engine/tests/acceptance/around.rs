@@ -1,16 +1,16 @@
 //! What surrounds dispatch: capacity from providers, services that scale, staging, loans, preemption, peers.
 
-use landfall_engine::autoscale::provider::{DeliveryStatus, ProviderApi, RequestId, StatusRequest};
-use landfall_engine::autoscale::simulated::{Behaviour, SimulatedProvider};
-use landfall_engine::autoscale::{AutoscaleSettings, BlockEvent, Call, Description};
+use landfall_capacity::provider::{DeliveryStatus, ProviderApi, RequestId, StatusRequest};
+use landfall_capacity::reactive::Sample;
+use landfall_capacity::{AutoscaleSettings, BlockEvent, Call, Description};
 use landfall_engine::input::Report;
-use landfall_engine::negotiate;
-use landfall_engine::reactive::Sample;
 use landfall_engine::record::{Cause, JobState};
 use landfall_engine::{Effect, Input};
 use landfall_model::{
     BlockId, BlockStatus, Dispatch, Gpu, Mib, MilliCpu, Millis, Money, Name, Node, NodeId, Pool, PoolId,
 };
+use landfall_negotiate as negotiate;
+use landfall_testkit::provider::{Behaviour, SimulatedProvider};
 
 use crate::support::{Cluster, job_id, node_id, pool};
 
@@ -59,7 +59,7 @@ impl Leasing {
                 }
                 Call::Withdraw { provider, request } => {
                     self.of(&provider).terminate(&request, now).unwrap();
-                    if let landfall_engine::autoscale::provider::Termination::Block(block) = request.what {
+                    if let landfall_capacity::provider::Termination::Block(block) = request.what {
                         self.cluster.step(Input::BlockChanged { block, event: BlockEvent::Gone });
                     }
                 }

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use landfall_engine::array::element_id;
 use landfall_engine::dag::{Edge, EdgeKind};
 use landfall_engine::input::{Report, RunUsage, Submission};
-use landfall_engine::invariants::{Watcher, check_all};
 use landfall_engine::{Answer, Effect, Engine, Event, Fence, Input, State};
 use landfall_model::{
     Dispatch, Job, JobId, JobKind, JobSpec, Mib, MilliCpu, Millis, Name, Node, NodeId, Pool, PoolId, Requeue,
     Tenant, TenantId, Time,
 };
+use landfall_testkit::invariants::{Watcher, check_all};
 use proptest::prelude::*;
 
 /// Some jobs that are submitted together.

@@ -3,10 +3,11 @@
 use landfall_engine::array::{Array, ArrayTally, WINDOW_HIGH, element_id, parse_element_id};
 use landfall_engine::dag::{Edge, EdgeKind, Join};
 use landfall_engine::input::Submission;
-use landfall_engine::invariants::check_all;
 use landfall_engine::record::JobState;
 use landfall_engine::{Answer, Engine, Event, Input, State};
+use landfall_model::reason::Reason;
 use landfall_model::{Dispatch, JobId, Millis, PoolId, Time};
+use landfall_testkit::invariants::check_all;
 
 use crate::support::{Cluster, job_id, node_id, pool};
 
@@ -192,7 +193,10 @@ fn a_held_array_waits_and_so_does_a_held_element() {
     let mut cluster = push();
     cluster.done(changed("a", 1, 5000, 1, |array| array.user_hold = true));
     assert_eq!(cluster.engine.state().jobs.len(), 0);
-    assert_eq!(cluster.engine.explain(&job_id("a.0007")).unwrap().reason.as_deref(), Some("user_hold"));
+    assert_eq!(
+        cluster.engine.explain(&job_id("a.0007")).unwrap().reason.map(Reason::name),
+        Some("user_hold")
+    );
     assert_eq!(cluster.engine.estimate(&job_id("a")).unwrap().reason, "user_hold");
     cluster.done(Input::UserHold { job: job_id("a.4000"), held: false });
     assert_eq!(cluster.nodes_of("a.4000"), ["n1"], "one element is let go");
@@ -239,7 +243,10 @@ fn others_wait_for_an_array_and_an_array_for_others() {
         }
         cluster.done(changed("b", 1, 3000, 1, |array| array.edges = vec![after("a", EdgeKind::Success)]));
         cluster.done(changed("c", 1, 3000, 1, |array| array.edges = vec![after("b", EdgeKind::Any)]));
-        assert_eq!(cluster.engine.explain(&job_id("b.0007")).unwrap().reason.as_deref(), Some("dependency"));
+        assert_eq!(
+            cluster.engine.explain(&job_id("b.0007")).unwrap().reason.map(Reason::name),
+            Some("dependency")
+        );
         cluster.sound();
         let mut one = template("one");
         one.edges = vec![after("b.2999", EdgeKind::Any)];
@@ -296,7 +303,7 @@ fn arrays_follow_each_other_element_by_element() {
     assert_eq!(cluster.state("b.00030"), JobState::Pending);
     assert_eq!((cluster.tally("b").cancelled, cluster.tally("c").cancelled), (1, 1));
     let why = cluster.engine.explain(&job_id("c.0007")).unwrap();
-    assert_eq!(why.reason.as_deref(), Some("dependency"));
+    assert_eq!(why.reason.map(Reason::name), Some("dependency"));
     cluster.sound();
     cluster.run_all(0);
     for id in ["b", "c"] {

@@ -1,6 +1,6 @@
 //! A small cluster that a test drives by hand.
 
-use landfall_engine::fence::Fence;
+use landfall_engine::Fence;
 use landfall_engine::input::{Report, RunUsage, Submission};
 use landfall_engine::record::{JobRecord, JobState};
 use landfall_engine::{Answer, Effect, Engine, Event, Input, Outcome};

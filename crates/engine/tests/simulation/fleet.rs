@@ -5,7 +5,7 @@ use landfall_model::{
     PoolId, PreemptRule, QueueOrder, Tenant, TenantId, Usage,
 };
 
-use crate::rng::Rng;
+use landfall_testkit::Rng;
 
 pub(crate) fn name(text: &str) -> Name {
     Name::new(text).unwrap()

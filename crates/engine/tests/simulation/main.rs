@@ -9,13 +9,12 @@ mod fleet;
 mod heal;
 #[cfg(feature = "mutations")]
 mod mutations;
-mod rng;
 mod work;
 mod world;
 
 use std::collections::BTreeMap;
 
-use landfall_engine::invariants::Violation;
+use landfall_testkit::invariants::Violation;
 
 use world::{Size, World};
 

@@ -10,7 +10,7 @@ use landfall_model::{
 };
 
 use crate::fleet::name;
-use crate::rng::Rng;
+use landfall_testkit::Rng;
 
 /// What a job asks for.
 pub(crate) fn spec(rng: &mut Rng, pool: &Pool, tenants: u64) -> JobSpec {

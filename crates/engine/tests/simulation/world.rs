@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use landfall_engine::heartbeat::Heartbeat;
 use landfall_engine::input::{Failure, Report, RunUsage, StartRefusal};
-use landfall_engine::invariants::{Violation, Watcher, check_all};
 use landfall_engine::{Answer, Effect, Engine, Event, Fence, Input, State};
 use landfall_model::{Dispatch, JobId, JobKind, Millis, NodeId, Pool, Time};
+use landfall_testkit::invariants::{Violation, Watcher, check_all};
 
 use crate::agent::{Agent, Begin, Mail, Post};
 use crate::fleet;
-use crate::rng::Rng;
+use landfall_testkit::Rng;
 
 /// How large a world is, and how closely it is looked at.
 #[derive(Debug, Clone, Copy)]

@@ -3,11 +3,11 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use landfall_engine::solver::Estimates;
+use landfall_engine::solver::{Estimates, SetWeights};
 use landfall_model::{JobSpec, Millis, Node, NodeCount, NodePower, SetHint};
 use landfall_policy::q;
 
-use super::properties::Draws;
+use super::properties::draws;
 use super::support::{Setting, balanced, name, node, nodes_of, spec, starts};
 
 /// Preference between two nodes, the smaller first.
@@ -105,7 +105,7 @@ fn brute_force(nodes: &[Node], hint: SetHint, wanted: usize) -> String {
             sources.push(alike);
         }
     }
-    let weights = balanced();
+    let weights = SetWeights::of(balanced());
     let mut rated = Vec::new();
     for source in &sources {
         for power_first in [false, true] {
@@ -179,7 +179,7 @@ fn the_greedy_set_equals_the_brute_force_best_set() {
 #[test]
 fn the_greedy_set_equals_the_brute_force_best_set_in_larger_worlds() {
     for seed in 0..400 {
-        let mut draws = Draws::new(seed);
+        let mut draws = draws(seed);
         let count = 4 + draws.below(6) as usize;
         let nodes = (0..count).map(|at| marked(at, draws.below(4), draws.below(3), draws.below(2)));
         compare(nodes.collect(), &format!("seed {seed}"));

@@ -5,29 +5,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use landfall_engine::solver::{Caps, Plan};
 use landfall_model::{Backfill, BatchSettings, JobSpec, Millis, NodeCount, NodePower, Time};
 
+use landfall_testkit::Rng;
+
 use super::support::{Run, Setting, groups, job_id, starts};
 
-/// A small generator, so that a seed says everything.
-pub(crate) struct Draws(u64);
-
-impl Draws {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0xD1B5_4A32_D192_ED03)
-    }
-
-    /// A number below `limit`.
-    pub(crate) fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (z ^ (z >> 31)) % limit
-    }
+/// Draws that share nothing with those of neighbouring seeds.
+pub(crate) fn draws(seed: u64) -> Rng {
+    Rng::new(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0xD1B5_4A32_D192_ED03)
 }
 
 /// A pool in which some work runs and some waits.
-fn draw(seed: u64) -> Setting {
-    let mut draws = Draws::new(seed);
+pub(crate) fn draw(seed: u64) -> Setting {
+    let mut draws = draws(seed);
     let sizes: Vec<usize> = (0..1 + draws.below(3)).map(|_| 1 + draws.below(4) as usize).collect();
     let mut setting = Setting::new(groups(&sizes));
     let modes = [Backfill::Easy, Backfill::Easy, Backfill::Conservative];

@@ -3,7 +3,7 @@
 use landfall_engine::solver::{Caps, Plan, Reason};
 use landfall_model::{JobSpec, NodeCount, NodePower, SetHint};
 
-use super::support::{Setting, groups, name, node, nodes_of, pool_id, spec, starts, wait_of, weights};
+use super::support::{Setting, groups, name, node, nodes_of, policy, pool_id, spec, starts, wait_of};
 
 fn plan_one(mut setting: Setting, spec: JobSpec) -> Plan {
     setting.wait("j", spec);
@@ -89,9 +89,9 @@ fn an_unknown_configuration_is_alone_and_goes_last() {
 #[test]
 fn b20_groups_against_configurations() {
     let nodes = || marked(&[("a1", "X"), ("a2", "X"), ("a3", "Y"), ("a4", "Y"), ("b1", "X"), ("b2", "X")]);
-    let with = |policy: &str, spec: JobSpec| {
+    let with = |name: &str, spec: JobSpec| {
         let mut setting = Setting::new(nodes());
-        setting.weights = weights(policy);
+        setting.policy = policy(name, &[]);
         plan_one(setting, spec)
     };
     let plan = with("hpc-batch", spec(4, 1));
@@ -105,7 +105,7 @@ fn b20_groups_against_configurations() {
     let sensitive = |nodes| JobSpec { sensitive: true, class: 10, preemptible: false, ..spec(nodes, 1) };
     assert_eq!(nodes_of(&with("hpc-batch", sensitive(4)), "j"), "a1 a2 b1 b2");
     let plan = with("hpc-batch", sensitive(5));
-    assert_eq!((wait_of(&plan, "j").reason.clone(), plan.steps.len()), (Reason::Fingerprint, 0));
+    assert_eq!((wait_of(&plan, "j").reason, plan.steps.len()), (Reason::Fingerprint, 0));
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn b22_power() {
     assert_eq!(nodes_of(&with(2, 1000), "j"), "a3 a4");
     let plan = with(3, 1200);
     let wait = wait_of(&plan, "j");
-    assert_eq!((wait.reason.clone(), wait.refusals[0].needed), (Reason::Power, 1300.0));
+    assert_eq!((wait.reason, wait.refusals[0].needed), (Reason::Power, 1300.0));
     assert_eq!(nodes_of(&with(3, 1300), "j"), "a1 a3 a4");
 }
 
@@ -148,7 +148,7 @@ fn b23_borrowing() {
         setting.nodes.push(lent);
     }
     setting.run("x", spec(3, 9), &["c1", "d1", "e1"], Some(9000));
-    setting.weights = weights("hpc-batch");
+    setting.policy = policy("hpc-batch", &[]);
     setting.lenders.push((pool_id("q"), ["b1", "b2", "b3"].map(str::to_owned).to_vec(), 3));
     setting.wait("j", spec(3, 1));
     let plan = setting.plan();
@@ -179,8 +179,5 @@ fn limits_on_groups_are_hard() {
     let narrow = JobSpec { max_span: Some(1), ..spec(5, 1) };
     let plan = plan_one(Setting::new(groups(&[4, 4])), narrow);
     let wait = wait_of(&plan, "j");
-    assert_eq!(
-        (wait.reason.clone(), wait.refusals[0].needed, wait.refusals[0].found),
-        (Reason::Span, 2.0, 1.0)
-    );
+    assert_eq!((wait.reason, wait.refusals[0].needed, wait.refusals[0].found), (Reason::Span, 2.0, 1.0));
 }

@@ -1,17 +1,19 @@
 //! A pool that is quickly put together, and asked for a plan.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use landfall_engine::preempt::{Preempted, checkpoint_minutes};
 use landfall_engine::solver::{
-    Caps, Cycles, Estimates, Fleet, Hold, Lender, Occupant, Plan, Problem, Reservation, SetWeights, Share,
-    Slot, Start, Step, TenantRoom, Wait, Waiting, solve,
+    Caps, Cycles, Estimates, Fleet, Hold, Lender, Occupant, Plan, Problem, Reservation, Share, Slot, Start,
+    Step, TenantRoom, Wait, Waiting, solve,
 };
 use landfall_model::{
     BatchSettings, JobId, JobSpec, Lifecycle, LoanSettings, Mib, MilliCpu, Millis, Name, Node, NodeCount,
     NodeId, PoolId, Time, World,
 };
-use landfall_policy::builtin;
+use landfall_policy::spec::FilterUse;
+use landfall_policy::{Policy, builtin};
 
 pub(crate) fn name(text: &str) -> Name {
     Name::new(text).unwrap()
@@ -51,14 +53,18 @@ pub(crate) fn spec(nodes: u32, hours: u64) -> JobSpec {
     }
 }
 
-pub(crate) fn weights(policy: &str) -> SetWeights {
-    SetWeights::of(&builtin::policy(policy).unwrap().unwrap())
+/// A built-in policy with some filters more.
+pub(crate) fn policy(name: &str, filters: &[&str]) -> &'static Policy {
+    let mut spec = builtin::spec(name).unwrap().unwrap();
+    let filter = |name: &&str| FilterUse { name: (*name).to_owned(), params: BTreeMap::new() };
+    spec.filters.extend(filters.iter().map(filter));
+    Box::leak(Box::new(Policy::compile(spec).unwrap()))
 }
 
-/// The weights of the usual policy, read once: thousands of pools ask for them.
-pub(crate) fn balanced() -> SetWeights {
-    static BALANCED: std::sync::OnceLock<SetWeights> = std::sync::OnceLock::new();
-    *BALANCED.get_or_init(|| weights("balanced"))
+/// The usual policy, read once: thousands of pools ask for it.
+pub(crate) fn balanced() -> &'static Policy {
+    static BALANCED: std::sync::OnceLock<&'static Policy> = std::sync::OnceLock::new();
+    BALANCED.get_or_init(|| policy("balanced", &[]))
 }
 
 /// A job that runs.
@@ -79,7 +85,7 @@ pub(crate) struct Setting {
     pub(crate) nodes: Vec<Node>,
     pub(crate) settings: BatchSettings,
     pub(crate) loans: LoanSettings,
-    pub(crate) weights: SetWeights,
+    pub(crate) policy: &'static Policy,
     pub(crate) world: World,
     pub(crate) running: Vec<Run>,
     pub(crate) holds: Vec<(JobId, Vec<String>, Option<Time>)>,
@@ -101,7 +107,7 @@ impl Setting {
             nodes,
             settings: BatchSettings { preemption: false, ..BatchSettings::default() },
             loans: LoanSettings::default(),
-            weights: balanced(),
+            policy: balanced(),
             world: World::default(),
             running: Vec::new(),
             holds: Vec::new(),
@@ -137,7 +143,7 @@ impl Setting {
 
     pub(crate) fn plan(&self) -> Plan {
         let pool = pool_id("p");
-        let fleet = Fleet::new(Some(&pool), &self.nodes);
+        let fleet = Fleet::new(Some(&pool), self.policy.looks_at(), &self.nodes);
         let slot = |id: &String| fleet.slot(&NodeId::new(id).unwrap()).unwrap();
         let slots = |ids: &Vec<String>| -> Vec<Slot> { ids.iter().map(slot).collect() };
         let runs: Vec<Vec<Slot>> = self.running.iter().map(|run| slots(&run.nodes)).collect();
@@ -145,7 +151,9 @@ impl Setting {
         let idle: Vec<Vec<Slot>> = self.lenders.iter().map(|lender| slots(&lender.1)).collect();
         let never = Preempted::default();
         let mut problem =
-            Problem::new(self.now, &self.settings, &self.loans, self.weights, &self.world, &fleet);
+            Problem::new(self.now, &self.settings, &self.loans, self.policy, &self.world, &fleet);
+        problem.nodes = self.nodes.iter().collect();
+        problem.nodes.sort_by(|a, b| a.id.cmp(&b.id));
         problem.occupants = self
             .running
             .iter()

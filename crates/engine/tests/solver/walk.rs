@@ -33,7 +33,7 @@ fn b31_fewest_victims() {
     let plan = setting.plan();
     assert_eq!(victims(preempts(&plan)[0]), ["v0", "v1", "v2"]);
     assert_eq!(preempts(&plan)[0].ready_at, Time::from_secs(300), "the longest checkpoint");
-    assert_eq!((wait_of(&plan, "j").reason.clone(), planned(&plan, "j")), (Reason::Preempting, Some(300)));
+    assert_eq!((wait_of(&plan, "j").reason, planned(&plan, "j")), (Reason::Preempting, Some(300)));
     setting.running.pop();
     assert_eq!(victims(preempts(&setting.plan())[0]), ["v0", "v1"], "two nodes are free");
     assert_eq!(preempts(&setting.plan())[0].nodes.len(), 6, "free ones are held as well");
@@ -91,7 +91,7 @@ fn quotas_are_kept_up_inside_the_walk() {
     let plan = setting.plan();
     assert_eq!(starts(&plan).iter().map(|s| s.job.as_str()).collect::<Vec<_>>(), ["a", "c"]);
     let wait = wait_of(&plan, "b");
-    assert_eq!((wait.reason.clone(), wait.refusals[0].found), (Reason::QuotaNodes, 2.0));
+    assert_eq!((wait.reason, wait.refusals[0].found), (Reason::QuotaNodes, 2.0));
     assert!(!starts(&plan)[1].backfill, "a gated job is no blocked one");
     assert_eq!((reserved(&plan, "b"), planned(&plan, "b")), (None, Some(3600)));
 }
@@ -113,7 +113,7 @@ fn gpu_hours_and_locks_gate() {
     locked.mutex = vec![name("lock")];
     setting.wait("first", locked.clone()).wait("second", locked);
     let plan = setting.plan();
-    let reason = |job| wait_of(&plan, job).reason.clone();
+    let reason = |job| wait_of(&plan, job).reason;
     assert_eq!(
         [reason("hours"), reason("unbounded"), reason("gpus")],
         [Reason::GpuHours, Reason::GpuHours, Reason::QuotaGpus]
@@ -147,7 +147,7 @@ fn modes_and_limits() {
         BatchSettings { backfill: Backfill::Conservative, reservations_max: 2, ..BatchSettings::default() };
     assert_eq!(blocked(limit).reservations.len(), 2);
     let plan = blocked(BatchSettings { scan_max: 2, ..BatchSettings::default() });
-    assert_eq!((wait_of(&plan, "c").reason.clone(), plan.steps.len()), (Reason::ScanMax, 0));
+    assert_eq!((wait_of(&plan, "c").reason, plan.steps.len()), (Reason::ScanMax, 0));
     let soon = BatchSettings { horizon_ms: landfall_model::Millis::secs(3600), ..BatchSettings::default() };
     let plan = blocked(soon);
     assert!(plan.reservations.is_empty());

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use super::ROWS_MAX;
 use super::error::ScenarioError;
-use super::rows::{BlockRow, File, GpuRow, JobRow, NodeRow, PeerRow, SpecFields, TenantRow};
-use crate::ProviderClass;
+use super::rows::{BlockRow, File, GpuRow, JobRow, NodeRow, PeerRow, TenantRow};
 use crate::gpu_table::GpuModel;
 use crate::{
-    Block, BlockId, Budget, Capabilities, DeviceHealth, DeviceShare, Gpu, GpuClass, Hints, Job, JobId,
-    JobKind, JobReport, JobSpec, Links, Metrics, Mib, MilliCpu, MilliGpu, MixClass, Name, Node, NodeId, Peer,
-    Placement, Platform, Provider, Quota, Situation, SituationError, Tenant, Time, WorkloadId, World,
+    Block, BlockId, Budget, Capabilities, DeviceHealth, DeviceShare, Gpu, GpuClass, Job, JobError, JobId,
+    JobMaker, JobReport, JobSpec, Links, Metrics, Mib, MilliCpu, MilliGpu, MixClass, Name, Needs, Node,
+    NodeId, Peer, Placement, Platform, Provider, Quota, Situation, SituationError, Tenant, Time, WorkloadId,
+    World,
 };
 
 type Result<T> = std::result::Result<T, ScenarioError>;
@@ -51,16 +51,16 @@ pub(super) fn situation(file: File) -> Result<Situation> {
         let block = block(row, now, &format!("blocks[{i}]"))?;
         once(&mut world.blocks, id, Arc::new(block), || format!("blocks[{i}].id"))?;
     }
-    let mut templates: BTreeMap<WorkloadId, SpecFields> = BTreeMap::new();
+    let mut templates: BTreeMap<WorkloadId, Needs> = BTreeMap::new();
     for (i, row) in file.workloads.into_iter().enumerate() {
         let path = format!("workloads[{i}]");
-        let mut spec = spec(row.fields(), &path)?;
+        let mut spec = row.needs.clone().spec().map_err(|error| bad_needs(error, &path))?;
         spec.workload = Some(row.id.clone());
         if let Some(prediction) = row.prediction {
             in_range(prediction.oom_rate, 0.0, 1.0, || format!("{path}.prediction.oom_rate"))?;
             world.predictions.insert(row.id.clone(), prediction);
         }
-        templates.insert(row.id.clone(), row.fields());
+        templates.insert(row.id.clone(), row.needs);
         once(&mut world.workloads, row.id, Arc::new(spec), || format!("{path}.id"))?;
     }
     for row in file.history {
@@ -103,12 +103,11 @@ pub(super) fn situation(file: File) -> Result<Situation> {
         }
     }
     let mut jobs = Vec::with_capacity(file.jobs.len());
-    let mut specs: BTreeSet<Arc<JobSpec>> = BTreeSet::new();
+    let mut maker = JobMaker::new(world.providers.clone());
     for (i, row) in file.jobs.into_iter().enumerate() {
         let path = format!("jobs[{i}]");
         let (count, id) = (copies(row.count, jobs.len(), &path)?, row.id.clone());
-        let first = job(row, now, &templates, &mut specs, &path)?;
-        pinned_provider(&first.spec, &world.providers, &path)?;
+        let first = job(row, now, &templates, &mut maker, &path)?;
         match count {
             None => jobs.push(first),
             Some(count) => {
@@ -546,147 +545,24 @@ fn peer(row: PeerRow, path: &str) -> Result<Peer> {
     })
 }
 
+/// What is wrong with the needs of a row.
+fn bad_needs(error: JobError, path: &str) -> ScenarioError {
+    let mut found = ScenarioError::at(format!("{path}.{}", error.field), error.message);
+    found.hint = error.hint;
+    found
+}
+
 pub(super) fn job(
     row: JobRow,
     now: Time,
-    templates: &BTreeMap<WorkloadId, SpecFields>,
-    specs: &mut BTreeSet<Arc<JobSpec>>,
+    templates: &BTreeMap<WorkloadId, Needs>,
+    maker: &mut JobMaker,
     path: &str,
 ) -> Result<Job> {
-    let template = row.workload.as_ref().and_then(|id| templates.get(id));
-    let mut spec = spec(row.fields(template), path)?;
-    spec.workload = row.workload.clone();
-    let spec = match specs.get(&spec) {
-        Some(shared) => shared.clone(),
-        None => {
-            let shared = Arc::new(spec);
-            specs.insert(shared.clone());
-            shared
-        }
+    let template = row.needs.workload.as_ref().and_then(|id| templates.get(id));
+    let needs = match template {
+        Some(template) => row.needs.or(template.clone()),
+        None => row.needs,
     };
-    let submitted = row.submitted_at_ms.unwrap_or(now);
-    // An eval is ready when it is queued, so either instant tells both.
-    let is_eval = spec.kind == JobKind::Eval;
-    let queued = row.queued_at_ms.or(row.ready_at_ms.filter(|_| is_eval)).unwrap_or(submitted);
-    if is_eval && row.ready_at_ms.is_some_and(|ready| ready != queued) {
-        return Err(ScenarioError::at(format!("{path}.ready_at_ms"), "an eval is ready when it is queued")
-            .hint("give one of queued_at_ms and ready_at_ms"));
-    }
-    Ok(Job {
-        id: row.id,
-        spec,
-        submitted_at: submitted,
-        queued_at: queued,
-        ready_at: row.ready_at_ms.unwrap_or(queued),
-        waits_for: row.waits_for,
-        retry_at: row.retry_at_ms,
-        rescore_count: row.rescore_count,
-        round: row.round.unwrap_or(1),
-        digest: row.digest.map(Box::new),
-    })
-}
-
-fn spec(row: SpecFields, path: &str) -> Result<JobSpec> {
-    let base = JobSpec::empty();
-    let vram = row.vram_mib.unwrap_or_default();
-    let sensitive = row.sensitive.unwrap_or(false);
-    let spec = JobSpec {
-        workload: None,
-        tenant: row.tenant,
-        pool: row.pool,
-        runtime: row.runtime.unwrap_or(base.runtime),
-        cpu_milli: row.cpu_milli.unwrap_or_default(),
-        ram_mib: row.ram_mib.unwrap_or_default(),
-        // Whoever asks for GPU memory wants one device.
-        gpu_count: row.gpu_count.unwrap_or(u32::from(!vram.is_zero())),
-        vram_mib: vram,
-        gpu_milli: row.gpu_milli.unwrap_or(MilliGpu::WHOLE),
-        gpu_models: row.gpu_models.unwrap_or_default(),
-        gpu_capability: row.gpu_capability,
-        model_mib: row.model_mib,
-        offload: row.offload.unwrap_or_default(),
-        storage_mib: row.storage_mib.unwrap_or_default(),
-        network_mbit_s: row.network_mbit_s.unwrap_or(0),
-        region: row.region,
-        expected_duration_ms: row.expected_duration_ms.unwrap_or(base.expected_duration_ms),
-        priority: row.priority.unwrap_or(0),
-        tier: row.tier.unwrap_or_default(),
-        provider: row.provider,
-        kind: row.kind.unwrap_or_default(),
-        architecture: row.architecture.unwrap_or(base.architecture),
-        features: row.features.unwrap_or_default(),
-        fetch_task: row.fetch_task.unwrap_or(false),
-        evaluate_task: row.evaluate_task.unwrap_or(false),
-        prefer_local: row.prefer_local.unwrap_or(false),
-        network_bound: row.network_bound.unwrap_or(false),
-        dependents: row.dependents.unwrap_or(0),
-        direct_inputs: row.direct_inputs.unwrap_or(0),
-        inputs: row.inputs,
-        nodes: row.nodes.unwrap_or_default(),
-        exclusive: row.exclusive.unwrap_or(true),
-        lifecycle: row.lifecycle.unwrap_or_default(),
-        walltime_ms: row.walltime_ms.unwrap_or(base.walltime_ms),
-        class: row.class.unwrap_or(if sensitive { 10 } else { base.class }),
-        sensitive,
-        checkpoint: row.checkpoint.unwrap_or_default(),
-        checkpoint_minutes: row.checkpoint_minutes,
-        same_numa: row.same_numa.unwrap_or(false),
-        locality_bias: row.locality_bias.unwrap_or_default(),
-        flexible: row.flexible.unwrap_or(false),
-        unified_memory: row.unified_memory.unwrap_or(false),
-        requeue: row.requeue.unwrap_or_default(),
-        max_requeue: row.max_requeue.unwrap_or(base.max_requeue),
-        preemptible: row.preemptible.unwrap_or(!sensitive),
-        may_preempt: sensitive || row.may_preempt.unwrap_or(true),
-        hint: row.hint,
-        max_span: row.max_span,
-        power_w: row.power_w,
-        io_bytes_s: row.io_bytes_s.unwrap_or_default(),
-        immediate: row.immediate.unwrap_or(sensitive),
-        qos_wait_ms: row.qos_wait_ms,
-        scale_target_milli: row.scale_target_milli,
-        resizable: row.resizable.unwrap_or(false),
-        wait_for_capacity: row.wait_for_capacity.unwrap_or(false),
-        allow_degraded: row.allow_degraded.unwrap_or(false),
-        mutex: row.mutex.unwrap_or_default(),
-        fetchable: row.fetchable.unwrap_or(false),
-        hints: row.hints.unwrap_or_default(),
-        max_cost: row.max_cost,
-        max_scope: row.max_scope.unwrap_or_default(),
-        allowed_scopes: row.allowed_scopes.unwrap_or_default(),
-        cell: row.cell,
-    };
-    hints(&spec.hints, path)?;
-    spec.validate().map_err(|error| ScenarioError::at(format!("{path}.{}", error.field), error.message))?;
-    Ok(spec)
-}
-
-/// A pinned provider must exist and be able to deliver the GPUs asked for.
-pub(super) fn pinned_provider(spec: &JobSpec, providers: &[Provider], path: &str) -> Result<()> {
-    let Some(name) = &spec.provider else { return Ok(()) };
-    let path = format!("{path}.provider");
-    let Some(provider) = providers.iter().find(|provider| provider.name == *name) else {
-        let known = providers.iter().map(|provider| provider.name.as_str());
-        return Err(ScenarioError::at(path, format!("there is no provider `{name}`"))
-            .did_you_mean(name.as_str(), known));
-    };
-    if provider.class == ProviderClass::Exact && spec.gpu_count > provider.shape.gpus {
-        let message =
-            format!("`{name}` delivers at most {} GPUs, {} asked", provider.shape.gpus, spec.gpu_count);
-        return Err(
-            ScenarioError::at(path, message).hint("leave the provider out, or submit the job as a gang")
-        );
-    }
-    Ok(())
-}
-
-fn hints(hints: &Hints, path: &str) -> Result<()> {
-    let peers = hints.prefer_peers.len() + hints.prefer_regions.len() + hints.avoid_peers.len();
-    if peers + hints.colocate_with.len() > 16 || hints.data.len() > 256 {
-        return Err(ScenarioError::at(
-            format!("{path}.hints"),
-            "at most 16 hints and 256 digests are accepted",
-        ));
-    }
-    Ok(())
+    maker.make(row.id, row.facts, needs, now).map_err(|error| bad_needs(error, path))
 }

@@ -136,19 +136,21 @@ fn toml_error(text: &str, path: &str, error: &toml::de::Error) -> ScenarioError 
 }
 
 fn json_error(path: &str, error: &serde_json::Error) -> ScenarioError {
-    let message = error.to_string();
-    let message = message.split(" at line ").next().unwrap_or_default().to_owned();
-    let mut found = from_message(path, &message);
+    let mut found = from_message(path, &error.to_string());
     found.position = Some(Position { line: error.line(), column: error.column() });
     found
 }
 
-/// Reads the names out of serde's "unknown field" and "unknown variant" messages to build a hint.
-fn from_message(path: &str, message: &str) -> ScenarioError {
+/// What a reader says is wrong at a path, for people. Reads the names out of serde's "unknown field" and "unknown variant"
+/// messages to build a hint.
+#[must_use]
+pub fn from_message(path: &str, message: &str) -> ScenarioError {
+    let message = message.split(" at line ").next().unwrap_or_default();
     let error = ScenarioError::at(path, message.trim_end());
     let what = match message {
         _ if message.starts_with("unknown field") => "field",
         _ if message.starts_with("unknown variant") => "value",
+        _ if message.ends_with("is set by the server") => return error.hint("leave it out"),
         _ => return error,
     };
     let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();

@@ -10,7 +10,7 @@ mod locate;
 mod rows;
 mod single;
 
-pub use error::{Format, Position, ScenarioError, closest, decode};
+pub use error::{Format, Position, ScenarioError, closest, decode, from_message};
 pub use locate::locate;
 pub use rows::{JobRow, NodeRow};
 pub use single::{Rows, Written};
@@ -20,6 +20,30 @@ use crate::Situation;
 /// Most nodes or jobs in one scenario, counting each copy that `count` makes.
 pub const ROWS_MAX: usize = 4_000_000;
 
+/// Reads a whole situation.
+///
+/// ```
+/// use landfall_model::scenario::{Format, parse};
+///
+/// let situation = parse(
+///     r#"
+///     now_ms = 0
+///     [[nodes]]
+///     id = "a"
+///     cpu_milli = 4000
+///     ram_mib = "8GiB"
+///     [[jobs]]
+///     id = "build"
+///     cpu_milli = 1000
+///     "#,
+///     Format::Toml,
+/// )?;
+/// assert_eq!(situation.nodes()[0].id.as_str(), "a");
+///
+/// let wrong = parse("now_ms = 0\n[[nodes]]\nid = \"a\"\ncpu_mili = 1\n", Format::Toml).unwrap_err();
+/// assert_eq!(wrong.hint.as_deref(), Some("did you mean `cpu_milli`?"));
+/// # Ok::<(), landfall_model::scenario::ScenarioError>(())
+/// ```
 pub fn parse(text: &str, format: Format) -> Result<Situation, ScenarioError> {
     let file: rows::File = error::decode(text, format)?;
     build::situation(file).map_err(|error| error.located(text, format))

@@ -1,17 +1,18 @@
 //! The rows of a scenario file as people write them. Every field that may be left out has a default in `build`.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::Deserialize;
-use serde::ser::SerializeMap;
+use serde::de::{Deserializer, Error, MapAccess, Visitor};
 
+use crate::job_read::{Form, give};
 use crate::{
-    Approval, BlockStatus, Bytes, Checkpoint, Correction, Digest, FeatureNeed, Hints, HistoryRow, Input,
-    Instance, JobKind, JobSpec, Lifecycle, LocalityBias, MemoryDomain, Mib, MilliCpu, MilliGpu, Millis,
-    MixClass, Money, Name, NodeCount, NodeId, NodePower, NodeState, Offload, Platform, PolicySetting, Pool,
-    PoolId, Prediction, Provider, Requeue, Scope, SetHint, Slices, TenantId, Thermal, Tier, Time, WorkloadId,
+    Approval, BlockId, BlockStatus, Bytes, Correction, FeatureNeed, HistoryRow, Instance, JobFacts, JobId,
+    MemoryDomain, Mib, MilliCpu, MilliGpu, Millis, MixClass, Money, Name, Needs, NodeId, NodePower,
+    NodeState, Platform, PolicySetting, Pool, PoolId, Prediction, Provider, Scope, Slices, TenantId, Thermal,
+    Tier, Time, WorkloadId,
 };
-use crate::{BlockId, JobId};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -283,129 +284,78 @@ fn yes() -> bool {
     true
 }
 
-/// Jobs and workloads share these fields; serde's `flatten` would lose both strictness and positions.
-macro_rules! spec_rows {
-    ($($field:ident: $type:ty,)*) => {
-        #[derive(Debug, Default, Clone)]
-        pub(super) struct SpecFields { $(pub(super) $field: Option<$type>,)* }
-
-        #[derive(Debug, Deserialize)]
-        #[serde(deny_unknown_fields)]
-        pub(super) struct WorkloadRow {
-            pub(super) id: WorkloadId,
-            pub(super) prediction: Option<Prediction>,
-            $($field: Option<$type>,)*
-        }
-
-        /// A job as people write it; [`super::Rows`] makes a job of it.
-        #[derive(Debug, Deserialize)]
-        #[serde(deny_unknown_fields)]
-        pub struct JobRow {
-            pub(super) id: JobId,
-            pub(super) count: Option<usize>,
-            pub(super) workload: Option<WorkloadId>,
-            pub(super) submitted_at_ms: Option<Time>,
-            pub(super) queued_at_ms: Option<Time>,
-            pub(super) ready_at_ms: Option<Time>,
-            pub(super) waits_for: Option<Name>,
-            pub(super) retry_at_ms: Option<Time>,
-            #[serde(default)]
-            pub(super) rescore_count: u32,
-            pub(super) round: Option<u32>,
-            pub(super) digest: Option<Digest>,
-            $($field: Option<$type>,)*
-        }
-
-        impl WorkloadRow {
-            pub(super) fn fields(&self) -> SpecFields {
-                SpecFields { $($field: self.$field.clone(),)* }
-            }
-        }
-
-        impl JobRow {
-            /// The job's own fields, each falling back to the workload's.
-            pub(super) fn fields(&self, workload: Option<&SpecFields>) -> SpecFields {
-                SpecFields {
-                    $($field: self.$field.clone().or_else(|| workload.and_then(|w| w.$field.clone())),)*
-                }
-            }
-        }
-
-        /// Writes the fields in which a job differs from what a row without them would say.
-        pub(super) fn write_fields<M: SerializeMap>(
-            map: &mut M,
-            spec: &JobSpec,
-            unsaid: &JobSpec,
-        ) -> Result<(), M::Error> {
-            $(if spec.$field != unsaid.$field {
-                map.serialize_entry(stringify!($field), &spec.$field)?;
-            })*
-            Ok(())
-        }
-    };
+/// A job as people write it; [`super::Rows`] makes a job of it.
+#[derive(Debug)]
+pub struct JobRow {
+    pub(super) id: JobId,
+    pub(super) count: Option<usize>,
+    pub(super) facts: JobFacts,
+    pub(super) needs: Needs,
 }
 
-spec_rows! {
-    tenant: TenantId,
-    pool: PoolId,
-    runtime: Name,
-    cpu_milli: MilliCpu,
-    ram_mib: Mib,
-    gpu_count: u32,
-    vram_mib: Mib,
-    gpu_milli: MilliGpu,
-    gpu_models: Vec<Name>,
-    gpu_capability: Name,
-    model_mib: Mib,
-    offload: Offload,
-    storage_mib: Mib,
-    network_mbit_s: u32,
-    region: Name,
-    expected_duration_ms: Millis,
-    priority: i32,
-    tier: Tier,
-    provider: Name,
-    kind: JobKind,
-    architecture: Name,
-    features: Vec<FeatureNeed>,
-    fetch_task: bool,
-    evaluate_task: bool,
-    prefer_local: bool,
-    network_bound: bool,
-    dependents: u64,
-    direct_inputs: u64,
-    inputs: Vec<Input>,
-    nodes: NodeCount,
-    exclusive: bool,
-    lifecycle: Lifecycle,
-    walltime_ms: Millis,
-    class: u8,
-    sensitive: bool,
-    checkpoint: Checkpoint,
-    checkpoint_minutes: u32,
-    same_numa: bool,
-    locality_bias: LocalityBias,
-    flexible: bool,
-    unified_memory: bool,
-    requeue: Requeue,
-    max_requeue: u32,
-    preemptible: bool,
-    may_preempt: bool,
-    hint: SetHint,
-    max_span: u32,
-    power_w: u64,
-    io_bytes_s: Bytes,
-    immediate: bool,
-    qos_wait_ms: Millis,
-    scale_target_milli: u64,
-    resizable: bool,
-    wait_for_capacity: bool,
-    allow_degraded: bool,
-    mutex: Vec<Name>,
-    fetchable: bool,
-    hints: Hints,
-    max_cost: u64,
-    max_scope: Scope,
-    allowed_scopes: Vec<Scope>,
-    cell: Name,
+#[derive(Debug)]
+pub(super) struct WorkloadRow {
+    pub(super) id: WorkloadId,
+    pub(super) prediction: Option<Prediction>,
+    pub(super) needs: Needs,
+}
+
+impl<'de> Deserialize<'de> for JobRow {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(JobVisitor)
+    }
+}
+
+struct JobVisitor;
+
+impl<'de> Visitor<'de> for JobVisitor {
+    type Value = JobRow;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a job")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<JobRow, A::Error> {
+        let (mut id, mut count, mut facts) = (None, None, JobFacts::default());
+        let needs = Form::Job.read(map, |key, map| match key {
+            "id" => give(key, &mut id, map),
+            "count" => give(key, &mut count, map),
+            "submitted_at_ms" => give(key, &mut facts.submitted_at_ms, map),
+            "queued_at_ms" => give(key, &mut facts.queued_at_ms, map),
+            "ready_at_ms" => give(key, &mut facts.ready_at_ms, map),
+            "waits_for" => give(key, &mut facts.waits_for, map),
+            "retry_at_ms" => give(key, &mut facts.retry_at_ms, map),
+            "rescore_count" => give(key, &mut facts.rescore_count, map),
+            "round" => give(key, &mut facts.round, map),
+            _ => give(key, &mut facts.digest, map),
+        })?;
+        let id = id.ok_or_else(|| Error::missing_field("id"))?;
+        Ok(JobRow { id, count, facts, needs })
+    }
+}
+
+impl<'de> Deserialize<'de> for WorkloadRow {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(WorkloadVisitor)
+    }
+}
+
+struct WorkloadVisitor;
+
+impl<'de> Visitor<'de> for WorkloadVisitor {
+    type Value = WorkloadRow;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a workload")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<WorkloadRow, A::Error> {
+        let (mut id, mut prediction) = (None, None);
+        let needs = Form::Workload.read(map, |key, map| match key {
+            "id" => give(key, &mut id, map),
+            _ => give(key, &mut prediction, map),
+        })?;
+        let id = id.ok_or_else(|| Error::missing_field("id"))?;
+        Ok(WorkloadRow { id, prediction, needs })
+    }
 }

@@ -1,28 +1,20 @@
 //! Single rows, for files that are streams of them: the same fields and checks as in a scenario, one at a time.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::collections::BTreeMap;
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
+use super::ScenarioError;
 use super::build::{self, Models};
-use super::rows::{JobRow, NodeRow, write_fields};
-use super::{ROWS_MAX, ScenarioError};
-use crate::{Job, JobSpec, Node, NodeId, Provider, Time};
+use super::rows::{JobRow, NodeRow};
+use crate::{Job, JobMaker, Needs, Node, NodeId, Time};
 
 /// Makes nodes and jobs of single rows. What many rows share, such as a GPU model or a job's needs, is kept once.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Rows {
     models: Models,
-    specs: BTreeSet<Arc<JobSpec>>,
-    providers: Vec<Provider>,
+    maker: JobMaker,
     nodes: usize,
-}
-
-impl Default for Rows {
-    fn default() -> Self {
-        Self { models: Models::default(), specs: BTreeSet::new(), providers: Provider::defaults(), nodes: 0 }
-    }
 }
 
 impl Rows {
@@ -55,13 +47,7 @@ impl Rows {
             return Err(ScenarioError::at(format!("{path}.count"), "each row is one job here")
                 .hint("write one row per job"));
         }
-        // Needs are shared to save memory; past this many different ones, sharing costs more than it saves.
-        if self.specs.len() > ROWS_MAX {
-            self.specs.clear();
-        }
-        let job = build::job(row, now, &BTreeMap::new(), &mut self.specs, path)?;
-        build::pinned_provider(&job.spec, &self.providers, path)?;
-        Ok(job)
+        build::job(row, now, &BTreeMap::new(), &mut self.maker, path)
     }
 }
 
@@ -74,30 +60,15 @@ impl Serialize for Written<'_> {
         let Self(job) = self;
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("id", &job.id)?;
-        if let Some(workload) = &job.spec.workload {
-            map.serialize_entry("workload", workload)?;
-        }
         if let Some(waits_for) = &job.waits_for {
             map.serialize_entry("waits_for", waits_for)?;
         }
         if let Some(digest) = &job.digest {
             map.serialize_entry("digest", digest)?;
         }
-        write_fields(&mut map, &job.spec, &unsaid(&job.spec))?;
+        Needs::of(&job.spec).write(&mut map)?;
         map.end()
     }
-}
-
-/// What a row says by saying nothing: some defaults follow from other fields.
-fn unsaid(spec: &JobSpec) -> JobSpec {
-    let mut unsaid = JobSpec::empty();
-    if spec.sensitive {
-        (unsaid.class, unsaid.preemptible, unsaid.immediate) = (10, false, true);
-    }
-    if !spec.vram_mib.is_zero() {
-        unsaid.gpu_count = 1;
-    }
-    unsaid
 }
 
 #[cfg(test)]

@@ -11,34 +11,7 @@ use landfall_model::{
     NodeId, Offload, Peer, Placement, Prediction, Provider, Scope, Tenant, TenantId, Thermal, Tier, Time,
     Warmth, WorkloadId, World,
 };
-
-/// A small generator with a printable seed (SplitMix64).
-#[derive(Debug, Clone)]
-pub(crate) struct Rng(pub(crate) u64);
-
-impl Rng {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// A number below `bound`.
-    pub(crate) fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound.max(1) as u64) as usize
-    }
-
-    /// True in one of `n` cases.
-    pub(crate) fn one_in(&mut self, n: usize) -> bool {
-        self.below(n) == 0
-    }
-
-    pub(crate) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len())]
-    }
-}
+use landfall_testkit::Rng;
 
 /// Hardware: cores, RAM in GiB, GPU model, GPUs, GPU memory in GiB.
 const SHAPES: [(u64, u64, &str, u16, u64); 14] = [
@@ -84,7 +57,7 @@ pub(crate) struct Fleet {
 impl Fleet {
     /// So many nodes of mixed hardware under random load, and so many classes of jobs.
     pub(crate) fn new(seed: u64, nodes: usize, classes: usize) -> Self {
-        let mut rng = Rng(seed);
+        let mut rng = Rng::new(seed);
         let now = Time::from_secs(10_000_000);
         let models: Vec<Arc<GpuModel>> = SHAPES.iter().map(|shape| model(shape.2)).collect();
         let blocks: Vec<Arc<Block>> =
@@ -104,8 +77,8 @@ impl Fleet {
     /// Puts random jobs on random nodes until about two thirds of the attempts per node are spent.
     fn load(&mut self, rng: &mut Rng) {
         for attempt in 0..self.nodes.len() * 4 {
-            let slot = rng.below(self.nodes.len());
-            let spec = self.specs[rng.below(self.specs.len())].clone();
+            let slot = rng.index(self.nodes.len());
+            let spec = self.specs[rng.index(self.specs.len())].clone();
             let id = JobId::new(&format!("load-{attempt}")).expect("a valid id");
             place_anywhere(&mut self.nodes[slot], id, &spec);
         }
@@ -113,7 +86,7 @@ impl Fleet {
 
     /// A job of a random class.
     pub(crate) fn job(&self, rng: &mut Rng, number: usize) -> Job {
-        let spec = self.specs[rng.below(self.specs.len())].clone();
+        let spec = self.specs[rng.index(self.specs.len())].clone();
         Job::new(JobId::new(&format!("job-{number}")).expect("a valid id"), spec, self.now)
     }
 }
@@ -135,15 +108,15 @@ fn model(text: &str) -> Arc<GpuModel> {
 }
 
 fn block(rng: &mut Rng, i: usize, now: Time) -> Block {
-    let hours = rng.pick(&[1, 2, 6, 24, 24 * 7, 24 * 30]);
+    let hours = rng.choose(&[1, 2, 6, 24, 24 * 7, 24 * 30]);
     Block {
         id: BlockId::new(&format!("block-{i}")).expect("a valid id"),
-        provider: name(rng.pick(&["prime", "sfcompute", "elsewhere"])),
+        provider: name(rng.choose(&["prime", "sfcompute", "elsewhere"])),
         instance_type: None,
         tier: if rng.one_in(5) { Tier::Flex } else { Tier::Fast },
         status: if rng.one_in(50) { BlockStatus::Pending } else { BlockStatus::Active },
-        start_at: rng.one_in(20).then(|| now + Millis::secs(rng.below(60) as u64)),
-        end_at: (!rng.one_in(3)).then(|| now + Millis::secs(hours * 3600 + rng.below(3600) as u64)),
+        start_at: rng.one_in(20).then(|| now + Millis::secs(rng.below(60))),
+        end_at: (!rng.one_in(3)).then(|| now + Millis::secs(hours * 3600 + rng.below(3600))),
         drain_deadline: None,
         cost_per_hour: Money::ZERO,
         preemptible: false,
@@ -151,7 +124,7 @@ fn block(rng: &mut Rng, i: usize, now: Time) -> Block {
 }
 
 fn node(rng: &mut Rng, i: usize, now: Time, models: &[Arc<GpuModel>], blocks: &[Arc<Block>]) -> Node {
-    let shape = rng.below(SHAPES.len());
+    let shape = rng.index(SHAPES.len());
     let (cores, ram, _, gpus, vram) = SHAPES[shape];
     let mut node = Node::new(
         NodeId::new(&format!("node-{i:07}")).expect("a valid id"),
@@ -163,28 +136,28 @@ fn node(rng: &mut Rng, i: usize, now: Time, models: &[Arc<GpuModel>], blocks: &[
             let mut gpu = Gpu::new(index, Some(models[shape].clone()), Some(Mib::gib(vram)));
             gpu.link_group = Some(index / 4);
             if rng.one_in(12) {
-                gpu.vram_reported = Mib::gib(rng.below(vram as usize) as u64);
+                gpu.vram_reported = Mib::gib(rng.below(vram));
             }
             gpu
         })
         .collect();
     node.block = (!rng.one_in(4)).then(|| blocks[i / 8].clone());
-    node.region = (!rng.one_in(10)).then(|| name(rng.pick(&REGIONS)));
+    node.region = (!rng.one_in(10)).then(|| name(rng.choose(&REGIONS)));
     node.runtimes = RUNTIMES.iter().filter(|_| !rng.one_in(10)).map(|runtime| name(runtime)).collect();
     node.karma = rng.below(20) as i64 - 5;
-    node.heartbeat_at = Some(now - Millis::new(rng.below(33_000) as u64));
-    node.cooldown_until = rng.one_in(20).then(|| now + Millis::secs(rng.below(120) as u64));
+    node.heartbeat_at = Some(now - Millis::new(rng.below(33_000)));
+    node.cooldown_until = rng.one_in(20).then(|| now + Millis::secs(rng.below(120)));
     node.accepting = !rng.one_in(40);
-    node.active_reported = rng.below(3) as u64;
+    node.active_reported = rng.below(3);
     node.health.thermal = rng.one_in(10).then_some(Thermal::Serious);
     node.cache = (0..3).filter(|_| rng.one_in(3)).map(|w| workload(w * 7)).collect();
     node.group = Some(name(&format!("rack-{}", i / 32)));
-    node.fingerprint = (!rng.one_in(10)).then(|| name(rng.pick(&["p", "p", "p", "q"])));
+    node.fingerprint = (!rng.one_in(10)).then(|| name(rng.choose(&["p", "p", "p", "q"])));
     node.metrics = (!rng.one_in(8)).then(|| Metrics {
         cpu_count: cores as u32,
         cpu_core_score: 500 + rng.below(2000) as u32,
         ram_total_mib: Mib::gib(ram),
-        ram_free_mib: (!rng.one_in(5)).then(|| Mib::new(rng.below((ram * 1024) as usize) as u64)),
+        ram_free_mib: (!rng.one_in(5)).then(|| Mib::new(rng.below(ram * 1024))),
         cpu_usage_pct: (!rng.one_in(5)).then(|| rng.below(100) as f64),
         disk_mb_s: rng.one_in(2).then(|| rng.below(1000) as f64),
         network_mbit_s: rng.one_in(2).then(|| rng.below(1000) as f64),
@@ -201,9 +174,9 @@ fn node(rng: &mut Rng, i: usize, now: Time, models: &[Arc<GpuModel>], blocks: &[
     node.features = ["kvm", "big-parallel"].iter().filter(|_| !rng.one_in(3)).map(|f| (name(f), 1)).collect();
     node.peer = Some(Box::new(Peer {
         trust: rng.below(11) as f64 / 10.0,
-        queued: rng.below(12) as u64,
+        queued: rng.below(12),
         rtt_ms: (!rng.one_in(4)).then(|| rng.below(600) as f64),
-        scope: rng.pick(&[Scope::Local, Scope::Cell, Scope::Org, Scope::Federation, Scope::Commons]),
+        scope: rng.choose(&[Scope::Local, Scope::Cell, Scope::Org, Scope::Federation, Scope::Commons]),
         data: ["d1", "d2", "d3"].iter().filter(|_| rng.one_in(2)).map(|d| name(d)).collect(),
         ..Peer::default()
     }));
@@ -217,44 +190,44 @@ fn workload(number: usize) -> WorkloadId {
 fn spec(rng: &mut Rng, i: usize) -> JobSpec {
     let mut spec = JobSpec::empty();
     spec.workload = Some(workload(i));
-    spec.tenant = Some(TenantId::new(rng.pick(&["red", "green", "blue"])).expect("a valid id"));
+    spec.tenant = Some(TenantId::new(rng.choose(&["red", "green", "blue"])).expect("a valid id"));
     spec.runtime = name(RUNTIMES[i % RUNTIMES.len()]);
-    spec.cpu_milli = MilliCpu::new(rng.pick(&[0, 500, 1000, 2000, 4000, 8000, 16_000]));
-    spec.ram_mib = Mib::new(rng.pick(&[512, 2048, 4096, 8192, 16_384, 65_536]));
+    spec.cpu_milli = MilliCpu::new(rng.choose(&[0, 500, 1000, 2000, 4000, 8000, 16_000]));
+    spec.ram_mib = Mib::new(rng.choose(&[512, 2048, 4096, 8192, 16_384, 65_536]));
     if !i.is_multiple_of(3) {
-        spec.gpu_count = rng.pick(&[1, 1, 1, 2, 4, 8]);
-        spec.vram_mib = Mib::gib(rng.pick(&[4, 8, 10, 16, 20, 40]));
+        spec.gpu_count = rng.choose(&[1, 1, 1, 2, 4, 8]);
+        spec.vram_mib = Mib::gib(rng.choose(&[4, 8, 10, 16, 20, 40]));
         if spec.gpu_count == 1 && rng.one_in(2) {
-            spec.gpu_milli = MilliGpu::new(rng.pick(&[100, 250, 300, 500, 700]));
+            spec.gpu_milli = MilliGpu::new(rng.choose(&[100, 250, 300, 500, 700]));
         }
     }
     spec.offload = if rng.one_in(2) { Offload::Allow } else { Offload::Never };
-    spec.region = rng.one_in(2).then(|| name(rng.pick(&REGIONS)));
-    spec.expected_duration_ms = Millis::secs(rng.pick(&[60, 600, 3600, 7200, 36_000]));
+    spec.region = rng.one_in(2).then(|| name(rng.choose(&REGIONS)));
+    spec.expected_duration_ms = Millis::secs(rng.choose(&[60, 600, 3600, 7200, 36_000]));
     spec.walltime_ms = spec.expected_duration_ms;
     spec.priority = rng.below(5) as i32;
     spec.tier = if rng.one_in(4) { Tier::Flex } else { Tier::Fast };
     spec.class = rng.below(10) as u8;
     spec.kind = if rng.one_in(4) { JobKind::Eval } else { JobKind::Build };
-    spec.architecture = name(rng.pick(&["x86_64", "aarch64", "builtin"]));
+    spec.architecture = name(rng.choose(&["x86_64", "aarch64", "builtin"]));
     spec.features =
         if rng.one_in(4) { vec![FeatureNeed { name: name("kvm"), count: 1 }] } else { Vec::new() };
     spec.fetch_task = rng.one_in(2);
     spec.evaluate_task = rng.one_in(2);
     spec.prefer_local = rng.one_in(3);
     spec.network_bound = rng.one_in(4);
-    spec.dependents = rng.below(40) as u64;
-    spec.direct_inputs = rng.below(40) as u64;
+    spec.dependents = rng.below(40);
+    spec.direct_inputs = rng.below(40);
     spec.inputs = rng.one_in(2).then(|| {
         let tiers = [Warmth::Hot, Warmth::Cold];
         let input = |rng: &mut Rng| Input {
             digest: name("d1"),
-            bytes: Some(Bytes::new(rng.below(1 << 30) as u64)),
-            tier: rng.pick(&tiers),
+            bytes: Some(Bytes::new(rng.below(1 << 30))),
+            tier: rng.choose(&tiers),
         };
         vec![input(rng), input(rng)]
     });
-    spec.checkpoint = rng.pick(&[Checkpoint::None, Checkpoint::Auto, Checkpoint::Manual]);
+    spec.checkpoint = rng.choose(&[Checkpoint::None, Checkpoint::Auto, Checkpoint::Manual]);
     spec.hints.data = if rng.one_in(2) { vec![name("d1"), name("d2")] } else { Vec::new() };
     spec.hints.prefer_regions = if rng.one_in(3) { vec![name("eu")] } else { Vec::new() };
     spec.max_cost = rng.one_in(3).then_some(12);
@@ -275,18 +248,18 @@ fn world(rng: &mut Rng, specs: &[Arc<JobSpec>]) -> World {
     for spec in specs {
         let Some(workload) = spec.workload.clone().filter(|_| rng.one_in(2)) else { continue };
         let prediction = Prediction {
-            predicted_peak_ram_mib: Mib::new(rng.below(64_000) as u64),
-            avg_cpu_time_ms: Millis::new(rng.below(200_000) as u64),
-            build_time_ms: Millis::new(rng.below(200_000) as u64),
-            avg_disk_bytes: Bytes::new(rng.below(1 << 30) as u64),
+            predicted_peak_ram_mib: Mib::new(rng.below(64_000)),
+            avg_cpu_time_ms: Millis::new(rng.below(200_000)),
+            build_time_ms: Millis::new(rng.below(200_000)),
+            avg_disk_bytes: Bytes::new(rng.below(1 << 30)),
             oom_rate: rng.below(11) as f64 / 10.0,
-            samples: rng.below(30) as u64,
+            samples: rng.below(30),
         };
         world.predictions.insert(workload, prediction);
     }
     world.instance.wait_secs.h1 = rng.one_in(2).then(|| rng.below(300) as f64);
     world.instance.missing_inputs.h1 = rng.one_in(2).then(|| rng.below(50) as f64);
-    (world.instance.total_nodes, world.instance.idle_nodes) = (10, rng.below(10) as u64);
+    (world.instance.total_nodes, world.instance.idle_nodes) = (10, rng.below(10));
     world.energy_price = Some(0.3);
     let gpu_specs: Vec<&Arc<JobSpec>> = specs.iter().take(20).collect();
     world.mix = gpu_specs
@@ -304,13 +277,13 @@ fn world(rng: &mut Rng, specs: &[Arc<JobSpec>]) -> World {
 
 /// A queue of jobs with some minutes between the oldest and the newest, and reports from some nodes for some classes.
 pub(crate) fn queue(fleet: &mut Fleet, seed: u64, jobs: usize) -> Vec<Job> {
-    let mut rng = Rng(seed);
+    let mut rng = Rng::new(seed);
     (0..jobs)
         .map(|number| {
             let mut job = fleet.job(&mut rng, number);
-            job.ready_at = fleet.now - Millis::new(rng.below(900_000) as u64);
+            job.ready_at = fleet.now - Millis::new(rng.below(900_000));
             job.queued_at = job.ready_at;
-            job.rescore_count = rng.pick(&[0, 4, 9]);
+            job.rescore_count = rng.choose(&[0, 4, 9]);
             report(fleet, &job);
             job
         })

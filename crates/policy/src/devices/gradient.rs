@@ -11,7 +11,8 @@ pub(super) fn choose(fitting: &[u16], policy: &Policy, pair: Pair<'_>) -> Positi
     let spec = &pair.job.spec;
     match policy.terms.iter().find(|bound| TERMS.contains(&bound.info.name)) {
         Some(gradient) if spec.shares_a_gpu() => {
-            best_by(fitting, spec.gpu_count as usize, |alone| gradient.term.score(&pair.view(alone)))
+            let cost = |alone: &_| gradient.term.score(&pair.view(&policy.filters, alone));
+            best_by(fitting, spec.gpu_count as usize, cost)
         }
         _ => first_fit::choose(fitting, spec.gpu_count as usize),
     }

@@ -58,7 +58,7 @@ impl Availability {
             best_score: best.and_then(|verdict| verdict.total),
             estimated_throughput: estimate.filter(|_| is_llm),
             levels,
-            filtered: ranking.reasons.iter().map(|count| (count.reason, count.candidates)).collect(),
+            filtered: ranking.reasons.iter().map(|count| (count.reason.name(), count.candidates)).collect(),
         }
     }
 }

@@ -4,6 +4,7 @@ use landfall_model::{JobSpec, Mib, MilliCpu, Millis, Name, Node, Provider, Provi
 
 use crate::params::{ParamError, ParamInfo, ParamKind, Params};
 use crate::policy::Policy;
+use crate::refusal::Reason;
 use crate::verdict::Decision;
 use crate::view::Pass;
 use landfall_model::Job;
@@ -56,20 +57,20 @@ impl Request {
 
 pub(crate) fn decide(policy: &Policy, pass: &Pass<'_>, job: &Job) -> Decision {
     if !policy.requests_capacity() {
-        return Decision::Wait { reason: "no_node", detail: "no node is admitted".into() };
+        return Decision::Wait { reason: Reason::NoNode, detail: Reason::NoNode.said().into_owned() };
     }
     let spec = &job.spec;
     let request = &policy.request;
     let provider = recommend(spec, &pass.world.providers, request.large_job_gpus);
     let (reason, detail) = match nearest_miss(spec, pass, request.margin) {
         None => (
-            "no_capacity_now",
+            Reason::NoCapacityNow,
             "a node of this shape exists or can be leased, but none is free now".to_owned(),
         ),
-        Some(miss) => ("unsatisfiable", miss),
+        Some(miss) => (Reason::Unsatisfiable, miss),
     };
     match spec.tier {
-        Tier::Fast => Decision::RequestMoreCapacity { tier: "FAST", provider, reason, detail },
+        Tier::Fast => Decision::RequestMoreCapacity { tier: "FAST".into(), provider, reason, detail },
         Tier::Flex => Decision::QueueForFlex { provider, reason, detail },
     }
 }

@@ -12,7 +12,6 @@ pub mod price;
 pub mod pull;
 pub(crate) mod room;
 pub mod snapshot;
-pub mod suits;
 pub(crate) mod supply;
 pub mod usage;
 pub mod window;

@@ -4,11 +4,10 @@
 
 use std::collections::BTreeMap;
 
-use landfall_model::{Job, JobSpec, Lifecycle, Millis, Name, Node, NodeState, Placement};
+use landfall_model::{Job, Lifecycle, Millis, Name, Node, NodeState, Placement};
 
-use crate::filters::batch::eligible::{is_eligible, is_free};
 use crate::rules::locality::{self, Picture, locality};
-use crate::view::Pass;
+use crate::view::{Pass, View};
 
 /// What work without an end counts for.
 pub const OPEN_ENDED: Millis = Millis::secs(86_400);
@@ -113,17 +112,13 @@ pub struct SpecView {
 }
 
 impl SpecView {
-    /// How many nodes a class of jobs could use at all, whatever runs on them.
-    #[must_use]
-    pub fn eligible(spec: &JobSpec, pass: &Pass<'_>) -> u64 {
-        pass.nodes().iter().filter(|node| is_eligible(spec, node, pass)).count() as u64
-    }
-
     /// Looks at all nodes once.
     #[must_use]
-    pub fn of(spec: &JobSpec, pass: &Pass<'_>) -> Self {
-        let eligible: Vec<&Node> = pass.nodes().iter().filter(|node| is_eligible(spec, node, pass)).collect();
-        let free: Vec<&Node> = eligible.iter().copied().filter(|node| is_free(spec, node)).collect();
+    pub fn of(view: &View<'_>) -> Self {
+        let (spec, pass) = (view.spec, view.pass);
+        let on = |node| View { node, ..*view };
+        let eligible: Vec<&Node> = pass.nodes().iter().filter(|node| on(node).is_eligible()).collect();
+        let free: Vec<&Node> = eligible.iter().copied().filter(|node| on(node).is_free()).collect();
         let asked = u64::from(spec.nodes.min);
         let as_if_idle = (free.len() as u64) < asked;
         let seen = if as_if_idle { eligible } else { free };
@@ -311,7 +306,15 @@ mod tests {
                 ]
                 jobs = [{{ id = "j", nodes = {nodes} }}]"#
             ));
-            SpecView::of(&pool.jobs()[0].spec, &Pass::new(&pool))
+            let policy = crate::builtin::policy("balanced").unwrap().unwrap();
+            let (pass, devices) = (Pass::new(&pool), Default::default());
+            let pair = crate::evaluate::Pair {
+                pass: &pass,
+                job: &pool.jobs()[0],
+                node: &pool.nodes()[0],
+                ranks_nodes: false,
+            };
+            SpecView::of(&pair.view(&policy.filters, &devices))
         };
         let seen = |nodes| {
             let view = view(nodes);

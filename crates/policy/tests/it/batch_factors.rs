@@ -158,7 +158,7 @@ fn b5_both_stages_are_shown_when_nodes_are_ranked() {
     let situation = situation(&text);
     let ranking = try_policy(&situation).unwrap().rank_nodes(&situation, &situation.jobs()[0]);
     assert_eq!(ranking.winner.unwrap().as_str(), "a0");
-    assert_eq!(ranking.margin.unwrap().deciding_term, Some("topology"));
+    assert_eq!(ranking.margin.unwrap().deciding_term.as_deref(), Some("topology"));
 }
 
 #[test]
@@ -426,7 +426,7 @@ fn a_refused_node_gives_every_reason() {
     let situation = situation(text);
     let ranking = try_policy(&situation).unwrap().rank_nodes(&situation, &situation.jobs()[0]);
     let refusals = &ranking.candidates[0].refusals;
-    let reasons: Vec<&str> = refusals.iter().map(|refused| refused.refusal.reason).collect();
+    let reasons: Vec<&str> = refusals.iter().map(|refused| refused.refusal.reason.name()).collect();
     assert_eq!(
         reasons,
         [

@@ -1,5 +1,6 @@
 //! Acceptance cases of the `bin-pack` and `fgd` policies.
 
+use landfall_model::reason::Reason;
 use landfall_policy::verdict::Decision;
 
 use crate::support::{fact, near, of, rank, raw, reasons, situation};
@@ -78,7 +79,7 @@ fn b4_to_b8_decisions_without_a_node() {
         Decision::RequestMoreCapacity { tier, provider, reason, .. } => {
             assert_eq!(
                 (tier, provider.unwrap().as_str(), reason),
-                ("FAST", "prime", "no_capacity_now"),
+                ("FAST".into(), "prime", Reason::NoCapacityNow),
                 "B4"
             );
         }
@@ -91,7 +92,7 @@ fn b4_to_b8_decisions_without_a_node() {
     }
     match decide(&(node("n", DAY, "", "") + &job(10, 40))) {
         Decision::RequestMoreCapacity { provider, reason, detail, .. } => {
-            assert_eq!((provider.unwrap().as_str(), reason), ("sfcompute", "unsatisfiable"), "B6");
+            assert_eq!((provider.unwrap().as_str(), reason), ("sfcompute", Reason::Unsatisfiable), "B6");
             assert_eq!(detail, "largest node has 8 GPUs of 40 GiB; 10 asked; submit as a gang");
         }
         other => panic!("B6: {other:?}"),
@@ -99,11 +100,14 @@ fn b4_to_b8_decisions_without_a_node() {
     let hundred_cores = job(2, 40).replace("'8 cores'", "'100 cores'");
     let ranking = rank("bin-pack", &(node("n", DAY, "", "") + &hundred_cores), "j");
     assert_eq!(reasons(of(&ranking, "n")), ["cpu"], "B7");
-    assert!(matches!(ranking.decision, Decision::RequestMoreCapacity { reason: "unsatisfiable", .. }), "B7");
+    assert!(
+        matches!(ranking.decision, Decision::RequestMoreCapacity { reason: Reason::Unsatisfiable, .. }),
+        "B7"
+    );
     let ranking = rank("bin-pack", &(node("n", "ends_in_ms='300s'", "", "") + &job(2, 40)), "j");
     assert_eq!(reasons(of(&ranking, "n")), ["expiry"], "B8");
     assert!(
-        matches!(ranking.decision, Decision::RequestMoreCapacity { reason: "no_capacity_now", .. }),
+        matches!(ranking.decision, Decision::RequestMoreCapacity { reason: Reason::NoCapacityNow, .. }),
         "B8"
     );
 }
@@ -165,7 +169,7 @@ fn b13_to_b19_device_sets() {
 fn b20_ties_end_at_the_id() {
     let ranking = rank("bin-pack", &(node("n2", DAY, "", "") + &node("n1", DAY, "", "") + &job(2, 40)), "j");
     assert_eq!(ranking.winner.as_ref().unwrap().as_str(), "n1");
-    assert_eq!(ranking.margin.unwrap().decided_by, Some("order"));
+    assert_eq!(ranking.margin.unwrap().decided_by.as_deref(), Some("order"));
 }
 
 #[test]
@@ -247,9 +251,9 @@ fn requests_follow_the_parameters_of_the_policy() {
             other => panic!("{other:?}"),
         }
     };
-    assert_eq!(decide(5, ""), ("prime".into(), "no_capacity_now"));
-    assert_eq!(decide(5, "large_job_gpus = 4"), ("sfcompute".into(), "no_capacity_now"));
-    assert_eq!(decide(5, "safety_margin_ms = 3000000000"), ("prime".into(), "unsatisfiable"));
+    assert_eq!(decide(5, ""), ("prime".into(), Reason::NoCapacityNow));
+    assert_eq!(decide(5, "large_job_gpus = 4"), ("sfcompute".into(), Reason::NoCapacityNow));
+    assert_eq!(decide(5, "safety_margin_ms = 3000000000"), ("prime".into(), Reason::Unsatisfiable));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Acceptance cases of the `fit` policy.
 
+use landfall_model::reason::Reason;
 use landfall_policy::refusal::RefusalClass;
 use landfall_policy::verdict::{Decision, Level};
 
@@ -233,7 +234,7 @@ fn f7_order_of_three() {
     let order: Vec<_> = ranking.candidates.iter().map(|verdict| verdict.candidate.as_str()).collect();
     assert_eq!(order, ["f3", "f4", "f5"]);
     let margin = ranking.margin.unwrap();
-    assert_eq!((margin.runner_up.as_str(), margin.deciding_term), ("f4", Some("fit")));
+    assert_eq!((margin.runner_up.as_str(), margin.deciding_term.as_deref()), ("f4", Some("fit")));
     near(margin.lead, 100.0 - 95.333333, "lead");
 }
 
@@ -245,7 +246,7 @@ fn f10_too_small_a_device_never_does() {
     );
     let ranking = rank("fit", &scenario, "j");
     let refusal = &of(&ranking, "n").refusals[0].refusal;
-    assert_eq!((refusal.reason, refusal.class), ("vram_short", RefusalClass::Never));
+    assert_eq!((refusal.reason, refusal.class), (Reason::VramShort, RefusalClass::Never));
     assert!(!refusal.remedy.is_empty());
 }
 
@@ -266,7 +267,7 @@ fn f12_f13_fallback_takes_the_better_servant() {
     assert!(ranking.fallback);
     let off = rank("fit", &format!("{scenario}\n[policy.params]\nfallback_too_tight = false\n"), "j");
     assert_eq!(off.winner, None);
-    assert!(matches!(off.decision, Decision::Wait { reason: "all_too_tight", .. }));
+    assert!(matches!(off.decision, Decision::Wait { reason: Reason::AllTooTight, .. }));
 }
 
 #[test]
@@ -300,7 +301,7 @@ fn f36_regions_as_tiers_or_ties() {
         [[jobs]]\nid='j'\nregion='eu'\ncpu_milli='4 cores'\nram_mib='8GiB'\n";
     let tiered = rank("fit", scenario, "j");
     assert_eq!(tiered.winner.as_ref().unwrap().as_str(), "a");
-    assert_eq!(tiered.margin.unwrap().decided_by, Some("region tier"));
+    assert_eq!(tiered.margin.unwrap().decided_by.as_deref(), Some("region tier"));
     let tie = rank("fit", &format!("{scenario}\n[policy.params]\nregion_mode = 'tiebreak'\n"), "j");
     assert_eq!(tie.winner.unwrap().as_str(), "b");
 }
@@ -356,7 +357,7 @@ fn every_reason_is_kept_not_only_the_first() {
     for refused in &verdict.refusals {
         assert!(!refused.refusal.remedy.is_empty(), "{} says what would change it", refused.filter);
     }
-    assert!(matches!(ranking.decision, Decision::Wait { reason: "no_node", .. }));
+    assert!(matches!(ranking.decision, Decision::Wait { reason: Reason::NoNode, .. }));
 }
 
 #[test]
@@ -401,7 +402,7 @@ fn an_offloadable_model_waits_for_ram_instead_of_never() {
     );
     let ranking = rank("fit", &scenario, "j");
     let refusal = &of(&ranking, "n").refusals[0].refusal;
-    assert_eq!((refusal.reason, refusal.class), ("gpu_missing", RefusalClass::NotNow));
+    assert_eq!((refusal.reason, refusal.class), (Reason::GpuMissing, RefusalClass::NotNow));
 }
 
 #[test]

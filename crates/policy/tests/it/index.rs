@@ -6,7 +6,9 @@ use landfall_policy::rules::snapshot::Backlog;
 use landfall_policy::view::Pass;
 use landfall_policy::{Policy, builtin, policy_file};
 
-use crate::fleet::{Fleet, Rng, queue};
+use landfall_testkit::Rng;
+
+use crate::fleet::{Fleet, queue};
 
 fn policies() -> Vec<Policy> {
     builtin::ALL.iter().map(|(name, _)| builtin::policy(name).expect("listed").expect("sound")).collect()
@@ -26,7 +28,7 @@ fn the_node_index_chooses_like_the_plain_scorer_for_every_built_in() {
 }
 
 fn nodes_for_jobs(policy: &Policy, seed: u64, nodes: usize) {
-    let mut rng = Rng(seed ^ 0xabcd);
+    let mut rng = Rng::new(seed ^ 0xabcd);
     let mut fleet = Fleet::new(seed, nodes, 8);
     let mut index = NodeIndex::new(nodes);
     let mut running: Vec<(usize, JobId)> = Vec::new();
@@ -45,21 +47,25 @@ fn nodes_for_jobs(policy: &Policy, seed: u64, nodes: usize) {
             }
         }
         if rng.one_in(3) && !running.is_empty() {
-            let (slot, id) = running.swap_remove(rng.below(running.len()));
+            let (slot, id) = running.swap_remove(rng.index(running.len()));
             fleet.nodes[slot].remove(&id);
             index.load_changed(slot);
         }
         if rng.one_in(5) {
-            let slot = rng.below(nodes);
+            let slot = rng.index(nodes);
             fleet.nodes[slot].heartbeat_at = Some(fleet.now);
             fleet.nodes[slot].karma += 1;
-            fleet.nodes[slot].runtimes.insert(crate::fleet::name(rng.pick(&["container", "llmcpp", "wasm"])));
+            fleet.nodes[slot].runtimes.insert(crate::fleet::name(rng.choose(&[
+                "container",
+                "llmcpp",
+                "wasm",
+            ])));
             index.node_changed(slot);
         }
         if rng.one_in(6) {
             // A device is kept for a job that is still to come, or for nobody.
-            let slot = rng.below(nodes);
-            let kept_for = JobId::new(&format!("job-{}", step + rng.below(4))).unwrap();
+            let slot = rng.index(nodes);
+            let kept_for = JobId::new(&format!("job-{}", step + rng.index(4))).unwrap();
             if fleet.nodes[slot].hold_device(0, (!rng.one_in(3)).then_some(kept_for)).is_ok() {
                 index.node_changed(slot);
             }
@@ -69,7 +75,7 @@ fn nodes_for_jobs(policy: &Policy, seed: u64, nodes: usize) {
             fleet.world.mix.truncate(5);
             index.world_changed();
         }
-        fleet.now = fleet.now + Millis::new(rng.pick(&[0, 0, 1, 700, 15_000, 400_000]));
+        fleet.now = fleet.now + Millis::new(rng.choose(&[0, 0, 1, 700, 15_000, 400_000]));
     }
 }
 
@@ -83,7 +89,7 @@ fn the_job_index_chooses_like_the_plain_scorer_for_every_built_in() {
 }
 
 fn jobs_for_nodes(policy: &Policy, seed: u64, count: usize) {
-    let mut rng = Rng(seed ^ 0x1234);
+    let mut rng = Rng::new(seed ^ 0x1234);
     let mut fleet = Fleet::new(seed, 6, 5);
     let mut jobs = queue(&mut fleet, seed, count);
     jobs.sort_by(|a, b| a.id.cmp(&b.id));
@@ -93,10 +99,10 @@ fn jobs_for_nodes(policy: &Policy, seed: u64, count: usize) {
     }
     if seed.is_multiple_of(3) {
         // The second node keeps a device for a waiting job, if it has one.
-        let _ = fleet.nodes[1].hold_device(0, Some(jobs[rng.below(jobs.len())].id.clone()));
+        let _ = fleet.nodes[1].hold_device(0, Some(jobs[rng.index(jobs.len())].id.clone()));
     }
     for step in 0..STEPS {
-        let node = &fleet.nodes[rng.below(fleet.nodes.len())];
+        let node = &fleet.nodes[rng.index(fleet.nodes.len())];
         let pass = Pass::of_parts(fleet.now, &fleet.world, &fleet.nodes, Backlog::of(&jobs));
         let plain = policy.best_job(&pass, &jobs, node);
         let fast = index.best(policy, fleet.now, &fleet.world, &fleet.nodes, node);
@@ -120,7 +126,7 @@ fn jobs_for_nodes(policy: &Policy, seed: u64, count: usize) {
             let at = jobs.partition_point(|other| other.id < job.id);
             jobs.insert(at, job);
         }
-        fleet.now = fleet.now + Millis::new(rng.pick(&[0, 1, 400, 5000, 100_000, 4_000_000]));
+        fleet.now = fleet.now + Millis::new(rng.choose(&[0, 1, 400, 5000, 100_000, 4_000_000]));
     }
 }
 
@@ -153,7 +159,7 @@ fn nodes_made_of_other_gpus_move_the_weights_of_the_mix() {
     let policy = builtin::policy("landfall-pack").unwrap().unwrap();
     let mut placed = 0;
     for seed in 0..SEEDS {
-        let mut rng = Rng(seed ^ 0x77);
+        let mut rng = Rng::new(seed ^ 0x77);
         let mut fleet = Fleet::new(seed, 24, 8);
         let models: Vec<_> =
             fleet.nodes.iter().flat_map(|node| &node.gpus).map(|gpu| gpu.model.clone()).collect();
@@ -162,7 +168,7 @@ fn nodes_made_of_other_gpus_move_the_weights_of_the_mix() {
         }
         for class in fleet.world.mix.iter_mut().step_by(2) {
             class.gpu_models =
-                models[rng.below(models.len())].iter().map(|model| model.name.clone()).collect();
+                models[rng.index(models.len())].iter().map(|model| model.name.clone()).collect();
         }
         let mut index = NodeIndex::new(24);
         for step in 0..STEPS {
@@ -181,7 +187,7 @@ fn nodes_made_of_other_gpus_move_the_weights_of_the_mix() {
                 }
             }
             if rng.one_in(4) {
-                let (slot, model) = (rng.below(24), models[rng.below(models.len())].clone());
+                let (slot, model) = (rng.index(24), models[rng.index(models.len())].clone());
                 fleet.nodes[slot].gpus.iter_mut().for_each(|gpu| gpu.model.clone_from(&model));
                 index.node_changed(slot);
             }
@@ -210,7 +216,7 @@ fn time_alone_opens_and_closes_nodes() {
         node.runtimes = ["container", "llmcpp", "wasm", "onnx", "diffusers"].map(crate::fleet::name).into();
     }
     let mut index = NodeIndex::new(30);
-    let mut rng = Rng(1);
+    let mut rng = Rng::new(1);
     let job = fleet.job(&mut rng, 0);
     let mut ask = |seconds: u64| {
         let now = fleet.now + Millis::secs(seconds);

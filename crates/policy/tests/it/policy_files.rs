@@ -3,7 +3,9 @@
 use landfall_policy::{builtin, policy_file};
 use proptest::prelude::*;
 
-use crate::fleet::{Fleet, Rng};
+use landfall_testkit::Rng;
+
+use crate::fleet::Fleet;
 
 const MINE: &str = r#"name = "mine"
 description = "Speed first."
@@ -121,7 +123,7 @@ fn mistakes_are_answered_with_field_line_and_hint() {
 #[test]
 fn every_built_in_written_out_and_read_back_ranks_identically() {
     let fleet = Fleet::new(7, 12, 6);
-    let mut rng = Rng(7);
+    let mut rng = Rng::new(7);
     let jobs = (0..10).map(|number| fleet.job(&mut rng, number)).collect();
     let situation = landfall_model::Situation::new(fleet.now, fleet.nodes, jobs, &[], fleet.world).unwrap();
     for (name, text) in builtin::ALL {
@@ -142,7 +144,7 @@ fn every_built_in_written_out_and_read_back_ranks_identically() {
 fn totals_are_finite_and_terms_stay_in_their_range_for_every_built_in() {
     for seed in 0..40 {
         let fleet = Fleet::new(seed, 8, 8);
-        let mut rng = Rng(seed);
+        let mut rng = Rng::new(seed);
         let jobs = (0..12).map(|number| fleet.job(&mut rng, number)).collect();
         let situation =
             landfall_model::Situation::new(fleet.now, fleet.nodes, jobs, &[], fleet.world).unwrap();
@@ -152,7 +154,7 @@ fn totals_are_finite_and_terms_stay_in_their_range_for_every_built_in() {
                 for verdict in policy.rank_nodes(&situation, job).candidates {
                     assert!(verdict.total.is_none_or(f64::is_finite), "{name} seed {seed}");
                     for term in &verdict.terms {
-                        let range = landfall_policy::catalogue::term(term.term).unwrap().range;
+                        let range = landfall_policy::catalogue::term(&term.term).unwrap().range;
                         let inside = term.raw >= range.0 && range.1.is_none_or(|max| term.raw <= max);
                         assert!(inside, "{name} seed {seed}: {} gave {}, not {range:?}", term.term, term.raw);
                     }

@@ -1,5 +1,6 @@
 //! The acceptance cases of pull dispatch, by number: single rules as a table, whole policies as scenarios.
 
+use landfall_model::reason::Reason;
 use landfall_model::scenario::{Format, parse};
 use landfall_model::{Bytes, HistoryRow, Mib, Millis, PolicySetting, Prediction, Situation, WorkloadId};
 use landfall_policy::rules::pull::{Ewma, RequiredInput, disk_mb_s, is_due, network_mbit_s, report};
@@ -317,7 +318,7 @@ fn p22_fair_share() {
 fn rank(policy: &str, preset: &str, text: &str) -> Ranking {
     let mut setting = PolicySetting::default();
     setting.params.insert("preset".into(), preset.into());
-    let (policy, warning) = builtin::pull_policy_with(policy, &setting).unwrap();
+    let (policy, warning) = builtin::pool_policy_with(policy, &setting).unwrap();
     assert_eq!(warning, None);
     rank_with(&policy, text)
 }
@@ -429,10 +430,10 @@ fn p26_a_job_too_large_for_a_full_node_is_not_dispatched() {
 #[test]
 fn p27_an_unknown_policy_falls_back_with_one_warning() {
     for name in ["simple", "resource-aware"] {
-        let (policy, warning) = builtin::pull_policy(name);
+        let (policy, warning) = builtin::pool_policy(name);
         assert_eq!((policy.name(), warning), (name, None));
     }
-    let (policy, warning) = builtin::pull_policy("nonsense");
+    let (policy, warning) = builtin::pool_policy("nonsense");
     assert_eq!(policy.name(), "resource-aware");
     assert!(warning.unwrap().contains("nonsense"));
 }
@@ -487,7 +488,7 @@ const FIFTY: &str = "
 fn p30_simple_looks_nothing_up() {
     let lazy = rank("simple", "documented", FIFTY).lazy;
     assert_eq!((lazy.history, lazy.inputs_total_bytes, lazy.tenant_work_share), (0, 0, 0));
-    let (policy, _) = builtin::pull_policy("simple");
+    let (policy, _) = builtin::pool_policy("simple");
     assert!(
         !policy.reads().history && !policy.reads().inputs_total_bytes && !policy.reads().tenant_work_share
     );
@@ -497,7 +498,7 @@ fn p30_simple_looks_nothing_up() {
 fn p30_resource_aware_looks_each_history_up_once() {
     let lazy = rank("resource-aware", "documented", FIFTY).lazy;
     assert_eq!((lazy.history, lazy.tenant_work_share), (1, 0), "one workload and size; FairShareRule is off");
-    let (policy, _) = builtin::pull_policy("resource-aware");
+    let (policy, _) = builtin::pool_policy("resource-aware");
     assert!(policy.reads().history && !policy.reads().tenant_work_share);
 }
 
@@ -519,8 +520,8 @@ fn p32_architectures_and_features() {
     );
     let reasons = |job| verdict(&ranking, job).refusals.iter().map(|r| r.refusal.reason).collect::<Vec<_>>();
     assert!(reasons("x86").is_empty() && reasons("builtin").is_empty());
-    assert_eq!(reasons("riscv"), ["architecture"]);
-    assert_eq!(reasons("parallel"), ["feature"]);
+    assert_eq!(reasons("riscv"), [Reason::Architecture]);
+    assert_eq!(reasons("parallel"), [Reason::Feature]);
 }
 
 #[test]
@@ -528,7 +529,7 @@ fn p33_a_draining_node_gets_nothing_of_either_kind() {
     let jobs = "jobs = [{ id = 'b' }, { id = 'e', kind = 'eval' }]";
     let ranking =
         rank("simple", "documented", &format!("nodes = [{{ id = 'n', state = 'draining' }}]\n{jobs}"));
-    assert!(ranking.candidates.iter().all(|verdict| verdict.refusals[0].refusal.reason == "draining"));
+    assert!(ranking.candidates.iter().all(|verdict| verdict.refusals[0].refusal.reason == Reason::Draining));
     assert_eq!(winner(&ranking), None);
 }
 

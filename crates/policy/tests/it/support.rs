@@ -48,7 +48,7 @@ pub(crate) fn fact(verdict: &Verdict, name: &str) -> f64 {
 
 /// Reasons against a candidate.
 pub(crate) fn reasons(verdict: &Verdict) -> Vec<&'static str> {
-    verdict.refusals.iter().map(|refused| refused.refusal.reason).collect()
+    verdict.refusals.iter().map(|refused| refused.refusal.reason.name()).collect()
 }
 
 /// Equal within the tolerance of the specifications.

@@ -299,7 +299,7 @@ fn job_run(
         Some(_) if started.is_some() => Ending::Failed("unfinished".into()),
         Some(_) => {
             let reason = engine.explain(id).and_then(|explanation| explanation.reason);
-            Ending::NeverStarted(reason.unwrap_or_else(|| "waiting".into()).into())
+            Ending::NeverStarted(reason.map_or("waiting", |reason| reason.name()).into())
         }
     };
     JobRun {

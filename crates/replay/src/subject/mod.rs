@@ -60,6 +60,35 @@ pub type Progress<'a> = &'a mut dyn FnMut(usize) -> bool;
 /// The parameter of policies that draw.
 const SEED: &str = "seed";
 
+/// What is replayed.
+///
+/// ```
+/// use landfall_replay::decisions::Decisions;
+/// use landfall_replay::machine::{Estimate, Events, LogPolicy};
+/// use landfall_replay::measures::Measures;
+/// use landfall_replay::subject::{Chosen, Log, PolicyKind, Subject};
+/// use landfall_replay::trace::{batch, swf};
+///
+/// // Two jobs of 60 s that each need the whole machine, submitted at once.
+/// let log = "1 0 -1 60 4 -1 -1 4 60 -1 1 1 1 -1 -1 -1 -1 -1\n2 0 -1 60 4 -1 -1 4 60 -1 1 1 1 -1 -1 -1 -1 -1\n";
+/// let log = swf::Log::read(log.as_bytes())?;
+/// let subject = Subject::Log(Log {
+///     name: "two".into(),
+///     jobs: batch::Kept::of(&log, 4).jobs,
+///     procs: 4,
+///     procs_per_node: 1,
+///     events: Events::Batch,
+///     cycle: None,
+///     estimate: Estimate::User,
+///     inputs_sha256: Default::default(),
+/// });
+/// let easy = LogPolicy::named("easy").ok_or("there is no such policy")?;
+/// let easy = Chosen { name: "easy".into(), what: PolicyKind::Log(easy), sha256: None };
+/// let run = subject.run(&easy, 0, Decisions::new(None), &mut |_| true)?;
+/// let waits = Measures::of(&run).wait_s.ok_or("nothing started")?;
+/// assert_eq!(waits.mean, 30.0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub enum Subject {
     /// A batch log.

@@ -159,6 +159,7 @@ impl View<'_> {
             id: row.0,
             state: row.1,
             reason: row.2,
+            why: None,
             attempt: row.3,
             started_at_ms: row.4,
             ended_at_ms: row.5,

@@ -4,16 +4,15 @@
 use std::sync::Arc;
 
 use landfall_api::job::{ArrayRange, ArrayView};
+use landfall_engine::Event;
 use landfall_engine::array::{Array, element_id, parse_element_id};
 use landfall_engine::record::{JobRecord, JobState};
-use landfall_engine::{Answer, Event, Input};
 use landfall_model::{Job, JobId};
 use landfall_store::{Change, Table};
 
 use super::archive::{ArrayRow, archive_key};
 use super::core::{Core, View};
 use super::jobs::JobMeta;
-use super::submit::Prepared;
 use super::view::{ms, needs_of};
 
 /// What the elements of an array have in common.
@@ -27,12 +26,6 @@ pub(super) struct Shared {
 }
 
 impl Core {
-    pub(super) fn submit_array(&mut self, array: Prepared) -> Answer {
-        let Some(range) = array.meta.array else { return Answer::Done };
-        let submission = Box::new(array.submission);
-        self.step(Input::SubmitArray { submission, first: range.first, last: range.last, step: range.step })
-    }
-
     /// Keeps what is beside the engine up with an event about an array.
     pub(super) fn follow_array(&mut self, event: &Event) {
         match event {

@@ -201,6 +201,11 @@ impl Core {
             let what = || format!("pool `{}`", pool.pool.id);
             self.must(Input::SetPool { pool: Box::new(pool.pool.clone()), policy }, what)?;
         }
+        for pool in self.engine.state().pools.keys() {
+            if let Some((_, Some(warning))) = self.engine.policy_in_force(pool) {
+                tracing::warn!(%pool, "{warning}");
+            }
+        }
         for tenant in &config.tenants {
             let known = self.engine.state().tenants.get(&tenant.id);
             if known.is_none_or(|known| known.tenant != *tenant) {

@@ -6,6 +6,7 @@ use landfall_api::Paged;
 use landfall_api::job::JobView;
 use landfall_engine::record::JobRecord;
 use landfall_model::JobId;
+use landfall_model::answer::Why;
 use landfall_store::Table;
 
 use super::archive::archive_key;
@@ -129,24 +130,27 @@ impl View<'_> {
             }
         }
         // Jobs with the same needs wait for the same reason, and only so many are asked about.
-        let mut reasons: Vec<(&JobRecord, Option<String>)> = Vec::new();
+        let mut reasons: Vec<(&JobRecord, Option<Why>)> = Vec::new();
         let mut views = Vec::with_capacity(newest.len());
         for (key, id) in newest.into_iter().rev() {
             let Some(record) = state.job(id) else { continue };
             let mut view = job_view(record, self.jobs, self.jobs.run(id));
             if record.is_queued() && view.reason.is_none() {
-                let alike = |(known, _): &&(&JobRecord, Option<String>)| {
+                let alike = |(known, _): &&(&JobRecord, Option<Why>)| {
                     known.pool == record.pool && Arc::ptr_eq(&known.job.spec, &record.job.spec)
                 };
-                view.reason = match reasons.iter().find(alike) {
-                    Some((_, reason)) => reason.clone(),
+                let why = match reasons.iter().find(alike) {
+                    Some((_, why)) => why.clone(),
                     None if reasons.len() < REASONS_MAX => {
-                        let reason = self.engine.explain(id).and_then(|explanation| explanation.reason);
-                        reasons.push((record, reason.clone()));
-                        reason
+                        let why = self.why_waiting(id);
+                        reasons.push((record, why.clone()));
+                        why
                     }
                     None => None,
                 };
+                if let Some(why) = why {
+                    (view.reason, view.why) = (Some(why.reason.to_string()), Some(why.detail));
+                }
             }
             views.push((key, view));
         }

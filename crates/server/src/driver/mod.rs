@@ -16,6 +16,7 @@ pub mod core;
 mod effects;
 pub mod handle;
 mod instance;
+pub mod intake;
 pub mod jobs;
 mod listing;
 pub mod nodes;

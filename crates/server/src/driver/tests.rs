@@ -7,9 +7,8 @@ use landfall_api::job::{ArrayRange, DependsOn, JobRequest};
 use landfall_api::node::{Heartbeat, Registration};
 use landfall_engine::input::Report;
 use landfall_engine::{Answer, Fence, Input};
-use landfall_model::{Dispatch, JobId, NodeId, Pool, PoolId};
+use landfall_model::{Dispatch, JobId, MilliCpu, Name, NodeId, Pool, PoolId};
 use landfall_store::sqlite::Sqlite;
-use serde_json::json;
 use tempfile::TempDir;
 use tokio::sync::mpsc::Receiver;
 
@@ -79,7 +78,7 @@ impl Bench {
 
 fn job(cpu_milli: u64) -> JobRequest {
     let mut job = JobRequest::default();
-    job.needs.insert("cpu_milli".into(), json!(cpu_milli));
+    job.needs.cpu_milli = Some(MilliCpu::new(cpu_milli));
     job.run.command = vec!["true".into()];
     job
 }
@@ -172,11 +171,10 @@ async fn what_makes_no_sense_names_its_field() {
         change(&mut job);
         job
     };
-    let cases: [(JobRequest, &str, &str); 9] = [
-        (with(|j| drop(j.needs.insert("cpu_mill".into(), json!(1)))), "invalid_needs", "needs.cpu_mill"),
-        (with(|j| drop(j.needs.insert("ram_mib".into(), json!(-1)))), "invalid_needs", "needs.ram_mib"),
-        (with(|j| drop(j.needs.insert("pool".into(), json!("nope")))), "unknown_pool", "needs.pool"),
-        (with(|j| drop(j.needs.insert("id".into(), json!("x")))), "invalid", "needs.id"),
+    let cases: [(JobRequest, &str, &str); 8] = [
+        (with(|j| j.needs.class = Some(11)), "invalid_needs", "needs.class"),
+        (with(|j| j.needs.provider = Name::new("nope").ok()), "invalid_needs", "needs.provider"),
+        (with(|j| j.needs.pool = PoolId::new("nope").ok()), "unknown_pool", "needs.pool"),
         (with(|j| j.run.command.clear()), "invalid", "run.command"),
         (with(|j| drop(j.run.env.insert("A=B".into(), String::new()))), "invalid", "run.env"),
         (with(|j| j.name = Some("a\u{7}".into())), "invalid", "name"),

@@ -4,8 +4,9 @@ use landfall_api::job::{ElementView, JobView, OnNode};
 use landfall_api::node::{GpuView, NodeView};
 use landfall_engine::State;
 use landfall_engine::record::{JobRecord, JobState, Run};
-use landfall_model::scenario::Written;
-use landfall_model::{Job, JobId, NodeId, Time};
+use landfall_model::answer::Why;
+use landfall_model::reason::Reason;
+use landfall_model::{Job, JobId, Needs, NodeId, Time};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
@@ -54,13 +55,10 @@ pub fn version_of(value: &impl Serialize) -> String {
 
 /// What a job needs, in the fields of a scenario.
 pub(super) fn needs_of(job: &Job) -> Map<String, Value> {
-    let mut needs = match serde_json::to_value(Written(job)) {
+    match serde_json::to_value(Needs::of(&job.spec)) {
         Ok(Value::Object(needs)) => needs,
         _ => Map::new(),
-    };
-    needs.remove("id");
-    needs.remove("waits_for");
-    needs
+    }
 }
 
 /// A job as it is shown, from the record of the engine and what is kept beside it.
@@ -80,6 +78,7 @@ pub(super) fn job_view(record: &JobRecord, jobs: &Jobs, run: Option<&LiveRun>) -
             (Some(_), Some(failure)) => Some(failure),
             _ => cheap_reason(record),
         },
+        why: None,
         pool: record.pool.to_string(),
         tenant: record.job.spec.tenant.as_ref().map(ToString::to_string),
         submitter: meta.and_then(|meta| meta.submitter.clone()),
@@ -109,12 +108,12 @@ fn cheap_reason(record: &JobRecord) -> Option<String> {
         return record.run.as_ref().and_then(|run| run.stop.as_ref()).map(|stop| word(&stop.cause));
     }
     if record.user_hold {
-        return Some("user_hold".into());
+        return Some(Reason::UserHold.to_string());
     }
     if record.job.waits_for.is_some() {
-        return Some("dependency".into());
+        return Some(Reason::Dependency.to_string());
     }
-    record.job.retry_at.map(|_| "not_before".into())
+    record.job.retry_at.map(|_| Reason::NotBefore.to_string())
 }
 
 impl View<'_> {
@@ -129,12 +128,17 @@ impl View<'_> {
         known.then_some(id)
     }
 
+    /// The primary reason why a job waits.
+    pub(super) fn why_waiting(&self, id: &JobId) -> Option<Why> {
+        self.engine.explain(id)?.reasons.into_iter().next()
+    }
+
     /// A job as it is shown; ended ones come from the archive.
     pub fn job(&mut self, id: &JobId) -> Option<JobView> {
         if let Some(record) = self.engine.state().job(id).filter(|record| !record.state.is_final()) {
             let mut view = job_view(record, self.jobs, self.jobs.run(id));
-            if let Some(explained) = self.engine.explain(id).and_then(|explanation| explanation.reason) {
-                view.reason = Some(explained);
+            if let Some(why) = self.why_waiting(id) {
+                (view.reason, view.why) = (Some(why.reason.to_string()), Some(why.detail));
             }
             return Some(view);
         }

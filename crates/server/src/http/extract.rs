@@ -7,6 +7,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use landfall_api::ApiError;
 use landfall_model::NodeId;
+use landfall_model::scenario::from_message;
 use serde::de::DeserializeOwned;
 
 use super::app::App;
@@ -68,6 +69,12 @@ pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     let value = serde_path_to_error::deserialize(&mut *reader).map_err(|error| {
         let path = error.path().to_string();
         let inner = error.into_inner();
+        if inner.is_data() && path.split('.').any(|step| step == "needs") {
+            let found = from_message(&path, &inner.to_string());
+            let mut problem = ApiError::new("invalid_needs", found.message).field(found.field);
+            problem.hint = found.hint;
+            return Problem::new(StatusCode::UNPROCESSABLE_ENTITY, problem);
+        }
         let code = if inner.is_data() { "invalid_json" } else { "malformed_json" };
         let mut problem = ApiError::new(code, inner.to_string()).hint("see /openapi.json for the fields");
         if path != "." && inner.is_data() {

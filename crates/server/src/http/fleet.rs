@@ -53,10 +53,14 @@ fn pool_view(view: &View<'_>, pool: &PoolState) -> Result<PoolView, Problem> {
         running += u64::from(record.state.is_placed());
     }
     let policy_text = pool.policy.as_ref().map(|text| text.to_string());
+    let policy = pool.pool.policy_name();
+    let (in_force, warning) = view.engine.policy_in_force(&pool.pool.id).unwrap_or((policy, None));
     Ok(PoolView {
         id: pool.pool.id.to_string(),
         dispatch: word(&pool.pool.dispatch),
-        policy: pool.pool.policy_name().to_owned(),
+        policy: policy.to_owned(),
+        policy_in_force: in_force.to_owned(),
+        warnings: warning.into_iter().map(str::to_owned).collect(),
         version: version_of(&(&settings, &policy_text)),
         policy_text,
         pool: settings,
@@ -126,6 +130,9 @@ async fn set_pool(
     let pool =
         app.ask(move |view| known_pool(view, &id).unwrap_or_else(|| Err(Problem::unknown("pool", &id))));
     let pool = pool.await?;
+    for warning in &pool.warnings {
+        tracing::warn!(pool = %pool.id, "{warning}");
+    }
     Ok(([(header::ETAG, etag(&pool.version))], Json(pool)).into_response())
 }
 

@@ -11,7 +11,7 @@ use axum::http::HeaderMap;
 use axum::response::sse::{Event as Sent, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use landfall_api::Paged;
-use landfall_api::answer::{DecisionView, EventView, Granted, TermPoints};
+use landfall_api::answer::{DecisionView, EventView, Granted};
 use landfall_engine::Event;
 use landfall_engine::event::Commit;
 use landfall_model::{JobId, Time};
@@ -55,11 +55,6 @@ pub(crate) fn decision(seq: u64, at: Time, commit: &Commit) -> DecisionView {
         gpus: grant.placement.devices.iter().map(|share| share.index).collect(),
         lender: grant.lender.as_ref().map(ToString::to_string),
     };
-    let points = |points: &landfall_engine::breakdown::Points| TermPoints {
-        term: points.term.to_string(),
-        raw: points.raw,
-        points: points.points,
-    };
     DecisionView {
         seq,
         at_ms: ms(at),
@@ -67,7 +62,7 @@ pub(crate) fn decision(seq: u64, at: Time, commit: &Commit) -> DecisionView {
         kind: word(&commit.kind),
         nodes: commit.grants.iter().map(granted).collect(),
         total: commit.why.total,
-        terms: commit.why.terms.iter().map(points).collect(),
+        terms: commit.why.terms.clone(),
         runner_up: commit.why.runner_up.as_ref().map(ToString::to_string),
     }
 }

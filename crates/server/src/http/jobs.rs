@@ -6,10 +6,11 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use landfall_api::answer::{Acted, JobPatch, ResumeRequest};
+use landfall_api::answer::{Acted, Explained as Answered, JobPatch, PlacementView, ResumeRequest};
 use landfall_api::job::{ArrayView, DagRequest, JobRequest, JobView, STATES_ASKED, Submitted, SubmittedDag};
 use landfall_api::{IDEMPOTENCY_KEY, Paged};
 use landfall_engine::Input;
+use landfall_model::answer::{Estimate, Explanation};
 use landfall_model::{JobId, Millis, NodeId};
 use serde::Deserialize;
 use serde_json::Value;
@@ -86,9 +87,6 @@ async fn submit_dag(
     headers: HeaderMap,
     Body(dag): Body<DagRequest>,
 ) -> Result<(StatusCode, Json<SubmittedDag>), Problem> {
-    if dag.jobs.is_empty() {
-        return Err(Problem::invalid("jobs", "a DAG has at least one job", "add a job"));
-    }
     let key = key(&headers)?;
     let submitted = app.handle.submit_dag(principal.caller(), dag, key).await?;
     let status = if submitted.repeated { StatusCode::OK } else { StatusCode::CREATED };
@@ -343,62 +341,60 @@ pub(crate) fn json(value: &impl serde::Serialize) -> Result<Value, Problem> {
 
 /// Says why a job is where it is, or what stands between it and a node.
 #[utoipa::path(get, path = "/jobs/{id}/explain", tag = "jobs", params(("id" = String, Path, description = "The job."), Explained),
-    responses((status = 200, description = "The engine's explanation.", body = Value), Problems))]
+    responses((status = 200, description = "The engine's explanation.", body = Answered), Problems))]
 async fn explain(
     State(app): State<Arc<App>>,
     Submitter(principal): Submitter,
     At(id): At<String>,
     Params(asked): Params<Explained>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Json<Answered>, Problem> {
     let answer = app.ask(move |view| {
         let Some(node) = asked.node else {
             return match known(view, &principal, &id) {
                 Ok(job) => match view.engine.explain(&job) {
-                    Some(explanation) => json(&explanation),
+                    Some(explanation) => Ok(Answered::Job(Box::new(explanation))),
                     None => Err(Problem::unknown("job", &id)),
                 },
                 // What is only on disk explains itself by how it ended.
-                Err(_) => json(&super::app::visible_job(view, &principal, &id)?),
+                Err(_) => Ok(Answered::Ended(Box::new(super::app::visible_job(view, &principal, &id)?))),
             };
         };
         let job = known(view, &principal, &id)?;
         let why = NodeId::new(&node).ok().and_then(|node| view.engine.why_not(&job, &node));
-        why.map_or_else(|| Err(Problem::unknown("node", &node)), |why| json(&why))
+        why.map_or_else(|| Err(Problem::unknown("node", &node)), |why| Ok(Answered::Node(Box::new(why))))
     });
     answer.await.map(Json)
 }
 
 /// Says when a job starts, as far as can be told.
 #[utoipa::path(get, path = "/jobs/{id}/estimate", tag = "jobs", params(("id" = String, Path, description = "The job.")),
-    responses((status = 200, description = "The engine's estimate.", body = Value), Problems))]
+    responses((status = 200, description = "The engine's estimate.", body = Estimate), Problems))]
 async fn estimate(
     State(app): State<Arc<App>>,
     Submitter(principal): Submitter,
     At(id): At<String>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Json<Estimate>, Problem> {
     let answer = app.ask(move |view| {
         let job = known(view, &principal, &id)?;
-        view.engine.estimate(&job).map_or_else(|| Err(Problem::unknown("job", &id)), |found| json(&found))
+        view.engine.estimate(&job).map_or_else(|| Err(Problem::unknown("job", &id)), Ok)
     });
     answer.await.map(Json)
 }
 
 /// Says where a job is and why there.
 #[utoipa::path(get, path = "/jobs/{id}/placement", tag = "jobs", params(("id" = String, Path, description = "The job.")),
-    responses((status = 200, description = "State, nodes, fence and breakdown; `placed` is null while it waits.", body = Value),
+    responses((status = 200, description = "State, nodes, fence and breakdown; `placed` is null while it waits.", body = PlacementView),
         Problems))]
 async fn placement(
     State(app): State<Arc<App>>,
     Submitter(principal): Submitter,
     At(id): At<String>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Json<PlacementView>, Problem> {
     let answer = app.ask(move |view| {
         let job = known(view, &principal, &id)?;
         let Some(explained) = view.engine.explain(&job) else { return Err(Problem::unknown("job", &id)) };
-        Ok(serde_json::json!({
-            "job": explained.job, "state": explained.state, "pool": explained.pool,
-            "attempt": explained.attempt, "reason": explained.reason, "placed": json(&explained.placed)?,
-        }))
+        let Explanation { job, state, pool, attempt, reason, placed, .. } = explained;
+        Ok(PlacementView { job, state, pool, attempt, reason, placed })
     });
     answer.await.map(Json)
 }

@@ -20,6 +20,8 @@ mod openapi;
 mod plan;
 mod policies;
 mod problem;
+#[cfg(test)]
+mod reference;
 mod status;
 pub(crate) mod tokens;
 mod workloads;
@@ -38,6 +40,22 @@ use problem::{after_panic, no_method, no_route};
 
 /// Everything that is answered.
 pub(crate) fn router(app: Arc<App>) -> Router {
+    let (routes, document) = documented();
+    let document: Arc<str> = document.to_json().unwrap_or_default().into();
+    let openapi = get(move || async move { openapi::serve(&document) });
+    routes
+        .route("/openapi.json", openapi)
+        .merge(short_paths())
+        .merge(board::routes().split_for_parts().0)
+        .fallback(no_route)
+        .method_not_allowed_fallback(no_method)
+        .layer(CatchPanicLayer::custom(after_panic))
+        .layer(middleware::from_fn_with_state(app.clone(), metrics::measure))
+        .with_state(app)
+}
+
+/// The routes of the API, and the document made from them.
+fn documented() -> (Router<Arc<App>>, utoipa::openapi::OpenApi) {
     let api = OpenApiRouter::new()
         .merge(jobs::routes())
         .merge(nodes::routes())
@@ -57,17 +75,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .nest(landfall_api::API, api)
         .split_for_parts();
     openapi::name_operations(&mut document);
-    let document: Arc<str> = document.to_json().unwrap_or_default().into();
-    let openapi = get(move || async move { openapi::serve(&document) });
-    routes
-        .route("/openapi.json", openapi)
-        .merge(short_paths())
-        .merge(board::routes().split_for_parts().0)
-        .fallback(no_route)
-        .method_not_allowed_fallback(no_method)
-        .layer(CatchPanicLayer::custom(after_panic))
-        .layer(middleware::from_fn_with_state(app.clone(), metrics::measure))
-        .with_state(app)
+    (routes, document)
 }
 
 /// Paths that are documented without the version of the API.

@@ -6,14 +6,12 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use landfall_api::ApiError;
-use landfall_api::answer::PlanRequest;
-use landfall_api::job::JobRequest;
+use landfall_api::answer::{PlanRequest, PlanView};
+use landfall_api::job::{JobRequest, PlannedJob};
 use landfall_engine::Engine;
 use landfall_engine::answers::Change;
-use landfall_engine::input::Submission;
-use landfall_model::scenario::{Format, JobRow, Rows, ScenarioError, decode};
-use landfall_model::{Job, JobId, Pool, Tenant, TenantId, Time};
-use landfall_store::Table;
+use landfall_model::answer::PlanAnswer;
+use landfall_model::{JobId, Pool, Tenant, TenantId};
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
 use utoipa_axum::router::OpenApiRouter;
@@ -25,9 +23,7 @@ use super::extract::{Body, node_id};
 use super::jobs::json;
 use super::problem::{BodyProblems, Problem, Problems};
 use crate::driver::View;
-
-/// Elements of an array that a plan looks at.
-const ELEMENTS_MAX: u32 = 100;
+use crate::driver::intake::{self, Prepared};
 
 /// The routes of this module.
 pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
@@ -36,79 +32,82 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
 
 /// Says what a change would do, without doing it.
 #[utoipa::path(post, path = "/plan", tag = "plan", request_body = PlanRequest,
-    responses((status = 200, description = "What would start, stop, wait and move.", body = Value), Problems, BodyProblems))]
+    responses((status = 200, description = "What would start, stop, wait and move.", body = PlanView), Problems, BodyProblems))]
 async fn plan(
     State(app): State<Arc<App>>,
     Submitter(principal): Submitter,
     Body(request): Body<PlanRequest>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Json<PlanView>, Problem> {
     answer(&app, principal, request).await
 }
 
 /// Says where a job would go, without submitting it.
 #[utoipa::path(post, path = "/placement/dry-run", tag = "plan", request_body = JobRequest,
-    responses((status = 200, description = "What would start, stop, wait and move.", body = Value), Problems, BodyProblems))]
+    responses((status = 200, description = "What would start, stop, wait and move.", body = PlanView), Problems, BodyProblems))]
 async fn dry_run(
     State(app): State<Arc<App>>,
     Submitter(principal): Submitter,
     Body(request): Body<JobRequest>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Json<PlanView>, Problem> {
     answer(&app, principal, PlanRequest { submit: Some(request), ..PlanRequest::default() }).await
 }
 
 /// Plans made at once: each works on a copy of everything.
 static LOOKING_AHEAD: Semaphore = Semaphore::const_new(2);
 
-async fn answer(app: &App, principal: Principal, request: PlanRequest) -> Result<Json<Value>, Problem> {
+async fn answer(app: &App, principal: Principal, request: PlanRequest) -> Result<Json<PlanView>, Problem> {
     let _place = LOOKING_AHEAD.acquire().await.map_err(|_| crate::driver::Failure::Closing)?;
     let asks = principal.clone();
-    let (state, change) = app
+    let (state, change, submitted) = app
         .ask(move |view| {
-            let change = change(view, &asks, request)?;
-            Ok((view.engine.state().clone(), change))
+            let (change, submitted) = change(view, &asks, request)?;
+            Ok((view.engine.state().clone(), change, submitted))
         })
         .await?;
     // Looking ahead may take long; meanwhile the driver goes on.
     let planned = tokio::task::spawn_blocking(move || {
         let engine = Engine::of(state);
-        let mut answer = json(&engine.plan(change))?;
+        let mut answer = engine.plan(change);
         if !principal.sees_all() {
             hide_others(&mut answer, &engine, &principal);
         }
-        Ok(answer)
+        PlanView { answer, submitted }
     });
     match planned.await {
-        Ok(answer) => answer.map(Json),
+        Ok(answer) => Ok(Json(answer)),
         Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
         Err(_) => Err(crate::driver::Failure::Closing.into()),
     }
 }
 
 /// Leaves out what a plan says about jobs of other tenants.
-fn hide_others(answer: &mut Value, engine: &Engine, principal: &Principal) {
+fn hide_others(answer: &mut PlanAnswer, engine: &Engine, principal: &Principal) {
     let state = engine.state();
-    let shown = |entry: &Value| {
-        let Some(job) = entry.get("job").and_then(Value::as_str) else { return true };
-        let array = job.split_once('.').map_or(job, |(array, _)| array);
-        let spec = match state.jobs.get(job) {
-            Some(record) => &record.job.spec,
-            None => match state.folded.get(array) {
-                Some(array) => &array.job.spec,
-                // The job that is planned is nobody else's.
-                None => return true,
-            },
+    let shown = |job: &JobId| {
+        let array = job.as_str().split_once('.').map_or(job.as_str(), |(array, _)| array);
+        let spec = match (state.job(job), state.folded.get(array)) {
+            (Some(record), _) => &record.job.spec,
+            (None, Some(array)) => &array.job.spec,
+            // The job that is planned is nobody else's.
+            (None, None) => return true,
         };
-        principal.sees(spec.tenant.as_ref().map(landfall_model::TenantId::as_str))
+        principal.sees(spec.tenant.as_ref().map(TenantId::as_str))
     };
-    let lists = answer.as_object_mut().into_iter().flat_map(serde_json::Map::values_mut);
-    for list in lists.filter_map(Value::as_array_mut) {
-        list.retain(&shown);
-    }
+    answer.starts.retain(|start| shown(&start.job));
+    answer.stopped.retain(|stopped| shown(&stopped.job));
+    answer.waiting.retain(|waiting| shown(&waiting.job));
+    answer.moved.retain(|moved| shown(&moved.job));
 }
 
-fn change(view: &mut View<'_>, principal: &Principal, request: PlanRequest) -> Result<Change, Problem> {
+/// The change, and the jobs that it submits.
+fn change(
+    view: &mut View<'_>,
+    principal: &Principal,
+    mut request: PlanRequest,
+) -> Result<(Change, Vec<PlannedJob>), Problem> {
     let given = [
         request.submit.is_some(),
+        request.jobs.is_some(),
         request.cancel.is_some(),
         request.lose.is_some(),
         request.set_tenant.is_some(),
@@ -118,10 +117,19 @@ fn change(view: &mut View<'_>, principal: &Principal, request: PlanRequest) -> R
         let error = ApiError::new("invalid", "a plan looks at one change").hint("ask once for each");
         return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, error));
     }
-    let operator = || if principal.sees_all() { Ok(()) } else { Err(forbidden(principal, "operator")) };
-    if let Some(request) = request.submit {
-        return submissions(view, principal, request).map(Change::Submit);
+    let jobs = request.submit.take().map(|job| vec![job]).or(request.jobs.take());
+    if let Some(jobs) = jobs {
+        let several = jobs.len() > 1;
+        let name = |place| if several { format!("planned-{}", place + 1) } else { "planned".to_owned() };
+        let prepared = view.intake(&principal.caller(), jobs, name)?;
+        let submitted = prepared.iter().map(Prepared::planned).collect();
+        return Ok((intake::change(prepared), submitted));
     }
+    Ok((other_change(view, principal, request)?, Vec::new()))
+}
+
+fn other_change(view: &mut View<'_>, principal: &Principal, request: PlanRequest) -> Result<Change, Problem> {
+    let operator = || if principal.sees_all() { Ok(()) } else { Err(forbidden(principal, "operator")) };
     if let Some(job) = request.cancel {
         let job = super::app::visible_job(view, principal, &job)?;
         return JobId::new(&job.id).map(Change::Cancel).map_err(|_| Problem::unknown("job", &job.id));
@@ -205,86 +213,4 @@ pub(crate) fn typed<T: serde::de::DeserializeOwned>(
         let field = if path == "." { what.to_owned() } else { format!("{what}.{path}") };
         Problem::invalid(&field, error.into_inner().to_string(), "see docs/reference/scenario.md")
     })
-}
-
-/// A job from its needs, as in a scenario.
-pub(crate) fn job(id: &str, request: &JobRequest, now: Time) -> Result<Job, Problem> {
-    let mut needs = request.needs.clone();
-    needs.retain(|_, value| !value.is_null());
-    needs.insert("id".into(), Value::String(id.to_owned()));
-    needs.entry("runtime").or_insert_with(|| {
-        let run = &request.run;
-        let of = [
-            (run.image.is_some(), "container"),
-            (run.module.is_some(), "wasm"),
-            (run.model.is_some(), "llmcpp"),
-        ];
-        let runtime = of.iter().find(|(is, _)| *is).map_or("process", |(_, runtime)| runtime);
-        Value::String(runtime.to_owned())
-    });
-    let bad = |error: ScenarioError| {
-        let field = error.field.strip_prefix("needs.").unwrap_or(&error.field);
-        let field = if field.is_empty() { "needs".to_owned() } else { format!("needs.{field}") };
-        let mut api = ApiError::new("invalid_needs", error.message).field(field);
-        api.hint = error.hint;
-        Problem::new(StatusCode::UNPROCESSABLE_ENTITY, api)
-    };
-    let row: JobRow = decode(&Value::Object(needs).to_string(), Format::Json).map_err(bad)?;
-    Rows::default().job(row, now, "needs").map_err(bad)
-}
-
-fn submissions(
-    view: &mut View<'_>,
-    principal: &Principal,
-    mut request: JobRequest,
-) -> Result<Vec<Submission>, Problem> {
-    if let Some(name) = &request.workload {
-        let template = view.store.get(Table::Workloads, name)?;
-        let template = template.and_then(|bytes| serde_json::from_slice::<JobRequest>(&bytes).ok());
-        let Some(template) = template else { return Err(Problem::unknown("workload", name)) };
-        let mut needs = template.needs;
-        needs.append(&mut request.needs);
-        needs.entry("workload").or_insert(Value::String(name.clone()));
-        request.needs = needs;
-    }
-    if let Some(tenant) = principal.caller().tenant {
-        request.needs.insert("tenant".into(), Value::String(tenant));
-    }
-    let ids: Vec<String> = match request.array {
-        None => vec!["planned".into()],
-        Some(range) if range.step > 0 && range.first <= range.last => (range.first..=range.last)
-            .step_by(range.step as usize)
-            .take(ELEMENTS_MAX as usize)
-            .map(|index| format!("planned.{index}"))
-            .collect(),
-        Some(_) => {
-            return Err(Problem::invalid("array", "the array has no elements", "first ≤ last, step ≥ 1"));
-        }
-    };
-    let named = request.needs.get("pool").and_then(Value::as_str);
-    let pools = &view.engine.state().pools;
-    let chosen = match named {
-        Some(name) => pools.keys().find(|pool| pool.as_str() == name),
-        None if pools.len() == 1 => pools.keys().next(),
-        None => pools.keys().find(|pool| pool.as_str() == "default"),
-    };
-    let Some(pool) = chosen.cloned() else {
-        return Err(match named {
-            Some(name) => {
-                let mut problem = Problem::unknown("pool", name);
-                problem.error.field = Some("needs.pool".into());
-                problem
-            }
-            None => Problem::invalid("needs.pool", "there are several pools", "name one of them"),
-        });
-    };
-    ids.iter()
-        .map(|id| {
-            let mut submission = Submission::new(job(id, &request, view.now)?);
-            submission.pool = Some(pool.clone());
-            Arc::make_mut(&mut submission.job.spec).pool = Some(pool.clone());
-            submission.user_hold = request.hold;
-            Ok(submission)
-        })
-        .collect()
 }

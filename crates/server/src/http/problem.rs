@@ -125,7 +125,7 @@ pub(crate) fn acted(answer: Answer) -> Result<Acted, Problem> {
         Answer::Refused(refused) => Err(refused.into()),
         Answer::Ignored(why) => Ok(Acted { ignored: Some(why.into_owned()) }),
         Answer::NotCommitted(reasons) => {
-            let reasons: Vec<&str> = reasons.iter().map(|reason| reason.meaning()).collect();
+            let reasons: Vec<_> = reasons.iter().map(|reason| reason.by_ledger().said()).collect();
             let message = format!("the ledger did not commit it: {}", reasons.join("; "));
             let error = ApiError::new("not_committed", message).hint("look at the situation again");
             Err(Problem::new(StatusCode::CONFLICT, error))

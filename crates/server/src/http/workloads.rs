@@ -12,7 +12,7 @@ use landfall_api::job::JobRequest;
 use landfall_api::token::Role;
 use landfall_api::workload::{Availability, NodeWorkload, NodeWorkloads, WorkloadView};
 use landfall_engine::state::PoolState;
-use landfall_model::{Job, WorkloadId};
+use landfall_model::{Job, JobSpec, WorkloadId};
 use landfall_policy::verdict::{Direction, Fact, Level, Verdict};
 use landfall_policy::view::Pass;
 use landfall_policy::{Policy, builtin, policy_file};
@@ -25,10 +25,10 @@ use super::auth::{Operator, Principal, Submitter};
 use super::extract::{At, AtNode, Body, check_match, etag, is_known};
 use super::fleet::version_of;
 use super::jobs::json;
-use super::plan::job as job_of;
 use super::problem::{BodyProblems, Problem, Problems};
 use super::status::word;
 use crate::driver::View;
+use crate::driver::intake::{self, template_of};
 
 /// Filters about the node itself: whether it is there and takes work at all.
 const ABOUT_THE_NODE: [&str; 4] = ["online", "approved", "accepting", "cooldown"];
@@ -42,13 +42,12 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(of_node))
 }
 
-fn workload(id: &str, bytes: &[u8]) -> Option<WorkloadView> {
-    let template: JobRequest = serde_json::from_slice(bytes).ok()?;
-    Some(WorkloadView { id: id.to_owned(), version: version_of(&template), template })
+fn shown(id: &str, template: JobRequest) -> WorkloadView {
+    WorkloadView { id: id.to_owned(), version: version_of(&template), template }
 }
 
 fn stored(view: &mut View<'_>, id: &str) -> Result<Option<WorkloadView>, Problem> {
-    Ok(view.store.get(Table::Workloads, id)?.and_then(|bytes| workload(id, &bytes)))
+    Ok(view.workload(id)?.map(|template| shown(id, template)))
 }
 
 fn known(view: &mut View<'_>, id: &str) -> Result<WorkloadView, Problem> {
@@ -63,7 +62,14 @@ async fn list(
     _submitter: Submitter,
 ) -> Result<Json<Vec<WorkloadView>>, Problem> {
     let all = app.ask(|view| Ok(read_all(view, Table::Workloads)?)).await?;
-    Ok(Json(all.into_iter().filter_map(|(id, bytes)| workload(&id, &bytes)).collect()))
+    let readable = all.into_iter().filter_map(|(id, bytes)| match template_of(&id, &bytes) {
+        Ok(template) => Some(shown(&id, template)),
+        Err(failure) => {
+            tracing::warn!(error = %failure, "a workload is left out");
+            None
+        }
+    });
+    Ok(Json(readable.collect()))
 }
 
 /// Shows a workload.
@@ -101,17 +107,19 @@ async fn set(
 ) -> Result<Response, Problem> {
     let _one_by_one = app.edits.lock().await;
     WorkloadId::new(&id).map_err(|error| Problem::bad(error.to_string(), "choose another name"))?;
-    if template.workload.is_some() || template.array.is_some() || !template.depends_on.is_empty() {
+    let of_another = template.workload.is_some() || template.needs.workload.is_some();
+    if of_another || template.array.is_some() || !template.depends_on.is_empty() {
         let message = "a template has no workload, array or dependencies of its own";
         return Err(Problem::invalid("workload", message, "give those when a job is submitted"));
     }
-    job_of("template", &template, crate::clock::now())?;
+    intake::check_template(&template)?;
     let asked = id.clone();
-    let before = app.ask(move |view| stored(view, &asked)).await?;
+    // One that cannot be read is replaced.
+    let before = app.ask(move |view| Ok(stored(view, &asked).ok().flatten())).await?;
     check_match(&headers, before.as_ref().map(|known| known.version.as_str()))?;
     let bytes = json(&template)?.to_string().into_bytes();
     app.handle.apply_all(Vec::new(), vec![Change::put(Table::Workloads, id.clone(), bytes)]).await?;
-    let found = WorkloadView { id, version: version_of(&template), template };
+    let found = shown(&id, template);
     Ok(([(header::ETAG, etag(&found.version))], Json(found)).into_response())
 }
 
@@ -147,16 +155,8 @@ fn policy_of(pool: &PoolState) -> Result<Policy, Problem> {
     policy.or_else(usual).ok_or_else(|| Problem::unknown("policy", "fit"))
 }
 
-fn pool_for<'a>(view: &'a View<'_>, template: &JobRequest) -> Result<&'a PoolState, Problem> {
-    let pools = &view.engine.state().pools;
-    let named = template.needs.get("pool").and_then(serde_json::Value::as_str);
-    let name = named.unwrap_or("default");
-    let pool = pools.get(name).or_else(|| pools.values().next().filter(|_| named.is_none()));
-    pool.ok_or_else(|| Problem::unknown("pool", name))
-}
-
 fn estimate(verdict: &Verdict) -> Option<f64> {
-    let is_llm = matches!(verdict.facts.get("estimate_unit"), Some(Fact::Word("tok/s")));
+    let is_llm = verdict.facts.get("estimate_unit") == Some(&Fact::word("tok/s"));
     match verdict.facts.get("estimate") {
         Some(Fact::Number(number)) if is_llm => Some(rounded(*number)),
         _ => None,
@@ -174,14 +174,14 @@ fn rounded(number: f64) -> f64 {
     responses((status = 200, description = "Counts, and the best node's level and score.", body = Availability), Problems))]
 pub(crate) async fn availability(
     State(app): State<Arc<App>>,
-    _submitter: Submitter,
+    Submitter(principal): Submitter,
     At(id): At<String>,
 ) -> Result<Json<Availability>, Problem> {
     let answer = app.ask(move |view| {
-        let template = known(view, &id)?.template;
-        let mut job = job_of("template", &template, view.now)?;
-        warm(&mut job, &id);
-        let pool = pool_for(view, &template)?;
+        known(view, &id)?;
+        let job = view.job_of_workload(&principal.caller(), &id, None)?;
+        let pool = job.spec.pool.as_ref().and_then(|pool| view.engine.state().pool(pool));
+        let pool = pool.ok_or_else(|| Problem::unknown("pool", ""))?;
         let policy = policy_of(pool)?;
         let pass = Pass::of_parts(view.now, &pool.world, &pool.nodes, Default::default());
         let ranking = policy.rank_nodes_in(&pass, &tie_ranks(pool), &job);
@@ -190,7 +190,7 @@ pub(crate) async fn availability(
         let (mut ready, mut filtered) = (0, BTreeMap::new());
         for verdict in &ranking.candidates {
             let mut reasons: Vec<&str> =
-                verdict.refusals.iter().map(|refused| refused.refusal.reason).collect();
+                verdict.refusals.iter().map(|refused| refused.refusal.reason.name()).collect();
             reasons.sort_unstable();
             reasons.dedup();
             for reason in reasons {
@@ -217,12 +217,6 @@ pub(crate) async fn availability(
     answer.await.map(Json)
 }
 
-/// Lets nodes that have the workload warm count as such.
-fn warm(job: &mut Job, workload: &str) {
-    let spec = Arc::make_mut(&mut job.spec);
-    spec.workload = spec.workload.take().or_else(|| WorkloadId::new(workload).ok());
-}
-
 /// The order of nodes that are otherwise equal: by id.
 fn tie_ranks(pool: &PoolState) -> Vec<u32> {
     let mut by_id: Vec<usize> = (0..pool.nodes.len()).collect();
@@ -246,7 +240,16 @@ pub(crate) async fn of_node(
         principal.speaks_for(&id)?;
     }
     let answer = app.ask(move |view| {
-        let templates = read_all(view, Table::Workloads)?;
+        let names: Vec<String> =
+            read_all(view, Table::Workloads)?.into_iter().map(|(name, _)| name).collect();
+        let pool = view.engine.state().places.get(&id).map(|(pool, _)| pool.clone());
+        let mut jobs = Vec::with_capacity(names.len());
+        for name in names {
+            // The node works for its own pool, whatever pool the workload prefers.
+            if let Ok(job) = view.job_of_workload(&principal.caller(), &name, pool.as_ref()) {
+                jobs.push((name, job));
+            }
+        }
         let state = view.engine.state();
         let unknown = || Problem::unknown("node", id.as_str());
         let (node, _) = state.node(&id).ok_or_else(unknown)?;
@@ -261,24 +264,17 @@ pub(crate) async fn of_node(
         well.heartbeat_at = Some(view.now);
         let mut reasons: Vec<String> = Vec::new();
         let mut workloads = Vec::new();
-        let probe = job_of("template", &JobRequest::default(), view.now)?;
-        let mut note = |job: &Job| {
-            let verdict = policy.pair_verdict(&pass, job, node, Direction::NodesForJob);
-            for refused in verdict.refusals.iter().filter(|refused| ABOUT_THE_NODE.contains(&refused.filter))
-            {
-                let reason = refused.refusal.reason.to_owned();
-                if !reasons.contains(&reason) {
-                    reasons.push(reason);
-                }
+        let probe = Job::new(intake::planned()?, Arc::new(JobSpec::empty()), view.now);
+        let verdict = policy.pair_verdict(&pass, &probe, node, Direction::NodesForJob);
+        for refused in verdict.refusals.iter().filter(|refused| ABOUT_THE_NODE.contains(&&*refused.filter)) {
+            let reason = refused.refusal.reason.to_string();
+            if !reasons.contains(&reason) {
+                reasons.push(reason);
             }
-        };
-        note(&probe);
-        for (name, bytes) in &templates {
-            let Some(found) = workload(name, bytes) else { continue };
-            let Ok(mut job) = job_of("template", &found.template, view.now) else { continue };
-            warm(&mut job, name);
-            let verdict = policy.pair_verdict(&pass, &job, &well, Direction::NodesForJob);
-            let against = verdict.refusals.iter().any(|refused| !ABOUT_THE_NODE.contains(&refused.filter));
+        }
+        for (name, job) in &jobs {
+            let verdict = policy.pair_verdict(&pass, job, &well, Direction::NodesForJob);
+            let against = verdict.refusals.iter().any(|refused| !ABOUT_THE_NODE.contains(&&*refused.filter));
             let level = verdict.level.filter(|level| *level > Level::TooTight);
             let (false, Some(level), Some(total)) = (against, level, verdict.total) else { continue };
             let points = |term: &str| rounded(verdict.term(term).map_or(0.0, |score| score.raw));

@@ -3,5 +3,6 @@
 mod auth;
 mod basics;
 mod common;
+mod intake;
 mod requests;
 mod watching;

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use landfall_engine::fence::Fence;
+use landfall_engine::Fence;
 use landfall_engine::input::{Report, RunUsage, Submission};
 use landfall_engine::{Effect, Engine, Input, State};
 use landfall_model::{
@@ -11,23 +11,7 @@ use landfall_model::{
     Time,
 };
 use landfall_store::{Batch, Change, Table};
-
-/// A small generator with a printable seed (SplitMix64).
-pub(crate) struct Rng(pub(crate) u64);
-
-impl Rng {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    pub(crate) fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound.max(1) as u64) as usize
-    }
-}
+use landfall_testkit::Rng;
 
 /// The cluster and what its nodes will say next.
 pub(crate) struct Script {
@@ -91,7 +75,7 @@ impl Script {
     fn of(engine: Engine, seed: u64) -> Self {
         Self {
             engine,
-            rng: Rng(seed),
+            rng: Rng::new(seed),
             now: Time::ZERO,
             next_job: 0,
             specs: (0..24).map(|class| Arc::new(spec(class))).collect(),
@@ -138,11 +122,11 @@ impl Script {
     }
 
     fn next_input(&mut self, changes: &mut Vec<Change>) -> Input {
-        self.now = self.now + Millis::new(1 + self.rng.next() % 300);
+        self.now = self.now + Millis::new(1 + self.rng.word() % 300);
         match self.rng.below(20) {
             0..7 if self.engine.state().jobs.len() < self.nodes.len() * JOBS_PER_NODE => self.submit(changes),
             7..12 if !self.running.is_empty() => {
-                let at = self.rng.below(self.running.len());
+                let at = self.rng.index(self.running.len());
                 let (fence, node) = self.running.swap_remove(at);
                 self.ended.push(fence.job.clone());
                 let code = i32::from(self.rng.below(5) == 0);
@@ -150,7 +134,7 @@ impl Script {
                 Input::Report { node, fence, report }
             }
             12 if !self.running.is_empty() => {
-                let at = self.rng.below(self.running.len());
+                let at = self.rng.index(self.running.len());
                 Input::Cancel(self.running[at].0.job.clone())
             }
             13..17 => match self.ended.pop() {
@@ -162,7 +146,7 @@ impl Script {
                 None => Input::Tick,
             },
             0..19 if !self.nodes.is_empty() => {
-                let node = self.nodes[self.rng.below(self.nodes.len())].clone();
+                let node = self.nodes[self.rng.index(self.nodes.len())].clone();
                 Input::Heartbeat { node, heartbeat: Box::default(), running: Vec::new() }
             }
             _ => Input::Tick,
@@ -170,7 +154,7 @@ impl Script {
     }
 
     fn submit(&mut self, changes: &mut Vec<Change>) -> Input {
-        let class = self.rng.below(self.specs.len());
+        let class = self.rng.index(self.specs.len());
         let id = JobId::new(&format!("job-{:012}", self.next_job)).expect("a valid id");
         self.next_job += 1;
         changes.push(Change::put(Table::Jobs, id.as_str(), format!("payload of {id}").into_bytes()));

@@ -53,22 +53,29 @@ pub(crate) struct Args {
     connect: ConnectArgs,
 }
 
+impl Args {
+    /// What was given, as settings.
+    pub(crate) fn flags(&self) -> Vec<(&'static str, Option<String>)> {
+        let mut flags = self.connect.flags();
+        flags.extend([
+            ("agent.node", self.node.clone()),
+            ("agent.pool", self.pool.clone()),
+            ("agent.region", self.region.clone()),
+            ("agent.cpus", self.cpus.clone()),
+            ("agent.memory", self.memory.clone()),
+            ("agent.max_concurrent", self.max_concurrent.map(|number| number.to_string())),
+            ("agent.data_dir", self.data_dir.as_ref().map(|dir| dir.display().to_string())),
+            ("agent.stop_jobs", self.stop_jobs.then(|| "true".to_owned())),
+        ]);
+        flags
+    }
+}
+
 /// Answers `agent`: runs until it is told to end, or the server does not want it.
 pub(crate) fn run(args: &Args) -> Result<Box<dyn Answer>, CliError> {
-    let mut flags = args.connect.flags();
-    flags.extend([
-        ("agent.node", args.node.clone()),
-        ("agent.pool", args.pool.clone()),
-        ("agent.region", args.region.clone()),
-        ("agent.cpus", args.cpus.clone()),
-        ("agent.memory", args.memory.clone()),
-        ("agent.max_concurrent", args.max_concurrent.map(|number| number.to_string())),
-        ("agent.data_dir", args.data_dir.as_ref().map(|dir| dir.display().to_string())),
-        ("agent.stop_jobs", args.stop_jobs.then(|| "true".to_owned())),
-    ]);
-    let config = Config::load(&args.connect.config, &flags)?;
+    let config = Config::load(&args.connect.config, &args.flags())?;
     let agent = agent_config(&config)?;
-    log_to_stderr("info");
+    log_to_stderr(tracing::Level::INFO);
     make_private(&agent.data_dir)?;
     service::block_on(async {
         let shutdown = CancellationToken::new();

@@ -1,9 +1,9 @@
-//! The hidden commands that agents start: `keeper --dir DIR` and `wasm-run …`.
+//! The hidden command that agents start: `keeper --dir DIR`.
 
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Answers a hidden command; `None` if this is none. They have forms of their own, so they are looked for before all others.
+/// Answers the hidden command; `None` if this is none. It has a form of its own, so it is looked for before all others.
 pub(crate) fn forward() -> Option<ExitCode> {
     let mut args = std::env::args_os().skip(1);
     match args.next()?.to_str()? {
@@ -18,16 +18,6 @@ pub(crate) fn forward() -> Option<ExitCode> {
                 Err(error) => {
                     eprintln!("landfall: keeper: {error}");
                     ExitCode::FAILURE
-                }
-            })
-        }
-        "wasm-run" => {
-            let words: Result<Vec<String>, _> = args.map(|word| word.into_string()).collect();
-            Some(match words {
-                Ok(words) => landfall_agent::wasm_main(&words),
-                Err(_) => {
-                    eprintln!("landfall: wasm-run: arguments are UTF-8 text");
-                    ExitCode::from(2)
                 }
             })
         }

@@ -22,5 +22,4 @@ pub(crate) mod tenants;
 pub(crate) mod token;
 pub(crate) mod top;
 pub(crate) mod up;
-pub(crate) mod wire;
 pub(crate) mod workloads;

@@ -1,14 +1,12 @@
 //! `landfall plan` and `submit --dry-run` against a running server.
 
-use landfall_api::answer::PlanRequest;
+use landfall_api::answer::{PlanRequest, PlanView};
+use landfall_api::job::DagRequest;
 use landfall_client::Client;
 use serde::Serialize;
-use serde_json::Value;
 
-use super::explain::read;
 use super::submit::args::JobArgs;
-use super::submit::request::{Asked, asked};
-use super::wire::Plan;
+use super::submit::request::{Asked, Origin, asked};
 use crate::answer::Answer;
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -16,15 +14,13 @@ use crate::render;
 use crate::reply::Reply;
 use crate::service::{self, ConnectArgs};
 
-/// A plan as the server said it, and what of it is shown.
+/// A plan of the server.
 #[derive(Serialize)]
-pub(crate) struct Planned {
+struct Planned {
     /// The change in words.
-    pub(crate) change: String,
+    change: String,
     #[serde(flatten)]
-    answer: Value,
-    #[serde(skip)]
-    pub(crate) shown: Plan,
+    plan: PlanView,
 }
 
 /// A change to a running server.
@@ -41,7 +37,16 @@ pub(crate) struct Question<'a> {
 /// Answers `plan` about a running server.
 pub(crate) fn run(question: &Question<'_>, connect: &ConnectArgs) -> Result<Box<dyn Answer>, CliError> {
     let (request, change) = match (question.job, question.cancel, question.lose) {
-        (Some(job), ..) => return with_client(connect, asked(job)?),
+        (Some(job), ..) => {
+            let asked = asked(job)?;
+            let origin = Origin::of(job, &asked);
+            let client = connect.client()?;
+            let planned = service::block_on(dry_run(&client, asked));
+            return planned.map_err(|error| match &origin {
+                Some(origin) => origin.place(error),
+                None => error,
+            });
+        }
         (_, Some(id), _) => (
             PlanRequest { cancel: Some(id.to_owned()), ..PlanRequest::default() },
             format!("job {id} is cancelled"),
@@ -57,24 +62,22 @@ pub(crate) fn run(question: &Question<'_>, connect: &ConnectArgs) -> Result<Box<
     service::block_on(async { ask(&client, request, change, false).await })
 }
 
-fn with_client(connect: &ConnectArgs, asked: Asked) -> Result<Box<dyn Answer>, CliError> {
-    let client = connect.client()?;
-    service::block_on(dry_run(&client, asked))
-}
-
 /// What would happen if the job were submitted.
 pub(crate) async fn dry_run(client: &Client, asked: Asked) -> Result<Box<dyn Answer>, CliError> {
-    let Asked::One(job) = asked else {
-        return Err(CliError::Usage {
-            message: "several jobs cannot be planned at once".into(),
-            hint: "plan them one by one".into(),
-        });
+    let (request, change) = match asked {
+        Asked::One(job) => {
+            let change = match &job.name {
+                Some(name) => format!("job {name} is submitted"),
+                None => "the job is submitted".to_owned(),
+            };
+            (PlanRequest { submit: Some(*job), ..PlanRequest::default() }, change)
+        }
+        Asked::Dag(DagRequest { jobs }) => {
+            let change = format!("{} jobs are submitted", jobs.len());
+            (PlanRequest { jobs: Some(jobs), ..PlanRequest::default() }, change)
+        }
     };
-    let change = match &job.name {
-        Some(name) => format!("job {name} is submitted"),
-        None => "the job is submitted".to_owned(),
-    };
-    ask(client, PlanRequest { submit: Some(*job), ..PlanRequest::default() }, change, true).await
+    ask(client, request, change, true).await
 }
 
 async fn ask(
@@ -83,13 +86,12 @@ async fn ask(
     change: String,
     is_job: bool,
 ) -> Result<Box<dyn Answer>, CliError> {
-    let answer: Value = client.post("/plan", &request).await?;
-    let shown: Plan = read(client, &answer)?;
-    let exit = match (&shown.refused, is_job && shown.starts.is_empty()) {
+    let plan: PlanView = client.post("/plan", &request).await?;
+    let exit = match (&plan.answer.refused, is_job && plan.answer.starts.is_empty()) {
         (Some(_), _) => Exit::Refused,
         (None, true) => Exit::Nothing,
         (None, false) => Exit::Done,
     };
-    let planned = Planned { change, answer, shown };
-    Ok(Box::new(Reply::new("landfall.plan/1", planned, render::service::plan::page).exit(exit)))
+    let page = |planned: &Planned, page| render::plan::page(&planned.change, &planned.plan.answer, page);
+    Ok(Box::new(Reply::new("landfall.plan/1", Planned { change, plan }, page).exit(exit)))
 }

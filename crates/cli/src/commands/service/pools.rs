@@ -120,13 +120,18 @@ pub(crate) fn run(command: &Command) -> Result<Box<dyn Answer>, CliError> {
         Command::Show(args) => {
             let client = args.connect.client()?;
             service::block_on(async {
-                let pool = client.get(&format!("/pools/{}", segment(&args.pool))).await?;
-                Ok(Box::new(Reply::new("landfall.pool/1", One { pool }, render::service::fleet::pool))
-                    as Box<dyn Answer>)
+                Ok(shown(client.get(&format!("/pools/{}", segment(&args.pool))).await?))
             })
         }
         Command::Set(args) => set(args),
     }
+}
+
+/// A pool with what is odd about it.
+fn shown(pool: PoolView) -> Box<dyn Answer> {
+    let warnings = pool.warnings.clone();
+    let reply = Reply::new("landfall.pool/1", One { pool }, render::service::fleet::pool);
+    Box::new(warnings.into_iter().fold(reply, Reply::warn))
 }
 
 fn set(args: &SetArgs) -> Result<Box<dyn Answer>, CliError> {
@@ -163,10 +168,7 @@ fn set(args: &SetArgs) -> Result<Box<dyn Answer>, CliError> {
         for (field, value) in &args.settings {
             set_field(&mut pool, field, value.clone());
         }
-        let _: Value = client.put(&path, &PoolRequest { pool, policy_text }).await?;
-        let pool = client.get(&path).await?;
-        Ok(Box::new(Reply::new("landfall.pool/1", One { pool }, render::service::fleet::pool))
-            as Box<dyn Answer>)
+        Ok(shown(client.put(&path, &PoolRequest { pool, policy_text }).await?))
     })
 }
 

@@ -48,18 +48,24 @@ pub(crate) struct Args {
     config: ConfigArgs,
 }
 
+impl Args {
+    /// What was given, as settings.
+    pub(crate) fn flags(&self) -> Vec<(&'static str, Option<String>)> {
+        let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
+        vec![
+            ("server.listen", self.listen.clone()),
+            ("server.data_dir", path(&self.data_dir)),
+            ("server.tls_cert", path(&self.tls_cert)),
+            ("server.tls_key", path(&self.tls_key)),
+            ("server.allow_insecure", self.allow_insecure.then(|| "true".to_owned())),
+        ]
+    }
+}
+
 /// Answers `server`: runs until it is told to end.
 pub(crate) fn run(args: &Args) -> Result<Box<dyn Answer>, CliError> {
-    let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
-    let flags = [
-        ("server.listen", args.listen.clone()),
-        ("server.data_dir", path(&args.data_dir)),
-        ("server.tls_cert", path(&args.tls_cert)),
-        ("server.tls_key", path(&args.tls_key)),
-        ("server.allow_insecure", args.allow_insecure.then(|| "true".to_owned())),
-    ];
-    let config = server_config(&Config::load(&args.config, &flags)?, None)?;
-    log_to_stderr("info");
+    let config = server_config(&Config::load(&args.config, &args.flags())?, None)?;
+    log_to_stderr(tracing::Level::INFO);
     service::block_on_all_cpus(async {
         let shutdown = CancellationToken::new();
         let (mut server, ready) = start(config, &shutdown).await?;
@@ -232,15 +238,14 @@ pub(crate) fn failed(error: ServerError) -> CliError {
 }
 
 /// Sends what the parts say to standard error; LANDFALL_LOG says how much.
-pub(crate) fn log_to_stderr(usual: &str) {
+pub(crate) fn log_to_stderr(usual: tracing::Level) {
     use std::io::IsTerminal as _;
-    use tracing_subscriber::EnvFilter;
-    let filter = EnvFilter::try_from_env("LANDFALL_LOG").unwrap_or_else(|_| EnvFilter::new(usual));
+    use tracing_subscriber::filter::Targets;
+    use tracing_subscriber::prelude::*;
+    let asked = std::env::var("LANDFALL_LOG").ok().and_then(|text| text.parse::<Targets>().ok());
+    let filter = asked.unwrap_or_else(|| Targets::new().with_default(usual));
     let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     // A second call, as in tests, changes nothing.
-    let _ = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_ansi(colour)
-        .with_writer(std::io::stderr)
-        .try_init();
+    let lines = tracing_subscriber::fmt::layer().with_ansi(colour).with_writer(std::io::stderr);
+    let _ = tracing_subscriber::registry().with(lines).with(filter).try_init();
 }

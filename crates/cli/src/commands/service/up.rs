@@ -7,7 +7,7 @@ use std::time::Duration;
 use landfall_api::job::{JobRequest, RunSpec, Submitted};
 use landfall_api::node::NodeView;
 use landfall_client::{Client, Settings, segment};
-use landfall_model::Dispatch;
+use landfall_model::{Dispatch, MilliCpu, Needs};
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
@@ -104,7 +104,7 @@ pub(crate) fn run(args: &Args, json: bool) -> Result<Box<dyn Answer>, CliError> 
     let port = args.port.unwrap_or(server.listen.port());
     server.listen = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     server.tls = None;
-    log_to_stderr("warn");
+    log_to_stderr(tracing::Level::WARN);
     service::block_on_all_cpus(async { up(args, &config, server, json).await })?;
     Ok(Box::new(Said(Exit::Done)))
 }
@@ -250,11 +250,7 @@ fn tell(running: &Running, stop_jobs: bool, json: bool) -> Result<(), CliError> 
 
 /// Runs a job and shows what becomes of it.
 async fn first_job(client: &Client) -> Result<(), CliError> {
-    let serde_json::Value::Object(needs) =
-        serde_json::json!({"runtime": "process", "cpu_milli": 100, "exclusive": false})
-    else {
-        return Ok(());
-    };
+    let needs = Needs { cpu_milli: Some(MilliCpu::new(100)), exclusive: Some(false), ..Needs::default() };
     let command = ["echo", "hello from landfall"].map(str::to_owned).to_vec();
     let run = RunSpec { command, ..RunSpec::default() };
     let job = JobRequest { name: Some("hello".into()), needs, run, ..JobRequest::default() };

@@ -45,6 +45,9 @@ pub(crate) fn pool(one: &pools::One, page: Page) -> String {
     };
     line("dispatch", &pool.dispatch);
     line("policy", &format!("{}{own}", pool.policy));
+    if !["", pool.policy.as_str()].contains(&pool.policy_in_force.as_str()) {
+        line("policy in force", &pool.policy_in_force);
+    }
     line("nodes", &format!("{}, {} ready", pool.nodes, pool.nodes_ready));
     line("jobs", &format!("{} waiting, {} running", pool.pending, pool.running));
     // Settings of the other ways to dispatch are kept but not read.

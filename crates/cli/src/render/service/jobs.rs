@@ -7,14 +7,14 @@ use serde_json::{Map, Value};
 
 use super::super::clock::{ago, cores, date, mib, span};
 use super::super::codes;
+use super::super::standing::start;
 use super::super::style::{BAD, DIM, GOOD, PLAIN, STRONG, WARN};
 use super::super::table::{Cell, Column, Table};
 use super::super::text::{clean, count, cut, labelled};
 use super::super::words::ranges;
-use super::explain::start;
 use crate::answer::Page;
 use crate::commands::service::jobs::{Listed, One, OneArray};
-use crate::commands::service::wire::Estimate;
+use landfall_model::answer::Estimate;
 
 /// The page of `jobs`.
 pub(crate) fn list(listed: &Listed, _: Page) -> String {
@@ -137,7 +137,7 @@ pub(crate) fn standing(job: &JobView) -> String {
     let how = match (job.state.as_str(), job.exit_code, &job.reason) {
         ("completed", ..) => String::new(),
         (_, Some(code), _) => format!("exit code {code}"),
-        (_, None, Some(reason)) => codes::reason(reason),
+        (_, None, Some(reason)) => job.why.clone().unwrap_or_else(|| codes::reason(reason)),
         (_, None, None) if job.held => "held back".into(),
         _ => String::new(),
     };
@@ -214,7 +214,8 @@ pub(crate) fn one(one: &One, page: Page) -> String {
         line("attempt", &job.attempt.to_string());
     }
     line("exit code", &job.exit_code.map(|code| code.to_string()).unwrap_or_default());
-    line("why", &job.reason.as_deref().map(codes::reason).unwrap_or_default());
+    let why = job.why.clone().or_else(|| job.reason.as_deref().map(codes::reason));
+    line("why", &why.unwrap_or_default());
     line("waits for", job.waits_for.as_deref().unwrap_or_default());
     if job.held {
         line("held", &format!("`landfall release {}` lets it start", job.id));

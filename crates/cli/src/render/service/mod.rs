@@ -4,6 +4,5 @@ pub(crate) mod explain;
 pub(crate) mod fleet;
 pub(crate) mod jobs;
 pub(crate) mod nodes;
-pub(crate) mod plan;
 pub(crate) mod status;
 pub(crate) mod workloads;

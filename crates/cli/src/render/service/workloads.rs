@@ -1,5 +1,8 @@
 //! Workloads as a table and as a page.
 
+use landfall_model::Needs;
+use serde_json::{Map, Value};
+
 use super::super::style::{DIM, STRONG};
 use super::super::table::{Cell, Column, Table};
 use super::super::text::{clean, cut, labelled, short};
@@ -17,11 +20,18 @@ pub(crate) fn list(listed: &Listed, _: Page) -> String {
         let command = workload.template.run.command.join(" ");
         table.row(vec![
             Cell::from(&workload.id),
-            Cell::from(needs(&workload.template.needs)),
+            Cell::from(needs(&fields(&workload.template.needs))),
             cut(&clean(&command), 60).into(),
         ]);
     }
     table.render()
+}
+
+fn fields(needs: &Needs) -> Map<String, Value> {
+    match serde_json::to_value(needs) {
+        Ok(Value::Object(fields)) => fields,
+        _ => Map::new(),
+    }
 }
 
 /// The page of `workloads show`.
@@ -34,8 +44,9 @@ pub(crate) fn one(one: &One, page: Page) -> String {
         }
     };
     line("runs", &workload.template.run.command.join(" "));
-    line("needs", &needs(&workload.template.needs));
-    for (field, value) in &workload.template.needs {
+    let said = fields(&workload.template.needs);
+    line("needs", &needs(&said));
+    for (field, value) in &said {
         if !["cpu_milli", "ram_mib", "gpu_count", "vram_mib", "nodes"].contains(&field.as_str()) {
             line(field, value.as_str().map_or_else(|| value.to_string(), str::to_owned).as_str());
         }

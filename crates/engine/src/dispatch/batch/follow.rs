@@ -1,11 +1,12 @@
 //! Does what a plan says: proposals in the order of the walk, then reservations, then what is kept for people.
 
+use landfall_model::life::Breakdown;
+use landfall_model::reason::Reason;
 use landfall_model::{JobId, NodeId, Placement, PoolId};
 use landfall_policy::view::Pass;
 
 use super::super::Queue;
 use super::view::by_job;
-use crate::breakdown::{Breakdown, Points};
 use crate::effect::Effect;
 use crate::engine::Engine;
 use crate::event::{Event, Grant};
@@ -16,18 +17,14 @@ use crate::solver::{Plan, Preempt, SetValue, Start, Step};
 impl Engine {
     pub(super) fn follow_plan(&mut self, id: &PoolId, plan: Plan) {
         let mut rejected = std::collections::BTreeMap::new();
-        // Why each starts is said on the state that decided it, and in one look at the pool.
-        let mut whys = self.whys(id, &plan.steps).into_iter();
         for step in plan.steps {
             match step {
                 Step::Start(start) => {
-                    let why = whys.next().unwrap_or_default();
                     let job = start.job.clone();
-                    if let Some(proposal) = self.proposal_of(start, why)
+                    if let Some(proposal) = self.proposal_of(start)
                         && let Err(reasons) = self.propose(proposal)
                     {
-                        let reason = reasons.first().map_or("", |reason| reason.name());
-                        rejected.insert(job, reason.to_owned());
+                        rejected.insert(job, reasons.first().copied().unwrap_or(Reason::StaleJob));
                     }
                 }
                 Step::Preempt(preempt) => self.make_room(id, preempt),
@@ -57,7 +54,7 @@ impl Engine {
         }
     }
 
-    fn proposal_of(&self, start: Start, why: Breakdown) -> Option<Proposal> {
+    fn proposal_of(&self, start: Start) -> Option<Proposal> {
         let record = self.state.job(&start.job)?;
         let grants = start.nodes.iter().enumerate().map(|(position, node)| {
             let devices = start.devices.get(position).map(Vec::as_slice);
@@ -70,7 +67,7 @@ impl Engine {
             attempt: record.attempt,
             grants: grants.collect::<Option<_>>()?,
             kind: if start.backfill { StartKind::Backfill } else { StartKind::Start },
-            why,
+            why: start.why,
         })
     }
 
@@ -80,40 +77,6 @@ impl Engine {
             return Some(whole_node(record, node));
         }
         Some(Placement::of(record.job.id.clone(), &record.job.spec, devices.unwrap_or_default()))
-    }
-
-    /// Why each job that a plan starts does, in order.
-    fn whys(&self, id: &PoolId, steps: &[Step]) -> Vec<Breakdown> {
-        let Some(pass) = self.pass_of(id) else { return Vec::new() };
-        let starts = steps.iter().filter_map(|step| match step {
-            Step::Start(start) => Some(start),
-            Step::Preempt(_) => None,
-        });
-        let why = |start: &Start| {
-            self.state
-                .job(&start.job)
-                .map_or_else(Breakdown::default, |record| self.why(&pass, record, &start.value))
-        };
-        starts.map(why).collect()
-    }
-
-    /// One look at a pool.
-    fn pass_of(&self, id: &PoolId) -> Option<Pass<'_>> {
-        let (state, dispatcher) = (self.state.pools.get(id)?, self.pools.get(id)?);
-        let Queue::Batch(queue) = &dispatcher.queue else { return None };
-        Some(Pass::of_parts(self.now, &state.world, &state.nodes, queue.backlog()))
-    }
-
-    /// Why this job now, and why these nodes.
-    fn why(&self, pass: &Pass<'_>, record: &JobRecord, set: &SetValue) -> Breakdown {
-        let Some(dispatcher) = self.pools.get(&record.pool) else { return Breakdown::default() };
-        let mut why = Breakdown::of(&dispatcher.policy.queue_verdict(pass, &record.job), None);
-        let of_set =
-            [("set", set.value), ("set topology", set.topology), ("set conformance", set.conformance)];
-        why.terms.extend(of_set.map(|(term, raw)| Points { term: term.into(), raw, points: 0.0 }));
-        let flag = self.staging_gate(record).flag();
-        why.terms.extend(flag.map(|term| Points { term: term.into(), raw: 1.0, points: 0.0 }));
-        why
     }
 
     /// Keeps nodes for a job and asks those who are on them to leave.
@@ -174,7 +137,11 @@ impl Engine {
             .pools
             .values()
             .flat_map(|pool| &pool.kept)
-            .filter(|(_, kept)| kept.nodes.iter().all(|node| self.is_vacated(node)))
+            .filter(|(job, kept)| {
+                let record = self.state.job(job);
+                let free = |node| self.is_vacated(node) && record.is_none_or(|r| self.admits_kept(r, node));
+                kept.nodes.iter().all(free)
+            })
             .map(|(job, kept)| (job.clone(), kept.nodes.clone()))
             .collect();
         for (job, nodes) in ready {
@@ -189,15 +156,23 @@ impl Engine {
                 attempt: record.attempt,
                 grants: grants.collect::<Option<_>>().unwrap_or_default(),
                 kind: StartKind::Preempt,
-                why: self
-                    .pass_of(&record.pool)
-                    .map_or_else(Breakdown::default, |pass| self.why(&pass, record, &SetValue::default())),
+                why: self.why_kept(record),
             };
             if self.propose(proposal).is_err() {
                 // Whatever is in the way now, keeping the nodes any longer helps nobody.
                 self.emit(Event::NodesFreed(job));
             }
         }
+    }
+
+    /// What speaks for a job whose nodes were kept: its place in the queue as it is now.
+    fn why_kept(&self, record: &JobRecord) -> Breakdown {
+        let pool = self.state.pools.get(&record.pool).zip(self.pools.get(&record.pool));
+        let Some((state, dispatcher)) = pool else { return Breakdown::default() };
+        let pass = Pass::of_parts(self.now, &state.world, &state.nodes, dispatcher.backlog());
+        let mut why = self.why(&dispatcher.policy, &pass, &record.job.id);
+        SetValue::default().tell(&mut why, self.staging_gate(record).flag());
+        why
     }
 
     fn is_vacated(&self, node: &NodeId) -> bool {

@@ -7,7 +7,7 @@ use landfall_model::{JobId, JobSpec, Time};
 use landfall_policy::rules::snapshot::Backlog;
 
 use crate::record::{JobRecord, JobState};
-use crate::solver::{Fleet, Wait};
+use crate::solver::{Fleet, Suited, Wait};
 
 /// The queue of a batch pool.
 #[derive(Debug, Default)]
@@ -28,12 +28,14 @@ pub(crate) struct BatchQueue {
     folded: BTreeMap<JobId, (u64, usize, Backlog)>,
     /// The nodes sorted into kinds, until a node changes.
     pub(super) fleet: Option<Arc<Fleet>>,
+    /// Who can use which kinds of them, until a node or a setting changes.
+    pub(super) suited: Suited,
     /// Whether a class of jobs could ever fit, until a node changes.
     pub(super) fits: BTreeMap<Arc<JobSpec>, bool>,
     /// Why each job still waits, as of the last cycle.
     pub(crate) waits: BTreeMap<JobId, Wait>,
     /// Why the ledger refused a job in the last cycle.
-    pub(super) rejected: BTreeMap<JobId, String>,
+    pub(super) rejected: BTreeMap<JobId, landfall_model::reason::Reason>,
 }
 
 impl BatchQueue {
@@ -130,6 +132,7 @@ impl BatchQueue {
     /// A node came, went or changed.
     pub(crate) fn nodes_changed(&mut self) {
         self.fleet = None;
+        self.suited = Suited::default();
         self.fits.clear();
     }
 

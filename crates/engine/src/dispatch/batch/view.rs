@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use landfall_model::{JobId, JobSpec, Lifecycle, NodeState, Pool, PoolId, QueueOrder, Time};
-use landfall_policy::q;
-use landfall_policy::rules::snapshot::SpecView;
+use landfall_model::{Dispatch, JobId, Lifecycle, NodeId, NodeState, Pool, PoolId, QueueOrder, Time};
+use landfall_policy::filter::About;
 use landfall_policy::view::Pass;
+use landfall_policy::{Policy, q};
 
 use super::super::Queue;
 use super::queue::BatchQueue;
@@ -16,17 +16,26 @@ use crate::ledger::is_idle;
 use crate::preempt::{Preempted, checkpoint_minutes};
 use crate::record::{JobRecord, JobState, Phase, Run};
 use crate::solver::{
-    self, Behind, Caps, Cycles, Estimates, Fleet, Hold, Lender, Occupant, Plan, Problem, Reason, SetWeights,
-    Share, Slot, TenantRoom, Waiting,
+    self, Behind, Caps, Cycles, Estimates, Fleet, Hold, Lender, Occupant, Plan, Problem, Reason, Share, Slot,
+    Suited, TenantRoom, Waiting,
 };
 use crate::staging;
 use crate::units::MICRO;
+use landfall_model::life::Breakdown;
 
 impl Engine {
     /// Solves one cycle of a pool on the state as it is.
     pub(crate) fn solve_pool(&mut self, id: &PoolId, estimates: Estimates) -> Option<Plan> {
         let fleet = self.fleet(id)?;
-        self.solve_with(id, &fleet, estimates)
+        let known = match &mut self.pools.get_mut(id)?.queue {
+            Queue::Batch(queue) => std::mem::take(&mut queue.suited),
+            _ => return None,
+        };
+        let (plan, known) = self.solve_with(id, &fleet, known, estimates)?;
+        if let Queue::Batch(queue) = &mut self.pools.get_mut(id)?.queue {
+            queue.suited = known;
+        }
+        Some(plan)
     }
 
     /// The same for whoever only looks: nothing is kept for the next time.
@@ -36,16 +45,27 @@ impl Engine {
             _ => return None,
         };
         let fleet = known.or_else(|| self.new_fleet(id).map(Arc::new))?;
-        self.solve_with(id, &fleet, Estimates::All)
+        Some(self.solve_with(id, &fleet, Suited::default(), Estimates::All)?.0)
     }
 
-    fn solve_with(&self, id: &PoolId, fleet: &Fleet, estimates: Estimates) -> Option<Plan> {
+    fn solve_with(
+        &self,
+        id: &PoolId,
+        fleet: &Fleet,
+        suited: Suited,
+        estimates: Estimates,
+    ) -> Option<(Plan, Suited)> {
         let state = self.state.pools.get(id)?;
         let dispatcher = self.pools.get(id)?;
         let Queue::Batch(queue) = &dispatcher.queue else { return None };
         let settings = &state.pool.batch;
-        let weights = SetWeights::of(&dispatcher.policy);
-        let mut problem = Problem::new(self.now, settings, &state.pool.loans, weights, &state.world, fleet);
+        let policy = &dispatcher.policy;
+        let mut problem = Problem::new(self.now, settings, &state.pool.loans, policy, &state.world, fleet);
+        problem.suited = suited;
+        if policy.looks_at() == About::Moment {
+            let nodes = (0..).map_while(|slot| fleet.node(slot));
+            problem.nodes = nodes.filter_map(|node| self.state.node(node)).map(|(node, _)| node).collect();
+        }
 
         let placed = self.placed_on(id, queue);
         let slots: Vec<Vec<Slot>> = placed.iter().map(|record| slots_of(record, fleet)).collect();
@@ -72,7 +92,11 @@ impl Engine {
 
         let reservations: Vec<_> = state.reservations.values().cloned().collect();
         problem.reservations = &reservations;
-        problem.waiting = self.waiting_jobs(id, queue);
+        let pass = Pass::of_parts(self.now, &state.world, &state.nodes, queue.backlog());
+        problem.waiting = self.waiting_jobs(id, queue, &pass);
+        let jobs: Vec<&JobId> = problem.waiting.iter().map(|waiting| waiting.job).collect();
+        let why = |at: usize| self.why(policy, &pass, jobs[at]);
+        problem.why = Some(&why);
         problem.tenants = self.tenant_rooms();
         problem.locks = self.state.locks.keys().cloned().collect();
         problem.caps = Caps {
@@ -88,7 +112,8 @@ impl Engine {
         {
             problem.mutation = self.solver_mutation;
         }
-        Some(solver::solve(&problem))
+        let plan = solver::solve(&problem);
+        Some((plan, problem.suited))
     }
 
     /// The nodes of a pool and of those that may lend to it, sorted into kinds.
@@ -110,7 +135,8 @@ impl Engine {
         let others =
             self.state.pools.iter().filter(|(other, pool)| *other != id && lends(&own.pool, &pool.pool));
         let nodes = own.nodes.iter().chain(others.flat_map(|(_, pool)| &pool.nodes));
-        Some(Fleet::new(Some(id), nodes))
+        let looks_at = self.pools.get(id)?.policy.looks_at();
+        Some(Fleet::new(Some(id), looks_at, nodes))
     }
 
     /// Jobs that hold nodes the pool plans with: its own jobs, and those of others on nodes it lent.
@@ -173,6 +199,14 @@ impl Engine {
         })
     }
 
+    /// Whether a job of a batch pool may run on nodes of another one.
+    pub(crate) fn may_borrow(&self, record: &JobRecord, from: &PoolId) -> bool {
+        let pools = self.state.pools.get(&record.pool).zip(self.state.pools.get(from));
+        pools
+            .is_some_and(|(own, other)| lends(&own.pool, &other.pool) && own.pool.dispatch == Dispatch::Batch)
+            && crate::loans::may_borrow(&record.job.spec).is_ok()
+    }
+
     /// What other pools would lend, by pool id.
     fn lenders(&self, id: &PoolId, fleet: &Fleet) -> Vec<(&PoolId, Vec<Slot>, u32)> {
         let Some(own) = self.state.pools.get(id) else { return Vec::new() };
@@ -189,19 +223,20 @@ impl Engine {
     }
 
     /// Waiting jobs in job order: those that may be placed, then those behind others.
-    fn waiting_jobs<'a>(&'a self, id: &PoolId, queue: &'a BatchQueue) -> Vec<Waiting<'a>> {
+    fn waiting_jobs<'a>(&'a self, id: &PoolId, queue: &'a BatchQueue, pass: &Pass<'_>) -> Vec<Waiting<'a>> {
         let (Some(state), Some(dispatcher)) = (self.state.pools.get(id), self.pools.get(id)) else {
             return Vec::new();
         };
-        let pass = Pass::of_parts(self.now, &state.world, &state.nodes, queue.backlog());
         let records = queue.waiting().filter_map(|job| self.state.job(job));
         let mut waiting: Vec<Waiting<'a>> = records
             .map(|record| {
-                let score = dispatcher.policy.queue_total(&pass, &record.job);
+                let score = dispatcher.policy.queue_total(pass, &record.job);
                 let mut waiting = self.waiting_job(record, score, queue);
+                let staging = self.staging_gate(record);
+                waiting.flag = staging.flag();
                 if let Some(at) = record.job.retry_at.filter(|at| *at > self.now) {
                     (waiting.gate, waiting.gate_until) = (Some(Reason::NotBefore), Some(at));
-                } else if self.staging_gate(record) == staging::Gate::Wait {
+                } else if staging == staging::Gate::Wait {
                     waiting.gate = Some(Reason::Staging);
                 }
                 waiting
@@ -235,7 +270,7 @@ impl Engine {
             waiting.checkpoint_minutes =
                 checkpoint_minutes(spec.checkpoint, spec.checkpoint_minutes, measured);
         }
-        waiting.rejected = queue.rejected.get(&record.job.id).map(String::as_str);
+        waiting.rejected = queue.rejected.get(&record.job.id).copied();
         waiting
     }
 
@@ -248,11 +283,28 @@ impl Engine {
         staging::gate(staged, staging::near_fraction(record.job.spec.inputs.as_deref()), given_up)
     }
 
-    /// Whether a job could use a node at all.
-    pub(crate) fn is_eligible(&self, id: &PoolId, spec: &JobSpec, node: &landfall_model::Node) -> bool {
-        let Some(state) = self.state.pools.get(id) else { return false };
-        let nodes = std::slice::from_ref(node);
-        SpecView::eligible(spec, &Pass::of_parts(self.now, &state.world, nodes, Default::default())) == 1
+    /// What speaks for a waiting job.
+    pub(super) fn why(&self, policy: &Policy, pass: &Pass<'_>, job: &JobId) -> Breakdown {
+        let verdict = self.state.job(job).map(|record| policy.queue_verdict(pass, &record.job));
+        verdict.map_or_else(Breakdown::default, |verdict| Breakdown::of(&verdict, None))
+    }
+
+    /// Whether filters let a job have an idle node now.
+    pub(crate) fn admits_idle(&self, record: &JobRecord, node: &landfall_model::Node) -> bool {
+        let pool = self.state.pools.get(&record.pool).zip(self.pools.get(&record.pool));
+        let Some((state, dispatcher)) = pool else { return false };
+        let pass = Pass::of_parts(self.now, &state.world, &[], Default::default());
+        dispatcher.policy.admits_idle(&pass, &record.job, node)
+    }
+
+    /// Whether filters about the moment let a job have a node that was kept for it.
+    pub(super) fn admits_kept(&self, record: &JobRecord, node: &NodeId) -> bool {
+        let pool = self.state.pools.get(&record.pool).zip(self.pools.get(&record.pool));
+        let (Some((state, dispatcher)), Some((node, _))) = (pool, self.state.node(node)) else {
+            return false;
+        };
+        let pass = Pass::of_parts(self.now, &state.world, &[], Default::default());
+        dispatcher.policy.plans_from(&pass, &record.job, node) == Ok(self.now)
     }
 
     fn tenant_rooms(&self) -> Vec<TenantRoom> {
@@ -293,7 +345,7 @@ impl Engine {
         let fits = match known {
             Some(fits) => fits,
             None => {
-                let fits = could_ever_fit(self, spec, id);
+                let fits = could_ever_fit(self, job, id);
                 if let Some(Queue::Batch(queue)) = self.pools.get_mut(id).map(|pool| &mut pool.queue) {
                     queue.fits.insert(spec.clone(), fits);
                 }
@@ -309,9 +361,9 @@ impl Engine {
 }
 
 /// Whether all nodes of the pool, idle, and the most that others could lend would do.
-pub(crate) fn could_ever_fit(engine: &Engine, spec: &Arc<JobSpec>, id: &PoolId) -> bool {
-    let state = engine.state();
-    let Some(own) = state.pools.get(id) else { return false };
+pub(crate) fn could_ever_fit(engine: &Engine, job: &landfall_model::Job, id: &PoolId) -> bool {
+    let (state, spec) = (engine.state(), &job.spec);
+    let Some((own, dispatcher)) = state.pools.get(id).zip(engine.pools.get(id)) else { return false };
     let eligible = |pool: &crate::state::PoolState| -> u64 {
         // As if in service and idle: what a node is decides, not how it is today.
         let mut nodes = pool.nodes.clone();
@@ -320,7 +372,7 @@ pub(crate) fn could_ever_fit(engine: &Engine, spec: &Arc<JobSpec>, id: &PoolId) 
             node.state = NodeState::Ready;
         }
         let pass = Pass::of_parts(state.now, &own.world, &nodes, Default::default());
-        SpecView::eligible(spec, &pass)
+        nodes.iter().filter(|node| dispatcher.policy.is_eligible(&pass, job, node)).count() as u64
     };
     let mut nodes = eligible(own);
     if crate::loans::may_borrow(spec).is_ok() {
@@ -344,7 +396,7 @@ fn is_overrun(run: &Run) -> bool {
 
 /// Whether the first pool may borrow from the second.
 fn lends(own: &Pool, other: &Pool) -> bool {
-    own.loans.borrow && other.loans.lend && other.dispatch == landfall_model::Dispatch::Batch
+    own.loans.borrow && other.loans.lend && other.dispatch == Dispatch::Batch
 }
 
 fn slots_of(record: &JobRecord, fleet: &Fleet) -> Vec<Slot> {

@@ -2,27 +2,18 @@
 
 use landfall_model::{BlockStatus, JobSpec, Lifecycle, Node, Time};
 
-use crate::filter::{Filter, FilterInfo};
-use crate::params::{ParamError, Params};
-use crate::refusal::{Quantity, Refusal, Wake};
+use crate::filter::{About, FilterInfo};
+use crate::refusal::{Quantity, Reason, Refusal, Wake};
 use crate::view::View;
 
-/// What the catalogue says.
 pub(crate) const INFO: FilterInfo = FilterInfo {
     name: "batch-block-end",
     description: "Refuses nodes whose block is not in force, or ends before the job would.",
-    reasons: &["block_end"],
-    params: &[],
+    reasons: &[Reason::BlockEnd],
     clock: true,
-    job_identity: false,
-    build,
+    about: About::Plan,
+    ..FilterInfo::of(|_| Ok(Box::new(check)))
 };
-
-struct BlockEnd;
-
-fn build(_: &Params<'_>) -> Result<Box<dyn Filter>, ParamError> {
-    Ok(Box::new(BlockEnd))
-}
 
 /// When the job would end if it began now; `None` if it has no end.
 fn ends_at(spec: &JobSpec, now: Time) -> Option<Time> {
@@ -30,7 +21,7 @@ fn ends_at(spec: &JobSpec, now: Time) -> Option<Time> {
 }
 
 /// Whether the lease lasts. A job may end at the very instant at which the block does.
-pub(super) fn admits(spec: &JobSpec, node: &Node, now: Time) -> bool {
+pub(crate) fn admits(spec: &JobSpec, node: &Node, now: Time) -> bool {
     let usable = node.block.as_ref().is_none_or(|block| block.usable_at(now));
     usable
         && stays(spec, node.maintenance_at, now)
@@ -42,41 +33,38 @@ fn stays(spec: &JobSpec, end: Option<Time>, now: Time) -> bool {
     end.is_none_or(|end| ends_at(spec, now).is_some_and(|job| job <= end))
 }
 
-impl Filter for BlockEnd {
-    fn check(&self, view: &View<'_>) -> Option<Refusal> {
-        let (spec, now) = (view.spec, view.now());
-        if admits(spec, view.node, now) {
-            return None;
-        }
-        let needed = ends_at(spec, now).map_or(Quantity::Word("no end"), Quantity::AtMs);
-        if let Some(at) = view.node.maintenance_at.filter(|&at| !stays(spec, Some(at), now)) {
-            let remedy = view
-                .say(|| format!("ask for a walltime of at most {}, or move the maintenance", at.since(now)));
-            let refusal = Refusal::not_now("block_end", needed, Quantity::AtMs(at), Wake::RegistrationChange);
-            return Some(refusal.remedy(remedy));
-        }
-        let block = view.node.block.as_ref()?;
-        if block.status != BlockStatus::Active {
-            let (found, remedy, wake) = match block.status {
-                BlockStatus::Pending => {
-                    ("pending", "wait for the provider to deliver the block", Wake::NodeAdded)
-                }
-                BlockStatus::Selling => ("selling", "use a node of another block", Wake::Nothing),
-                BlockStatus::Active | BlockStatus::Sold => {
-                    ("sold", "use a node of another block", Wake::Nothing)
-                }
-            };
-            return Some(Refusal::not_now("block_end", needed, Quantity::Word(found), wake).remedy(remedy));
-        }
-        if let Some(start) = block.start_at.filter(|&start| start > now) {
-            let found = Quantity::AtMs(start);
-            let refusal = Refusal::not_now("block_end", needed, found, Wake::Timer).until(start);
-            return Some(refusal.remedy("wait for the block to begin"));
-        }
-        let end = block.ends_at()?;
-        let remedy = format!("extend the block, or ask for a walltime of at most {}", end.since(now));
-        Some(Refusal::not_now("block_end", needed, Quantity::AtMs(end), Wake::LeaseExtended).remedy(remedy))
+fn check(view: &View<'_>) -> Option<Refusal> {
+    let (spec, now) = (view.spec, view.now());
+    if admits(spec, view.node, now) {
+        return None;
     }
+    let needed = ends_at(spec, now).map_or(Quantity::word("no end"), Quantity::AtMs);
+    if let Some(at) = view.node.maintenance_at.filter(|&at| !stays(spec, Some(at), now)) {
+        let remedy =
+            view.say(|| format!("ask for a walltime of at most {}, or move the maintenance", at.since(now)));
+        let refusal =
+            Refusal::not_now(Reason::BlockEnd, needed, Quantity::AtMs(at), Wake::RegistrationChange);
+        return Some(refusal.remedy(remedy));
+    }
+    let block = view.node.block.as_ref()?;
+    if block.status != BlockStatus::Active {
+        let (found, remedy, wake) = match block.status {
+            BlockStatus::Pending => {
+                ("pending", "wait for the provider to deliver the block", Wake::NodeAdded)
+            }
+            BlockStatus::Selling => ("selling", "use a node of another block", Wake::Nothing),
+            BlockStatus::Active | BlockStatus::Sold => ("sold", "use a node of another block", Wake::Nothing),
+        };
+        return Some(Refusal::not_now(Reason::BlockEnd, needed, Quantity::word(found), wake).remedy(remedy));
+    }
+    if let Some(start) = block.start_at.filter(|&start| start > now) {
+        let found = Quantity::AtMs(start);
+        let refusal = Refusal::not_now(Reason::BlockEnd, needed, found, Wake::Timer).until(start);
+        return Some(refusal.remedy("wait for the block to begin"));
+    }
+    let end = block.ends_at()?;
+    let remedy = format!("extend the block, or ask for a walltime of at most {}", end.since(now));
+    Some(Refusal::not_now(Reason::BlockEnd, needed, Quantity::AtMs(end), Wake::LeaseExtended).remedy(remedy))
 }
 
 #[cfg(test)]
@@ -99,7 +87,7 @@ mod tests {
     fn the_lease_lasts_as_long_as_the_job() {
         assert_eq!(with("end_at_ms = 5000", "walltime_ms = 4000"), None, "both end at one instant");
         let refusal = with("end_at_ms = 5000", "walltime_ms = 4001").unwrap();
-        assert_eq!((refusal.reason, refusal.wake), ("block_end", Wake::LeaseExtended));
+        assert_eq!((refusal.reason, refusal.wake), (Reason::BlockEnd, Wake::LeaseExtended));
         assert_eq!(refusal.needed, Quantity::AtMs(Time::from_millis(5001)));
         assert!(with("drain_deadline_ms = 4000", "walltime_ms = 4000").is_some(), "an announced end counts");
     }

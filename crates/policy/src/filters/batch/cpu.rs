@@ -2,45 +2,32 @@
 
 use landfall_model::{JobSpec, Node};
 
-use crate::filter::{Filter, FilterInfo};
-use crate::params::{ParamError, Params};
-use crate::refusal::{Quantity, Refusal, Wake};
+use crate::filter::{About, FilterInfo};
+use crate::refusal::{Quantity, Reason, Refusal, Wake};
 use crate::view::View;
 
-/// What the catalogue says.
 pub(crate) const INFO: FilterInfo = FilterInfo {
     name: "batch-cpu",
     description: "Refuses nodes with less CPU than the job wants on each node, even if nothing else ran.",
-    reasons: &["cpu"],
-    params: &[],
-    clock: false,
-    job_identity: false,
-    build,
+    reasons: &[Reason::Cpu],
+    about: About::Make,
+    ..FilterInfo::of(|_| Ok(Box::new(check)))
 };
 
-struct Cpu;
-
-fn build(_: &Params<'_>) -> Result<Box<dyn Filter>, ParamError> {
-    Ok(Box::new(Cpu))
-}
-
 /// Whether the node is large enough.
-pub(super) fn admits(spec: &JobSpec, node: &Node) -> bool {
+fn admits(spec: &JobSpec, node: &Node) -> bool {
     node.cpu_total >= spec.cpu_milli
 }
 
-impl Filter for Cpu {
-    fn check(&self, view: &View<'_>) -> Option<Refusal> {
-        if admits(view.spec, view.node) {
-            return None;
-        }
-        let (needed, found) =
-            (Quantity::CpuMilli(view.spec.cpu_milli), Quantity::CpuMilli(view.node.cpu_total));
-        Some(
-            Refusal::never("cpu", needed, found, Wake::RegistrationChange)
-                .remedy("ask for less CPU per node"),
-        )
+fn check(view: &View<'_>) -> Option<Refusal> {
+    if admits(view.spec, view.node) {
+        return None;
     }
+    let (needed, found) = (Quantity::CpuMilli(view.spec.cpu_milli), Quantity::CpuMilli(view.node.cpu_total));
+    Some(
+        Refusal::never(Reason::Cpu, needed, found, Wake::RegistrationChange)
+            .remedy("ask for less CPU per node"),
+    )
 }
 
 #[cfg(test)]
@@ -60,6 +47,6 @@ mod tests {
             )
         };
         assert_eq!(with(8000), None);
-        assert_eq!(with(8001).unwrap().reason, "cpu");
+        assert_eq!(with(8001).unwrap().reason, Reason::Cpu);
     }
 }

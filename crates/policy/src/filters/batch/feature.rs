@@ -2,27 +2,17 @@
 
 use landfall_model::{FeatureNeed, JobSpec, Node};
 
-use crate::filter::{Filter, FilterInfo};
-use crate::params::{ParamError, Params};
-use crate::refusal::{Quantity, Refusal, Wake};
+use crate::filter::{About, FilterInfo};
+use crate::refusal::{Quantity, Reason, Refusal, Wake};
 use crate::view::View;
 
-/// What the catalogue says.
 pub(crate) const INFO: FilterInfo = FilterInfo {
     name: "batch-feature",
     description: "Refuses nodes without every feature that the job names, each as often as it wants.",
-    reasons: &["feature"],
-    params: &[],
-    clock: false,
-    job_identity: false,
-    build,
+    reasons: &[Reason::Feature],
+    about: About::Make,
+    ..FilterInfo::of(|_| Ok(Box::new(check)))
 };
-
-struct Feature;
-
-fn build(_: &Params<'_>) -> Result<Box<dyn Filter>, ParamError> {
-    Ok(Box::new(Feature))
-}
 
 fn missing<'a>(spec: &'a JobSpec, node: &'a Node) -> impl Iterator<Item = &'a FeatureNeed> {
     spec.features.iter().filter(|need| held(node, need) < need.count.max(1))
@@ -33,26 +23,24 @@ fn held(node: &Node, need: &FeatureNeed) -> u32 {
 }
 
 /// Whether nothing is missing.
-pub(super) fn admits(spec: &JobSpec, node: &Node) -> bool {
+fn admits(spec: &JobSpec, node: &Node) -> bool {
     missing(spec, node).next().is_none()
 }
 
-impl Filter for Feature {
-    fn check(&self, view: &View<'_>) -> Option<Refusal> {
-        let (spec, node) = (view.spec, view.node);
-        if admits(spec, node) {
-            return None;
-        }
-        let needed = Quantity::Names(missing(spec, node).map(|need| need.name.clone()).collect());
-        let found = Quantity::Names(node.features.keys().cloned().collect());
-        let short =
-            missing(spec, node).map(|need| format!("`{}` {} of {}", need.name, held(node, need), need.count));
-        let remedy = format!(
-            "it has {}; use a node that has all, or drop the need",
-            short.collect::<Vec<_>>().join(", ")
-        );
-        Some(Refusal::never("feature", needed, found, Wake::RegistrationChange).remedy(remedy))
+fn check(view: &View<'_>) -> Option<Refusal> {
+    let (spec, node) = (view.spec, view.node);
+    if admits(spec, node) {
+        return None;
     }
+    let told = || missing(spec, node).filter(|_| view.explains);
+    let needed = Quantity::Names(told().map(|need| need.name.clone()).collect());
+    let found = Quantity::Names(node.features.keys().filter(|_| view.explains).cloned().collect());
+    let remedy = view.say(|| {
+        let short = told().map(|need| format!("`{}` {} of {}", need.name, held(node, need), need.count));
+        let short = short.collect::<Vec<_>>().join(", ");
+        format!("it has {short}; use a node that has all, or drop the need")
+    });
+    Some(Refusal::never(Reason::Feature, needed, found, Wake::RegistrationChange).remedy(remedy))
 }
 
 #[cfg(test)]

@@ -2,27 +2,17 @@
 
 use landfall_model::{JobSpec, Name, Node, World};
 
-use crate::filter::{Filter, FilterInfo};
-use crate::params::{ParamError, Params};
-use crate::refusal::{Quantity, Refusal, Wake};
+use crate::filter::{About, FilterInfo};
+use crate::refusal::{Quantity, Reason, Refusal, Wake};
 use crate::view::View;
 
-/// What the catalogue says.
 pub(crate) const INFO: FilterInfo = FilterInfo {
     name: "batch-fingerprint",
     description: "Refuses nodes of unknown, drifted or other configuration than the pool's baseline, for sensitive jobs.",
-    reasons: &["fingerprint"],
-    params: &[],
-    clock: false,
-    job_identity: false,
-    build,
+    reasons: &[Reason::Fingerprint],
+    about: About::Make,
+    ..FilterInfo::of(|_| Ok(Box::new(check)))
 };
-
-struct Fingerprint;
-
-fn build(_: &Params<'_>) -> Result<Box<dyn Filter>, ParamError> {
-    Ok(Box::new(Fingerprint))
-}
 
 /// The fingerprint that the pool wants, if it says.
 fn baseline<'a>(spec: &JobSpec, node: &Node, world: &'a World) -> Option<&'a Name> {
@@ -31,7 +21,7 @@ fn baseline<'a>(spec: &JobSpec, node: &Node, world: &'a World) -> Option<&'a Nam
 }
 
 /// Whether the configuration will do.
-pub(super) fn admits(spec: &JobSpec, node: &Node, world: &World) -> bool {
+fn admits(spec: &JobSpec, node: &Node, world: &World) -> bool {
     if !spec.sensitive {
         return true;
     }
@@ -39,25 +29,23 @@ pub(super) fn admits(spec: &JobSpec, node: &Node, world: &World) -> bool {
     !node.drifted && baseline(spec, node, world).is_none_or(|baseline| baseline == fingerprint)
 }
 
-impl Filter for Fingerprint {
-    fn check(&self, view: &View<'_>) -> Option<Refusal> {
-        let (spec, node, world) = (view.spec, view.node, view.pass.world);
-        if admits(spec, node, world) {
-            return None;
-        }
-        let needed = match baseline(spec, node, world) {
-            Some(baseline) => Quantity::Name(baseline.clone()),
-            None => Quantity::Word("a known, undrifted fingerprint"),
-        };
-        let (found, remedy) = match &node.fingerprint {
-            None => (Quantity::Word("unknown"), "let the node report all parts of its fingerprint"),
-            Some(_) if node.drifted => {
-                (Quantity::Word("drifted"), "bring the node back to the baseline, or acknowledge it")
-            }
-            Some(other) => (Quantity::Name(other.clone()), "bring the node to the pool's baseline"),
-        };
-        Some(Refusal::not_now("fingerprint", needed, found, Wake::RegistrationChange).remedy(remedy))
+fn check(view: &View<'_>) -> Option<Refusal> {
+    let (spec, node, world) = (view.spec, view.node, view.pass.world);
+    if admits(spec, node, world) {
+        return None;
     }
+    let needed = match baseline(spec, node, world) {
+        Some(baseline) => Quantity::Name(baseline.clone()),
+        None => Quantity::word("a known, undrifted fingerprint"),
+    };
+    let (found, remedy) = match &node.fingerprint {
+        None => (Quantity::word("unknown"), "let the node report all parts of its fingerprint"),
+        Some(_) if node.drifted => {
+            (Quantity::word("drifted"), "bring the node back to the baseline, or acknowledge it")
+        }
+        Some(other) => (Quantity::Name(other.clone()), "bring the node to the pool's baseline"),
+    };
+    Some(Refusal::not_now(Reason::Fingerprint, needed, found, Wake::RegistrationChange).remedy(remedy))
 }
 
 #[cfg(test)]

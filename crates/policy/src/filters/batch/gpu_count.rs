@@ -2,43 +2,31 @@
 
 use landfall_model::{JobSpec, Node};
 
-use crate::filter::{Filter, FilterInfo};
-use crate::params::{ParamError, Params};
-use crate::refusal::{Quantity, Refusal, Wake};
+use crate::filter::{About, FilterInfo};
+use crate::refusal::{Quantity, Reason, Refusal, Wake};
 use crate::view::View;
 
-/// What the catalogue says.
 pub(crate) const INFO: FilterInfo = FilterInfo {
     name: "batch-gpu-count",
     description: "Refuses nodes with fewer devices than the job wants on each node.",
-    reasons: &["gpu_count"],
-    params: &[],
-    clock: false,
-    job_identity: false,
-    build,
+    reasons: &[Reason::GpuCount],
+    about: About::Make,
+    ..FilterInfo::of(|_| Ok(Box::new(check)))
 };
 
-struct GpuCount;
-
-fn build(_: &Params<'_>) -> Result<Box<dyn Filter>, ParamError> {
-    Ok(Box::new(GpuCount))
-}
-
 /// Whether there are enough devices.
-pub(super) fn admits(spec: &JobSpec, node: &Node) -> bool {
+fn admits(spec: &JobSpec, node: &Node) -> bool {
     node.gpus.len() >= spec.gpu_count as usize
 }
 
-impl Filter for GpuCount {
-    fn check(&self, view: &View<'_>) -> Option<Refusal> {
-        if admits(view.spec, view.node) {
-            return None;
-        }
-        let needed = Quantity::Count(u64::from(view.spec.gpu_count));
-        let found = Quantity::Count(view.node.gpus.len() as u64);
-        let remedy = "ask for fewer GPUs per node and more nodes";
-        Some(Refusal::never("gpu_count", needed, found, Wake::RegistrationChange).remedy(remedy))
+fn check(view: &View<'_>) -> Option<Refusal> {
+    if admits(view.spec, view.node) {
+        return None;
     }
+    let needed = Quantity::Count(u64::from(view.spec.gpu_count));
+    let found = Quantity::Count(view.node.gpus.len() as u64);
+    let remedy = "ask for fewer GPUs per node and more nodes";
+    Some(Refusal::never(Reason::GpuCount, needed, found, Wake::RegistrationChange).remedy(remedy))
 }
 
 #[cfg(test)]

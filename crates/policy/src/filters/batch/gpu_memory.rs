@@ -4,31 +4,21 @@ use landfall_model::{JobSpec, Mib, Node};
 
 use super::gpu_model;
 use crate::devices::model_allowed;
-use crate::filter::{Filter, FilterInfo};
-use crate::params::{ParamError, Params};
-use crate::refusal::{Quantity, Refusal, Wake};
+use crate::filter::{About, FilterInfo};
+use crate::refusal::{Quantity, Reason, Refusal, Wake};
 use crate::view::View;
 
-/// What the catalogue says.
 pub(crate) const INFO: FilterInfo = FilterInfo {
     name: "batch-gpu-memory",
     description: "Refuses nodes whose devices have less memory than the job wants of each, or do not say how much.",
-    reasons: &["gpu_memory"],
-    params: &[],
-    clock: false,
-    job_identity: false,
-    build,
+    reasons: &[Reason::GpuMemory],
+    about: About::Make,
+    ..FilterInfo::of(|_| Ok(Box::new(check)))
 };
-
-struct GpuMemory;
-
-fn build(_: &Params<'_>) -> Result<Box<dyn Filter>, ParamError> {
-    Ok(Box::new(GpuMemory))
-}
 
 /// Whether memory will do on as many devices as are wanted. Only devices of an accepted model count, since one device
 /// must have both; too few of those is the business of `batch-gpu-model`.
-pub(super) fn admits(spec: &JobSpec, node: &Node) -> bool {
+fn admits(spec: &JobSpec, node: &Node) -> bool {
     if spec.vram_mib.is_zero() || spec.gpu_count == 0 {
         return true;
     }
@@ -37,25 +27,23 @@ pub(super) fn admits(spec: &JobSpec, node: &Node) -> bool {
     large >= gpu_model::matching(spec, node).min(spec.gpu_count as usize)
 }
 
-impl Filter for GpuMemory {
-    fn check(&self, view: &View<'_>) -> Option<Refusal> {
-        let (spec, node) = (view.spec, view.node);
-        if admits(spec, node) {
-            return None;
-        }
-        // What the last of the wanted devices has: so much could be asked of each.
-        let mut sizes: Vec<Mib> =
-            node.gpus.iter().filter(|gpu| model_allowed(spec, gpu)).map(|g| g.vram_total()).collect();
-        sizes.sort_unstable_by(|a, b| b.cmp(a));
-        let nth = sizes.len().min(spec.gpu_count as usize).saturating_sub(1);
-        let found = match sizes.get(nth).filter(|size| !size.is_zero()) {
-            Some(&size) => Quantity::Mib(size),
-            None => Quantity::Word("unknown"),
-        };
-        let remedy = "ask for less memory per GPU, or for fewer GPUs";
-        let needed = Quantity::Mib(spec.vram_mib);
-        Some(Refusal::never("gpu_memory", needed, found, Wake::RegistrationChange).remedy(remedy))
+fn check(view: &View<'_>) -> Option<Refusal> {
+    let (spec, node) = (view.spec, view.node);
+    if admits(spec, node) {
+        return None;
     }
+    // What the last of the wanted devices has: so much could be asked of each.
+    let mut sizes: Vec<Mib> =
+        node.gpus.iter().filter(|gpu| model_allowed(spec, gpu)).map(|g| g.vram_total()).collect();
+    sizes.sort_unstable_by(|a, b| b.cmp(a));
+    let nth = sizes.len().min(spec.gpu_count as usize).saturating_sub(1);
+    let found = match sizes.get(nth).filter(|size| !size.is_zero()) {
+        Some(&size) => Quantity::Mib(size),
+        None => Quantity::word("unknown"),
+    };
+    let remedy = "ask for less memory per GPU, or for fewer GPUs";
+    let needed = Quantity::Mib(spec.vram_mib);
+    Some(Refusal::never(Reason::GpuMemory, needed, found, Wake::RegistrationChange).remedy(remedy))
 }
 
 #[cfg(test)]

@@ -3,27 +3,17 @@
 use landfall_model::{JobSpec, Node};
 
 use crate::devices::model_allowed;
-use crate::filter::{Filter, FilterInfo};
-use crate::params::{ParamError, Params};
-use crate::refusal::{Quantity, Refusal, Wake};
+use crate::filter::{About, FilterInfo};
+use crate::refusal::{Quantity, Reason, Refusal, Wake};
 use crate::view::View;
 
-/// What the catalogue says.
 pub(crate) const INFO: FilterInfo = FilterInfo {
     name: "batch-gpu-model",
     description: "Refuses nodes whose devices are of other or unknown models than those the job accepts.",
-    reasons: &["gpu_model"],
-    params: &[],
-    clock: false,
-    job_identity: false,
-    build,
+    reasons: &[Reason::GpuModel],
+    about: About::Make,
+    ..FilterInfo::of(|_| Ok(Box::new(check)))
 };
-
-struct GpuModel;
-
-fn build(_: &Params<'_>) -> Result<Box<dyn Filter>, ParamError> {
-    Ok(Box::new(GpuModel))
-}
 
 /// Devices of a model that the job accepts.
 pub(super) fn matching(spec: &JobSpec, node: &Node) -> usize {
@@ -31,26 +21,26 @@ pub(super) fn matching(spec: &JobSpec, node: &Node) -> usize {
 }
 
 /// Whether the models will do. Having too few devices of any model is the business of `batch-gpu-count`.
-pub(super) fn admits(spec: &JobSpec, node: &Node) -> bool {
+fn admits(spec: &JobSpec, node: &Node) -> bool {
     matching(spec, node) >= node.gpus.len().min(spec.gpu_count as usize)
 }
 
-impl Filter for GpuModel {
-    fn check(&self, view: &View<'_>) -> Option<Refusal> {
-        let (spec, node) = (view.spec, view.node);
-        if admits(spec, node) {
-            return None;
-        }
-        let mut models: Vec<_> =
-            node.gpus.iter().filter_map(|gpu| Some(gpu.model.as_ref()?.name.clone())).collect();
-        models.sort_unstable();
-        models.dedup();
-        let found = if models.is_empty() { Quantity::Word("unknown") } else { Quantity::Names(models) };
-        let remedy =
-            format!("{} of its devices would do; accept another model in gpu_models", matching(spec, node));
-        let needed = Quantity::Names(spec.gpu_models.clone());
-        Some(Refusal::never("gpu_model", needed, found, Wake::RegistrationChange).remedy(remedy))
+fn check(view: &View<'_>) -> Option<Refusal> {
+    let (spec, node) = (view.spec, view.node);
+    if admits(spec, node) {
+        return None;
     }
+    let gpus = node.gpus.iter().filter(|_| view.explains);
+    let mut models: Vec<_> = gpus.filter_map(|gpu| Some(gpu.model.as_ref()?.name.clone())).collect();
+    models.sort_unstable();
+    models.dedup();
+    let found = if models.is_empty() { Quantity::word("unknown") } else { Quantity::Names(models) };
+    let remedy = view.say(|| {
+        let would_do = matching(spec, node);
+        format!("{would_do} of its devices would do; accept another model in gpu_models")
+    });
+    let needed = Quantity::Names(if view.explains { spec.gpu_models.clone() } else { Vec::new() });
+    Some(Refusal::never(Reason::GpuModel, needed, found, Wake::RegistrationChange).remedy(remedy))
 }
 
 #[cfg(test)]

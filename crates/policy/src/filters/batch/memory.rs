@@ -2,44 +2,32 @@
 
 use landfall_model::{JobSpec, Node};
 
-use crate::filter::{Filter, FilterInfo};
-use crate::params::{ParamError, Params};
-use crate::refusal::{Quantity, Refusal, Wake};
+use crate::filter::{About, FilterInfo};
+use crate::refusal::{Quantity, Reason, Refusal, Wake};
 use crate::view::View;
 
-/// What the catalogue says.
 pub(crate) const INFO: FilterInfo = FilterInfo {
     name: "batch-memory",
     description: "Refuses nodes with less memory than the job wants on each node, even if nothing else ran.",
-    reasons: &["memory"],
-    params: &[],
-    clock: false,
-    job_identity: false,
-    build,
+    reasons: &[Reason::Memory],
+    about: About::Make,
+    ..FilterInfo::of(|_| Ok(Box::new(check)))
 };
 
-struct Memory;
-
-fn build(_: &Params<'_>) -> Result<Box<dyn Filter>, ParamError> {
-    Ok(Box::new(Memory))
-}
-
 /// Whether the node is large enough.
-pub(super) fn admits(spec: &JobSpec, node: &Node) -> bool {
+fn admits(spec: &JobSpec, node: &Node) -> bool {
     node.ram_total >= spec.ram_mib
 }
 
-impl Filter for Memory {
-    fn check(&self, view: &View<'_>) -> Option<Refusal> {
-        if admits(view.spec, view.node) {
-            return None;
-        }
-        let (needed, found) = (Quantity::Mib(view.spec.ram_mib), Quantity::Mib(view.node.ram_total));
-        Some(
-            Refusal::never("memory", needed, found, Wake::RegistrationChange)
-                .remedy("ask for less memory per node"),
-        )
+fn check(view: &View<'_>) -> Option<Refusal> {
+    if admits(view.spec, view.node) {
+        return None;
     }
+    let (needed, found) = (Quantity::Mib(view.spec.ram_mib), Quantity::Mib(view.node.ram_total));
+    Some(
+        Refusal::never(Reason::Memory, needed, found, Wake::RegistrationChange)
+            .remedy("ask for less memory per node"),
+    )
 }
 
 #[cfg(test)]
@@ -59,6 +47,6 @@ mod tests {
             )
         };
         assert_eq!(with(512), None);
-        assert_eq!(with(513).unwrap().reason, "memory");
+        assert_eq!(with(513).unwrap().reason, Reason::Memory);
     }
 }

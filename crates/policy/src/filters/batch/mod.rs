@@ -1,8 +1,6 @@
 //! Filters of the family `batch`, one file each.
 
-pub(crate) mod eligible;
-
-mod block_end;
+pub(crate) mod block_end;
 mod cpu;
 mod feature;
 mod fingerprint;
@@ -12,7 +10,7 @@ mod gpu_model;
 mod memory;
 mod ready;
 pub(crate) mod state;
-mod taken;
+pub(crate) mod taken;
 mod unified_memory;
 
 use crate::filter::FilterInfo;

@@ -1,43 +1,38 @@
 //! `batch-ready`: only jobs whose dependencies are met and whose time has come are in the queue.
 
-use crate::filter::{Filter, FilterInfo};
-use crate::params::{ParamError, Params};
-use crate::refusal::{Quantity, Refusal, Wake};
+use crate::filter::{About, FilterInfo};
+use crate::refusal::{Quantity, Reason, Refusal, Wake};
 use crate::view::View;
 
-/// What the catalogue says.
 pub(crate) const INFO: FilterInfo = FilterInfo {
     name: "batch-ready",
     description: "Admits jobs that wait for nothing and whose earliest time has come.",
-    reasons: &["dependency", "not_before"],
-    params: &[],
+    reasons: &[Reason::Dependency, Reason::NotBefore],
     clock: true,
     job_identity: true,
-    build,
+    about: About::Plan,
+    ..FilterInfo::of(|_| Ok(Box::new(check)))
 };
 
-struct Ready;
-
-fn build(_: &Params<'_>) -> Result<Box<dyn Filter>, ParamError> {
-    Ok(Box::new(Ready))
-}
-
-impl Filter for Ready {
-    fn check(&self, view: &View<'_>) -> Option<Refusal> {
-        if let Some(waits_for) = &view.job.waits_for {
-            let needed = Quantity::Name(waits_for.clone());
-            return Some(
-                Refusal::not_now("dependency", needed, Quantity::Word("not ended"), Wake::DependencyEnded)
-                    .remedy(view.say(|| format!("wait for {waits_for}"))),
-            );
-        }
-        let earliest = view.job.retry_at.filter(|&earliest| earliest > view.now())?;
-        Some(
-            Refusal::not_now("not_before", Quantity::AtMs(earliest), Quantity::AtMs(view.now()), Wake::Timer)
-                .remedy(view.say(|| format!("wait {}", earliest.since(view.now()))))
-                .until(earliest),
-        )
+fn check(view: &View<'_>) -> Option<Refusal> {
+    if let Some(waits_for) = &view.job.waits_for {
+        let needed = Quantity::Name(waits_for.clone());
+        return Some(
+            Refusal::not_now(Reason::Dependency, needed, Quantity::word("not ended"), Wake::DependencyEnded)
+                .remedy(view.say(|| format!("wait for {waits_for}"))),
+        );
     }
+    let earliest = view.job.retry_at.filter(|&earliest| earliest > view.now())?;
+    Some(
+        Refusal::not_now(
+            Reason::NotBefore,
+            Quantity::AtMs(earliest),
+            Quantity::AtMs(view.now()),
+            Wake::Timer,
+        )
+        .remedy(view.say(|| format!("wait {}", earliest.since(view.now()))))
+        .until(earliest),
+    )
 }
 
 #[cfg(test)]
@@ -51,7 +46,7 @@ mod tests {
         let situation = parse(&scenario, Format::Toml).unwrap();
         let policy = builtin::policy("balanced").unwrap().unwrap();
         let ranking = policy.rank_jobs(&situation, &situation.nodes()[0]);
-        ranking.candidates[0].refusals.first().map(|refused| refused.refusal.reason)
+        ranking.candidates[0].refusals.first().map(|refused| refused.refusal.reason.name())
     }
 
     #[test]

@@ -2,37 +2,25 @@
 
 use landfall_model::{JobSpec, Node, NodeState};
 
-use crate::filter::{Filter, FilterInfo};
-use crate::params::{ParamError, Params};
-use crate::refusal::{Quantity, Refusal, Wake};
+use crate::filter::{About, FilterInfo};
+use crate::refusal::{Quantity, Reason, Refusal, Wake};
 use crate::view::View;
 
-/// What the catalogue says.
 pub(crate) const INFO: FilterInfo = FilterInfo {
     name: "batch-state",
     description: "Refuses nodes that are not ready: booting, degraded, silent, draining, drained or down.",
-    reasons: &["node_state"],
-    params: &[],
-    clock: false,
-    job_identity: false,
-    build,
+    reasons: &[Reason::NodeState],
+    about: About::Plan,
+    ..FilterInfo::of(|_| Ok(Box::new(check)))
 };
 
-struct State;
-
-fn build(_: &Params<'_>) -> Result<Box<dyn Filter>, ParamError> {
-    Ok(Box::new(State))
-}
-
 /// Whether the node takes new work.
-pub(super) fn admits(spec: &JobSpec, node: &Node) -> bool {
+pub(crate) fn admits(spec: &JobSpec, node: &Node) -> bool {
     node.state == NodeState::Ready || (node.state == NodeState::Degraded && spec.allow_degraded)
 }
 
-impl Filter for State {
-    fn check(&self, view: &View<'_>) -> Option<Refusal> {
-        out_of_service(view)
-    }
+fn check(view: &View<'_>) -> Option<Refusal> {
+    out_of_service(view)
 }
 
 /// Refuses a node that takes no new work.
@@ -47,8 +35,8 @@ pub(crate) fn out_of_service(view: &View<'_>) -> Option<Refusal> {
         NodeState::Drained => ("drained", "return the node to service"),
         NodeState::Down => ("down", "bring the node back"),
     };
-    let (needed, found) = (Quantity::Word("ready"), Quantity::Word(found));
-    Some(Refusal::not_now("node_state", needed, found, Wake::NodeStateChange).remedy(remedy))
+    let (needed, found) = (Quantity::word("ready"), Quantity::word(found));
+    Some(Refusal::not_now(Reason::NodeState, needed, found, Wake::NodeStateChange).remedy(remedy))
 }
 
 #[cfg(test)]
@@ -70,7 +58,7 @@ mod tests {
         assert_eq!(with("ready"), None);
         for state in ["booting", "degraded", "unknown", "draining", "drained", "down"] {
             let refusal = with(state).unwrap();
-            assert_eq!((refusal.reason, refusal.found.to_string().as_str()), ("node_state", state));
+            assert_eq!((refusal.reason, refusal.found.to_string().as_str()), (Reason::NodeState, state));
             assert!(!refusal.remedy.is_empty());
         }
     }

@@ -6,30 +6,20 @@
 use landfall_model::{JobSpec, Name, Node};
 
 use crate::devices::{MemoryView, model_allowed, qualifies};
-use crate::filter::{Filter, FilterInfo};
-use crate::params::{ParamError, Params};
-use crate::refusal::{Quantity, Refusal, Wake};
+use crate::filter::{About, FilterInfo};
+use crate::refusal::{Quantity, Reason, Refusal, Wake};
 use crate::view::View;
 
-/// What the catalogue says.
 pub(crate) const INFO: FilterInfo = FilterInfo {
     name: "batch-taken",
     description: "Refuses nodes on which other work holds what the job needs; an exclusive job needs an empty node.",
-    reasons: &["node_taken", "held"],
-    params: &[],
-    clock: false,
-    job_identity: false,
-    build,
+    reasons: &[Reason::NodeTaken, Reason::Held],
+    about: About::Plan,
+    ..FilterInfo::of(|_| Ok(Box::new(check)))
 };
 
-struct Taken;
-
-fn build(_: &Params<'_>) -> Result<Box<dyn Filter>, ParamError> {
-    Ok(Box::new(Taken))
-}
-
 /// Whether nothing that the job needs is held by other work.
-pub(super) fn admits(spec: &JobSpec, node: &Node) -> bool {
+pub(crate) fn admits(spec: &JobSpec, node: &Node) -> bool {
     obstacle(spec, node).is_none()
 }
 
@@ -85,35 +75,33 @@ fn is_empty(node: &Node) -> bool {
 fn holders(node: &Node) -> Quantity {
     let names = node.placements.iter().filter_map(|placement| Name::new(placement.job.as_str()).ok());
     match names.collect::<Vec<_>>() {
-        names if names.is_empty() => Quantity::Word("held"),
+        names if names.is_empty() => Quantity::word("held"),
         names => Quantity::Names(names),
     }
 }
 
-impl Filter for Taken {
-    fn check(&self, view: &View<'_>) -> Option<Refusal> {
-        let (spec, node) = (view.spec, view.node);
-        let devices = |count: usize| Quantity::Devices {
-            count: count as u64,
-            vram_mib: spec.vram_mib,
-            gpu_milli: spec.gpu_milli,
-        };
-        let (needed, found) = match obstacle(spec, node)? {
-            Obstacle::NotEmpty => (Quantity::Word("an empty node"), holders(node)),
-            Obstacle::Exclusive => (Quantity::Word("a node open to sharing"), holders(node)),
-            Obstacle::Cpu => (Quantity::CpuMilli(spec.cpu_milli), Quantity::CpuMilli(node.cpu_free())),
-            Obstacle::Memory => (Quantity::Mib(spec.ram_mib), Quantity::Mib(node.ram_free())),
-            Obstacle::Devices => (devices(spec.gpu_count as usize), devices(devices_left(spec, node))),
-        };
-        let remedy = if spec.exclusive {
-            "wait for the work on it to end, or set exclusive = false"
-        } else {
-            "wait for work on it to end, or ask for less"
-        };
-        let only_holds = node.placements.is_empty() && node.has_holds();
-        let reason = if only_holds { "held" } else { "node_taken" };
-        Some(Refusal::not_now(reason, needed, found, Wake::PlacementEnded).remedy(remedy))
-    }
+fn check(view: &View<'_>) -> Option<Refusal> {
+    let (spec, node) = (view.spec, view.node);
+    let devices = |count: usize| Quantity::Devices {
+        count: count as u64,
+        vram_mib: spec.vram_mib,
+        gpu_milli: spec.gpu_milli,
+    };
+    let (needed, found) = match obstacle(spec, node)? {
+        Obstacle::NotEmpty => (Quantity::word("an empty node"), holders(node)),
+        Obstacle::Exclusive => (Quantity::word("a node open to sharing"), holders(node)),
+        Obstacle::Cpu => (Quantity::CpuMilli(spec.cpu_milli), Quantity::CpuMilli(node.cpu_free())),
+        Obstacle::Memory => (Quantity::Mib(spec.ram_mib), Quantity::Mib(node.ram_free())),
+        Obstacle::Devices => (devices(spec.gpu_count as usize), devices(devices_left(spec, node))),
+    };
+    let remedy = if spec.exclusive {
+        "wait for the work on it to end, or set exclusive = false"
+    } else {
+        "wait for work on it to end, or ask for less"
+    };
+    let only_holds = node.placements.is_empty() && node.has_holds();
+    let reason = if only_holds { Reason::Held } else { Reason::NodeTaken };
+    Some(Refusal::not_now(reason, needed, found, Wake::PlacementEnded).remedy(remedy))
 }
 
 #[cfg(test)]

@@ -2,42 +2,30 @@
 
 use landfall_model::{JobSpec, Node};
 
-use crate::filter::{Filter, FilterInfo};
-use crate::params::{ParamError, Params};
-use crate::refusal::{Quantity, Refusal, Wake};
+use crate::filter::{About, FilterInfo};
+use crate::refusal::{Quantity, Reason, Refusal, Wake};
 use crate::view::View;
 
-/// What the catalogue says.
 pub(crate) const INFO: FilterInfo = FilterInfo {
     name: "batch-unified-memory",
     description: "Refuses nodes without unified memory if the job needs it.",
-    reasons: &["unified_memory"],
-    params: &[],
-    clock: false,
-    job_identity: false,
-    build,
+    reasons: &[Reason::UnifiedMemory],
+    about: About::Make,
+    ..FilterInfo::of(|_| Ok(Box::new(check)))
 };
 
-struct UnifiedMemory;
-
-fn build(_: &Params<'_>) -> Result<Box<dyn Filter>, ParamError> {
-    Ok(Box::new(UnifiedMemory))
-}
-
 /// Whether the node has it, or the job does not need it.
-pub(super) fn admits(spec: &JobSpec, node: &Node) -> bool {
+fn admits(spec: &JobSpec, node: &Node) -> bool {
     node.unified_memory || !spec.unified_memory
 }
 
-impl Filter for UnifiedMemory {
-    fn check(&self, view: &View<'_>) -> Option<Refusal> {
-        if admits(view.spec, view.node) {
-            return None;
-        }
-        let (needed, found) = (Quantity::Word("unified memory"), Quantity::Word("none"));
-        let remedy = "use a node with a unified domain";
-        Some(Refusal::never("unified_memory", needed, found, Wake::RegistrationChange).remedy(remedy))
+fn check(view: &View<'_>) -> Option<Refusal> {
+    if admits(view.spec, view.node) {
+        return None;
     }
+    let (needed, found) = (Quantity::word("unified memory"), Quantity::word("none"));
+    let remedy = "use a node with a unified domain";
+    Some(Refusal::never(Reason::UnifiedMemory, needed, found, Wake::RegistrationChange).remedy(remedy))
 }
 
 #[cfg(test)]
@@ -57,6 +45,6 @@ mod tests {
             )
         };
         assert_eq!([with(true, true), with(true, false), with(false, false)], [None, None, None]);
-        assert_eq!(with(false, true).unwrap().reason, "unified_memory");
+        assert_eq!(with(false, true).unwrap().reason, Reason::UnifiedMemory);
     }
 }

@@ -1,21 +1,20 @@
 //! Filter `pack-expiry`: the lease outlasts the job.
 
-use crate::filter::{Filter, FilterInfo};
+use crate::filter::{About, Filter, FilterInfo};
 use crate::params::{ParamError, Params};
-use crate::refusal::{Quantity, Refusal, Wake};
+use crate::refusal::{Quantity, Reason, Refusal, Wake};
 use crate::rules::capacity::SAFETY_MARGIN_MS;
 use crate::view::View;
 use landfall_model::Millis;
 
-/// What the catalogue says.
 pub(crate) const INFO: FilterInfo = FilterInfo {
     name: "pack-expiry",
     description: "Admits nodes whose lease outlasts the job by a margin.",
-    reasons: &["expiry"],
+    reasons: &[Reason::Expiry],
     params: &[SAFETY_MARGIN_MS],
     clock: true,
-    job_identity: false,
-    build,
+    about: About::Moment,
+    ..FilterInfo::of(build)
 };
 
 struct PackExpiry {
@@ -34,7 +33,7 @@ impl Filter for PackExpiry {
             return None;
         }
         Some(
-            Refusal::never("expiry", Quantity::Ms(needed), Quantity::Ms(left), Wake::LeaseExtended)
+            Refusal::never(Reason::Expiry, Quantity::Ms(needed), Quantity::Ms(left), Wake::LeaseExtended)
                 .remedy(view.say(|| format!("extend the lease by {}", needed.saturating_sub(left)))),
         )
     }

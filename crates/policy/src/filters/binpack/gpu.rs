@@ -1,20 +1,17 @@
 //! Filter `pack-gpu`: enough devices would do.
 
 use crate::devices::{MemoryView, enough_qualify};
-use crate::filter::{Filter, FilterInfo};
+use crate::filter::{About, Filter, FilterInfo};
 use crate::params::{ParamError, Params};
-use crate::refusal::{Refusal, devices_short};
+use crate::refusal::{Reason, Refusal, devices_short};
 use crate::view::View;
 
-/// What the catalogue says.
 pub(crate) const INFO: FilterInfo = FilterInfo {
     name: "pack-gpu",
     description: "Admits nodes on which enough devices would do.",
-    reasons: &["gpu"],
-    params: &[],
-    clock: false,
-    job_identity: false,
-    build,
+    reasons: &[Reason::Gpu],
+    about: About::Moment,
+    ..FilterInfo::of(build)
 };
 
 struct PackGpu {
@@ -30,6 +27,6 @@ impl Filter for PackGpu {
         if enough_qualify(view.spec, view.node, self.memory) {
             return None;
         }
-        Some(devices_short(view, self.memory, "gpu", "gpu"))
+        Some(devices_short(view, self.memory, Reason::Gpu, Reason::Gpu))
     }
 }

@@ -1,21 +1,19 @@
 //! Filter `pack-jobs`: a bound on the jobs of one node.
 
-use crate::filter::{Filter, FilterInfo};
+use crate::filter::{About, Filter, FilterInfo};
 use crate::params::{ParamError, ParamInfo, Params};
-use crate::refusal::{Quantity, Refusal, Wake};
+use crate::refusal::{Quantity, Reason, Refusal, Wake};
 use crate::view::View;
 
 const JOBS_MAX: ParamInfo = ParamInfo::whole("jobs_max", 1001, "jobs", "Most jobs on one node.");
 
-/// What the catalogue says.
 pub(crate) const INFO: FilterInfo = FilterInfo {
     name: "pack-jobs",
     description: "Admits nodes that run fewer jobs than they can manage.",
-    reasons: &["jobs_full"],
+    reasons: &[Reason::JobsFull],
     params: &[JOBS_MAX],
-    clock: false,
-    job_identity: false,
-    build,
+    about: About::Moment,
+    ..FilterInfo::of(build)
 };
 
 struct PackJobs {
@@ -34,7 +32,7 @@ impl Filter for PackJobs {
         }
         let needed = Quantity::Count(self.jobs_max - 1);
         Some(
-            Refusal::not_now("jobs_full", needed, Quantity::Count(running), Wake::PlacementEnded)
+            Refusal::not_now(Reason::JobsFull, needed, Quantity::Count(running), Wake::PlacementEnded)
                 .remedy("wait until a job on the node ends"),
         )
     }

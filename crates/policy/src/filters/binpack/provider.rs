@@ -1,21 +1,19 @@
 //! Filter `pack-provider`: a pinned provider is respected.
 
-use crate::filter::{Filter, FilterInfo};
+use crate::filter::{About, Filter, FilterInfo};
 use crate::params::{ParamError, Params};
-use crate::refusal::{Quantity, Refusal, Wake};
+use crate::refusal::{Quantity, Reason, Refusal, Wake};
 use crate::rules::capacity::DEFAULT_PROVIDER_PARAM;
 use crate::view::View;
 use landfall_model::Name;
 
-/// What the catalogue says.
 pub(crate) const INFO: FilterInfo = FilterInfo {
     name: "pack-provider",
     description: "Admits nodes of the provider that the job pins, if it pins one.",
-    reasons: &["provider"],
+    reasons: &[Reason::Provider],
     params: &[DEFAULT_PROVIDER_PARAM],
-    clock: false,
-    job_identity: false,
-    build,
+    about: About::Registration,
+    ..FilterInfo::of(build)
 };
 
 struct PackProvider {
@@ -36,7 +34,7 @@ impl Filter for PackProvider {
         }
         let found = Quantity::Names(Name::new(found).into_iter().collect());
         Some(
-            Refusal::never("provider", Quantity::Name(wanted.clone()), found, Wake::NodeAdded)
+            Refusal::never(Reason::Provider, Quantity::Name(wanted.clone()), found, Wake::NodeAdded)
                 .remedy("submit the job without a provider, or lease from the one it names"),
         )
     }

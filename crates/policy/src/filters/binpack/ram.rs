@@ -1,29 +1,17 @@
 //! Filter `pack-ram`: RAM asked is free in the ledger.
 
-use crate::filter::{Filter, FilterInfo};
-use crate::params::{ParamError, Params};
-use crate::refusal::{Refusal, ram_short};
+use crate::filter::{About, FilterInfo};
+use crate::refusal::{Reason, Refusal, ram_short};
 use crate::view::View;
 
-/// What the catalogue says.
 pub(crate) const INFO: FilterInfo = FilterInfo {
     name: "pack-ram",
     description: "Admits nodes with enough free RAM.",
-    reasons: &["ram"],
-    params: &[],
-    clock: false,
-    job_identity: false,
-    build,
+    reasons: &[Reason::Ram],
+    about: About::Moment,
+    ..FilterInfo::of(|_| Ok(Box::new(check)))
 };
 
-struct RamFilter;
-
-fn build(_: &Params<'_>) -> Result<Box<dyn Filter>, ParamError> {
-    Ok(Box::new(RamFilter))
-}
-
-impl Filter for RamFilter {
-    fn check(&self, view: &View<'_>) -> Option<Refusal> {
-        ram_short(view, "ram")
-    }
+fn check(view: &View<'_>) -> Option<Refusal> {
+    ram_short(view, Reason::Ram)
 }

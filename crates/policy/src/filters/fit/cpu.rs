@@ -1,29 +1,17 @@
 //! Filter `cpu`: CPU asked is free in the ledger.
 
-use crate::filter::{Filter, FilterInfo};
-use crate::params::{ParamError, Params};
-use crate::refusal::{Refusal, cpu_short};
+use crate::filter::{About, FilterInfo};
+use crate::refusal::{Reason, Refusal, cpu_short};
 use crate::view::View;
 
-/// What the catalogue says.
 pub(crate) const INFO: FilterInfo = FilterInfo {
     name: "cpu",
     description: "Admits nodes with enough free CPU.",
-    reasons: &["cpu_short"],
-    params: &[],
-    clock: false,
-    job_identity: false,
-    build,
+    reasons: &[Reason::CpuShort],
+    about: About::Moment,
+    ..FilterInfo::of(|_| Ok(Box::new(check)))
 };
 
-struct CpuFilter;
-
-fn build(_: &Params<'_>) -> Result<Box<dyn Filter>, ParamError> {
-    Ok(Box::new(CpuFilter))
-}
-
-impl Filter for CpuFilter {
-    fn check(&self, view: &View<'_>) -> Option<Refusal> {
-        cpu_short(view, "cpu_short")
-    }
+fn check(view: &View<'_>) -> Option<Refusal> {
+    cpu_short(view, Reason::CpuShort)
 }

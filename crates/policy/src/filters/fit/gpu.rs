@@ -1,21 +1,18 @@
 //! Filter `gpu`: enough devices would do, or the model may leave them.
 
 use crate::devices::MemoryView;
-use crate::filter::{Filter, FilterInfo};
+use crate::filter::{About, Filter, FilterInfo};
 use crate::params::{ParamError, Params};
-use crate::refusal::{Refusal, RefusalClass, Wake, devices_short};
+use crate::refusal::{Reason, Refusal, RefusalClass, Wake, devices_short};
 use crate::rules::fit;
 use crate::view::View;
 
-/// What the catalogue says.
 pub(crate) const INFO: FilterInfo = FilterInfo {
     name: "gpu",
     description: "Admits nodes whose devices, or RAM where offloading is allowed, hold the job.",
-    reasons: &["gpu_missing", "vram_short"],
-    params: &[],
-    clock: false,
-    job_identity: false,
-    build,
+    reasons: &[Reason::GpuMissing, Reason::VramShort],
+    about: About::Moment,
+    ..FilterInfo::of(build)
 };
 
 struct GpuFilter {
@@ -31,7 +28,7 @@ impl Filter for GpuFilter {
         if fit::mode(view.spec, view.node, self.memory).is_some() {
             return None;
         }
-        let refusal = devices_short(view, self.memory, "gpu_missing", "vram_short");
+        let refusal = devices_short(view, self.memory, Reason::GpuMissing, Reason::VramShort);
         if refusal.class == RefusalClass::Never && fit::offloads_when_idle(view.spec, view.node) {
             let remedy = "wait until RAM or GPU memory is given back: the model may be offloaded";
             return Some(

@@ -1,23 +1,22 @@
 //! Filter `online`: the node was heard lately.
 
-use crate::filter::{Filter, FilterInfo};
+use crate::filter::{About, Filter, FilterInfo};
 use crate::params::{ParamError, ParamInfo, Params};
-use crate::refusal::{Quantity, Refusal, Wake};
+use crate::refusal::{Quantity, Reason, Refusal, Wake};
 use crate::view::View;
 use landfall_model::Millis;
 
 const ONLINE_WITHIN: ParamInfo =
     ParamInfo::whole("online_within_ms", 30_000, "ms", "Oldest heartbeat of a node that counts as online.");
 
-/// What the catalogue says.
 pub(crate) const INFO: FilterInfo = FilterInfo {
     name: "online",
     description: "Admits nodes that were heard lately.",
-    reasons: &["offline"],
+    reasons: &[Reason::Offline],
     params: &[ONLINE_WITHIN],
     clock: true,
-    job_identity: false,
-    build,
+    about: About::Moment,
+    ..FilterInfo::of(build)
 };
 
 struct Online {
@@ -37,7 +36,7 @@ impl Filter for Online {
         }
         let found = Quantity::Ms(age);
         Some(
-            Refusal::not_now("offline", Quantity::Ms(self.within), found, Wake::Heartbeat)
+            Refusal::not_now(Reason::Offline, Quantity::Ms(self.within), found, Wake::Heartbeat)
                 .remedy(view.say(|| {
                     format!(
                         "the node was last heard {age} ago and must be heard every {}; check its agent and network",

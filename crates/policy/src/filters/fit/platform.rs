@@ -1,46 +1,34 @@
 //! Filter `platform`: the runtime exists for the node's platform.
 
-use crate::filter::{Filter, FilterInfo};
-use crate::params::{ParamError, Params};
-use crate::refusal::{Quantity, Refusal, Wake};
+use crate::filter::{About, FilterInfo};
+use crate::refusal::{Quantity, Reason, Refusal, Wake};
 use crate::view::View;
 use landfall_model::{Name, Platform};
 
-/// What the catalogue says.
 pub(crate) const INFO: FilterInfo = FilterInfo {
     name: "platform",
     description: "Admits nodes of a platform that the runtime exists for.",
-    reasons: &["platform_mismatch"],
-    params: &[],
-    clock: false,
-    job_identity: false,
-    build,
+    reasons: &[Reason::PlatformMismatch],
+    about: About::Registration,
+    ..FilterInfo::of(|_| Ok(Box::new(check)))
 };
 
-struct PlatformFilter;
-
-fn build(_: &Params<'_>) -> Result<Box<dyn Filter>, ParamError> {
-    Ok(Box::new(PlatformFilter))
-}
-
-impl Filter for PlatformFilter {
-    fn check(&self, view: &View<'_>) -> Option<Refusal> {
-        let platforms = platforms_of(view.spec.runtime.as_str());
-        if platforms.contains(&view.node.platform) {
-            return None;
-        }
-        Some(
-            Refusal::never(
-                "platform_mismatch",
-                Quantity::Names(
-                    platforms.iter().filter_map(|platform| Name::new(word(*platform)).ok()).collect(),
-                ),
-                Quantity::Word(word(view.node.platform)),
-                Wake::Nothing,
-            )
-            .remedy("use another runtime, or a node of another platform"),
-        )
+fn check(view: &View<'_>) -> Option<Refusal> {
+    let platforms = platforms_of(view.spec.runtime.as_str());
+    if platforms.contains(&view.node.platform) {
+        return None;
     }
+    Some(
+        Refusal::never(
+            Reason::PlatformMismatch,
+            Quantity::Names(
+                platforms.iter().filter_map(|platform| Name::new(word(*platform)).ok()).collect(),
+            ),
+            Quantity::word(word(view.node.platform)),
+            Wake::Nothing,
+        )
+        .remedy("use another runtime, or a node of another platform"),
+    )
 }
 
 /// Platforms that a runtime exists for.

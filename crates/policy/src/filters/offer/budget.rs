@@ -1,20 +1,17 @@
 //! Filter `peer-budget`: the offer is not too dear.
 
-use crate::filter::{Filter, FilterInfo};
+use crate::filter::{About, Filter, FilterInfo};
 use crate::params::{ParamError, Params};
-use crate::refusal::{Quantity, Refusal, Wake};
+use crate::refusal::{Quantity, Reason, Refusal, Wake};
 use crate::rules::offer::Terms;
 use crate::view::View;
 
-/// What the catalogue says.
 pub(crate) const INFO: FilterInfo = FilterInfo {
     name: "peer-budget",
     description: "Admits offers within the job's price limit.",
-    reasons: &["over_budget"],
-    params: &[],
-    clock: false,
-    job_identity: false,
-    build,
+    reasons: &[Reason::OverBudget],
+    about: About::Moment,
+    ..FilterInfo::of(build)
 };
 
 struct PeerBudget {
@@ -34,7 +31,7 @@ impl Filter for PeerBudget {
         }
         Some(
             Refusal::not_now(
-                "over_budget",
+                Reason::OverBudget,
                 Quantity::Count(limit),
                 Quantity::Count(cost),
                 Wake::PlacementEnded,

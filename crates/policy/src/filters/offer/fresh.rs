@@ -1,23 +1,21 @@
 //! Filter `peer-fresh`: the peer's facts are not stale.
 
-use crate::filter::{Filter, FilterInfo};
+use crate::filter::{About, Filter, FilterInfo};
 use crate::params::{ParamError, ParamInfo, Params};
-use crate::refusal::{Quantity, Refusal, Wake};
+use crate::refusal::{Quantity, Reason, Refusal, Wake};
 use crate::view::View;
 use landfall_model::Millis;
 
 const STALE_AFTER: ParamInfo =
     ParamInfo::whole("capacity_stale_ms", 90_000, "ms", "Oldest probe on which an offer may rest.");
 
-/// What the catalogue says.
 pub(crate) const INFO: FilterInfo = FilterInfo {
     name: "peer-fresh",
     description: "Admits peers whose facts are fresh.",
-    reasons: &["stale_capacity"],
+    reasons: &[Reason::StaleCapacity],
     params: &[STALE_AFTER],
-    clock: false,
-    job_identity: false,
-    build,
+    about: About::Moment,
+    ..FilterInfo::of(build)
 };
 
 struct PeerFresh {
@@ -32,9 +30,9 @@ impl Filter for PeerFresh {
     fn check(&self, view: &View<'_>) -> Option<Refusal> {
         let Some(peer) = view.node.peer.as_ref() else {
             let (needed, found) =
-                (Quantity::Ms(Millis::new(self.stale_after)), Quantity::Word("never probed"));
+                (Quantity::Ms(Millis::new(self.stale_after)), Quantity::word("never probed"));
             return Some(
-                Refusal::not_now("stale_capacity", needed, found, Wake::Heartbeat)
+                Refusal::not_now(Reason::StaleCapacity, needed, found, Wake::Heartbeat)
                     .remedy("the peer must say what it has: give it a [nodes.peer] table"),
             );
         };
@@ -44,7 +42,7 @@ impl Filter for PeerFresh {
         }
         let (needed, found) = (Quantity::Ms(Millis::new(self.stale_after)), Quantity::Ms(Millis::new(age)));
         Some(
-            Refusal::not_now("stale_capacity", needed, found, Wake::Heartbeat)
+            Refusal::not_now(Reason::StaleCapacity, needed, found, Wake::Heartbeat)
                 .remedy("the peer must probe its capacity again"),
         )
     }

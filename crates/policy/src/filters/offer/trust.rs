@@ -1,8 +1,8 @@
 //! Filter `peer-trust`: the arbiter trusts the peer.
 
-use crate::filter::{Filter, FilterInfo};
+use crate::filter::{About, Filter, FilterInfo};
 use crate::params::{ParamError, ParamInfo, Params};
-use crate::refusal::{Quantity, Refusal, Wake};
+use crate::refusal::{Quantity, Reason, Refusal, Wake};
 use crate::view::View;
 
 const TRUST_EXECUTE: ParamInfo = ParamInfo::at_least(
@@ -13,15 +13,13 @@ const TRUST_EXECUTE: ParamInfo = ParamInfo::at_least(
     "Least trust of the arbiter in a peer that runs work.",
 );
 
-/// What the catalogue says.
 pub(crate) const INFO: FilterInfo = FilterInfo {
     name: "peer-trust",
     description: "Admits peers that the arbiter trusts enough to run work.",
-    reasons: &["trust"],
+    reasons: &[Reason::Trust],
     params: &[TRUST_EXECUTE],
-    clock: false,
-    job_identity: false,
-    build,
+    about: About::Moment,
+    ..FilterInfo::of(build)
 };
 
 struct PeerTrust {
@@ -40,7 +38,7 @@ impl Filter for PeerTrust {
         }
         Some(
             Refusal::never(
-                "trust",
+                Reason::Trust,
                 Quantity::Number(self.least),
                 Quantity::Number(trust),
                 Wake::RegistrationChange,

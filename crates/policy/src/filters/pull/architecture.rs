@@ -3,49 +3,37 @@
 use landfall_model::JobKind;
 
 use super::sent_capabilities;
-use crate::filter::{Filter, FilterInfo};
-use crate::params::{ParamError, Params};
-use crate::refusal::{Quantity, Refusal, Wake};
+use crate::filter::{About, FilterInfo};
+use crate::refusal::{Quantity, Reason, Refusal, Wake};
 use crate::view::View;
 
-/// What the catalogue says.
 pub(crate) const INFO: FilterInfo = FilterInfo {
     name: "pull-architecture",
     description: "Admits builds whose architecture the node lists; builtin ones run anywhere.",
-    reasons: &["architecture"],
-    params: &[],
-    clock: false,
-    job_identity: false,
-    build,
+    reasons: &[Reason::Architecture],
+    about: About::Registration,
+    ..FilterInfo::of(|_| Ok(Box::new(check)))
 };
 
-struct Architecture;
-
-fn build(_: &Params<'_>) -> Result<Box<dyn Filter>, ParamError> {
-    Ok(Box::new(Architecture))
-}
-
-impl Filter for Architecture {
-    fn check(&self, view: &View<'_>) -> Option<Refusal> {
-        let wanted = &view.spec.architecture;
-        if view.spec.kind != JobKind::Build || view.spec.is_builtin() || !sent_capabilities(view.node) {
-            return None;
-        }
-        let listed = view.node.capabilities.as_ref().map(|can| &can.architectures);
-        if listed.is_some_and(|listed| listed.contains(wanted)) {
-            return None;
-        }
-        let found = listed.into_iter().flatten().cloned().collect();
-        Some(
-            Refusal::never(
-                "architecture",
-                Quantity::Name(wanted.clone()),
-                Quantity::Names(found),
-                Wake::RegistrationChange,
-            )
-            .remedy(format!("add a node of architecture {wanted}")),
-        )
+fn check(view: &View<'_>) -> Option<Refusal> {
+    let wanted = &view.spec.architecture;
+    if view.spec.kind != JobKind::Build || view.spec.is_builtin() || !sent_capabilities(view.node) {
+        return None;
     }
+    let listed = view.node.capabilities.as_ref().map(|can| &can.architectures);
+    if listed.is_some_and(|listed| listed.contains(wanted)) {
+        return None;
+    }
+    let found = listed.into_iter().flatten().cloned().collect();
+    Some(
+        Refusal::never(
+            Reason::Architecture,
+            Quantity::Name(wanted.clone()),
+            Quantity::Names(found),
+            Wake::RegistrationChange,
+        )
+        .remedy(format!("add a node of architecture {wanted}")),
+    )
 }
 
 #[cfg(test)]
@@ -63,7 +51,7 @@ mod tests {
         let got = refusal(&INFO, "architecture = 'riscv64'", NODE);
         assert_eq!(
             (got.reason, got.class, got.wake),
-            ("architecture", RefusalClass::Never, Wake::RegistrationChange)
+            (Reason::Architecture, RefusalClass::Never, Wake::RegistrationChange)
         );
         assert_eq!(
             (got.needed.to_string(), got.found.to_string()),

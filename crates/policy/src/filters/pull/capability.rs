@@ -3,42 +3,30 @@
 use landfall_model::{JobKind, Name};
 
 use super::sent_capabilities;
-use crate::filter::{Filter, FilterInfo};
-use crate::params::{ParamError, Params};
-use crate::refusal::{Quantity, Refusal, Wake};
+use crate::filter::{About, FilterInfo};
+use crate::refusal::{Quantity, Reason, Refusal, Wake};
 use crate::view::View;
 
-/// What the catalogue says.
 pub(crate) const INFO: FilterInfo = FilterInfo {
     name: "pull-capability",
     description: "Admits evals whose tasks the node can do: fetching, evaluating, or both.",
-    reasons: &["capability"],
-    params: &[],
-    clock: false,
-    job_identity: false,
-    build,
+    reasons: &[Reason::Capability],
+    about: About::Registration,
+    ..FilterInfo::of(|_| Ok(Box::new(check)))
 };
 
-struct Capability;
-
-fn build(_: &Params<'_>) -> Result<Box<dyn Filter>, ParamError> {
-    Ok(Box::new(Capability))
-}
-
-impl Filter for Capability {
-    fn check(&self, view: &View<'_>) -> Option<Refusal> {
-        if view.spec.kind != JobKind::Eval || !sent_capabilities(view.node) {
-            return None;
-        }
-        let can = view.node.capabilities.as_ref().map_or((false, false), |can| (can.fetch, can.eval));
-        let needs = (view.spec.fetch_task, view.spec.evaluate_task);
-        if (!needs.0 || can.0) && (!needs.1 || can.1) {
-            return None;
-        }
-        let (needed, found) = (words(needs), words(can));
-        let remedy = format!("add a node that can do {needed}");
-        Some(Refusal::never("capability", needed, found, Wake::RegistrationChange).remedy(remedy))
+fn check(view: &View<'_>) -> Option<Refusal> {
+    if view.spec.kind != JobKind::Eval || !sent_capabilities(view.node) {
+        return None;
     }
+    let can = view.node.capabilities.as_ref().map_or((false, false), |can| (can.fetch, can.eval));
+    let needs = (view.spec.fetch_task, view.spec.evaluate_task);
+    if (!needs.0 || can.0) && (!needs.1 || can.1) {
+        return None;
+    }
+    let (needed, found) = (words(needs), words(can));
+    let remedy = format!("add a node that can do {needed}");
+    Some(Refusal::never(Reason::Capability, needed, found, Wake::RegistrationChange).remedy(remedy))
 }
 
 fn words((fetch, eval): (bool, bool)) -> Quantity {
@@ -77,7 +65,7 @@ mod tests {
         let got = refusal(&INFO, &eval(true, true), "eval = true");
         assert_eq!(
             (got.reason, got.class, got.wake),
-            ("capability", RefusalClass::Never, Wake::RegistrationChange)
+            (Reason::Capability, RefusalClass::Never, Wake::RegistrationChange)
         );
         assert_eq!((got.needed.to_string(), got.found.to_string()), ("fetch, eval".into(), "eval".into()));
     }

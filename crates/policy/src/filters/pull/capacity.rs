@@ -2,40 +2,28 @@
 
 use landfall_model::JobKind;
 
-use crate::filter::{Filter, FilterInfo};
-use crate::params::{ParamError, Params};
-use crate::refusal::{Quantity, Refusal, Wake};
+use crate::filter::{About, FilterInfo};
+use crate::refusal::{Quantity, Reason, Refusal, Wake};
 use crate::view::View;
 
-/// What the catalogue says.
 pub(crate) const INFO: FilterInfo = FilterInfo {
     name: "pull-capacity",
     description: "Admits builds while the node runs fewer jobs than it takes at a time; evals are limited by the node itself.",
-    reasons: &["at_capacity"],
-    params: &[],
-    clock: false,
-    job_identity: false,
-    build,
+    reasons: &[Reason::AtCapacity],
+    about: About::Moment,
+    ..FilterInfo::of(|_| Ok(Box::new(check)))
 };
 
-struct Capacity;
-
-fn build(_: &Params<'_>) -> Result<Box<dyn Filter>, ParamError> {
-    Ok(Box::new(Capacity))
-}
-
-impl Filter for Capacity {
-    fn check(&self, view: &View<'_>) -> Option<Refusal> {
-        let (assigned, most) = (view.node.placements.len() as u64, u64::from(view.node.max_concurrent));
-        if view.spec.kind == JobKind::Eval || assigned < most {
-            return None;
-        }
-        let (needed, found) = (Quantity::Count(most.saturating_sub(1)), Quantity::Count(assigned));
-        Some(
-            Refusal::not_now("at_capacity", needed, found, Wake::PlacementEnded)
-                .remedy("wait until a job on the node ends, or raise its max_concurrent"),
-        )
+fn check(view: &View<'_>) -> Option<Refusal> {
+    let (assigned, most) = (view.node.placements.len() as u64, u64::from(view.node.max_concurrent));
+    if view.spec.kind == JobKind::Eval || assigned < most {
+        return None;
     }
+    let (needed, found) = (Quantity::Count(most.saturating_sub(1)), Quantity::Count(assigned));
+    Some(
+        Refusal::not_now(Reason::AtCapacity, needed, found, Wake::PlacementEnded)
+            .remedy("wait until a job on the node ends, or raise its max_concurrent"),
+    )
 }
 
 #[cfg(test)]
@@ -52,7 +40,7 @@ mod tests {
             placements.join(",")
         );
         let situation = parse(&scenario, Format::Toml).unwrap();
-        let (policy, _) = builtin::pull_policy("simple");
+        let (policy, _) = builtin::pool_policy("simple");
         policy.rank_jobs(&situation, &situation.nodes()[0]).candidates[0].is_admitted()
     }
 

@@ -3,46 +3,33 @@
 use landfall_model::{FeatureNeed, JobKind, Name};
 
 use super::sent_capabilities;
-use crate::filter::{Filter, FilterInfo};
-use crate::params::{ParamError, Params};
-use crate::refusal::{Quantity, Refusal, Wake};
+use crate::filter::{About, FilterInfo};
+use crate::refusal::{Quantity, Reason, Refusal, Wake};
 use crate::view::View;
 
-/// What the catalogue says.
 pub(crate) const INFO: FilterInfo = FilterInfo {
     name: "pull-feature",
     description: "Admits builds all of whose required features the node lists.",
-    reasons: &["feature"],
-    params: &[],
-    clock: false,
-    job_identity: false,
-    build,
+    reasons: &[Reason::Feature],
+    about: About::Registration,
+    ..FilterInfo::of(|_| Ok(Box::new(check)))
 };
 
-struct Feature;
-
-fn build(_: &Params<'_>) -> Result<Box<dyn Filter>, ParamError> {
-    Ok(Box::new(Feature))
-}
-
-impl Filter for Feature {
-    fn check(&self, view: &View<'_>) -> Option<Refusal> {
-        let has =
-            |need: &FeatureNeed| view.node.features.get(&need.name).is_some_and(|have| *have >= need.count);
-        let has_all = view.spec.features.iter().all(has);
-        if has_all || view.spec.kind != JobKind::Build || !sent_capabilities(view.node) {
-            return None;
-        }
-        let missing = view.spec.features.iter().filter(|need| !has(need));
-        let missing: Vec<Name> = missing.filter_map(|need| label(&need.name, need.count)).collect();
-        let found = view.node.features.iter().filter_map(|(name, count)| label(name, *count)).collect();
-        let missing = Quantity::Names(missing);
-        let remedy = format!("add a node with {missing}");
-        Some(
-            Refusal::never("feature", missing, Quantity::Names(found), Wake::RegistrationChange)
-                .remedy(remedy),
-        )
+fn check(view: &View<'_>) -> Option<Refusal> {
+    let has = |need: &FeatureNeed| view.node.features.get(&need.name).is_some_and(|have| *have >= need.count);
+    let has_all = view.spec.features.iter().all(has);
+    if has_all || view.spec.kind != JobKind::Build || !sent_capabilities(view.node) {
+        return None;
     }
+    let missing = view.spec.features.iter().filter(|need| !has(need));
+    let missing: Vec<Name> = missing.filter_map(|need| label(&need.name, need.count)).collect();
+    let found = view.node.features.iter().filter_map(|(name, count)| label(name, *count)).collect();
+    let missing = Quantity::Names(missing);
+    let remedy = format!("add a node with {missing}");
+    Some(
+        Refusal::never(Reason::Feature, missing, Quantity::Names(found), Wake::RegistrationChange)
+            .remedy(remedy),
+    )
 }
 
 /// A feature as people read it, with its number where there is more than one.
@@ -65,7 +52,7 @@ mod tests {
         let got = refusal(&INFO, "features = ['kvm', 'big-parallel']", NODE);
         assert_eq!(
             (got.reason, got.class, got.wake),
-            ("feature", RefusalClass::Never, Wake::RegistrationChange)
+            (Reason::Feature, RefusalClass::Never, Wake::RegistrationChange)
         );
         assert_eq!(
             (got.needed.to_string(), got.found.to_string()),

@@ -2,9 +2,9 @@
 
 use landfall_model::JobKind;
 
-use crate::filter::{Filter, FilterInfo};
+use crate::filter::{About, Filter, FilterInfo};
 use crate::params::{ParamError, ParamInfo, Params};
-use crate::refusal::{Quantity, Refusal, Wake};
+use crate::refusal::{Quantity, Reason, Refusal, Wake};
 use crate::view::View;
 
 const REQUEST_KIND: ParamInfo = ParamInfo::word(
@@ -14,15 +14,13 @@ const REQUEST_KIND: ParamInfo = ParamInfo::word(
     "The kind of job that the request asks for.",
 );
 
-/// What the catalogue says.
 pub(crate) const INFO: FilterInfo = FilterInfo {
     name: "pull-kind",
     description: "Admits jobs of the kind that the node asked for.",
-    reasons: &["kind"],
+    reasons: &[Reason::Kind],
     params: &[REQUEST_KIND],
-    clock: false,
-    job_identity: false,
-    build,
+    about: About::Make,
+    ..FilterInfo::of(build)
 };
 
 struct KindFilter {
@@ -44,7 +42,7 @@ impl Filter for KindFilter {
         let (needed, found) = (word(view.spec.kind), word(asked));
         // The node asks per kind; its next heartbeat may bring the other request.
         Some(
-            Refusal::not_now("kind", Quantity::Word(needed), Quantity::Word(found), Wake::Heartbeat)
+            Refusal::not_now(Reason::Kind, Quantity::word(needed), Quantity::word(found), Wake::Heartbeat)
                 .remedy(format!("wait until the node asks for a job of kind {needed}")),
         )
     }
@@ -76,7 +74,7 @@ mod tests {
     #[test]
     fn the_other_kind_has_its_turn_later() {
         let got = check(&INFO, "request_kind = 'eval'", "", "").unwrap();
-        assert_eq!((got.reason, got.class, got.wake), ("kind", RefusalClass::NotNow, Wake::Heartbeat));
-        assert_eq!((got.needed, got.found), (Quantity::Word("build"), Quantity::Word("eval")));
+        assert_eq!((got.reason, got.class, got.wake), (Reason::Kind, RefusalClass::NotNow, Wake::Heartbeat));
+        assert_eq!((got.needed, got.found), (Quantity::word("build"), Quantity::word("eval")));
     }
 }

@@ -1,36 +1,24 @@
 //! Filter `pull-needs`: declared CPU, RAM and GPU needs fit what the ledger has not given away on the node.
 
 use crate::devices::{MemoryView, enough_qualify};
-use crate::filter::{Filter, FilterInfo};
-use crate::params::{ParamError, Params};
-use crate::refusal::{Refusal, RefusalClass, cpu_short, devices_short, ram_short};
+use crate::filter::{About, FilterInfo};
+use crate::refusal::{Reason, Refusal, RefusalClass, cpu_short, devices_short, ram_short};
 use crate::view::View;
 
-/// What the catalogue says.
 pub(crate) const INFO: FilterInfo = FilterInfo {
     name: "pull-needs",
     description: "Admits jobs whose declared CPU, RAM and GPU needs fit the node's free amounts in the ledger.",
-    reasons: &["needs"],
-    params: &[],
-    clock: false,
-    job_identity: false,
-    build,
+    reasons: &[Reason::Needs],
+    about: About::Moment,
+    ..FilterInfo::of(|_| Ok(Box::new(check)))
 };
 
-struct Needs;
-
-fn build(_: &Params<'_>) -> Result<Box<dyn Filter>, ParamError> {
-    Ok(Box::new(Needs))
-}
-
-impl Filter for Needs {
-    fn check(&self, view: &View<'_>) -> Option<Refusal> {
-        let devices = !enough_qualify(view.spec, view.node, MemoryView::Committed);
-        let gpus = devices.then(|| devices_short(view, MemoryView::Committed, "needs", "needs"));
-        let short = [cpu_short(view, "needs"), ram_short(view, "needs"), gpus];
-        // What will never fit is the one to tell: waiting for the others would be in vain.
-        short.into_iter().flatten().min_by_key(|refusal| refusal.class != RefusalClass::Never)
-    }
+fn check(view: &View<'_>) -> Option<Refusal> {
+    let devices = !enough_qualify(view.spec, view.node, MemoryView::Committed);
+    let gpus = devices.then(|| devices_short(view, MemoryView::Committed, Reason::Needs, Reason::Needs));
+    let short = [cpu_short(view, Reason::Needs), ram_short(view, Reason::Needs), gpus];
+    // What will never fit is the one to tell: waiting for the others would be in vain.
+    short.into_iter().flatten().min_by_key(|refusal| refusal.class != RefusalClass::Never)
 }
 
 #[cfg(test)]
@@ -47,7 +35,7 @@ mod tests {
     #[track_caller]
     fn refused(job: &str, class: RefusalClass, needed: &str, found: &str) {
         let got = refusal(&INFO, job, NODE);
-        assert_eq!((got.reason, got.class), ("needs", class));
+        assert_eq!((got.reason, got.class), (Reason::Needs, class));
         assert_eq!((got.needed.to_string().as_str(), got.found.to_string().as_str()), (needed, found));
         let wake = if class == RefusalClass::Never { Wake::RegistrationChange } else { Wake::PlacementEnded };
         assert_eq!(got.wake, wake);
@@ -71,7 +59,7 @@ mod tests {
         refused(
             "gpu_count = 2\nvram_mib = '40GiB'",
             RefusalClass::NotNow,
-            "2 GPUs of 40 GiB",
+            "2 GPUs with 40 GiB each",
             "1 that would do, most free memory 80 GiB",
         );
     }
@@ -81,7 +69,7 @@ mod tests {
         refused("cpu_milli = '9 cores'", RefusalClass::Never, "9 cores", "2 cores");
         refused("ram_mib = '17GiB'", RefusalClass::Never, "17 GiB", "8 GiB");
         refused("gpu_count = 3", RefusalClass::Never, "3 GPUs", "2");
-        refused("gpu_count = 1\ngpu_models = ['A100']", RefusalClass::Never, "1 GPU", "0");
+        refused("gpu_count = 1\ngpu_models = ['A100']", RefusalClass::Never, "a GPU", "0");
     }
 
     #[test]

@@ -1,45 +1,35 @@
 //! Filter `pull-ready`: nothing holds the job back, and its back-off is over.
 
-use crate::filter::{Filter, FilterInfo};
-use crate::params::{ParamError, Params};
-use crate::refusal::{Quantity, Refusal, Wake};
+use crate::filter::{About, FilterInfo};
+use crate::refusal::{Quantity, Reason, Refusal, Wake};
 use crate::view::View;
 
-/// What the catalogue says.
 pub(crate) const INFO: FilterInfo = FilterInfo {
     name: "pull-ready",
     description: "Admits jobs that wait for nothing: dependencies met, no quota in the way, back-off over.",
-    reasons: &["not_ready"],
-    params: &[],
+    reasons: &[Reason::NotReady],
     clock: true,
     job_identity: true,
-    build,
+    about: About::Plan,
+    ..FilterInfo::of(|_| Ok(Box::new(check)))
 };
 
-struct Ready;
-
-fn build(_: &Params<'_>) -> Result<Box<dyn Filter>, ParamError> {
-    Ok(Box::new(Ready))
-}
-
-impl Filter for Ready {
-    fn check(&self, view: &View<'_>) -> Option<Refusal> {
-        // Time alone does not help a job that waits for something else too, so that is told first.
-        if let Some(waits_for) = &view.job.waits_for {
-            let (needed, found) = (Quantity::Name(waits_for.clone()), Quantity::Word("unfinished"));
-            return Some(
-                Refusal::not_now("not_ready", needed, found, Wake::DependencyEnded)
-                    .remedy(format!("wait for {waits_for}")),
-            );
-        }
-        let retry_at = view.job.retry_at.filter(|&retry_at| view.now() < retry_at)?;
-        let (needed, found) = (Quantity::AtMs(retry_at), Quantity::AtMs(view.now()));
-        Some(
-            Refusal::not_now("not_ready", needed, found, Wake::Timer)
-                .remedy(format!("wait {} for the back-off to end", retry_at.since(view.now())))
-                .until(retry_at),
-        )
+fn check(view: &View<'_>) -> Option<Refusal> {
+    // Time alone does not help a job that waits for something else too, so that is told first.
+    if let Some(waits_for) = &view.job.waits_for {
+        let (needed, found) = (Quantity::Name(waits_for.clone()), Quantity::word("unfinished"));
+        return Some(
+            Refusal::not_now(Reason::NotReady, needed, found, Wake::DependencyEnded)
+                .remedy(format!("wait for {waits_for}")),
+        );
     }
+    let retry_at = view.job.retry_at.filter(|&retry_at| view.now() < retry_at)?;
+    let (needed, found) = (Quantity::AtMs(retry_at), Quantity::AtMs(view.now()));
+    Some(
+        Refusal::not_now(Reason::NotReady, needed, found, Wake::Timer)
+            .remedy(format!("wait {} for the back-off to end", retry_at.since(view.now())))
+            .until(retry_at),
+    )
 }
 
 #[cfg(test)]
@@ -60,7 +50,7 @@ mod tests {
         let got = refusal(&INFO, &format!("waits_for = 'other'\nretry_at_ms = {}", NOW_MS + 1), "");
         assert_eq!(
             (got.reason, got.class, got.wake),
-            ("not_ready", RefusalClass::NotNow, Wake::DependencyEnded)
+            (Reason::NotReady, RefusalClass::NotNow, Wake::DependencyEnded)
         );
         assert_eq!(got.needed.to_string(), "other");
         assert_eq!(got.until_ms, None, "time alone does not help");
@@ -69,7 +59,7 @@ mod tests {
     #[test]
     fn a_back_off_ends_at_a_known_instant() {
         let got = refusal(&INFO, &format!("retry_at_ms = {}", NOW_MS + 1000), "");
-        assert_eq!((got.reason, got.class, got.wake), ("not_ready", RefusalClass::NotNow, Wake::Timer));
+        assert_eq!((got.reason, got.class, got.wake), (Reason::NotReady, RefusalClass::NotNow, Wake::Timer));
         assert_eq!(got.until_ms, Some(Time::from_millis(NOW_MS + 1000)));
         assert_eq!(got.remedy, "wait 1 s for the back-off to end");
     }

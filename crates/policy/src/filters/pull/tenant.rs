@@ -2,44 +2,33 @@
 
 use landfall_model::{Name, TenantId};
 
-use crate::filter::{Filter, FilterInfo};
-use crate::params::{ParamError, Params};
-use crate::refusal::{Quantity, Refusal, Wake};
+use crate::filter::{About, FilterInfo};
+use crate::refusal::{Quantity, Reason, Refusal, Wake};
 use crate::view::View;
 
-/// What the catalogue says.
 pub(crate) const INFO: FilterInfo = FilterInfo {
     name: "pull-tenant",
     description: "Admits jobs of tenants that the node serves; a node without tenant registrations serves all.",
-    reasons: &["tenant"],
-    params: &[],
-    clock: false,
-    job_identity: false,
-    build,
+    reasons: &[Reason::TenantNotServed],
+    about: About::Registration,
+    ..FilterInfo::of(|_| Ok(Box::new(check)))
 };
 
-struct TenantFilter;
-
-fn build(_: &Params<'_>) -> Result<Box<dyn Filter>, ParamError> {
-    Ok(Box::new(TenantFilter))
-}
-
-impl Filter for TenantFilter {
-    fn check(&self, view: &View<'_>) -> Option<Refusal> {
-        let served = &view.node.tenants;
-        let tenant = view.spec.tenant.as_ref();
-        // A node kept for some tenants is not for jobs that belong to nobody.
-        if served.is_empty() || tenant.is_some_and(|tenant| served.contains(tenant)) {
-            return None;
-        }
-        let (needed, remedy) = match tenant {
-            Some(tenant) => (names([tenant]), format!("register tenant {tenant} on the node")),
-            None => {
-                (Quantity::Word("a node for all tenants"), "submit the job for a tenant of the node".into())
-            }
-        };
-        Some(Refusal::never("tenant", needed, names(served), Wake::RegistrationChange).remedy(remedy))
+fn check(view: &View<'_>) -> Option<Refusal> {
+    let served = &view.node.tenants;
+    let tenant = view.spec.tenant.as_ref();
+    // A node kept for some tenants is not for jobs that belong to nobody.
+    if served.is_empty() || tenant.is_some_and(|tenant| served.contains(tenant)) {
+        return None;
     }
+    let (needed, remedy) = match tenant {
+        Some(tenant) => (names([tenant]), format!("register tenant {tenant} on the node")),
+        None => (Quantity::word("a node for all tenants"), "submit the job for a tenant of the node".into()),
+    };
+    Some(
+        Refusal::never(Reason::TenantNotServed, needed, names(served), Wake::RegistrationChange)
+            .remedy(remedy),
+    )
 }
 
 fn names<'a>(tenants: impl IntoIterator<Item = &'a TenantId>) -> Quantity {
@@ -65,7 +54,7 @@ mod tests {
         let got = refusal(&INFO, "tenant = 'c'", node);
         assert_eq!(
             (got.reason, got.class, got.wake),
-            ("tenant", RefusalClass::Never, Wake::RegistrationChange)
+            (Reason::TenantNotServed, RefusalClass::Never, Wake::RegistrationChange)
         );
         assert_eq!((got.needed.to_string(), got.found.to_string()), ("c".into(), "a, b".into()));
         assert_eq!(got.remedy, "register tenant c on the node");
@@ -73,6 +62,6 @@ mod tests {
 
     #[test]
     fn a_job_of_nobody_stays_off_registered_nodes() {
-        assert_eq!(refusal(&INFO, "", "tenants = ['a']").reason, "tenant");
+        assert_eq!(refusal(&INFO, "", "tenants = ['a']").reason, Reason::TenantNotServed);
     }
 }

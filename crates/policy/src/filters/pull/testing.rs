@@ -22,6 +22,7 @@ pub(super) fn check(info: &FilterInfo, params: &str, job: &str, node: &str) -> O
     let (job, node) = (&situation.jobs()[0], &situation.nodes()[0]);
     let view = View {
         pass: &pass,
+        filters: &[],
         job,
         spec: &job.spec,
         node,

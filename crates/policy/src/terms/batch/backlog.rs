@@ -6,17 +6,13 @@ use crate::term::{Class, Family, Reads, Term, TermInfo};
 use crate::verdict::{Fact, Facts};
 use crate::view::View;
 
-/// What the catalogue says.
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "backlog",
-    family: Family::Batch,
     class: Class::Soft,
     range: (0.0, Some(1.0)),
-    unit: "",
     description: "Rises with the hours that wait over the hours that run, so that pools can be compared.",
-    params: &[],
     reads: Reads { fleet: true, ..Reads::PAIR },
-    build,
+    ..TermInfo::of(Family::Batch, build)
 };
 
 struct Backlog;

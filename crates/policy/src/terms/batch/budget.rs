@@ -3,7 +3,7 @@
 use std::f64::consts::PI;
 
 use crate::params::{ParamError, ParamInfo, Params};
-use crate::term::{Class, Family, Reads, Term, TermInfo};
+use crate::term::{Class, Family, Term, TermInfo};
 use crate::verdict::{Fact, Facts};
 use crate::view::View;
 
@@ -20,17 +20,13 @@ const CURVE: ParamInfo = ParamInfo::word(
     "How scores fall from 80 % of a budget on: smoothly until 120 %, in a line until 100 %, or not at all.",
 );
 
-/// What the catalogue says.
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "budget",
-    family: Family::Batch,
     class: Class::Multiplier,
     range: (FLOOR, Some(1.0)),
-    unit: "",
     description: "Lowers the scores of tenants that come to the end of their budget, or pass it.",
     params: &[CURVE],
-    reads: Reads::PAIR,
-    build,
+    ..TermInfo::of(Family::Batch, build)
 };
 
 #[derive(Debug, Clone, Copy)]
@@ -79,9 +75,9 @@ impl Term for Budget {
 
     fn explain(&self, view: &View<'_>, facts: &mut Facts) {
         match used(view) {
-            None => facts.note("budget_used", Fact::Word("no budget")),
+            None => facts.note("budget_used", Fact::word("no budget")),
             // A budget of zero is exhausted by any use; its fraction is no number that helps anybody.
-            Some(f64::MAX) => facts.note("budget_used", Fact::Word("exhausted")),
+            Some(f64::MAX) => facts.note("budget_used", Fact::word("exhausted")),
             Some(used) => facts.note("budget_used", Fact::Number(used)),
         }
     }

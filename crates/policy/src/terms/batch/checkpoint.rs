@@ -3,21 +3,16 @@
 use landfall_model::{Checkpoint as Kind, JobSpec};
 
 use crate::params::{ParamError, Params};
-use crate::term::{Class, Family, Reads, Term, TermInfo};
+use crate::term::{Class, Family, Term, TermInfo};
 use crate::verdict::{Fact, Facts};
 use crate::view::View;
 
-/// What the catalogue says.
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "checkpoint",
-    family: Family::Batch,
     class: Class::Soft,
     range: (0.0, Some(1.0)),
-    unit: "",
     description: "Prefers jobs that can save their work quickly, since they can be moved at little cost.",
-    params: &[],
-    reads: Reads::PAIR,
-    build,
+    ..TermInfo::of(Family::Batch, build)
 };
 
 struct Checkpoint;
@@ -44,7 +39,7 @@ impl Term for Checkpoint {
     fn explain(&self, view: &View<'_>, facts: &mut Facts) {
         match minutes(view.spec) {
             Some(minutes) => facts.note("checkpoint_minutes", Fact::Count(u64::from(minutes))),
-            None => facts.note("checkpoint_minutes", Fact::Word("cannot save")),
+            None => facts.note("checkpoint_minutes", Fact::word("cannot save")),
         }
     }
 }

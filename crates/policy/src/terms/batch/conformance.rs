@@ -13,17 +13,14 @@ const IN_QUEUE: ParamInfo = ParamInfo::word(
     "Whether conformance counts in the order of the queue, or only when nodes are chosen.",
 );
 
-/// What the catalogue says.
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "conformance",
-    family: Family::Batch,
     class: Class::Soft,
     range: (0.0, Some(1.0)),
-    unit: "",
     description: "Prefers jobs whose nodes can all have one configuration; one node always conforms.",
     params: &[IN_QUEUE],
     reads: Reads { fleet: true, ..Reads::PAIR },
-    build,
+    ..TermInfo::of(Family::Batch, build)
 };
 
 struct Conformance {
@@ -43,7 +40,7 @@ impl Conformance {
         if view.spec.nodes.min == 1 {
             return 1.0;
         }
-        let seen = view.pass.spec_view(view.spec);
+        let seen = view.spec_view();
         (seen.largest_conformance as f64 / seen.nodes_asked as f64).min(1.0)
     }
 }
@@ -54,13 +51,13 @@ impl Term for Conformance {
     }
 
     fn explain(&self, view: &View<'_>, facts: &mut Facts) {
-        let in_queue = if self.in_queue { Fact::Number(self.of_queue(view)) } else { Fact::Word("off") };
+        let in_queue = if self.in_queue { Fact::Number(self.of_queue(view)) } else { Fact::word("off") };
         facts.note("conformance_queue", in_queue);
         if stage::is_node_set(view) {
             facts.note("conformance_set", Fact::Number(1.0));
         }
         if view.spec.nodes.min > 1 {
-            let largest = view.pass.spec_view(view.spec).largest_conformance;
+            let largest = view.spec_view().largest_conformance;
             facts.note("largest_conformance_group", Fact::Count(largest));
         }
     }
@@ -107,7 +104,7 @@ mod tests {
         close(queue(&INFO, off, &pool(&["P"], 1)), 0.0);
         let (value, facts) = node_set(&INFO, off, &pool(&["P"], 1));
         close(value, 1.0);
-        assert_eq!(facts.get("conformance_queue"), Some(&Fact::Word("off")));
+        assert_eq!(facts.get("conformance_queue"), Some(&Fact::word("off")));
         assert_eq!(facts.get("conformance_set"), Some(&Fact::Number(1.0)));
     }
 }

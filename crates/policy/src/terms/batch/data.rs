@@ -10,17 +10,13 @@ use crate::view::View;
 /// What counts while no size is known.
 const UNKNOWN: f64 = 0.5;
 
-/// What the catalogue says.
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "data",
-    family: Family::Batch,
     class: Class::Soft,
     range: (0.0, Some(1.0)),
-    unit: "",
     description: "Prefers jobs whose inputs lie on fast storage of the pool already.",
-    params: &[],
     reads: Reads { inputs_total_bytes: true, ..Reads::PAIR },
-    build,
+    ..TermInfo::of(Family::Batch, build)
 };
 
 struct Data;
@@ -57,7 +53,7 @@ impl Term for Data {
 
     fn explain(&self, view: &View<'_>, facts: &mut Facts) {
         match bytes(view) {
-            None => facts.note("input_bytes", Fact::Word("unknown")),
+            None => facts.note("input_bytes", Fact::word("unknown")),
             Some((hot, all)) => {
                 facts.note("hot_input_bytes", Fact::Count(hot));
                 facts.note("input_bytes", Fact::Count(all));

@@ -2,7 +2,7 @@
 
 use crate::params::{ParamError, ParamInfo, Params};
 use crate::score::clamp01;
-use crate::term::{Class, Family, Reads, Term, TermInfo};
+use crate::term::{Class, Family, Term, TermInfo};
 use crate::verdict::{Fact, Facts};
 use crate::view::View;
 
@@ -16,17 +16,13 @@ const SCOPE: ParamInfo = ParamInfo::word(
     "Whose score follows the price: that of all jobs, or of those that said they can wait for cheap energy.",
 );
 
-/// What the catalogue says.
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "energy",
-    family: Family::Batch,
     class: Class::Soft,
     range: (0.0, Some(1.0)),
-    unit: "",
     description: "Rises as energy gets cheaper, so that work starts when it costs little.",
     params: &[SCOPE],
-    reads: Reads::PAIR,
-    build,
+    ..TermInfo::of(Family::Batch, build)
 };
 
 struct Energy {
@@ -48,7 +44,7 @@ impl Term for Energy {
     fn explain(&self, view: &View<'_>, facts: &mut Facts) {
         match view.pass.world.energy_price {
             Some(price) => facts.note("energy_price", Fact::Number(price)),
-            None => facts.note("energy_price", Fact::Word("unknown")),
+            None => facts.note("energy_price", Fact::word("unknown")),
         }
     }
 }

@@ -12,17 +12,13 @@ const UNKNOWN: f64 = 0.5;
 /// From this utilisation on nobody goes beyond the own share.
 const BUSY: f64 = 0.8;
 
-/// What the catalogue says.
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "fair_share",
-    family: Family::Batch,
     class: Class::Soft,
     range: (0.0, Some(1.0)),
-    unit: "",
     description: "Prefers jobs of tenants that use less than their share of the pool.",
-    params: &[],
     reads: Reads { fleet: true, ..Reads::PAIR },
-    build,
+    ..TermInfo::of(Family::Batch, build)
 };
 
 struct FairShare;
@@ -48,7 +44,7 @@ impl Term for FairShare {
 
     fn explain(&self, view: &View<'_>, facts: &mut Facts) {
         let (Some(share), Some(tenant)) = (effective_share(view), view.pass.tenant(view.spec)) else {
-            return facts.note("share", Fact::Word("none agreed"));
+            return facts.note("share", Fact::word("none agreed"));
         };
         facts.note("share", Fact::Number(tenant.share));
         facts.note("effective_share", Fact::Number(share));

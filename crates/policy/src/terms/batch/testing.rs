@@ -17,7 +17,9 @@ pub(crate) fn with_view<T>(scenario: &str, ranks_nodes: bool, look: impl FnOnce(
     let situation: Situation = parse(scenario, Format::Toml).unwrap();
     let pass = Pass::new(&situation);
     let (job, node, devices) = (&situation.jobs()[0], &situation.nodes()[0], Devices::default());
-    look(&View { pass: &pass, job, spec: &job.spec, node, devices: &devices, ranks_nodes, explains: true })
+    let policy = crate::builtin::policy("balanced").unwrap().unwrap();
+    let pair = crate::evaluate::Pair { pass: &pass, job, node, ranks_nodes };
+    look(&View { explains: true, ..pair.view(&policy.filters, &devices) })
 }
 
 pub(crate) fn with_params<T>(params: &str, build: impl FnOnce(&Params<'_>) -> T) -> T {

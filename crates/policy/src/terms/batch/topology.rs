@@ -14,17 +14,14 @@ const FORMULA: ParamInfo = ParamInfo::word(
     "How a span becomes points: published gives 1 - span/groups, normalised 1 for one group and 0 for all.",
 );
 
-/// What the catalogue says.
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "topology",
-    family: Family::Batch,
     class: Class::Soft,
     range: (0.0, Some(1.0)),
-    unit: "",
     description: "Prefers jobs whose nodes lie in few groups, on nodes whose inside is close together.",
     params: &[FORMULA],
     reads: Reads { fleet: true, ..Reads::PAIR },
-    build,
+    ..TermInfo::of(Family::Batch, build)
 };
 
 #[derive(Debug, Clone, Copy)]
@@ -60,7 +57,7 @@ impl Topology {
 
     /// What the nodes a job could get would give at best.
     fn of_queue(&self, view: &View<'_>) -> f64 {
-        let seen = view.pass.spec_view(view.spec);
+        let seen = view.spec_view();
         let Some(span) = seen.fewest_groups else { return 0.0 };
         self.value(view.spec.nodes.min, span, view.pass.groups(), seen.mean_locality)
     }
@@ -78,12 +75,12 @@ impl Term for Topology {
     }
 
     fn explain(&self, view: &View<'_>, facts: &mut Facts) {
-        let seen = view.pass.spec_view(view.spec);
+        let seen = view.spec_view();
         facts.note("topology_queue", Fact::Number(self.of_queue(view)));
         facts.note("groups", Fact::Count(view.pass.groups()));
         match seen.fewest_groups {
             Some(span) => facts.note("fewest_groups", Fact::Count(span)),
-            None => facts.note("fewest_groups", Fact::Word("too few nodes")),
+            None => facts.note("fewest_groups", Fact::word("too few nodes")),
         }
         facts.note("nodes_seen", Fact::Count(seen.nodes_seen));
         facts.note("as_if_idle", Fact::Flag(seen.as_if_idle));
@@ -92,7 +89,7 @@ impl Term for Topology {
             facts.note("topology_set", Fact::Number(self.of_node(view)));
             match locality(view.spec, view.node, Picture::Now) {
                 Some(inside) => facts.note("locality", Fact::Number(inside)),
-                None => facts.note("locality", Fact::Word("unknown")),
+                None => facts.note("locality", Fact::word("unknown")),
             }
         }
     }

@@ -15,17 +15,14 @@ const REFERENCE_WAIT: ParamInfo = ParamInfo::at_least(
 const WAIT_CAP: ParamInfo =
     ParamInfo::at_least("wait_cap", f64::INFINITY, 0.0, "", "The largest value; without it there is none.");
 
-/// What the catalogue says.
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "wait",
-    family: Family::Batch,
     class: Class::Soft,
     range: (0.0, None),
-    unit: "",
     description: "Prefers jobs that have waited longer, by the logarithm of the wait.",
     params: &[REFERENCE_WAIT, WAIT_CAP],
     reads: Reads { queue_wait: true, ..Reads::PAIR },
-    build,
+    ..TermInfo::of(Family::Batch, build)
 };
 
 struct Wait {

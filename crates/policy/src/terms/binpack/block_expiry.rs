@@ -5,17 +5,14 @@ use crate::term::{Class, Family, Reads, Term, TermInfo};
 use crate::verdict::{Fact, Facts};
 use crate::view::View;
 
-/// What the catalogue says.
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "block-expiry",
-    family: Family::BinPack,
     class: Class::Soft,
     range: (0.0, Some(1.0)),
     unit: "share",
     description: "Grows from 0 to 1 as the end of the node's lease comes nearer than twice the job; weighed negatively.",
-    params: &[],
     reads: Reads { clock: true, ..Reads::PAIR },
-    build,
+    ..TermInfo::of(Family::BinPack, build)
 };
 
 struct BlockExpiry;

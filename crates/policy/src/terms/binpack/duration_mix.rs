@@ -5,23 +5,20 @@
 use landfall_model::Millis;
 
 use crate::params::{ParamError, ParamInfo, Params};
-use crate::term::{Class, Family, Reads, Term, TermInfo};
+use crate::term::{Class, Family, Term, TermInfo};
 use crate::view::View;
 
 const SHORT_JOB: ParamInfo =
     ParamInfo::whole("short_job_ms", 900_000, "ms", "Longest job that counts as short.");
 
-/// What the catalogue says.
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "duration-mix",
-    family: Family::BinPack,
     class: Class::Soft,
     range: (0.0, Some(1.0)),
     unit: "share",
     description: "The share of the node's jobs that are short if this one is long, or long if it is short; weighed negatively.",
     params: &[SHORT_JOB],
-    reads: Reads::PAIR,
-    build,
+    ..TermInfo::of(Family::BinPack, build)
 };
 
 struct DurationMix {

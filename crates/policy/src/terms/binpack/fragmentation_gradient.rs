@@ -3,7 +3,7 @@
 use super::before_and_after;
 use crate::params::{ParamError, ParamInfo, Params};
 use crate::rules::fragmentation::fragmented;
-use crate::term::{Class, Family, Reads, Term, TermInfo};
+use crate::term::{Class, Family, Term, TermInfo};
 use crate::verdict::{Fact, Facts};
 use crate::view::View;
 
@@ -14,17 +14,14 @@ const SCALE: ParamInfo = ParamInfo::word(
     "The exact difference in GPUs, or the published whole number from 0 to 100.",
 );
 
-/// What the catalogue says.
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "fragmentation-gradient",
-    family: Family::BinPack,
     class: Class::Mixed,
     range: (-64.0, Some(64.0)),
     unit: "GPUs",
     description: "How many GPUs fewer would be fragmented for the expected job mix with the job on the node.",
     params: &[SCALE],
-    reads: Reads::PAIR,
-    build,
+    ..TermInfo::of(Family::BinPack, build)
 };
 
 struct FragmentationGradient {

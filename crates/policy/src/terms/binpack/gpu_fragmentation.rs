@@ -2,7 +2,7 @@
 
 use crate::devices::gaps;
 use crate::params::{ParamError, ParamInfo, Params};
-use crate::term::{Class, Family, Reads, Term, TermInfo};
+use crate::term::{Class, Family, Term, TermInfo};
 use crate::view::View;
 
 const DIVISOR: ParamInfo = ParamInfo::word(
@@ -12,17 +12,14 @@ const DIVISOR: ParamInfo = ParamInfo::word(
     "Whether skipped indices are divided by the number of chosen devices or of gaps between them.",
 );
 
-/// What the catalogue says.
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "gpu-fragmentation",
-    family: Family::BinPack,
     class: Class::Soft,
     range: (0.0, None),
     unit: "indices per device",
     description: "Counts the device indices skipped between the chosen devices; weighed negatively.",
     params: &[DIVISOR],
-    reads: Reads::PAIR,
-    build,
+    ..TermInfo::of(Family::BinPack, build)
 };
 
 struct GpuFragmentation {

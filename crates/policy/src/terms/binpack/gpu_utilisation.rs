@@ -1,20 +1,16 @@
 //! `gpu-utilisation`: how full the node's GPU memory would be.
 
 use crate::params::{ParamError, Params};
-use crate::term::{Class, Family, Reads, Term, TermInfo};
+use crate::term::{Class, Family, Term, TermInfo};
 use crate::view::View;
 
-/// What the catalogue says.
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "gpu-utilisation",
-    family: Family::BinPack,
     class: Class::Soft,
     range: (0.0, Some(1.0)),
     unit: "share",
     description: "Prefers nodes whose GPU memory would be fuller with the job on them.",
-    params: &[],
-    reads: Reads::PAIR,
-    build,
+    ..TermInfo::of(Family::BinPack, build)
 };
 
 struct GpuUtilisation;

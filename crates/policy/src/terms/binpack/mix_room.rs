@@ -17,17 +17,15 @@ const OFFERS: ParamInfo = ParamInfo {
     )
 };
 
-/// What the catalogue says.
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "mix-room",
-    family: Family::BinPack,
     class: Class::Disqualifier,
     range: (-1e9, Some(0.0)),
     unit: "GPUs",
     description: "How many GPUs the expected job mix could no longer use with the job on the node, as a negative number; GPUs that parts of the mix depend on count for more.",
     params: &[OFFERS],
     reads: Reads { supply: true, ..Reads::PAIR },
-    build,
+    ..TermInfo::of(Family::BinPack, build)
 };
 
 struct MixRoom {

@@ -4,7 +4,7 @@ use landfall_model::ProviderClass;
 
 use crate::params::{ParamError, ParamInfo, Params};
 use crate::rules::capacity::{DEFAULT_PROVIDER_PARAM, LARGE_JOB};
-use crate::term::{Class, Family, Reads, Term, TermInfo};
+use crate::term::{Class, Family, Term, TermInfo};
 use crate::view::View;
 
 const BULK: ParamInfo =
@@ -12,17 +12,13 @@ const BULK: ParamInfo =
 const EXACT: ParamInfo =
     ParamInfo::number("affinity_exact", 0.1, "", "Value of a small job on an exact provider.");
 
-/// What the catalogue says.
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "provider-affinity",
-    family: Family::BinPack,
     class: Class::Soft,
     range: (0.0, Some(0.2)),
-    unit: "",
     description: "Prefers bulk providers for large jobs and exact providers for small ones.",
     params: &[LARGE_JOB, BULK, EXACT, DEFAULT_PROVIDER_PARAM],
-    reads: Reads::PAIR,
-    build,
+    ..TermInfo::of(Family::BinPack, build)
 };
 
 struct ProviderAffinity {

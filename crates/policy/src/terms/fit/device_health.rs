@@ -3,21 +3,17 @@
 use landfall_model::{DeviceHealth, Platform, Thermal};
 
 use crate::params::{ParamError, Params};
-use crate::term::{Class, Family, Reads, Term, TermInfo};
+use crate::term::{Class, Family, Term, TermInfo};
 use crate::verdict::{Fact, Facts};
 use crate::view::View;
 
-/// What the catalogue says.
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "device-health",
-    family: Family::Fit,
     class: Class::Disqualifier,
     range: (-50.0, Some(0.0)),
     unit: "points",
     description: "Takes points from devices that are hot or run on a nearly empty battery.",
-    params: &[],
-    reads: Reads::PAIR,
-    build,
+    ..TermInfo::of(Family::Fit, build)
 };
 
 struct HealthPenalty;

@@ -3,21 +3,18 @@
 use super::speed::MODEL_SHARE;
 use crate::params::{ParamError, Params};
 use crate::rules::fit::utilisation;
-use crate::term::{Class, Family, Reads, Term, TermInfo};
+use crate::term::{Class, Family, Term, TermInfo};
 use crate::verdict::{Fact, Facts};
 use crate::view::View;
 
-/// What the catalogue says.
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "fit",
-    family: Family::Fit,
     class: Class::Soft,
     range: (0.0, Some(100.0)),
     unit: "points",
     description: "How well the job fills the memory or machine it would use: neither wasteful nor tight.",
     params: &[MODEL_SHARE],
-    reads: Reads::PAIR,
-    build,
+    ..TermInfo::of(Family::Fit, build)
 };
 
 struct Fit {

@@ -3,7 +3,7 @@
 use crate::params::{ParamError, ParamInfo, Params};
 use crate::rules::fit::Runtime;
 use crate::score::clamp100;
-use crate::term::{Class, Family, Reads, Term, TermInfo};
+use crate::term::{Class, Family, Term, TermInfo};
 use crate::verdict::{Fact, Facts};
 use crate::view::View;
 
@@ -15,17 +15,14 @@ const PER_ACTIVE_WASM: f64 = 5.0;
 /// What a busy phone is worth.
 const BUSY_MODEL: f64 = 20.0;
 
-/// What the catalogue says.
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "headroom",
-    family: Family::Fit,
     class: Class::Soft,
     range: (0.0, Some(100.0)),
     unit: "points",
     description: "How much more the node could take beside what runs there already.",
     params: &[SLOT_POINTS],
-    reads: Reads::PAIR,
-    build,
+    ..TermInfo::of(Family::Fit, build)
 };
 
 struct Headroom {

@@ -3,7 +3,7 @@
 use crate::params::{ParamError, ParamInfo, Params};
 use crate::rules::fit::{BANDWIDTH_PER_GIB, Bandwidths, CPU_BANDWIDTH, Runtime, UNKNOWN_BANDWIDTH};
 use crate::score::clamp100;
-use crate::term::{Class, Family, Reads, Term, TermInfo};
+use crate::term::{Class, Family, Term, TermInfo};
 use crate::verdict::{Fact, Facts};
 use crate::view::{Mode, View};
 
@@ -48,10 +48,8 @@ const PER_CORE: ParamInfo =
 /// Points of a model runtime with and without accelerator, and on top with a Metal GPU.
 const ACCELERATED: (f64, f64, f64) = (70.0, 30.0, 15.0);
 
-/// What the catalogue says.
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "speed",
-    family: Family::Fit,
     class: Class::Soft,
     range: (0.0, Some(100.0)),
     unit: "points",
@@ -70,8 +68,7 @@ pub(crate) const INFO: TermInfo = TermInfo {
         PER_RATIO,
         PER_CORE,
     ],
-    reads: Reads::PAIR,
-    build,
+    ..TermInfo::of(Family::Fit, build)
 };
 
 struct Speed {
@@ -159,7 +156,7 @@ impl Term for Speed {
         let correction = view.node.correction(&view.spec.runtime);
         let raw = self.raw(view);
         let is_llm = Runtime::of(view.spec) == Runtime::Llmcpp;
-        facts.note("estimate_unit", Fact::Word(if is_llm { "tok/s" } else { "points" }));
+        facts.note("estimate_unit", Fact::word(if is_llm { "tok/s" } else { "points" }));
         facts.note("estimate_raw", Fact::Number(raw));
         facts.note("correction", Fact::Number(correction.factor));
         facts.note("samples", Fact::Count(correction.samples));
@@ -167,7 +164,7 @@ impl Term for Speed {
         if is_llm || Runtime::of(view.spec) == Runtime::Diffusers {
             let (gb_s, source) = self.bandwidths.of_pair(view);
             facts.note("bandwidth_gb_s", Fact::Number(gb_s));
-            facts.note("bandwidth_source", Fact::Word(source.word()));
+            facts.note("bandwidth_source", Fact::word(source.word()));
         }
     }
 }

@@ -2,20 +2,16 @@
 
 use crate::params::{ParamError, Params};
 use crate::rules::offer::capacity_ratio;
-use crate::term::{Class, Family, Reads, Term, TermInfo};
+use crate::term::{Class, Family, Term, TermInfo};
 use crate::view::View;
 
-/// What the catalogue says.
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "offer-capacity",
-    family: Family::Offer,
     class: Class::Soft,
     range: (0.0, Some(1.0)),
     unit: "share",
     description: "Prefers peers whose scarcest free amount is large.",
-    params: &[],
-    reads: Reads::PAIR,
-    build,
+    ..TermInfo::of(Family::Offer, build)
 };
 
 struct OfferCapacity;

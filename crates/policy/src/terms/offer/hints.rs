@@ -1,7 +1,7 @@
 //! `offer-hints`: bonuses for what the job would like, capped.
 
 use crate::params::{ParamError, ParamInfo, Params};
-use crate::term::{Class, Family, Reads, Term, TermInfo};
+use crate::term::{Class, Family, Term, TermInfo};
 use crate::view::View;
 
 const REGION: ParamInfo = ParamInfo::at_least("region_bonus", 0.05, 0.0, "", "Bonus of a preferred region.");
@@ -10,17 +10,13 @@ const COLOCATE: ParamInfo =
     ParamInfo::at_least("colocate_bonus", 0.10, 0.0, "", "Bonus of a peer that runs a job to be beside.");
 const CAP: ParamInfo = ParamInfo::at_least("hints_cap", 0.10, 0.0, "", "Largest sum of the bonuses.");
 
-/// What the catalogue says.
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "offer-hints",
-    family: Family::Offer,
     class: Class::Soft,
     range: (0.0, Some(0.10)),
-    unit: "",
     description: "Adds bonuses for a preferred region, a preferred peer and a job to run beside, up to a cap.",
     params: &[REGION, PEER, COLOCATE, CAP],
-    reads: Reads::PAIR,
-    build,
+    ..TermInfo::of(Family::Offer, build)
 };
 
 struct OfferHints {

@@ -13,17 +13,15 @@ const SEED: ParamInfo = ParamInfo {
     ..ParamInfo::whole("jitter_seed", 0, "", "What the draws start from.")
 };
 
-/// What the catalogue says.
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "offer-jitter",
-    family: Family::Offer,
     class: Class::Soft,
     range: (0.0, Some(1.0)),
     unit: "share",
     description: "Draws a number from seed, job, peer and round, to spread equal offers; the same inputs give the same number.",
     params: &[SEED],
     reads: Reads { identity: true, ..Reads::PAIR },
-    build,
+    ..TermInfo::of(Family::Offer, build)
 };
 
 struct OfferJitter {

@@ -1,21 +1,16 @@
 //! `offer-relation`: how near the peer is in the arbiter's membership table.
 
 use crate::params::{ParamError, Params};
-use crate::term::{Class, Family, Reads, Term, TermInfo};
+use crate::term::{Class, Family, Term, TermInfo};
 use crate::view::View;
 use landfall_model::Scope;
 
-/// What the catalogue says.
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "offer-relation",
-    family: Family::Offer,
     class: Class::Soft,
     range: (0.0, Some(0.15)),
-    unit: "",
     description: "Prefers peers that are near in the arbiter's membership table.",
-    params: &[],
-    reads: Reads::PAIR,
-    build,
+    ..TermInfo::of(Family::Offer, build)
 };
 
 struct OfferRelation;

@@ -1,23 +1,19 @@
 //! `offer-rtt`: how near the peer is in the network; unknown earns nothing.
 
 use crate::params::{ParamError, Params};
-use crate::term::{Class, Family, Reads, Term, TermInfo};
+use crate::term::{Class, Family, Term, TermInfo};
 use crate::view::View;
 
 /// A round trip of this many ms earns nothing.
 const FAR_MS: f64 = 500.0;
 
-/// What the catalogue says.
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "offer-rtt",
-    family: Family::Offer,
     class: Class::Soft,
     range: (0.0, Some(1.0)),
     unit: "share",
     description: "Prefers peers that answer quickly.",
-    params: &[],
-    reads: Reads::PAIR,
-    build,
+    ..TermInfo::of(Family::Offer, build)
 };
 
 struct OfferRtt;

@@ -1,20 +1,16 @@
 //! `offer-trust`: the arbiter's own trust in the peer.
 
 use crate::params::{ParamError, Params};
-use crate::term::{Class, Family, Reads, Term, TermInfo};
+use crate::term::{Class, Family, Term, TermInfo};
 use crate::view::View;
 
-/// What the catalogue says.
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "offer-trust",
-    family: Family::Offer,
     class: Class::Soft,
     range: (0.0, Some(1.0)),
     unit: "share",
     description: "Prefers peers that the arbiter trusts more.",
-    params: &[],
-    reads: Reads::PAIR,
-    build,
+    ..TermInfo::of(Family::Offer, build)
 };
 
 struct OfferTrust;

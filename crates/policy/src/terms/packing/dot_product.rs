@@ -2,20 +2,17 @@
 
 use super::{CPU_REFERENCE, GPU_REFERENCE, Left};
 use crate::params::{ParamError, Params};
-use crate::term::{Class, Family, Reads, Term, TermInfo};
+use crate::term::{Class, Family, Term, TermInfo};
 use crate::view::View;
 
-/// What the catalogue says.
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "dot-product",
-    family: Family::Packing,
     class: Class::Soft,
     range: (-1e9, Some(100.0)),
     unit: "points",
     description: "Prefers nodes for which the product of free and asked amounts, over CPU and GPU, is small.",
     params: &[CPU_REFERENCE, GPU_REFERENCE],
-    reads: Reads::PAIR,
-    build,
+    ..TermInfo::of(Family::Packing, build)
 };
 
 struct DotProduct(Left);

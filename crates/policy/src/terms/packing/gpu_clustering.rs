@@ -3,20 +3,16 @@
 use landfall_model::GpuClass;
 
 use crate::params::{ParamError, Params};
-use crate::term::{Class, Family, Reads, Term, TermInfo};
+use crate::term::{Class, Family, Term, TermInfo};
 use crate::view::View;
 
-/// What the catalogue says.
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "gpu-clustering",
-    family: Family::Packing,
     class: Class::Soft,
     range: (-1e6, Some(100.0)),
     unit: "points",
     description: "Prefers nodes that run jobs of the same GPU shape, then nodes without GPU jobs.",
-    params: &[],
-    reads: Reads::PAIR,
-    build,
+    ..TermInfo::of(Family::Packing, build)
 };
 
 struct GpuClustering;

@@ -1,20 +1,16 @@
 //! `gpu-packing`: shared devices first, then started nodes, then empty ones.
 
 use crate::params::{ParamError, Params};
-use crate::term::{Class, Family, Reads, Term, TermInfo};
+use crate::term::{Class, Family, Term, TermInfo};
 use crate::view::View;
 
-/// What the catalogue says.
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "gpu-packing",
-    family: Family::Packing,
     class: Class::Soft,
     range: (0.0, Some(100.0)),
     unit: "points",
     description: "Fills shared devices before free devices of started nodes, and those before empty nodes.",
-    params: &[],
-    reads: Reads::PAIR,
-    build,
+    ..TermInfo::of(Family::Packing, build)
 };
 
 struct GpuPacking;

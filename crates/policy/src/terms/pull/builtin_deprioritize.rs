@@ -3,7 +3,7 @@
 use landfall_model::JobKind;
 
 use crate::params::{ParamError, ParamInfo, Params};
-use crate::term::{Class, Family, Reads, Term, TermInfo};
+use crate::term::{Class, Family, Term, TermInfo};
 use crate::view::View;
 
 const REAL: ParamInfo = ParamInfo::at_least("real_points", 50.0, 0.0, "points", "Points of real work.");
@@ -15,17 +15,14 @@ const BUILTIN: ParamInfo = ParamInfo::at_least(
     "Points of fetch-only work on a node without architectures.",
 );
 
-/// What the catalogue says.
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "BuiltinDeprioritizeRule",
-    family: Family::Pull,
     class: Class::Soft,
     range: (0.0, Some(100.0)),
     unit: "points",
     description: "Lets real work go before fetch-only work, except on nodes that can do nothing else.",
     params: &[REAL, BUILTIN],
-    reads: Reads::PAIR,
-    build,
+    ..TermInfo::of(Family::Pull, build)
 };
 
 struct BuiltinDeprioritize {

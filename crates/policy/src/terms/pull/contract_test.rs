@@ -121,7 +121,7 @@ proptest! {
         let situation = Situation::new(Time::ZERO, vec![node], vec![job], &[], world).unwrap();
         let (pass, devices) = (Pass::new(&situation), Devices::default());
         let (job, node) = (&situation.jobs()[0], &situation.nodes()[0]);
-        let view = View { pass: &pass, job, spec: &job.spec, node, devices: &devices, ranks_nodes: false, explains: true };
+        let view = View { pass: &pass, filters: &[], job, spec: &job.spec, node, devices: &devices, ranks_nodes: false, explains: true };
         for info in super::ALL {
             let term = (info.build)(&Params { own: &BTreeMap::new(), shared: &shared }).unwrap();
             let score = term.score(&view);

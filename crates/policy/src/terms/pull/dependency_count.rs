@@ -5,7 +5,7 @@ use landfall_model::JobKind;
 use super::arith::{fraction, usual};
 use super::preset::{PRESET, Preset};
 use crate::params::{ParamError, ParamInfo, Params};
-use crate::term::{Class, Family, Reads, Term, TermInfo};
+use crate::term::{Class, Family, Term, TermInfo};
 use crate::view::View;
 
 const POINTS_MAX: ParamInfo =
@@ -25,17 +25,14 @@ const FALLBACK: ParamInfo = ParamInfo::at_least(
     "The usual number of dependencies while none has been measured.",
 );
 
-/// What the catalogue says.
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "DependencyCountRule",
-    family: Family::Pull,
     class: Class::Soft,
     range: (0.0, Some(50.0)),
     unit: "points",
     description: "Prefers jobs that many others wait for.",
     params: &[POINTS_MAX, FACTOR, FALLBACK, PRESET],
-    reads: Reads::PAIR,
-    build,
+    ..TermInfo::of(Family::Pull, build)
 };
 
 struct DependencyCount {

@@ -19,17 +19,15 @@ const FALLBACK: ParamInfo = ParamInfo::at_least(
     "The usual disk use of a job while none has been measured; a job that uses as much is disk-heavy.",
 );
 
-/// What the catalogue says.
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "DiskAffinityRule",
-    family: Family::Pull,
     class: Class::Soft,
     range: (0.0, Some(60.0)),
     unit: "points",
     description: "Sends disk-heavy jobs to nodes with fast disks.",
     params: &[POINTS_MAX, REFERENCE, FALLBACK],
     reads: Reads { history: true, ..Reads::PAIR },
-    build,
+    ..TermInfo::of(Family::Pull, build)
 };
 
 struct DiskAffinity {

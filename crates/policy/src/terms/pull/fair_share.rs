@@ -13,17 +13,15 @@ const PENALTY: ParamInfo = ParamInfo::at_least(
     "Points taken from a tenant that has all of the running work.",
 );
 
-/// What the catalogue says.
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "FairShareRule",
-    family: Family::Pull,
     class: Class::Disqualifier,
     range: (-500.0, Some(0.0)),
     unit: "points",
     description: "Holds back tenants that already occupy much of a full farm.",
     params: &[PENALTY],
     reads: Reads { tenant_work_share: true, ..Reads::PAIR },
-    build,
+    ..TermInfo::of(Family::Pull, build)
 };
 
 struct FairShare {

@@ -25,17 +25,15 @@ const FALLBACK: ParamInfo = ParamInfo::at_least(
 
 const BYTES_PER_MIB: f64 = 1_048_576.0;
 
-/// What the catalogue says.
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "MissingNarSizeRule",
-    family: Family::Pull,
     class: Class::Soft,
     range: (0.0, Some(500.0)),
     unit: "points",
     description: "Prefers jobs that need few bytes fetched.",
     params: &[POINTS_MAX, FACTOR, FALLBACK],
     reads: Reads { report: true, ..Reads::PAIR },
-    build,
+    ..TermInfo::of(Family::Pull, build)
 };
 
 struct MissingNarSize {

@@ -23,17 +23,15 @@ const FALLBACK: ParamInfo = ParamInfo::at_least(
     "The usual number of missing inputs while none has been measured.",
 );
 
-/// What the catalogue says.
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "MissingPathsRule",
-    family: Family::Pull,
     class: Class::Soft,
     range: (0.0, Some(200.0)),
     unit: "points",
     description: "Prefers jobs most of whose inputs this node already holds.",
     params: &[POINTS_MAX, FACTOR, FALLBACK],
     reads: Reads { report: true, ..Reads::PAIR },
-    build,
+    ..TermInfo::of(Family::Pull, build)
 };
 
 struct MissingPaths {

@@ -4,7 +4,7 @@ use landfall_model::JobKind;
 
 use super::arith::{fraction, usual};
 use crate::params::{ParamError, ParamInfo, Params};
-use crate::term::{Class, Family, Reads, Term, TermInfo};
+use crate::term::{Class, Family, Term, TermInfo};
 use crate::view::View;
 
 const POINTS_MAX: ParamInfo = ParamInfo::at_least(
@@ -22,17 +22,14 @@ const FALLBACK: ParamInfo = ParamInfo::at_least(
     "The usual peak of a job while none has been measured.",
 );
 
-/// What the catalogue says.
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "NetworkAffinityRule",
-    family: Family::Pull,
     class: Class::Soft,
     range: (0.0, Some(80.0)),
     unit: "points",
     description: "Sends downloads to nodes with fast networks.",
     params: &[POINTS_MAX, FALLBACK],
-    reads: Reads::PAIR,
-    build,
+    ..TermInfo::of(Family::Pull, build)
 };
 
 struct NetworkAffinity {

@@ -24,17 +24,15 @@ const FALLBACK: ParamInfo = ParamInfo::at_least(
     "Points lost with each missing input while no usual number above 0 has been measured.",
 );
 
-/// What the catalogue says.
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "PreferLocalBuildRule",
-    family: Family::Pull,
     class: Class::Soft,
     range: (0.0, Some(150.0)),
     unit: "points",
     description: "Sends jobs marked as local to nodes that hold their inputs.",
     params: &[POINTS_MAX, FACTOR, FALLBACK],
     reads: Reads { report: true, ..Reads::PAIR },
-    build,
+    ..TermInfo::of(Family::Pull, build)
 };
 
 struct PreferLocalBuild {

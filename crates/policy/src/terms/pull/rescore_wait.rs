@@ -13,17 +13,15 @@ const PENALTY: ParamInfo =
 const ROUNDS: ParamInfo =
     ParamInfo::whole("rescore_rounds", 4, "rounds", "From this timer round on a job is no longer held.");
 
-/// What the catalogue says.
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "RescoreWaitRule",
-    family: Family::Pull,
     class: Class::Disqualifier,
     range: (-1000.0, Some(0.0)),
     unit: "points",
     description: "Holds a job back for a few rounds until this node has said what it would have to fetch.",
     params: &[PENALTY, ROUNDS, PRESET],
     reads: Reads { report: true, ..Reads::PAIR },
-    build,
+    ..TermInfo::of(Family::Pull, build)
 };
 
 struct RescoreWait {
@@ -41,8 +39,10 @@ fn build(params: &Params<'_>) -> Result<Box<dyn Term>, ParamError> {
 }
 
 impl RescoreWait {
+    /// Only where nodes ask for work do they report, and are rounds counted.
     fn holds(&self, view: &View<'_>) -> bool {
-        view.spec.kind == JobKind::Build
+        !view.ranks_nodes
+            && view.spec.kind == JobKind::Build
             && u64::from(view.job.rescore_count) < self.rounds
             && view.report().is_none_or(|report| report.missing_bytes.is_none())
     }

@@ -4,23 +4,20 @@ use landfall_model::JobKind;
 
 use super::arith::{fraction, minus};
 use crate::params::{ParamError, ParamInfo, Params};
-use crate::term::{Class, Family, Reads, Term, TermInfo};
+use crate::term::{Class, Family, Term, TermInfo};
 use crate::view::View;
 
 const PENALTY: ParamInfo =
     ParamInfo::at_least("penalty_max", 300.0, 0.0, "points", "Points taken while no node is idle.");
 
-/// What the catalogue says.
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "ReserveFetchWorkersRule",
-    family: Family::Pull,
     class: Class::Disqualifier,
     range: (-300.0, Some(0.0)),
     unit: "points",
     description: "Keeps nodes that can fetch free for jobs that need it while capacity is short.",
     params: &[PENALTY],
-    reads: Reads::PAIR,
-    build,
+    ..TermInfo::of(Family::Pull, build)
 };
 
 struct ReserveFetchWorkers {

@@ -50,10 +50,8 @@ const FALLBACK_CPU: ParamInfo = ParamInfo::at_least(
     "The usual CPU time while none has been measured; a job above it is CPU-heavy.",
 );
 
-/// What the catalogue says.
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "ResourceFitRule",
-    family: Family::Pull,
     class: Class::Mixed,
     range: (-3200.0, Some(100.0)),
     unit: "points",
@@ -68,7 +66,7 @@ pub(crate) const INFO: TermInfo = TermInfo {
         FALLBACK_CPU,
     ],
     reads: Reads { history: true, ..Reads::PAIR },
-    build,
+    ..TermInfo::of(Family::Pull, build)
 };
 
 struct ResourceFit {

@@ -45,17 +45,15 @@ const fn percent(name: &'static str, default: f64, description: &'static str) ->
     ParamInfo { kind, ..ParamInfo::number(name, default, "%", description) }
 }
 
-/// What the catalogue says.
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "ResourceSaturationRule",
-    family: Family::Pull,
     class: Class::Disqualifier,
     range: (-2000.0, Some(0.0)),
     unit: "points",
     description: "Keeps work off overloaded nodes and off nodes where it would probably run out of memory.",
     params: &[OVERLOAD, MEMORY, LIMIT, LIMIT_UPSTREAM, LIMIT_BUILTIN, FREE_DIVISOR, HEADROOM, PRESET],
     reads: Reads { history: true, ..Reads::PAIR },
-    build,
+    ..TermInfo::of(Family::Pull, build)
 };
 
 struct ResourceSaturation {

@@ -147,6 +147,7 @@ impl Case {
         let (pass, devices) = (Pass::new(situation), Devices::default());
         let (job, node) = (&situation.jobs()[0], &situation.nodes()[0]);
         look(&View {
+            filters: &[],
             pass: &pass,
             job,
             spec: &job.spec,

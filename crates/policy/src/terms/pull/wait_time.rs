@@ -18,17 +18,15 @@ const SLOPE: ParamInfo = ParamInfo::at_least(
 const FALLBACK: ParamInfo =
     ParamInfo::at_least("fallback_wait_s", 60.0, 0.0, "s", "The usual wait while none has been measured.");
 
-/// What the catalogue says.
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "WaitTimeRule",
-    family: Family::Pull,
     class: Class::Soft,
     range: (0.0, Some(4000.0)),
     unit: "points",
     description: "Raises jobs the longer they have been ready, so none starves.",
     params: &[POINTS_MAX, SLOPE, FALLBACK],
     reads: Reads { ready_wait: true, ..Reads::PAIR },
-    build,
+    ..TermInfo::of(Family::Pull, build)
 };
 
 struct WaitTime {

@@ -67,6 +67,19 @@ pub enum Record {
     Change(NodeChange),
 }
 
+/// A whole trace.
+///
+/// ```
+/// use landfall_replay::trace::own::Trace;
+///
+/// let text = r#"{"format":"landfall.trace","version":1}
+/// {"node":{"id":"a","cpu_milli":4000,"ram_mib":"8GiB"}}
+/// {"at_ms":0,"run_ms":"10min","job":{"id":"build","cpu_milli":1000}}
+/// "#;
+/// let trace = Trace::read(text.as_bytes())?;
+/// assert_eq!((trace.nodes.len(), trace.submissions.len()), (1, 1));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Trace {
     pub header: Header,

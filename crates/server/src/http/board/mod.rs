@@ -252,7 +252,7 @@ async fn pending(State(app): State<Arc<App>>, Submitter(principal): Submitter) -
                 "kind": kind_code(spec.kind), "tenant": spec.tenant, "job_id": job.id, "parent_id": parent_of(record),
                 "queued_at": rfc3339(job.queued_at), "dependency_count": spec.dependents,
                 "name": view.jobs.meta(&job.id).and_then(|meta| meta.name.clone()),
-                "reason": explained.unwrap_or_else(|| "queued".to_owned()),
+                "reason": explained.map_or("queued", |reason| reason.name()),
             })
         });
         json!({ "jobs": jobs.collect::<Vec<Value>>(), "other_pending": others.len() + more })
@@ -352,7 +352,7 @@ async fn one(
     if !principal.sees(kept.tenant.as_deref()) {
         return Err(unknown());
     }
-    let terms = kept.decision.terms.iter().map(|points| (points.term.clone(), points.points));
+    let terms = kept.decision.terms.iter().map(|points| (points.term.to_string(), points.points));
     let earlier = app.board.ring.earlier(&kept);
     let earlier: Vec<Value> = earlier
         .iter()

@@ -104,8 +104,8 @@ mod tests {
     use super::*;
 
     fn decision(total: f64, points: &[(&str, f64)]) -> DecisionView {
-        let terms = points.iter().map(|(term, points)| landfall_api::answer::TermPoints {
-            term: (*term).to_owned(),
+        let terms = points.iter().map(|(term, points)| landfall_model::life::Points {
+            term: (*term).to_owned().into(),
             raw: *points,
             points: *points,
         });

@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use landfall_api::job::{ArrayRange, DependsOn};
 use landfall_engine::dag::EdgeKind;
-use landfall_model::{Mib, Millis};
+use landfall_model::{Checkpoint, Mib, Millis};
 
 use crate::config;
 
@@ -114,8 +115,8 @@ pub(crate) struct JobArgs {
     #[arg(long, help_heading = "Treatment")]
     pub(crate) hold: bool,
     /// How it saves its work when it has to leave.
-    #[arg(long, value_name = "HOW", help_heading = "Treatment", value_parser = ["none", "auto", "manual"])]
-    pub(crate) checkpoint: Option<String>,
+    #[arg(long, value_name = "HOW", help_heading = "Treatment", value_parser = checkpoint())]
+    pub(crate) checkpoint: Option<Checkpoint>,
 
     #[command(flatten)]
     pub(crate) negotiation: Negotiation,
@@ -164,6 +165,14 @@ pub(crate) struct GpuNeed {
     pub(crate) capability: Option<String>,
 }
 
+fn checkpoint() -> impl TypedValueParser<Value = Checkpoint> {
+    PossibleValuesParser::new(["none", "auto", "manual"]).map(|word| match word.as_str() {
+        "auto" => Checkpoint::Auto,
+        "manual" => Checkpoint::Manual,
+        _ => Checkpoint::None,
+    })
+}
+
 fn cores(text: &str) -> Result<u64, String> {
     config::cores(text).map(|amount| amount.get())
 }
@@ -185,7 +194,7 @@ pub(crate) fn millis(text: &str) -> Result<u64, String> {
 /// A span in which something can happen.
 fn some_time(text: &str) -> Result<u64, String> {
     match millis(text)? {
-        0 => Err("no job runs in no time; leave it out for no limit".into()),
+        0 => Err("a time-out of 0 leaves no time to run; leave it out for no limit".into()),
         span => Ok(span),
     }
 }

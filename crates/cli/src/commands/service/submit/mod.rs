@@ -120,7 +120,7 @@ pub(crate) fn run(args: &Args, json: bool) -> Result<Box<dyn Answer>, CliError> 
 /// A runtime that somebody named and that not every node has.
 fn runtime_by_name(args: &JobArgs, asked: &Asked) -> Option<String> {
     let in_file = match asked {
-        Asked::One(job) => job.needs.get("runtime").and_then(serde_json::Value::as_str),
+        Asked::One(job) => job.needs.runtime.as_ref().map(landfall_model::Name::as_str),
         Asked::Dag(_) => None,
     };
     let named = args.runtime.as_deref().or(in_file)?;

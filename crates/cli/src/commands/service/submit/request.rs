@@ -3,10 +3,13 @@
 use std::io::Read as _;
 use std::path::Path;
 
-use landfall_api::job::{DagRequest, JobRequest, PlacementRequest};
+use landfall_api::job::{DagRequest, JobRequest, PlacementRequest, RunSpec};
 use landfall_client::ClientError;
 use landfall_engine::dag::Join;
-use landfall_model::scenario::{decode, locate};
+use landfall_model::scenario::{Format, decode, locate};
+use landfall_model::{
+    IdError, Mib, MilliCpu, MilliGpu, Millis, Name, Needs, NodeCount, PoolId, Requeue, TenantId,
+};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -15,8 +18,8 @@ use crate::error::CliError;
 use crate::input::{Input, is_stdin};
 use crate::service::now_ms;
 
-/// CPU of a job that says nothing about what it needs, in thousandths of a core.
-const CPU_DEFAULT_MILLI: u64 = 1000;
+/// CPU of a job that says nothing about what it needs.
+const CPU_DEFAULT: MilliCpu = MilliCpu::new(1000);
 
 /// What is submitted.
 #[derive(Debug)]
@@ -98,6 +101,8 @@ impl Origin {
             return error;
         };
         let field = said.field.clone().unwrap_or_default();
+        // A plan says what is submitted in a field of its own.
+        let field = field.strip_prefix("submit.").unwrap_or(&field).to_owned();
         // A single job is asked for without a list around it.
         let (field, number) = match (self.jobs.len(), field.strip_prefix("jobs[")) {
             (0, _) => (field, None),
@@ -141,7 +146,7 @@ fn one(args: &JobArgs, mut job: JobRequest) -> Result<Asked, CliError> {
     if !args.retry_on.is_empty() {
         run.retry_on.clone_from(&args.retry_on);
     }
-    needs(args, &mut job);
+    needs(args, &mut job)?;
     job.array = args.array.or(job.array);
     if !args.depends_on.is_empty() {
         job.depends_on.clone_from(&args.depends_on);
@@ -167,61 +172,67 @@ fn one(args: &JobArgs, mut job: JobRequest) -> Result<Asked, CliError> {
     Ok(Asked::One(Box::new(job)))
 }
 
-/// What the job needs, in the fields of a scenario.
-fn needs(args: &JobArgs, job: &mut JobRequest) {
-    let from_workload = job.workload.is_some();
-    let mut set = |field: &str, value: Option<Value>| {
-        if let Some(value) = value {
-            job.needs.insert(field.to_owned(), value);
-        }
+/// What the flags say about needs, before what the file says, before what is usual for a command.
+fn needs(args: &JobArgs, job: &mut JobRequest) -> Result<(), CliError> {
+    let mut flags = Needs {
+        pool: named("--pool", args.pool.as_deref(), PoolId::new)?,
+        tenant: named("--tenant", args.tenant.as_deref(), TenantId::new)?,
+        runtime: named("--runtime", args.runtime.as_deref(), Name::new)?,
+        region: named("--region", args.region.as_deref(), Name::new)?,
+        cpu_milli: args.cpu.map(MilliCpu::new),
+        ram_mib: args.memory.map(Mib::new),
+        storage_mib: args.storage.map(Mib::new),
+        gpu_milli: args.gpu_share.map(MilliGpu::new),
+        gpu_count: args.gpu_share.map(|_| 1),
+        nodes: args.nodes.map(|number| NodeCount { min: number, max: number }),
+        exclusive: args.exclusive.then_some(true),
+        priority: args.priority,
+        class: args.class,
+        walltime_ms: args.walltime.map(Millis::new),
+        checkpoint: args.checkpoint,
+        max_requeue: args.retries,
+        ..Needs::default()
     };
-    set("pool", args.pool.as_ref().map(|id| json!(id)));
-    set("tenant", args.tenant.as_ref().map(|id| json!(id)));
-    set("cpu_milli", args.cpu.map(|amount| json!(amount)));
-    set("ram_mib", args.memory.map(|amount| json!(amount)));
-    set("storage_mib", args.storage.map(|amount| json!(amount)));
     if let Some(gpu) = &args.gpu {
-        set("gpu_count", Some(json!(gpu.count)));
-        set("vram_mib", gpu.vram_mib.map(|amount| json!(amount)));
-        set("gpu_capability", gpu.capability.as_ref().map(|name| json!(name)));
+        flags.gpu_count = Some(gpu.count);
+        flags.vram_mib = gpu.vram_mib.map(Mib::new);
+        flags.gpu_capability = named("--gpu", gpu.capability.as_deref(), Name::new)?;
     }
-    if let Some(share) = args.gpu_share {
-        set("gpu_milli", Some(json!(share)));
-        if args.gpu.is_none() {
-            set("gpu_count", Some(json!(1)));
-        }
-    }
-    set("nodes", args.nodes.map(|number| json!(number)));
-    set("exclusive", args.exclusive.then_some(json!(true)));
-    set("region", args.region.as_ref().map(|name| json!(name)));
-    set("priority", args.priority.map(|number| json!(number)));
-    set("class", args.class.map(|number| json!(number)));
-    set("walltime_ms", args.walltime.map(|span| json!(span)));
-    set("checkpoint", args.checkpoint.as_ref().map(|how| json!(how)));
-    set("max_requeue", args.retries.map(|number| json!(number)));
     // Somebody who allows retries and names no codes means every failure.
-    let always = args.retries.is_some_and(|number| number > 0) && job.run.retry_on.is_empty();
-    set("requeue", always.then(|| json!("always")));
-    let asks_for = match (&job.run.image, &job.run.module, &job.run.model) {
-        (Some(_), ..) => "container",
-        (_, Some(_), _) => "wasm",
-        (.., Some(_)) => "llmcpp",
-        _ => "process",
-    };
-    set("runtime", args.runtime.as_ref().map(|name| json!(name)));
-    for (field, value) in &args.need {
-        set(field, Some(value.clone()));
+    if args.retries.is_some_and(|number| number > 0) && job.run.retry_on.is_empty() {
+        flags.requeue = Some(Requeue::Always);
     }
+    let others: Map<String, Value> = args.need.iter().cloned().collect();
+    let others: Needs = decode(&Value::Object(others).to_string(), Format::Json).map_err(|error| {
+        let hint =
+            error.hint.unwrap_or_else(|| "docs/reference/scenario.md lists what a job may need".into());
+        CliError::Usage { message: format!("--need {}: {}", error.field, error.message), hint }
+    })?;
+    let said = others.or(flags).or(std::mem::take(&mut job.needs));
     // A workload knows better than any default.
-    if !from_workload {
-        let default = |needs: &mut Map<String, Value>, field: &str, value: Value| {
-            needs.entry(field).or_insert(value);
-        };
-        default(&mut job.needs, "runtime", json!(asks_for));
-        default(&mut job.needs, "cpu_milli", json!(CPU_DEFAULT_MILLI));
-        // A job takes what it asks for; whole nodes are for those who say so.
-        default(&mut job.needs, "exclusive", json!(false));
-    }
+    let usual = if job.workload.is_some() { Needs::default() } else { usual(&job.run)? };
+    job.needs = said.or(usual);
+    Ok(())
+}
+
+/// A command asks for one core, and takes what it asks for; whole nodes are for those who say so.
+fn usual(run: &RunSpec) -> Result<Needs, CliError> {
+    Ok(Needs {
+        runtime: named("--runtime", Some(run.runtime()), Name::new)?,
+        cpu_milli: Some(CPU_DEFAULT),
+        exclusive: Some(false),
+        ..Needs::default()
+    })
+}
+
+/// The name that a flag gives, checked.
+fn named<T>(
+    flag: &str,
+    text: Option<&str>,
+    make: impl Fn(&str) -> Result<T, IdError>,
+) -> Result<Option<T>, CliError> {
+    let name = text.map(make).transpose();
+    name.map_err(|error| usage(format!("{flag}: {error}"), "choose another name"))
 }
 
 fn placement(asked: &Negotiation, job: &mut JobRequest) {
@@ -314,14 +325,15 @@ mod tests {
         }
     }
 
+    fn said(job: &JobRequest) -> Value {
+        serde_json::to_value(&job.needs).unwrap()
+    }
+
     #[test]
     fn a_command_alone_asks_for_one_core() {
         let job = request(&["--", "echo", "-n", "hello"]);
         assert_eq!(job.run.command, ["echo", "-n", "hello"]);
-        assert_eq!(
-            Value::Object(job.needs),
-            json!({"runtime": "process", "cpu_milli": 1000, "exclusive": false})
-        );
+        assert_eq!(said(&job), json!({"runtime": "process", "cpu_milli": 1000, "exclusive": false}));
         assert_eq!((job.array, job.hold, job.placement), (None, false, None));
     }
 
@@ -357,9 +369,9 @@ mod tests {
             "true",
         ]);
         assert_eq!(
-            Value::Object(job.needs),
+            said(&job),
             json!({"runtime": "container", "cpu_milli": 500, "ram_mib": 4096, "gpu_count": 2, "vram_mib": 24576,
-                "gpu_capability": "sm_80", "nodes": 3, "exclusive": true, "pool": "gpu", "tenant": "lab", "priority": -3,
+                "gpu_capability": "sm_80", "nodes": {"min": 3, "max": 3}, "exclusive": true, "pool": "gpu", "tenant": "lab", "priority": -3,
                 "class": 7, "walltime_ms": 7_200_000, "max_requeue": 2, "requeue": "always", "sensitive": true})
         );
     }
@@ -393,6 +405,20 @@ mod tests {
         let job = request(&["--workload", "train"]);
         assert!(job.needs.is_empty(), "{:?}", job.needs);
         assert_eq!(job.workload.as_deref(), Some("train"));
+    }
+
+    #[test]
+    fn other_needs_are_read_as_in_a_file_and_come_first() {
+        let job =
+            request(&["--cpu", "2", "--need", "cpu_milli=4 cores", "--need", "tier=FLEX", "--", "true"]);
+        assert_eq!(said(&job)["cpu_milli"], 4000);
+        assert_eq!(said(&job)["tier"], "FLEX");
+        let line = Line::try_parse_from(["submit", "--need", "cpu_mili=1", "--", "true"]).unwrap();
+        let Err(CliError::Usage { message, hint }) = asked(&line.job) else { panic!("not refused") };
+        assert_eq!(
+            (message.as_str(), hint.as_str()),
+            ("--need cpu_mili: unknown field `cpu_mili`", "did you mean `cpu_milli`?")
+        );
     }
 
     #[test]

@@ -260,6 +260,7 @@ pub(super) mod tests {
             name: Some(name.into()),
             array: None,
             state: state.into(),
+            why: None,
             reason: node.is_none().then(|| "no_capacity_now".into()),
             pool: "default".into(),
             tenant: None,
@@ -365,7 +366,7 @@ pub(super) mod tests {
         }
         assert!(text.contains("█████░░░░░ 2 of 4"), "{text}");
         assert!(text.contains("█▄·"), "{text}");
-        assert!(text.contains("no_capacity_now"), "{text}");
+        assert!(text.contains("no node has room"), "{text}");
         let place = |part: &str| text.find(part).unwrap();
         assert!(place("train") < place("report"), "what runs comes first\n{text}");
     }

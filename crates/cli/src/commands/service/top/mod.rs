@@ -26,7 +26,7 @@ use super::explain;
 use crate::answer::{Answer, Page};
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::render::service::explain::section;
+use crate::render::standing::section;
 use crate::reply::Said;
 use crate::service::{self, ConnectArgs, now_ms};
 
@@ -155,7 +155,7 @@ async fn look(client: &Client, job: Option<&str>) -> Result<Known, ClientError> 
         None => None,
     };
     let why = why.map(|found| {
-        let text = section(&found.shown, found.start.as_ref(), Page { width: Some(100) });
+        let text = section(&found.explanation, found.estimate.as_ref(), Page { width: Some(100) });
         (found.job, anstream::adapter::strip_str(&text).to_string())
     });
     let server = client.server().to_owned();

@@ -1,0 +1,326 @@
+//! Where jobs stand, how they get there, and what is said about it between engine, servers, agents and people.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::verdict::{TermScore, Verdict};
+use crate::{Bytes, JobId, Mib, Millis, Name};
+
+/// Where a job stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum JobState {
+    /// Waits for its dependencies, its time, or for nodes.
+    Pending,
+    /// Nodes are committed and told to start it.
+    Staging,
+    /// Runs on all its nodes.
+    Running,
+    /// Saves its work before it gives its nodes back.
+    Checkpointing,
+    /// Was told to stop.
+    Stopping,
+    /// Saved and off its nodes.
+    Suspended,
+    /// Ended well.
+    Completed,
+    /// Ended badly.
+    Failed,
+    /// Was taken back.
+    Cancelled,
+}
+
+impl JobState {
+    /// Whether the job will never change again.
+    #[must_use]
+    pub fn is_final(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
+    }
+
+    /// Whether the job holds nodes.
+    #[must_use]
+    pub fn is_placed(self) -> bool {
+        matches!(self, Self::Staging | Self::Running | Self::Checkpointing | Self::Stopping)
+    }
+}
+
+/// Why a job left a state.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// It exited with this code.
+    Exit(i32),
+    /// It exited well after it should have ended.
+    OverWalltime,
+    /// It ran for longer than it may.
+    Walltime,
+    /// A node it ran on is gone.
+    NodeLost,
+    /// No node would start it.
+    StartFailed,
+    /// A node did not start it; it is tried again.
+    NotStarted,
+    /// The start command made no sense to the node.
+    Malformed,
+    /// The node is draining or full; it takes no attempt.
+    OfferRejected,
+    /// What it would fetch is not there; it takes no attempt.
+    FetchMiss,
+    /// It failed in a way that may pass.
+    Transient,
+    /// It was stopped for more urgent work.
+    Preempted,
+    /// Its nodes went back to the pool they came from.
+    Reclaimed,
+    /// Somebody asked for it.
+    User,
+    /// Something it waits for can no longer happen.
+    DependencyUnsatisfiable {
+        /// The predecessor whose edge can no longer hold.
+        edge: JobId,
+        /// Whether that edge was one that waits for a failure.
+        on_failure: bool,
+    },
+    /// It could not start in its first cycle.
+    ImmediateUnavailable,
+    /// The node no longer serves its tenant.
+    TenantRevoked,
+}
+
+/// How far one node of a placed job is. Reports only ever move it forwards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// Told to start.
+    Assigned,
+    Started,
+    /// Saved its part.
+    Checkpointed,
+    /// Ended or stopped.
+    Ended,
+}
+
+/// What kind of start it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum StartKind {
+    /// In its turn.
+    Start,
+    /// Ahead of a blocked job that it does not delay.
+    Backfill,
+    /// After others were stopped for it.
+    Preempt,
+}
+
+/// Why a node did not start a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum StartRefusal {
+    /// Not now; ask again.
+    Busy,
+    /// It cannot run this kind of job.
+    Unsupported,
+    /// The command made no sense.
+    Malformed,
+    /// It takes no more work.
+    Draining,
+    /// It has as many jobs as it takes.
+    AtCapacity,
+    /// Something went wrong on the node.
+    Failed,
+}
+
+/// How a job that did not end well failed, where its runtime can tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Failure {
+    /// It may work the next time.
+    Transient,
+    /// An input was not there.
+    MissingInput,
+    /// What it would fetch does not exist.
+    FetchMiss,
+    /// It took too long.
+    Timeout,
+    /// It will not work the next time either.
+    Permanent,
+}
+
+/// What a run used.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(default)]
+pub struct RunUsage {
+    pub peak_ram: Option<Mib>,
+    pub cpu_time: Option<Millis>,
+    /// Bytes read and written.
+    pub disk: Bytes,
+    /// Whether it was killed for memory.
+    pub oom: bool,
+    /// Observed over estimated speed, where it can be told.
+    pub speed_ratio: Option<f64>,
+}
+
+/// What a node says about a job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Report {
+    /// It runs (or ran already when the command came).
+    Started,
+    /// It does not run.
+    Refused(StartRefusal),
+    /// It saved its part.
+    Checkpointed,
+    /// It is saving and gets on.
+    CheckpointProgress,
+    /// It could not save.
+    CheckpointFailed,
+    /// It ended by itself.
+    Exited {
+        code: i32,
+        /// How it failed, if it did and its runtime can tell.
+        failure: Option<Failure>,
+        usage: Box<RunUsage>,
+    },
+    /// It was stopped.
+    Stopped,
+}
+
+/// What a job needs of another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum EdgeKind {
+    /// That it completes.
+    #[default]
+    Success,
+    Failure,
+    /// That it ends, however.
+    Any,
+    /// That the element of the same index completes.
+    Corresponding,
+    /// That the two never run at once, in whichever order.
+    Mutex,
+}
+
+/// How many of its edges a job needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Join {
+    /// Every one.
+    #[default]
+    All,
+    /// One will do.
+    Any,
+}
+
+/// How many elements of an array are where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct ArrayTally {
+    pub total: u32,
+    /// Without a record of their own yet.
+    pub folded: u32,
+    /// With a record, and not ended.
+    pub unfolded: u32,
+    pub completed: u32,
+    pub failed: u32,
+    /// Taken back, or no longer possible.
+    pub cancelled: u32,
+}
+
+/// One attempt of one job under one epoch of the server. Everything that leaves the engine carries it, and whatever
+/// comes back with an older one is ignored.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Fence {
+    pub job: JobId,
+    /// Which attempt; raised whenever the job goes back to the queue.
+    pub attempt: u32,
+    /// Which start of the server; raised whenever another one takes over.
+    pub epoch: u32,
+}
+
+impl fmt::Display for Fence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}#{}.{}", self.job, self.epoch, self.attempt)
+    }
+}
+
+/// Points of one term.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Points {
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub term: Cow<'static, str>,
+    pub raw: f64,
+    /// What it added to the total.
+    pub points: f64,
+}
+
+/// What is kept of a decision: enough to say later why, small enough to keep with every placement.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Breakdown {
+    /// The total; `None` if nothing was scored.
+    pub total: Option<f64>,
+    /// What each term gave.
+    pub terms: Vec<Points>,
+    /// The next best, if there was one.
+    pub runner_up: Option<Name>,
+}
+
+impl Breakdown {
+    /// What is kept of a verdict.
+    #[must_use]
+    pub fn of(verdict: &Verdict, runner_up: Option<Name>) -> Self {
+        let terms = verdict.terms.iter().chain(&verdict.multipliers);
+        let points =
+            |term: &TermScore| Points { term: term.term.clone(), raw: term.raw, points: term.contribution };
+        Self { total: verdict.total, terms: terms.map(points).collect(), runner_up }
+    }
+}
+
+/// How good a planned time is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Precision {
+    /// Planned for this job.
+    Exact,
+    /// A lower bound: the last time planned exactly.
+    Coarse,
+    /// No time; the reasons say why.
+    None,
+}
+
+/// Why a request was not followed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[error("{message}")]
+pub struct Refused {
+    /// A stable name for programs.
+    pub code: std::borrow::Cow<'static, str>,
+    /// What is wrong, for people.
+    pub message: String,
+    /// What to do about it.
+    pub hint: String,
+}
+
+impl Refused {
+    /// A refusal with a hint.
+    #[must_use]
+    pub fn new(code: &'static str, message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { code: code.into(), message: message.into(), hint: hint.into() }
+    }
+}

@@ -1,0 +1,8 @@
+//! Negotiated placement: acceptance cases in virtual time, and simulation under faults.
+
+mod cases;
+mod faults;
+mod fences;
+mod gates;
+mod net;
+mod table;

@@ -1,0 +1,452 @@
+//! The one way in: from what people submit to what the engine takes, with templates merged, names resolved and ids given.
+//! Submissions, plans, dry runs and questions about workloads take the same steps.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use landfall_api::ApiError;
+use landfall_api::job::{ArrayRange, DependsOn, JobRequest, PlannedJob, RunSpec};
+use landfall_engine::Input;
+use landfall_engine::answers::Change;
+use landfall_engine::dag::{Edge, EdgeKind, JOBS_MAX};
+use landfall_engine::input::Submission;
+use landfall_model::scenario::closest;
+use landfall_model::{
+    Dispatch, Job, JobFacts, JobId, JobMaker, Name, Needs, PoolId, TenantId, Time, WorkloadId,
+};
+use landfall_store::Table;
+
+use super::core::View;
+use super::handle::{Caller, Failure};
+use super::jobs::JobMeta;
+use super::submit::invalid;
+
+/// The pool of a job that names none, where there are several.
+const DEFAULT_POOL: &str = "default";
+/// Longest name of a job in characters.
+const NAME_MAX: usize = 200;
+/// Most arguments and variables of a job together, in bytes.
+const RUN_BYTES_MAX: usize = 1 << 20;
+
+/// A job made ready for the engine.
+#[derive(Debug)]
+pub struct Prepared {
+    pub submission: Submission,
+    pub meta: JobMeta,
+    /// How other jobs of the same DAG call it.
+    pub key: Option<String>,
+}
+
+impl Prepared {
+    /// The job as a plan shows it.
+    #[must_use]
+    pub fn planned(&self) -> PlannedJob {
+        let Submission { job, pool, not_before, user_hold, edges, join, .. } = &self.submission;
+        let edges = edges.iter().map(|edge| DependsOn { on: edge.on.to_string(), kind: edge.kind });
+        PlannedJob {
+            id: job.id.to_string(),
+            key: self.key.clone(),
+            name: self.meta.name.clone(),
+            pool: pool.as_ref().map(ToString::to_string).unwrap_or_default(),
+            tenant: job.spec.tenant.as_ref().map(ToString::to_string),
+            needs: Needs::of(&job.spec),
+            run: (*self.meta.run).clone(),
+            array: self.meta.array,
+            depends_on: edges.collect(),
+            join: *join,
+            not_before_ms: not_before.map(super::view::ms),
+            held: *user_hold,
+        }
+    }
+}
+
+/// What the engine is given: jobs, or one array.
+enum Handed {
+    Jobs(Vec<Submission>),
+    Array(Box<Submission>, ArrayRange),
+}
+
+fn handed(prepared: Vec<Prepared>) -> Handed {
+    let array = prepared.iter().find_map(|job| job.meta.array);
+    let mut jobs: Vec<Submission> = prepared.into_iter().map(|job| job.submission).collect();
+    match (array, jobs.len()) {
+        (Some(range), 1) => Handed::Array(Box::new(jobs.remove(0)), range),
+        _ => Handed::Jobs(jobs),
+    }
+}
+
+pub(super) fn input(prepared: Vec<Prepared>) -> Input {
+    match handed(prepared) {
+        Handed::Jobs(jobs) => Input::Submit(jobs),
+        Handed::Array(submission, ArrayRange { first, last, step }) => {
+            Input::SubmitArray { submission, first, last, step }
+        }
+    }
+}
+
+/// The change that a plan looks at.
+#[must_use]
+pub fn change(prepared: Vec<Prepared>) -> Change {
+    match handed(prepared) {
+        Handed::Jobs(jobs) => Change::Submit(jobs),
+        Handed::Array(submission, ArrayRange { first, last, step }) => {
+            Change::SubmitArray { submission, first, last, step }
+        }
+    }
+}
+
+impl View<'_> {
+    /// What a submission would be for the engine; `name` gives the id of the job at each place.
+    ///
+    /// # Errors
+    /// When one of the jobs is refused.
+    pub fn intake(
+        &mut self,
+        caller: &Caller,
+        jobs: Vec<JobRequest>,
+        name: impl Fn(usize) -> String,
+    ) -> Result<Vec<Prepared>, Failure> {
+        if jobs.is_empty() {
+            return Err(invalid("jobs", "there is no job in it", "give at least one"));
+        }
+        if jobs.len() > JOBS_MAX {
+            let message = format!("a DAG has at most {JOBS_MAX} jobs, this one has {}", jobs.len());
+            return Err(invalid("jobs", message, "submit it in parts, or as an array"));
+        }
+        let several = jobs.len() > 1;
+        let mut ids = Vec::with_capacity(jobs.len());
+        let mut keys: BTreeMap<String, JobId> = BTreeMap::new();
+        for (place, job) in jobs.iter().enumerate() {
+            let id = JobId::new(&name(place)).map_err(|error| invalid("id", error.to_string(), ""))?;
+            ids.push(id.clone());
+            let Some(key) = &job.key else { continue };
+            if keys.insert(key.clone(), id).is_some() {
+                let message = format!("two jobs have the key `{key}`");
+                return Err(invalid("key", message, "give each job a key of its own"));
+            }
+        }
+        let mut maker = JobMaker::default();
+        let mut prepared = Vec::with_capacity(jobs.len());
+        for (place, (job, id)) in jobs.into_iter().zip(ids).enumerate() {
+            let path = if several { format!("jobs[{place}].") } else { String::new() };
+            prepared.push(self.prepare(caller, job, id, &keys, &mut maker, &path)?);
+        }
+        if several && prepared.iter().any(|job| job.meta.array.is_some()) {
+            let message = "an array cannot be part of a DAG that is submitted at once";
+            let error = ApiError::new("array_in_dag", message)
+                .hint("submit the array alone and let other jobs depend on its id");
+            return Err(Failure::refused(422, error));
+        }
+        Ok(prepared)
+    }
+
+    fn prepare(
+        &mut self,
+        caller: &Caller,
+        request: JobRequest,
+        id: JobId,
+        keys: &BTreeMap<String, JobId>,
+        maker: &mut JobMaker,
+        path: &str,
+    ) -> Result<Prepared, Failure> {
+        let (job, request) = self.settled(caller, request, id, maker, path)?;
+        check_run(&request, job.spec.runtime.as_str(), path)?;
+        let mut submission = Submission::new(job);
+        submission.join = request.join;
+        submission.user_hold = request.hold;
+        submission.not_before =
+            request.not_before_ms.map(|ms| Time::from_millis(i64::try_from(ms).unwrap_or(i64::MAX)));
+        submission.edges = self.edges(caller, &request.depends_on, keys, path)?;
+        let meta = JobMeta {
+            name: request.name,
+            submitter: Some(caller.name.clone()).filter(|name| !name.is_empty()),
+            run: Arc::new(request.run),
+            array: request.array,
+        };
+        Ok(Prepared { submission, meta, key: request.key })
+    }
+
+    /// The job that a request and its workload describe, and what else they say together.
+    fn settled(
+        &mut self,
+        caller: &Caller,
+        request: JobRequest,
+        id: JobId,
+        maker: &mut JobMaker,
+        path: &str,
+    ) -> Result<(Job, JobRequest), Failure> {
+        let mut request = self.with_workload(request, path)?;
+        if request.placement.is_some() {
+            let message = "no pool of this server negotiates";
+            return Err(Failure::refused(
+                422,
+                ApiError::new("placement_unsupported", message)
+                    .hint("leave `placement` out; `plan` shows where the job would go")
+                    .field(format!("{path}placement")),
+            ));
+        }
+        request.needs.pool = Some(self.pool_of(request.needs.pool.as_ref(), path)?);
+        request.needs.tenant = tenant_of(caller, request.needs.tenant.take(), path)?;
+        let job = job_of(&mut request, id, self.now, maker, path)?;
+        Ok((job, request))
+    }
+
+    /// A job of a workload as it would be submitted, whatever it would run; `pool` stands in for one that is not named.
+    ///
+    /// # Errors
+    /// When it would be refused.
+    pub fn job_of_workload(
+        &mut self,
+        caller: &Caller,
+        workload: &str,
+        pool: Option<&PoolId>,
+    ) -> Result<Job, Failure> {
+        let mut request = JobRequest { workload: Some(workload.to_owned()), ..JobRequest::default() };
+        request.needs.pool = pool.cloned();
+        self.settled(caller, request, planned()?, &mut JobMaker::default(), "").map(|(job, _)| job)
+    }
+
+    /// The template of a workload, if there is one.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn workload(&mut self, name: &str) -> Result<Option<JobRequest>, Failure> {
+        let found = self.store.get(Table::Workloads, name).map_err(|e| Failure::Storage(e.to_string()))?;
+        found.map(|bytes| template_of(name, &bytes)).transpose()
+    }
+
+    fn with_workload(&mut self, mut request: JobRequest, path: &str) -> Result<JobRequest, Failure> {
+        let Some(name) = request.workload.clone() else { return Ok(request) };
+        let (Some(template), Ok(id)) = (self.workload(&name)?, WorkloadId::new(&name)) else {
+            let message = format!("there is no workload `{name}`");
+            return Err(Failure::refused(
+                422,
+                ApiError::new("unknown_workload", message)
+                    .hint("`landfall workloads` lists all")
+                    .field(format!("{path}workload")),
+            ));
+        };
+        request.needs = request.needs.or(template.needs);
+        request.needs.workload.get_or_insert(id);
+        request.name = request.name.or(template.name);
+        request.run = merged(template.run, request.run);
+        Ok(request)
+    }
+
+    fn pool_of(&self, named: Option<&PoolId>, path: &str) -> Result<PoolId, Failure> {
+        let pools = &self.engine.state().pools;
+        let field = format!("{path}needs.pool");
+        let chosen = match named {
+            Some(name) => pools.get_key_value(name).map(|(id, _)| id),
+            None if pools.len() == 1 => pools.keys().next(),
+            None => pools.get_key_value(DEFAULT_POOL).map(|(id, _)| id),
+        };
+        match (chosen, named) {
+            (Some(pool), _) if pools[pool].pool.dispatch == Dispatch::Negotiate => {
+                let message = format!("pool `{pool}` negotiates between peers, which this server does not");
+                Err(Failure::refused(422, ApiError::new("placement_unsupported", message).field(field)))
+            }
+            (Some(pool), _) => Ok(pool.clone()),
+            (None, Some(name)) => {
+                let known: Vec<&str> = pools.keys().map(PoolId::as_str).collect();
+                let hint = match closest(name.as_str(), known.iter().copied()) {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => format!("there is {}", known.join(", ")),
+                };
+                let message = format!("there is no pool `{name}`");
+                Err(Failure::refused(422, ApiError::new("unknown_pool", message).hint(hint).field(field)))
+            }
+            (None, None) => {
+                Err(invalid(&field, "there are several pools and none is called `default`", "name one"))
+            }
+        }
+    }
+
+    fn edges(
+        &mut self,
+        caller: &Caller,
+        wanted: &[DependsOn],
+        keys: &BTreeMap<String, JobId>,
+        path: &str,
+    ) -> Result<Vec<Edge>, Failure> {
+        let mut edges = Vec::with_capacity(wanted.len());
+        for (place, wish) in wanted.iter().enumerate() {
+            let field = format!("{path}depends_on[{place}].on");
+            if let Some(job) = keys.get(&wish.on) {
+                edges.push(Edge { on: job.clone(), kind: wish.kind });
+                continue;
+            }
+            let own = |tenant: Option<&str>| caller.tenant.is_none() || tenant == caller.tenant.as_deref();
+            let known = self.resolve(&wish.on);
+            let tenant = known.as_ref().and_then(|job| self.tenant_of_job(job));
+            if let Some(job) = known.filter(|_| own(tenant.as_deref())) {
+                edges.push(Edge { on: job, kind: wish.kind });
+                continue;
+            }
+            // The engine has forgotten it; the archive knows how it ended.
+            // To whoever acts for one tenant, jobs of others are unknown.
+            let ended = self.archived(&wish.on).filter(|view| own(view.tenant.as_deref()));
+            let state = ended.map(|view| view.state);
+            let holds = match (state.as_deref(), wish.kind) {
+                (None, _) => {
+                    let message = format!("there is no job `{}`", wish.on);
+                    let error = ApiError::new("unknown_job", message)
+                        .hint("give the id of a job, or the key of another job of this DAG")
+                        .field(field);
+                    return Err(Failure::refused(422, error));
+                }
+                (Some("completed"), EdgeKind::Success) | (Some("failed"), EdgeKind::Failure) => true,
+                (Some(_), EdgeKind::Any | EdgeKind::Mutex) => true,
+                (Some(_), _) => false,
+            };
+            if !holds {
+                let state = state.unwrap_or_default();
+                let message = format!("job `{}` ended as {state}, so this can never start", wish.on);
+                let error = ApiError::new("dependency_unsatisfiable", message)
+                    .hint("leave the dependency out, or submit that job again")
+                    .field(field);
+                return Err(Failure::refused(422, error));
+            }
+        }
+        Ok(edges)
+    }
+
+    /// Whose a job or an array is.
+    fn tenant_of_job(&self, id: &JobId) -> Option<String> {
+        let state = self.engine.state();
+        let array = || super::jobs::element_of(id.as_str()).map_or(id.as_str(), |(array, _)| array);
+        let spec = match state.job(id) {
+            Some(record) => &record.job.spec,
+            None => &state.folded.get(array())?.job.spec,
+        };
+        spec.tenant.as_ref().map(ToString::to_string)
+    }
+}
+
+/// What a job is called that nobody submitted.
+///
+/// # Errors
+/// Never: it is a fine name.
+pub fn planned() -> Result<JobId, Failure> {
+    JobId::new("planned").map_err(|error| invalid("id", error.to_string(), ""))
+}
+
+/// Checks what a workload's template says by itself.
+///
+/// # Errors
+/// When no job could need that.
+pub fn check_template(template: &JobRequest) -> Result<(), Failure> {
+    job_of(&mut template.clone(), planned()?, Time::ZERO, &mut JobMaker::default(), "").map(drop)
+}
+
+/// The stored template of a workload.
+///
+/// # Errors
+/// When another version wrote something into it that this one does not know.
+pub fn template_of(name: &str, bytes: &[u8]) -> Result<JobRequest, Failure> {
+    serde_json::from_slice(bytes).map_err(|error| {
+        let message = format!("workload `{name}` cannot be read: {error}");
+        Failure::refused(422, ApiError::new("unreadable_workload", message).hint("store it again"))
+    })
+}
+
+fn tenant_of(caller: &Caller, named: Option<TenantId>, path: &str) -> Result<Option<TenantId>, Failure> {
+    let field = || format!("{path}needs.tenant");
+    let Some(own) = &caller.tenant else { return Ok(named) };
+    if let Some(named) = named.filter(|named| named.as_str() != own) {
+        let message = format!("this token submits for tenant `{own}`, not `{named}`");
+        let error = ApiError::new("other_tenant", message)
+            .hint("leave the tenant out, or use a token of that tenant")
+            .field(field());
+        return Err(Failure::refused(403, error));
+    }
+    let own = TenantId::new(own);
+    own.map(Some).map_err(|error| invalid(&field(), error.to_string(), "choose another name"))
+}
+
+fn check_run(request: &JobRequest, runtime: &str, path: &str) -> Result<(), Failure> {
+    let run = &request.run;
+    let missing = |field: &str, message: &str| {
+        Err(invalid(&format!("{path}run.{field}"), message, "say what the job runs"))
+    };
+    match runtime {
+        "process" if run.command.is_empty() => return missing("command", "a process needs a command"),
+        "container" if run.image.is_none() => return missing("image", "a container needs an image"),
+        "wasm" if run.module.is_none() => return missing("module", "a wasm job needs a module"),
+        "llmcpp" if run.model.is_none() => return missing("model", "an llmcpp job needs a model file"),
+        _ => {}
+    }
+    if run.command.first().is_some_and(String::is_empty) {
+        return missing("command", "the program has no name");
+    }
+    if run.timeout_ms == Some(0) {
+        return Err(invalid(
+            &format!("{path}run.timeout_ms"),
+            "a time-out of 0 leaves no time to run",
+            "leave it out for no limit",
+        ));
+    }
+    let arguments = run.command.iter().map(String::len).sum::<usize>();
+    let variables = run.env.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>();
+    let mounts = run.mounts.iter().map(|mount| mount.source.len() + mount.target.len()).sum::<usize>();
+    let texts = [&run.cwd, &run.image, &run.module, &run.model, &run.stdin, &run.checkpoint_signal];
+    let others = texts.into_iter().flatten().map(String::len).sum::<usize>() + run.retry_on.len() * 4;
+    if arguments + variables + mounts + others > RUN_BYTES_MAX {
+        let message = format!("what the job runs has more than {RUN_BYTES_MAX} bytes");
+        return Err(invalid(&format!("{path}run"), message, "put large data into files"));
+    }
+    let zero = |text: &String| text.contains('\0');
+    if run.command.iter().chain(run.env.values()).chain(run.cwd.iter()).any(zero) {
+        let message = "command, environment and directory cannot contain a zero byte";
+        return Err(invalid(&format!("{path}run"), message, "remove it"));
+    }
+    if let Some(name) = run.env.keys().find(|name| name.is_empty() || name.contains(['=', '\0'])) {
+        let message = format!("`{}` is no name of a variable", name.escape_debug());
+        return Err(invalid(&format!("{path}run.env"), message, "use letters, digits and underscores"));
+    }
+    if request.name.as_ref().is_some_and(|name| name.chars().count() > NAME_MAX) {
+        let message = format!("a name has at most {NAME_MAX} characters");
+        return Err(invalid(&format!("{path}name"), message, "choose a shorter one"));
+    }
+    if request.name.as_ref().is_some_and(|name| name.chars().any(char::is_control)) {
+        return Err(invalid(&format!("{path}name"), "a name has no control characters", "choose another"));
+    }
+    Ok(())
+}
+
+/// The job that a request describes. What runs it is as it says, or what its run needs.
+fn job_of(
+    request: &mut JobRequest,
+    id: JobId,
+    now: Time,
+    maker: &mut JobMaker,
+    path: &str,
+) -> Result<Job, Failure> {
+    let JobRequest { needs, run, .. } = request;
+    needs.runtime = needs.runtime.take().or_else(|| Name::new(run.runtime()).ok());
+    maker.make(id, JobFacts::default(), std::mem::take(needs), now).map_err(|error| {
+        let mut api =
+            ApiError::new("invalid_needs", error.message).field(format!("{path}needs.{}", error.field));
+        api.hint = error.hint;
+        Failure::refused(422, api)
+    })
+}
+
+/// The template's run with what the job says instead.
+fn merged(template: RunSpec, job: RunSpec) -> RunSpec {
+    let mut env = template.env;
+    env.extend(job.env);
+    RunSpec {
+        command: if job.command.is_empty() { template.command } else { job.command },
+        env,
+        cwd: job.cwd.or(template.cwd),
+        image: job.image.or(template.image),
+        module: job.module.or(template.module),
+        model: job.model.or(template.model),
+        mounts: if job.mounts.is_empty() { template.mounts } else { job.mounts },
+        stdin: job.stdin.or(template.stdin),
+        timeout_ms: job.timeout_ms.or(template.timeout_ms),
+        retry_on: if job.retry_on.is_empty() { template.retry_on } else { job.retry_on },
+        checkpoint_signal: job.checkpoint_signal.or(template.checkpoint_signal),
+    }
+}
