@@ -55,7 +55,7 @@ pub struct FilterInfo {
 }
 
 impl FilterInfo {
-    /// What most filters have in common; the rest is said by each.
+    /// What most filters have in common: they look at what a node is made of. Each says the rest.
     pub(crate) const fn of(build: fn(&Params<'_>) -> Result<Box<dyn Filter>, ParamError>) -> Self {
         Self {
             name: "",

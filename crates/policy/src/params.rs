@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use landfall_model::Millis;
 use serde::Serialize;
 
 /// What a parameter may be.
@@ -56,8 +57,7 @@ impl ParamInfo {
         unit: &'static str,
         description: &'static str,
     ) -> Self {
-        let kind = ParamKind::Number { min: -1e15, max: 1e15 };
-        Self { name, default: Default::Number(default), kind, unit, description }
+        Self::between(name, default, -1e15, 1e15, unit, description)
     }
 
     /// A finite number from `min` up.
@@ -69,7 +69,20 @@ impl ParamInfo {
         unit: &'static str,
         description: &'static str,
     ) -> Self {
-        let kind = ParamKind::Number { min, max: 1e15 };
+        Self::between(name, default, min, 1e15, unit, description)
+    }
+
+    /// A finite number from `min` to `max`.
+    #[must_use]
+    pub const fn between(
+        name: &'static str,
+        default: f64,
+        min: f64,
+        max: f64,
+        unit: &'static str,
+        description: &'static str,
+    ) -> Self {
+        let kind = ParamKind::Number { min, max };
         Self { name, default: Default::Number(default), kind, unit, description }
     }
 
@@ -204,3 +217,66 @@ pub(crate) fn check(info: &ParamInfo, value: &toml::Value) -> Result<(), ParamEr
         ParamKind::Text => value.as_str().map(|_| ()).ok_or_else(|| wrong(info, "a string")),
     }
 }
+
+/// What a parameter becomes in a rule.
+pub(crate) trait Parameter: Sized {
+    fn read(params: &Params<'_>, info: &ParamInfo) -> Result<Self, ParamError>;
+}
+
+impl Parameter for f64 {
+    fn read(params: &Params<'_>, info: &ParamInfo) -> Result<Self, ParamError> {
+        params.number(info)
+    }
+}
+
+impl Parameter for u64 {
+    fn read(params: &Params<'_>, info: &ParamInfo) -> Result<Self, ParamError> {
+        Ok(params.whole(info)?.unsigned_abs())
+    }
+}
+
+impl Parameter for u32 {
+    fn read(params: &Params<'_>, info: &ParamInfo) -> Result<Self, ParamError> {
+        Ok(Self::try_from(params.whole(info)?).unwrap_or(Self::MAX))
+    }
+}
+
+impl Parameter for Millis {
+    fn read(params: &Params<'_>, info: &ParamInfo) -> Result<Self, ParamError> {
+        u64::read(params, info).map(Self::new)
+    }
+}
+
+impl Parameter for String {
+    fn read(params: &Params<'_>, info: &ParamInfo) -> Result<Self, ParamError> {
+        params.word(info)
+    }
+}
+
+/// A rule with parameters: its type, what the catalogue says about them (`PARAMS`) and how a policy builds it.
+///
+/// A field with a declaration is called like its parameter, so its name is public and persisted. A field may also name a
+/// constant: a parameter that several rules read.
+macro_rules! rule {
+    ($kind:ident $rule:ident { $($field:ident: $type:ty = $of:ident $(($($said:expr),+ $(,)?))?,)+ }) => {
+        struct $rule { $($field: $type,)+ }
+
+        impl $rule {
+            const PARAMS: &'static [crate::params::ParamInfo] =
+                &[$(rule!(@ $field $of $(($($said),+))?),)+];
+
+            fn build(
+                params: &crate::params::Params<'_>,
+            ) -> Result<Box<dyn $kind>, crate::params::ParamError> {
+                Ok(Box::new(Self {
+                    $($field: crate::params::Parameter::read(params, &rule!(@ $field $of $(($($said),+))?))?,)+
+                }))
+            }
+        }
+    };
+    (@ $field:ident $make:ident ($($said:expr),+)) => {
+        crate::params::ParamInfo::$make(stringify!($field), $($said),+)
+    };
+    (@ $field:ident $info:ident) => { $info };
+}
+pub(crate) use rule;

@@ -109,6 +109,12 @@ pub trait Term: Send + Sync {
     fn explain(&self, _view: &View<'_>, _facts: &mut Facts) {}
 }
 
+impl<F: Fn(&View<'_>) -> f64 + Send + Sync> Term for F {
+    fn score(&self, view: &View<'_>) -> f64 {
+        self(view)
+    }
+}
+
 /// What the catalogue says about a term.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct TermInfo {
@@ -132,7 +138,7 @@ pub struct TermInfo {
 }
 
 impl TermInfo {
-    /// What most terms of a family have in common; the rest is said by each.
+    /// What most terms of a family have in common: they are soft and look only at the pair. Each says the rest.
     pub(crate) const fn of(
         family: Family,
         build: fn(&Params<'_>) -> Result<Box<dyn Term>, ParamError>,

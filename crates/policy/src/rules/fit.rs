@@ -3,7 +3,7 @@
 use landfall_model::{Gpu, JobSpec, Mib, Node, Offload};
 
 use crate::devices::{MemoryView, enough_qualify, model_allowed};
-use crate::params::{ParamError, ParamInfo, Params};
+use crate::params::ParamInfo;
 use crate::verdict::Level;
 use crate::view::{Mode, View};
 
@@ -119,9 +119,9 @@ pub(crate) const BANDWIDTH_PER_GIB: ParamInfo = ParamInfo::at_least(
 /// Bandwidth of devices that report none.
 #[derive(Debug, Clone, Copy)]
 pub struct Bandwidths {
-    cpu: f64,
-    unknown: f64,
-    per_gib: f64,
+    pub(crate) cpu: f64,
+    pub(crate) unknown: f64,
+    pub(crate) per_gib: f64,
 }
 
 impl Default for Bandwidths {
@@ -131,14 +131,6 @@ impl Default for Bandwidths {
 }
 
 impl Bandwidths {
-    pub(crate) fn build(params: &Params<'_>) -> Result<Self, ParamError> {
-        Ok(Self {
-            cpu: params.number(&CPU_BANDWIDTH)?,
-            unknown: params.number(&UNKNOWN_BANDWIDTH)?,
-            per_gib: params.number(&BANDWIDTH_PER_GIB)?,
-        })
-    }
-
     /// Bandwidth of one device in GB/s, by the most trustworthy source.
     #[must_use]
     pub fn of(&self, gpu: &Gpu, node: &Node) -> (f64, BandwidthSource) {

@@ -2,7 +2,7 @@
 
 use landfall_model::{FeatureNeed, JobSpec, Node};
 
-use crate::filter::{About, FilterInfo};
+use crate::filter::FilterInfo;
 use crate::refusal::{Quantity, Reason, Refusal, Wake};
 use crate::view::View;
 
@@ -10,7 +10,6 @@ pub(crate) const INFO: FilterInfo = FilterInfo {
     name: "batch-feature",
     description: "Refuses nodes without every feature that the job names, each as often as it wants.",
     reasons: &[Reason::Feature],
-    about: About::Make,
     ..FilterInfo::of(|_| Ok(Box::new(check)))
 };
 

@@ -2,7 +2,7 @@
 
 use landfall_model::{JobSpec, Name, Node, World};
 
-use crate::filter::{About, FilterInfo};
+use crate::filter::FilterInfo;
 use crate::refusal::{Quantity, Reason, Refusal, Wake};
 use crate::view::View;
 
@@ -10,7 +10,6 @@ pub(crate) const INFO: FilterInfo = FilterInfo {
     name: "batch-fingerprint",
     description: "Refuses nodes of unknown, drifted or other configuration than the pool's baseline, for sensitive jobs.",
     reasons: &[Reason::Fingerprint],
-    about: About::Make,
     ..FilterInfo::of(|_| Ok(Box::new(check)))
 };
 

@@ -2,7 +2,7 @@
 
 use landfall_model::{JobSpec, Node};
 
-use crate::filter::{About, FilterInfo};
+use crate::filter::FilterInfo;
 use crate::refusal::{Quantity, Reason, Refusal, Wake};
 use crate::view::View;
 
@@ -10,7 +10,6 @@ pub(crate) const INFO: FilterInfo = FilterInfo {
     name: "batch-gpu-count",
     description: "Refuses nodes with fewer devices than the job wants on each node.",
     reasons: &[Reason::GpuCount],
-    about: About::Make,
     ..FilterInfo::of(|_| Ok(Box::new(check)))
 };
 

@@ -4,7 +4,7 @@ use landfall_model::{JobSpec, Mib, Node};
 
 use super::gpu_model;
 use crate::devices::model_allowed;
-use crate::filter::{About, FilterInfo};
+use crate::filter::FilterInfo;
 use crate::refusal::{Quantity, Reason, Refusal, Wake};
 use crate::view::View;
 
@@ -12,7 +12,6 @@ pub(crate) const INFO: FilterInfo = FilterInfo {
     name: "batch-gpu-memory",
     description: "Refuses nodes whose devices have less memory than the job wants of each, or do not say how much.",
     reasons: &[Reason::GpuMemory],
-    about: About::Make,
     ..FilterInfo::of(|_| Ok(Box::new(check)))
 };
 

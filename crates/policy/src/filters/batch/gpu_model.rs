@@ -3,7 +3,7 @@
 use landfall_model::{JobSpec, Node};
 
 use crate::devices::model_allowed;
-use crate::filter::{About, FilterInfo};
+use crate::filter::FilterInfo;
 use crate::refusal::{Quantity, Reason, Refusal, Wake};
 use crate::view::View;
 
@@ -11,7 +11,6 @@ pub(crate) const INFO: FilterInfo = FilterInfo {
     name: "batch-gpu-model",
     description: "Refuses nodes whose devices are of other or unknown models than those the job accepts.",
     reasons: &[Reason::GpuModel],
-    about: About::Make,
     ..FilterInfo::of(|_| Ok(Box::new(check)))
 };
 

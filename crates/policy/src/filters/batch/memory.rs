@@ -2,7 +2,7 @@
 
 use landfall_model::{JobSpec, Node};
 
-use crate::filter::{About, FilterInfo};
+use crate::filter::FilterInfo;
 use crate::refusal::{Quantity, Reason, Refusal, Wake};
 use crate::view::View;
 
@@ -10,7 +10,6 @@ pub(crate) const INFO: FilterInfo = FilterInfo {
     name: "batch-memory",
     description: "Refuses nodes with less memory than the job wants on each node, even if nothing else ran.",
     reasons: &[Reason::Memory],
-    about: About::Make,
     ..FilterInfo::of(|_| Ok(Box::new(check)))
 };
 

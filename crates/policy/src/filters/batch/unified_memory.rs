@@ -2,7 +2,7 @@
 
 use landfall_model::{JobSpec, Node};
 
-use crate::filter::{About, FilterInfo};
+use crate::filter::FilterInfo;
 use crate::refusal::{Quantity, Reason, Refusal, Wake};
 use crate::view::View;
 
@@ -10,7 +10,6 @@ pub(crate) const INFO: FilterInfo = FilterInfo {
     name: "batch-unified-memory",
     description: "Refuses nodes without unified memory if the job needs it.",
     reasons: &[Reason::UnifiedMemory],
-    about: About::Make,
     ..FilterInfo::of(|_| Ok(Box::new(check)))
 };
 

@@ -1,29 +1,25 @@
 //! Filter `pack-expiry`: the lease outlasts the job.
 
 use crate::filter::{About, Filter, FilterInfo};
-use crate::params::{ParamError, Params};
+use crate::params::rule;
 use crate::refusal::{Quantity, Reason, Refusal, Wake};
 use crate::rules::capacity::SAFETY_MARGIN_MS;
 use crate::view::View;
 use landfall_model::Millis;
 
+rule! { Filter PackExpiry {
+    margin: Millis = SAFETY_MARGIN_MS,
+} }
+
 pub(crate) const INFO: FilterInfo = FilterInfo {
     name: "pack-expiry",
     description: "Admits nodes whose lease outlasts the job by a margin.",
     reasons: &[Reason::Expiry],
-    params: &[SAFETY_MARGIN_MS],
+    params: PackExpiry::PARAMS,
     clock: true,
     about: About::Moment,
-    ..FilterInfo::of(build)
+    ..FilterInfo::of(PackExpiry::build)
 };
-
-struct PackExpiry {
-    margin: Millis,
-}
-
-fn build(params: &Params<'_>) -> Result<Box<dyn Filter>, ParamError> {
-    Ok(Box::new(PackExpiry { margin: Millis::new(params.whole(&SAFETY_MARGIN_MS)? as u64) }))
-}
 
 impl Filter for PackExpiry {
     fn check(&self, view: &View<'_>) -> Option<Refusal> {

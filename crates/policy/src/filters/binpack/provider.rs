@@ -1,28 +1,24 @@
 //! Filter `pack-provider`: a pinned provider is respected.
 
 use crate::filter::{About, Filter, FilterInfo};
-use crate::params::{ParamError, Params};
+use crate::params::rule;
 use crate::refusal::{Quantity, Reason, Refusal, Wake};
 use crate::rules::capacity::DEFAULT_PROVIDER_PARAM;
 use crate::view::View;
 use landfall_model::Name;
 
+rule! { Filter PackProvider {
+    default_provider: String = DEFAULT_PROVIDER_PARAM,
+} }
+
 pub(crate) const INFO: FilterInfo = FilterInfo {
     name: "pack-provider",
     description: "Admits nodes of the provider that the job pins, if it pins one.",
     reasons: &[Reason::Provider],
-    params: &[DEFAULT_PROVIDER_PARAM],
+    params: PackProvider::PARAMS,
     about: About::Registration,
-    ..FilterInfo::of(build)
+    ..FilterInfo::of(PackProvider::build)
 };
-
-struct PackProvider {
-    default_provider: String,
-}
-
-fn build(params: &Params<'_>) -> Result<Box<dyn Filter>, ParamError> {
-    Ok(Box::new(PackProvider { default_provider: params.word(&DEFAULT_PROVIDER_PARAM)? }))
-}
 
 impl Filter for PackProvider {
     fn check(&self, view: &View<'_>) -> Option<Refusal> {

@@ -2,7 +2,7 @@
 
 use landfall_model::NodeState;
 
-use crate::filter::{About, FilterInfo};
+use crate::filter::FilterInfo;
 use crate::refusal::{Quantity, Reason, Refusal, Wake};
 use crate::view::View;
 
@@ -10,7 +10,6 @@ pub(crate) const INFO: FilterInfo = FilterInfo {
     name: "pull-active",
     description: "Admits nodes that take new work: ready, neither draining nor lost.",
     reasons: &[Reason::Draining],
-    about: About::Make,
     ..FilterInfo::of(|_| Ok(Box::new(check)))
 };
 

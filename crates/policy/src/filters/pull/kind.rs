@@ -2,7 +2,7 @@
 
 use landfall_model::JobKind;
 
-use crate::filter::{About, Filter, FilterInfo};
+use crate::filter::{Filter, FilterInfo};
 use crate::params::{ParamError, ParamInfo, Params};
 use crate::refusal::{Quantity, Reason, Refusal, Wake};
 use crate::view::View;
@@ -19,7 +19,6 @@ pub(crate) const INFO: FilterInfo = FilterInfo {
     description: "Admits jobs of the kind that the node asked for.",
     reasons: &[Reason::Kind],
     params: &[REQUEST_KIND],
-    about: About::Make,
     ..FilterInfo::of(build)
 };
 

@@ -1,25 +1,19 @@
 //! Factor 6, `backlog`: how much waits compared with what runs; the same for all jobs of a cycle.
 
-use crate::params::{ParamError, Params};
 use crate::rules::snapshot::Pressure;
-use crate::term::{Class, Family, Reads, Term, TermInfo};
+use crate::term::{Family, Reads, Term, TermInfo};
 use crate::verdict::{Fact, Facts};
 use crate::view::View;
 
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "backlog",
-    class: Class::Soft,
     range: (0.0, Some(1.0)),
     description: "Rises with the hours that wait over the hours that run, so that pools can be compared.",
     reads: Reads { fleet: true, ..Reads::PAIR },
-    ..TermInfo::of(Family::Batch, build)
+    ..TermInfo::of(Family::Batch, |_| Ok(Box::new(Backlog)))
 };
 
 struct Backlog;
-
-fn build(_: &Params<'_>) -> Result<Box<dyn Term>, ParamError> {
-    Ok(Box::new(Backlog))
-}
 
 impl Term for Backlog {
     fn score(&self, view: &View<'_>) -> f64 {

@@ -2,24 +2,18 @@
 
 use landfall_model::{Checkpoint as Kind, JobSpec};
 
-use crate::params::{ParamError, Params};
-use crate::term::{Class, Family, Term, TermInfo};
+use crate::term::{Family, Term, TermInfo};
 use crate::verdict::{Fact, Facts};
 use crate::view::View;
 
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "checkpoint",
-    class: Class::Soft,
     range: (0.0, Some(1.0)),
     description: "Prefers jobs that can save their work quickly, since they can be moved at little cost.",
-    ..TermInfo::of(Family::Batch, build)
+    ..TermInfo::of(Family::Batch, |_| Ok(Box::new(Checkpoint)))
 };
 
 struct Checkpoint;
-
-fn build(_: &Params<'_>) -> Result<Box<dyn Term>, ParamError> {
-    Ok(Box::new(Checkpoint))
-}
 
 /// Minutes that one checkpoint takes: as said, or as usual for its kind; `None` if the job cannot save.
 fn minutes(spec: &JobSpec) -> Option<u32> {

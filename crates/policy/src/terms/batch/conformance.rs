@@ -2,7 +2,7 @@
 
 use super::stage;
 use crate::params::{ParamError, ParamInfo, Params};
-use crate::term::{Class, Family, Reads, Term, TermInfo};
+use crate::term::{Family, Reads, Term, TermInfo};
 use crate::verdict::{Fact, Facts};
 use crate::view::View;
 
@@ -15,7 +15,6 @@ const IN_QUEUE: ParamInfo = ParamInfo::word(
 
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "conformance",
-    class: Class::Soft,
     range: (0.0, Some(1.0)),
     description: "Prefers jobs whose nodes can all have one configuration; one node always conforms.",
     params: &[IN_QUEUE],

@@ -2,8 +2,7 @@
 
 use landfall_model::{Input, Warmth};
 
-use crate::params::{ParamError, Params};
-use crate::term::{Class, Family, Reads, Term, TermInfo};
+use crate::term::{Family, Reads, Term, TermInfo};
 use crate::verdict::{Fact, Facts};
 use crate::view::View;
 
@@ -12,18 +11,13 @@ const UNKNOWN: f64 = 0.5;
 
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "data",
-    class: Class::Soft,
     range: (0.0, Some(1.0)),
     description: "Prefers jobs whose inputs lie on fast storage of the pool already.",
     reads: Reads { inputs_total_bytes: true, ..Reads::PAIR },
-    ..TermInfo::of(Family::Batch, build)
+    ..TermInfo::of(Family::Batch, |_| Ok(Box::new(Data)))
 };
 
 struct Data;
-
-fn build(_: &Params<'_>) -> Result<Box<dyn Term>, ParamError> {
-    Ok(Box::new(Data))
-}
 
 /// Hot and all bytes of known size; `None` if no size is known.
 fn bytes(view: &View<'_>) -> Option<(u64, u64)> {

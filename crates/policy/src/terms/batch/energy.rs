@@ -2,7 +2,7 @@
 
 use crate::params::{ParamError, ParamInfo, Params};
 use crate::score::clamp01;
-use crate::term::{Class, Family, Term, TermInfo};
+use crate::term::{Family, Term, TermInfo};
 use crate::verdict::{Fact, Facts};
 use crate::view::View;
 
@@ -18,7 +18,6 @@ const SCOPE: ParamInfo = ParamInfo::word(
 
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "energy",
-    class: Class::Soft,
     range: (0.0, Some(1.0)),
     description: "Rises as energy gets cheaper, so that work starts when it costs little.",
     params: &[SCOPE],

@@ -1,8 +1,7 @@
 //! Factor 3, `fair_share`: how far the tenant is below its share, which stretches while the pool is idle.
 
-use crate::params::{ParamError, Params};
 use crate::score::clamp01;
-use crate::term::{Class, Family, Reads, Term, TermInfo};
+use crate::term::{Family, Reads, Term, TermInfo};
 use crate::verdict::{Fact, Facts};
 use crate::view::View;
 
@@ -14,18 +13,13 @@ const BUSY: f64 = 0.8;
 
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "fair_share",
-    class: Class::Soft,
     range: (0.0, Some(1.0)),
     description: "Prefers jobs of tenants that use less than their share of the pool.",
     reads: Reads { fleet: true, ..Reads::PAIR },
-    ..TermInfo::of(Family::Batch, build)
+    ..TermInfo::of(Family::Batch, |_| Ok(Box::new(FairShare)))
 };
 
 struct FairShare;
-
-fn build(_: &Params<'_>) -> Result<Box<dyn Term>, ParamError> {
-    Ok(Box::new(FairShare))
-}
 
 /// The share that counts now: the agreed one, stretched by the burst as far as the pool is idle. `None` without one.
 fn effective_share(view: &View<'_>) -> Option<f64> {

@@ -1,23 +1,17 @@
 //! Factor 1, `priority`: the job's class.
 
-use crate::params::{ParamError, Params};
-use crate::term::{Class, Family, Term, TermInfo};
+use crate::term::{Family, Term, TermInfo};
 use crate::verdict::{Fact, Facts};
 use crate::view::View;
 
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "priority",
-    class: Class::Soft,
     range: (0.0, Some(1.0)),
     description: "Prefers jobs of a higher class: class 10 gives 1, class 0 gives 0.",
-    ..TermInfo::of(Family::Batch, build)
+    ..TermInfo::of(Family::Batch, |_| Ok(Box::new(Priority)))
 };
 
 struct Priority;
-
-fn build(_: &Params<'_>) -> Result<Box<dyn Term>, ParamError> {
-    Ok(Box::new(Priority))
-}
 
 impl Term for Priority {
     fn score(&self, view: &View<'_>) -> f64 {

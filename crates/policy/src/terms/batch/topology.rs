@@ -3,7 +3,7 @@
 use super::stage;
 use crate::params::{ParamError, ParamInfo, Params};
 use crate::rules::locality::{self, Picture, locality};
-use crate::term::{Class, Family, Reads, Term, TermInfo};
+use crate::term::{Family, Reads, Term, TermInfo};
 use crate::verdict::{Fact, Facts};
 use crate::view::View;
 
@@ -16,7 +16,6 @@ const FORMULA: ParamInfo = ParamInfo::word(
 
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "topology",
-    class: Class::Soft,
     range: (0.0, Some(1.0)),
     description: "Prefers jobs whose nodes lie in few groups, on nodes whose inside is close together.",
     params: &[FORMULA],

@@ -1,38 +1,26 @@
 //! Factor 2, `wait`: how long the job has waited, on a scale that flattens.
 
-use crate::params::{ParamError, ParamInfo, Params};
-use crate::term::{Class, Family, Reads, Term, TermInfo};
+use crate::params::rule;
+use crate::term::{Family, Reads, Term, TermInfo};
 use crate::verdict::{Fact, Facts};
 use crate::view::View;
 
-const REFERENCE_WAIT: ParamInfo = ParamInfo::at_least(
-    "reference_wait",
-    3600.0,
-    0.001,
-    "s",
-    "The wait that gives ln 2; the unit in which waits are counted.",
-);
-const WAIT_CAP: ParamInfo =
-    ParamInfo::at_least("wait_cap", f64::INFINITY, 0.0, "", "The largest value; without it there is none.");
+rule! { Term Wait {
+    reference_wait: f64 = at_least(
+        3600.0, 0.001, "s",
+        "The wait that gives ln 2; the unit in which waits are counted.",
+    ),
+    wait_cap: f64 = at_least(f64::INFINITY, 0.0, "", "The largest value; without it there is none."),
+} }
 
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "wait",
-    class: Class::Soft,
     range: (0.0, None),
     description: "Prefers jobs that have waited longer, by the logarithm of the wait.",
-    params: &[REFERENCE_WAIT, WAIT_CAP],
+    params: Wait::PARAMS,
     reads: Reads { queue_wait: true, ..Reads::PAIR },
-    ..TermInfo::of(Family::Batch, build)
+    ..TermInfo::of(Family::Batch, Wait::build)
 };
-
-struct Wait {
-    reference: f64,
-    cap: f64,
-}
-
-fn build(params: &Params<'_>) -> Result<Box<dyn Term>, ParamError> {
-    Ok(Box::new(Wait { reference: params.number(&REFERENCE_WAIT)?, cap: params.number(&WAIT_CAP)? }))
-}
 
 /// Seconds since the job became eligible; none if that lies ahead.
 fn waited(view: &View<'_>) -> f64 {
@@ -41,7 +29,7 @@ fn waited(view: &View<'_>) -> f64 {
 
 impl Term for Wait {
     fn score(&self, view: &View<'_>) -> f64 {
-        libm::log(1.0 + waited(view) / self.reference).min(self.cap)
+        libm::log(1.0 + waited(view) / self.reference_wait).min(self.wait_cap)
     }
 
     fn explain(&self, view: &View<'_>, facts: &mut Facts) {

@@ -1,25 +1,19 @@
 //! `block-expiry`: how near the end of the lease is, compared with the job.
 
-use crate::params::{ParamError, Params};
-use crate::term::{Class, Family, Reads, Term, TermInfo};
+use crate::term::{Family, Reads, Term, TermInfo};
 use crate::verdict::{Fact, Facts};
 use crate::view::View;
 
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "block-expiry",
-    class: Class::Soft,
     range: (0.0, Some(1.0)),
     unit: "share",
     description: "Grows from 0 to 1 as the end of the node's lease comes nearer than twice the job; weighed negatively.",
     reads: Reads { clock: true, ..Reads::PAIR },
-    ..TermInfo::of(Family::BinPack, build)
+    ..TermInfo::of(Family::BinPack, |_| Ok(Box::new(BlockExpiry)))
 };
 
 struct BlockExpiry;
-
-fn build(_: &Params<'_>) -> Result<Box<dyn Term>, ParamError> {
-    Ok(Box::new(BlockExpiry))
-}
 
 impl Term for BlockExpiry {
     fn score(&self, view: &View<'_>) -> f64 {

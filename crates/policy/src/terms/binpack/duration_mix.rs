@@ -4,30 +4,22 @@
 
 use landfall_model::Millis;
 
-use crate::params::{ParamError, ParamInfo, Params};
-use crate::term::{Class, Family, Term, TermInfo};
+use crate::params::rule;
+use crate::term::{Family, Term, TermInfo};
 use crate::view::View;
 
-const SHORT_JOB: ParamInfo =
-    ParamInfo::whole("short_job_ms", 900_000, "ms", "Longest job that counts as short.");
+rule! { Term DurationMix {
+    short_job_ms: Millis = whole(900_000, "ms", "Longest job that counts as short."),
+} }
 
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "duration-mix",
-    class: Class::Soft,
     range: (0.0, Some(1.0)),
     unit: "share",
     description: "The share of the node's jobs that are short if this one is long, or long if it is short; weighed negatively.",
-    params: &[SHORT_JOB],
-    ..TermInfo::of(Family::BinPack, build)
+    params: DurationMix::PARAMS,
+    ..TermInfo::of(Family::BinPack, DurationMix::build)
 };
-
-struct DurationMix {
-    short_job: Millis,
-}
-
-fn build(params: &Params<'_>) -> Result<Box<dyn Term>, ParamError> {
-    Ok(Box::new(DurationMix { short_job: Millis::new(params.whole(&SHORT_JOB)? as u64) }))
-}
 
 impl Term for DurationMix {
     fn score(&self, view: &View<'_>) -> f64 {
@@ -35,9 +27,9 @@ impl Term for DurationMix {
         if running.is_empty() {
             return 0.0;
         }
-        let is_short = view.spec.expected_duration_ms <= self.short_job;
+        let is_short = view.spec.expected_duration_ms <= self.short_job_ms;
         let others =
-            running.iter().filter(|job| (job.expected_duration <= self.short_job) != is_short).count();
+            running.iter().filter(|job| (job.expected_duration <= self.short_job_ms) != is_short).count();
         others as f64 / running.len() as f64
     }
 }

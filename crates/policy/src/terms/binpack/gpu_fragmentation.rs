@@ -2,7 +2,7 @@
 
 use crate::devices::gaps;
 use crate::params::{ParamError, ParamInfo, Params};
-use crate::term::{Class, Family, Term, TermInfo};
+use crate::term::{Family, Term, TermInfo};
 use crate::view::View;
 
 const DIVISOR: ParamInfo = ParamInfo::word(
@@ -14,7 +14,6 @@ const DIVISOR: ParamInfo = ParamInfo::word(
 
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "gpu-fragmentation",
-    class: Class::Soft,
     range: (0.0, None),
     unit: "indices per device",
     description: "Counts the device indices skipped between the chosen devices; weighed negatively.",

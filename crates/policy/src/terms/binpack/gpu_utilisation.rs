@@ -1,35 +1,25 @@
 //! `gpu-utilisation`: how full the node's GPU memory would be.
 
-use crate::params::{ParamError, Params};
-use crate::term::{Class, Family, Term, TermInfo};
+use crate::term::{Family, TermInfo};
 use crate::view::View;
 
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "gpu-utilisation",
-    class: Class::Soft,
     range: (0.0, Some(1.0)),
     unit: "share",
     description: "Prefers nodes whose GPU memory would be fuller with the job on them.",
-    ..TermInfo::of(Family::BinPack, build)
+    ..TermInfo::of(Family::BinPack, |_| Ok(Box::new(score)))
 };
 
-struct GpuUtilisation;
-
-fn build(_: &Params<'_>) -> Result<Box<dyn Term>, ParamError> {
-    Ok(Box::new(GpuUtilisation))
-}
-
-impl Term for GpuUtilisation {
-    fn score(&self, view: &View<'_>) -> f64 {
-        let (mut used, mut total) = (0u64, 0u64);
-        for gpu in &view.node.gpus {
-            used += gpu.vram_in_use().get();
-            total += gpu.vram_total().get();
-        }
-        if total == 0 {
-            return 0.0;
-        }
-        let asked = view.spec.vram_mib.get() * u64::from(view.spec.gpu_count);
-        ((used + asked) as f64 / total as f64).min(1.0)
+fn score(view: &View<'_>) -> f64 {
+    let (mut used, mut total) = (0u64, 0u64);
+    for gpu in &view.node.gpus {
+        used += gpu.vram_in_use().get();
+        total += gpu.vram_total().get();
     }
+    if total == 0 {
+        return 0.0;
+    }
+    let asked = view.spec.vram_mib.get() * u64::from(view.spec.gpu_count);
+    ((used + asked) as f64 / total as f64).min(1.0)
 }

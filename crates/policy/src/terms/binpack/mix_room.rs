@@ -1,7 +1,7 @@
 //! `mix-room`: how much of the node's GPUs the jobs still to come could no longer use with the job on it.
 
 use super::before_and_after;
-use crate::params::{ParamError, ParamInfo, ParamKind, Params};
+use crate::params::{ParamInfo, ParamKind, rule};
 use crate::rules::room::{Demand, room};
 use crate::term::{Class, Family, Reads, Term, TermInfo};
 use crate::verdict::{Fact, Facts};
@@ -17,24 +17,20 @@ const OFFERS: ParamInfo = ParamInfo {
     )
 };
 
+rule! { Term MixRoom {
+    offers: u32 = OFFERS,
+} }
+
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "mix-room",
     class: Class::Disqualifier,
     range: (-1e9, Some(0.0)),
     unit: "GPUs",
     description: "How many GPUs the expected job mix could no longer use with the job on the node, as a negative number; GPUs that parts of the mix depend on count for more.",
-    params: &[OFFERS],
+    params: MixRoom::PARAMS,
     reads: Reads { supply: true, ..Reads::PAIR },
-    ..TermInfo::of(Family::BinPack, build)
+    ..TermInfo::of(Family::BinPack, MixRoom::build)
 };
-
-struct MixRoom {
-    offers: u32,
-}
-
-fn build(params: &Params<'_>) -> Result<Box<dyn Term>, ParamError> {
-    Ok(Box::new(MixRoom { offers: params.whole(&OFFERS)? as u32 }))
-}
 
 impl MixRoom {
     /// Room on the node before and after placing the job, in GPUs.

@@ -2,40 +2,25 @@
 
 use landfall_model::ProviderClass;
 
-use crate::params::{ParamError, ParamInfo, Params};
+use crate::params::rule;
 use crate::rules::capacity::{DEFAULT_PROVIDER_PARAM, LARGE_JOB};
-use crate::term::{Class, Family, Term, TermInfo};
+use crate::term::{Family, Term, TermInfo};
 use crate::view::View;
 
-const BULK: ParamInfo =
-    ParamInfo::number("affinity_bulk", 0.2, "", "Value of a large job on a bulk provider.");
-const EXACT: ParamInfo =
-    ParamInfo::number("affinity_exact", 0.1, "", "Value of a small job on an exact provider.");
+rule! { Term ProviderAffinity {
+    large: u32 = LARGE_JOB,
+    affinity_bulk: f64 = number(0.2, "", "Value of a large job on a bulk provider."),
+    affinity_exact: f64 = number(0.1, "", "Value of a small job on an exact provider."),
+    default_provider: String = DEFAULT_PROVIDER_PARAM,
+} }
 
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "provider-affinity",
-    class: Class::Soft,
     range: (0.0, Some(0.2)),
     description: "Prefers bulk providers for large jobs and exact providers for small ones.",
-    params: &[LARGE_JOB, BULK, EXACT, DEFAULT_PROVIDER_PARAM],
-    ..TermInfo::of(Family::BinPack, build)
+    params: ProviderAffinity::PARAMS,
+    ..TermInfo::of(Family::BinPack, ProviderAffinity::build)
 };
-
-struct ProviderAffinity {
-    large: u32,
-    bulk: f64,
-    exact: f64,
-    default_provider: String,
-}
-
-fn build(params: &Params<'_>) -> Result<Box<dyn Term>, ParamError> {
-    Ok(Box::new(ProviderAffinity {
-        large: u32::try_from(params.whole(&LARGE_JOB)?).unwrap_or(u32::MAX),
-        bulk: params.number(&BULK)?,
-        exact: params.number(&EXACT)?,
-        default_provider: params.word(&DEFAULT_PROVIDER_PARAM)?,
-    }))
-}
 
 impl Term for ProviderAffinity {
     fn score(&self, view: &View<'_>) -> f64 {
@@ -43,8 +28,8 @@ impl Term for ProviderAffinity {
             view.node.block.as_ref().map_or(self.default_provider.as_str(), |block| block.provider.as_str());
         let provider = view.pass.world.providers.iter().find(|provider| provider.name.as_str() == name);
         match provider.map(|provider| provider.class) {
-            Some(ProviderClass::Bulk) if view.spec.gpu_count >= self.large => self.bulk,
-            Some(ProviderClass::Exact) if view.spec.gpu_count < self.large => self.exact,
+            Some(ProviderClass::Bulk) if view.spec.gpu_count >= self.large => self.affinity_bulk,
+            Some(ProviderClass::Exact) if view.spec.gpu_count < self.large => self.affinity_exact,
             _ => 0.0,
         }
     }

@@ -2,7 +2,6 @@
 
 use landfall_model::{DeviceHealth, Platform, Thermal};
 
-use crate::params::{ParamError, Params};
 use crate::term::{Class, Family, Term, TermInfo};
 use crate::verdict::{Fact, Facts};
 use crate::view::View;
@@ -13,14 +12,10 @@ pub(crate) const INFO: TermInfo = TermInfo {
     range: (-50.0, Some(0.0)),
     unit: "points",
     description: "Takes points from devices that are hot or run on a nearly empty battery.",
-    ..TermInfo::of(Family::Fit, build)
+    ..TermInfo::of(Family::Fit, |_| Ok(Box::new(HealthPenalty)))
 };
 
 struct HealthPenalty;
-
-fn build(_: &Params<'_>) -> Result<Box<dyn Term>, ParamError> {
-    Ok(Box::new(HealthPenalty))
-}
 
 fn applies(view: &View<'_>) -> bool {
     let runtime = view.spec.runtime.as_str();

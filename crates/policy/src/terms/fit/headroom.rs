@@ -1,37 +1,30 @@
 //! `headroom`: how much else the node could still take.
 
-use crate::params::{ParamError, ParamInfo, Params};
+use crate::params::rule;
 use crate::rules::fit::Runtime;
 use crate::score::clamp100;
-use crate::term::{Class, Family, Term, TermInfo};
+use crate::term::{Family, Term, TermInfo};
 use crate::verdict::{Fact, Facts};
 use crate::view::View;
 
-const SLOT_POINTS: ParamInfo =
-    ParamInfo::at_least("slot_points", 25.0, 0.0, "points", "Points of a container job per free slot.");
 /// What each active job costs a GPU runtime and a WASM node.
 const PER_ACTIVE_GPU: f64 = 25.0;
 const PER_ACTIVE_WASM: f64 = 5.0;
 /// What a busy phone is worth.
 const BUSY_MODEL: f64 = 20.0;
 
+rule! { Term Headroom {
+    slot_points: f64 = at_least(25.0, 0.0, "points", "Points of a container job per free slot."),
+} }
+
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "headroom",
-    class: Class::Soft,
     range: (0.0, Some(100.0)),
     unit: "points",
     description: "How much more the node could take beside what runs there already.",
-    params: &[SLOT_POINTS],
-    ..TermInfo::of(Family::Fit, build)
+    params: Headroom::PARAMS,
+    ..TermInfo::of(Family::Fit, Headroom::build)
 };
-
-struct Headroom {
-    slot_points: f64,
-}
-
-fn build(params: &Params<'_>) -> Result<Box<dyn Term>, ParamError> {
-    Ok(Box::new(Headroom { slot_points: params.number(&SLOT_POINTS)? }))
-}
 
 impl Term for Headroom {
     fn score(&self, view: &View<'_>) -> f64 {

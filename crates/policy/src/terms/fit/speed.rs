@@ -1,21 +1,14 @@
 //! `speed`: how fast the job would run here, corrected by what was observed.
 
-use crate::params::{ParamError, ParamInfo, Params};
-use crate::rules::fit::{BANDWIDTH_PER_GIB, Bandwidths, CPU_BANDWIDTH, Runtime, UNKNOWN_BANDWIDTH};
+use crate::params::{ParamInfo, rule};
+use crate::rules::fit::{
+    BANDWIDTH_PER_GIB, BandwidthSource, Bandwidths, CPU_BANDWIDTH, Runtime, UNKNOWN_BANDWIDTH,
+};
 use crate::score::clamp100;
-use crate::term::{Class, Family, Term, TermInfo};
+use crate::term::{Family, Term, TermInfo};
 use crate::verdict::{Fact, Facts};
 use crate::view::{Mode, View};
 
-const EFFICIENCY: ParamInfo = ParamInfo::at_least(
-    "llm_efficiency",
-    0.55,
-    0.0,
-    "",
-    "Share of the bandwidth that token generation reaches.",
-);
-const TARGET: ParamInfo =
-    ParamInfo::at_least("llm_target_tok_s", 40.0, 1e-9, "tok/s", "Tokens per second that earn all points.");
 pub(super) const MODEL_SHARE: ParamInfo = ParamInfo::at_least(
     "model_share_of_vram",
     0.7,
@@ -23,94 +16,57 @@ pub(super) const MODEL_SHARE: ParamInfo = ParamInfo::at_least(
     "",
     "Size of a model whose size is not declared, as a share of the memory asked.",
 );
-const FACTOR_GPU: ParamInfo =
-    ParamInfo::at_least("mode_factor_gpu", 1.0, 0.0, "", "Speed of a model on the GPU.");
-const FACTOR_OFFLOAD: ParamInfo =
-    ParamInfo::at_least("mode_factor_offload", 0.5, 0.0, "", "Speed of a model that is partly in RAM.");
-const FACTOR_CPU: ParamInfo =
-    ParamInfo::at_least("mode_factor_cpu", 0.3, 0.0, "", "Speed of a model without GPU.");
-const DIFFUSERS_TARGET: ParamInfo = ParamInfo::at_least(
-    "diffusers_target_gb_s",
-    1000.0,
-    1e-9,
-    "GB/s",
-    "Bandwidth that earns diffusers all points.",
-);
-const PER_RATIO: ParamInfo = ParamInfo::at_least(
-    "container_speed_per_ratio",
-    25.0,
-    0.0,
-    "points",
-    "Points of a container per time its cores fit into the machine.",
-);
-const PER_CORE: ParamInfo =
-    ParamInfo::at_least("wasm_speed_per_core", 12.5, 0.0, "points", "Points of a WASM job per core.");
+
+rule! { Term Speed {
+    llm_efficiency: f64 = at_least(0.55, 0.0, "", "Share of the bandwidth that token generation reaches."),
+    llm_target_tok_s: f64 = at_least(40.0, 1e-9, "tok/s", "Tokens per second that earn all points."),
+    model_share: f64 = MODEL_SHARE,
+    mode_factor_gpu: f64 = at_least(1.0, 0.0, "", "Speed of a model on the GPU."),
+    mode_factor_offload: f64 = at_least(0.5, 0.0, "", "Speed of a model that is partly in RAM."),
+    mode_factor_cpu: f64 = at_least(0.3, 0.0, "", "Speed of a model without GPU."),
+    cpu_bandwidth: f64 = CPU_BANDWIDTH,
+    unknown_bandwidth: f64 = UNKNOWN_BANDWIDTH,
+    bandwidth_per_gib: f64 = BANDWIDTH_PER_GIB,
+    diffusers_target_gb_s: f64 = at_least(1000.0, 1e-9, "GB/s", "Bandwidth that earns diffusers all points."),
+    container_speed_per_ratio: f64 = at_least(
+        25.0, 0.0, "points",
+        "Points of a container per time its cores fit into the machine.",
+    ),
+    wasm_speed_per_core: f64 = at_least(12.5, 0.0, "points", "Points of a WASM job per core."),
+} }
+
 /// Points of a model runtime with and without accelerator, and on top with a Metal GPU.
 const ACCELERATED: (f64, f64, f64) = (70.0, 30.0, 15.0);
 
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "speed",
-    class: Class::Soft,
     range: (0.0, Some(100.0)),
     unit: "points",
     description: "How fast the job would run on the node, from bandwidth or cores and from observed runs.",
-    params: &[
-        EFFICIENCY,
-        TARGET,
-        MODEL_SHARE,
-        FACTOR_GPU,
-        FACTOR_OFFLOAD,
-        FACTOR_CPU,
-        CPU_BANDWIDTH,
-        UNKNOWN_BANDWIDTH,
-        BANDWIDTH_PER_GIB,
-        DIFFUSERS_TARGET,
-        PER_RATIO,
-        PER_CORE,
-    ],
-    ..TermInfo::of(Family::Fit, build)
+    params: Speed::PARAMS,
+    ..TermInfo::of(Family::Fit, Speed::build)
 };
 
-struct Speed {
-    efficiency: f64,
-    target: f64,
-    model_share: f64,
-    factors: (f64, f64, f64),
-    bandwidths: Bandwidths,
-    diffusers_target: f64,
-    per_ratio: f64,
-    per_core: f64,
-}
-
-fn build(params: &Params<'_>) -> Result<Box<dyn Term>, ParamError> {
-    Ok(Box::new(Speed {
-        efficiency: params.number(&EFFICIENCY)?,
-        target: params.number(&TARGET)?,
-        model_share: params.number(&MODEL_SHARE)?,
-        factors: (params.number(&FACTOR_GPU)?, params.number(&FACTOR_OFFLOAD)?, params.number(&FACTOR_CPU)?),
-        bandwidths: Bandwidths::build(params)?,
-        diffusers_target: params.number(&DIFFUSERS_TARGET)?,
-        per_ratio: params.number(&PER_RATIO)?,
-        per_core: params.number(&PER_CORE)?,
-    }))
-}
-
 impl Speed {
+    fn bandwidth(&self, view: &View<'_>) -> (f64, BandwidthSource) {
+        let (cpu, unknown) = (self.cpu_bandwidth, self.unknown_bandwidth);
+        Bandwidths { cpu, unknown, per_gib: self.bandwidth_per_gib }.of_pair(view)
+    }
+
     /// Tokens per second before correction.
     fn tok_s(&self, view: &View<'_>) -> f64 {
         let model_mib = view.spec.model_mib_f64(self.model_share);
-        let (gpu, offload, cpu) = self.factors;
         let factor = match view.devices.mode {
-            Mode::Gpu => gpu,
+            Mode::Gpu => self.mode_factor_gpu,
             Mode::Offload => {
                 let holds_model = view.gpus().any(|device| device.vram_free().as_f64() >= model_mib);
-                if holds_model { gpu } else { offload }
+                if holds_model { self.mode_factor_gpu } else { self.mode_factor_offload }
             }
-            Mode::Cpu | Mode::None => cpu,
+            Mode::Cpu | Mode::None => self.mode_factor_cpu,
         };
-        let (gb_s, _) = self.bandwidths.of_pair(view);
+        let (gb_s, _) = self.bandwidth(view);
         // A model of no size is refused at submission; this keeps the quotient finite all the same.
-        gb_s / (model_mib / 1024.0).max(1e-9) * self.efficiency * factor
+        gb_s / (model_mib / 1024.0).max(1e-9) * self.llm_efficiency * factor
     }
 
     /// Speed before clamping and correction, in points; for an LLM in tokens per second.
@@ -121,15 +77,15 @@ impl Speed {
             Runtime::Container => {
                 let asked =
                     if view.spec.cpu_milli.is_zero() { 1.0 } else { view.spec.cpu_milli.as_f64() / 1000.0 };
-                self.per_ratio * cores / asked
+                self.container_speed_per_ratio * cores / asked
             }
-            Runtime::Wasm => self.per_core * cores,
+            Runtime::Wasm => self.wasm_speed_per_core * cores,
             Runtime::Model => {
                 let (with, without, metal) = ACCELERATED;
                 let base = if has_accelerator(view) { with } else { without };
                 base + if view.node.health.metal_gpu { metal } else { 0.0 }
             }
-            Runtime::Diffusers => 100.0 * self.bandwidths.of_pair(view).0 / self.diffusers_target,
+            Runtime::Diffusers => 100.0 * self.bandwidth(view).0 / self.diffusers_target_gb_s,
         }
     }
 }
@@ -147,7 +103,7 @@ impl Term for Speed {
     fn score(&self, view: &View<'_>) -> f64 {
         let corrected = self.raw(view) * view.node.correction(&view.spec.runtime).factor;
         match Runtime::of(view.spec) {
-            Runtime::Llmcpp => clamp100(corrected / self.target * 100.0),
+            Runtime::Llmcpp => clamp100(corrected / self.llm_target_tok_s * 100.0),
             _ => clamp100(corrected),
         }
     }
@@ -162,7 +118,7 @@ impl Term for Speed {
         facts.note("samples", Fact::Count(correction.samples));
         facts.note("estimate", Fact::Number(raw * correction.factor));
         if is_llm || Runtime::of(view.spec) == Runtime::Diffusers {
-            let (gb_s, source) = self.bandwidths.of_pair(view);
+            let (gb_s, source) = self.bandwidth(view);
             facts.note("bandwidth_gb_s", Fact::Number(gb_s));
             facts.note("bandwidth_source", Fact::word(source.word()));
         }

@@ -1,27 +1,17 @@
 //! `offer-cell`: the peer is in the cell asked for.
 
-use crate::params::{ParamError, Params};
-use crate::term::{Class, Family, Term, TermInfo};
+use crate::term::{Family, TermInfo};
 use crate::view::View;
 
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "offer-cell",
-    class: Class::Soft,
     range: (0.0, Some(1.0)),
     unit: "share",
     description: "Prefers peers of the cell the job asks for.",
-    ..TermInfo::of(Family::Offer, build)
+    ..TermInfo::of(Family::Offer, |_| Ok(Box::new(score)))
 };
 
-struct OfferCell;
-
-fn build(_: &Params<'_>) -> Result<Box<dyn Term>, ParamError> {
-    Ok(Box::new(OfferCell))
-}
-
-impl Term for OfferCell {
-    fn score(&self, view: &View<'_>) -> f64 {
-        let cell = view.node.peer.as_ref().and_then(|peer| peer.cell.as_ref());
-        if cell.is_some() && cell == view.spec.cell.as_ref() { 1.0 } else { 0.0 }
-    }
+fn score(view: &View<'_>) -> f64 {
+    let cell = view.node.peer.as_ref().and_then(|peer| peer.cell.as_ref());
+    if cell.is_some() && cell == view.spec.cell.as_ref() { 1.0 } else { 0.0 }
 }

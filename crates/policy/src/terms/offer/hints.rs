@@ -1,39 +1,23 @@
 //! `offer-hints`: bonuses for what the job would like, capped.
 
-use crate::params::{ParamError, ParamInfo, Params};
-use crate::term::{Class, Family, Term, TermInfo};
+use crate::params::rule;
+use crate::term::{Family, Term, TermInfo};
 use crate::view::View;
 
-const REGION: ParamInfo = ParamInfo::at_least("region_bonus", 0.05, 0.0, "", "Bonus of a preferred region.");
-const PEER: ParamInfo = ParamInfo::at_least("peer_bonus", 0.10, 0.0, "", "Bonus of a preferred peer.");
-const COLOCATE: ParamInfo =
-    ParamInfo::at_least("colocate_bonus", 0.10, 0.0, "", "Bonus of a peer that runs a job to be beside.");
-const CAP: ParamInfo = ParamInfo::at_least("hints_cap", 0.10, 0.0, "", "Largest sum of the bonuses.");
+rule! { Term OfferHints {
+    region_bonus: f64 = at_least(0.05, 0.0, "", "Bonus of a preferred region."),
+    peer_bonus: f64 = at_least(0.10, 0.0, "", "Bonus of a preferred peer."),
+    colocate_bonus: f64 = at_least(0.10, 0.0, "", "Bonus of a peer that runs a job to be beside."),
+    hints_cap: f64 = at_least(0.10, 0.0, "", "Largest sum of the bonuses."),
+} }
 
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "offer-hints",
-    class: Class::Soft,
     range: (0.0, Some(0.10)),
     description: "Adds bonuses for a preferred region, a preferred peer and a job to run beside, up to a cap.",
-    params: &[REGION, PEER, COLOCATE, CAP],
-    ..TermInfo::of(Family::Offer, build)
+    params: OfferHints::PARAMS,
+    ..TermInfo::of(Family::Offer, OfferHints::build)
 };
-
-struct OfferHints {
-    region: f64,
-    peer: f64,
-    colocate: f64,
-    cap: f64,
-}
-
-fn build(params: &Params<'_>) -> Result<Box<dyn Term>, ParamError> {
-    Ok(Box::new(OfferHints {
-        region: params.number(&REGION)?,
-        peer: params.number(&PEER)?,
-        colocate: params.number(&COLOCATE)?,
-        cap: params.number(&CAP)?,
-    }))
-}
 
 impl Term for OfferHints {
     fn score(&self, view: &View<'_>) -> f64 {
@@ -43,7 +27,9 @@ impl Term for OfferHints {
         let beside =
             view.node.placements.iter().any(|placement| hints.colocate_with.contains(&placement.job));
         let bonus = |applies: bool, points: f64| if applies { points } else { 0.0 };
-        let sum = bonus(in_region, self.region) + bonus(preferred, self.peer) + bonus(beside, self.colocate);
-        sum.min(self.cap)
+        let sum = bonus(in_region, self.region_bonus)
+            + bonus(preferred, self.peer_bonus)
+            + bonus(beside, self.colocate_bonus);
+        sum.min(self.hints_cap)
     }
 }

@@ -1,8 +1,8 @@
 //! `offer-jitter`: a seeded draw that spreads equal offers.
 
-use crate::params::{ParamError, ParamInfo, ParamKind, Params};
+use crate::params::{ParamInfo, ParamKind, rule};
 use crate::score::{hash64, unit};
-use crate::term::{Class, Family, Reads, Term, TermInfo};
+use crate::term::{Family, Reads, Term, TermInfo};
 use crate::view::View;
 use landfall_model::Job;
 use sha2::{Digest as _, Sha256};
@@ -13,24 +13,19 @@ const SEED: ParamInfo = ParamInfo {
     ..ParamInfo::whole("jitter_seed", 0, "", "What the draws start from.")
 };
 
+rule! { Term OfferJitter {
+    seed: u64 = SEED,
+} }
+
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "offer-jitter",
-    class: Class::Soft,
     range: (0.0, Some(1.0)),
     unit: "share",
     description: "Draws a number from seed, job, peer and round, to spread equal offers; the same inputs give the same number.",
-    params: &[SEED],
+    params: OfferJitter::PARAMS,
     reads: Reads { identity: true, ..Reads::PAIR },
-    ..TermInfo::of(Family::Offer, build)
+    ..TermInfo::of(Family::Offer, OfferJitter::build)
 };
-
-struct OfferJitter {
-    seed: u64,
-}
-
-fn build(params: &Params<'_>) -> Result<Box<dyn Term>, ParamError> {
-    Ok(Box::new(OfferJitter { seed: params.whole(&SEED)? as u64 }))
-}
 
 impl Term for OfferJitter {
     fn score(&self, view: &View<'_>) -> f64 {

@@ -1,32 +1,22 @@
 //! `offer-relation`: how near the peer is in the arbiter's membership table.
 
-use crate::params::{ParamError, Params};
-use crate::term::{Class, Family, Term, TermInfo};
+use crate::term::{Family, TermInfo};
 use crate::view::View;
 use landfall_model::Scope;
 
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "offer-relation",
-    class: Class::Soft,
     range: (0.0, Some(0.15)),
     description: "Prefers peers that are near in the arbiter's membership table.",
-    ..TermInfo::of(Family::Offer, build)
+    ..TermInfo::of(Family::Offer, |_| Ok(Box::new(score)))
 };
 
-struct OfferRelation;
-
-fn build(_: &Params<'_>) -> Result<Box<dyn Term>, ParamError> {
-    Ok(Box::new(OfferRelation))
-}
-
-impl Term for OfferRelation {
-    fn score(&self, view: &View<'_>) -> f64 {
-        match view.node.peer.as_ref().map_or(Scope::Commons, |peer| peer.scope) {
-            Scope::Local => 0.15,
-            Scope::Cell => 0.12,
-            Scope::Org => 0.08,
-            Scope::Federation => 0.04,
-            Scope::Commons => 0.0,
-        }
+fn score(view: &View<'_>) -> f64 {
+    match view.node.peer.as_ref().map_or(Scope::Commons, |peer| peer.scope) {
+        Scope::Local => 0.15,
+        Scope::Cell => 0.12,
+        Scope::Org => 0.08,
+        Scope::Federation => 0.04,
+        Scope::Commons => 0.0,
     }
 }

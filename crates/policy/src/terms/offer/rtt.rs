@@ -1,7 +1,6 @@
 //! `offer-rtt`: how near the peer is in the network; unknown earns nothing.
 
-use crate::params::{ParamError, Params};
-use crate::term::{Class, Family, Term, TermInfo};
+use crate::term::{Family, TermInfo};
 use crate::view::View;
 
 /// A round trip of this many ms earns nothing.
@@ -9,22 +8,13 @@ const FAR_MS: f64 = 500.0;
 
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "offer-rtt",
-    class: Class::Soft,
     range: (0.0, Some(1.0)),
     unit: "share",
     description: "Prefers peers that answer quickly.",
-    ..TermInfo::of(Family::Offer, build)
+    ..TermInfo::of(Family::Offer, |_| Ok(Box::new(score)))
 };
 
-struct OfferRtt;
-
-fn build(_: &Params<'_>) -> Result<Box<dyn Term>, ParamError> {
-    Ok(Box::new(OfferRtt))
-}
-
-impl Term for OfferRtt {
-    fn score(&self, view: &View<'_>) -> f64 {
-        let rtt = view.node.peer.as_ref().and_then(|peer| peer.rtt_ms);
-        rtt.map_or(0.0, |ms| 1.0 - (ms / FAR_MS).min(1.0))
-    }
+fn score(view: &View<'_>) -> f64 {
+    let rtt = view.node.peer.as_ref().and_then(|peer| peer.rtt_ms);
+    rtt.map_or(0.0, |ms| 1.0 - (ms / FAR_MS).min(1.0))
 }

@@ -2,12 +2,11 @@
 
 use super::{CPU_REFERENCE, GPU_REFERENCE, Left};
 use crate::params::{ParamError, Params};
-use crate::term::{Class, Family, Term, TermInfo};
+use crate::term::{Family, Term, TermInfo};
 use crate::view::View;
 
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "best-fit",
-    class: Class::Soft,
     range: (-1e9, Some(100.0)),
     unit: "points",
     description: "Prefers nodes with little CPU and GPU left once the job is on them.",

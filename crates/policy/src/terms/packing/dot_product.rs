@@ -2,12 +2,11 @@
 
 use super::{CPU_REFERENCE, GPU_REFERENCE, Left};
 use crate::params::{ParamError, Params};
-use crate::term::{Class, Family, Term, TermInfo};
+use crate::term::{Family, Term, TermInfo};
 use crate::view::View;
 
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "dot-product",
-    class: Class::Soft,
     range: (-1e9, Some(100.0)),
     unit: "points",
     description: "Prefers nodes for which the product of free and asked amounts, over CPU and GPU, is small.",

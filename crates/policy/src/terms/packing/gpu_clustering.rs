@@ -2,48 +2,38 @@
 
 use landfall_model::GpuClass;
 
-use crate::params::{ParamError, Params};
-use crate::term::{Class, Family, Term, TermInfo};
+use crate::term::{Family, TermInfo};
 use crate::view::View;
 
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "gpu-clustering",
-    class: Class::Soft,
     range: (-1e6, Some(100.0)),
     unit: "points",
     description: "Prefers nodes that run jobs of the same GPU shape, then nodes without GPU jobs.",
-    ..TermInfo::of(Family::Packing, build)
+    ..TermInfo::of(Family::Packing, |_| Ok(Box::new(score)))
 };
-
-struct GpuClustering;
-
-fn build(_: &Params<'_>) -> Result<Box<dyn Term>, ParamError> {
-    Ok(Box::new(GpuClustering))
-}
 
 /// Compute of a full-size node, in milli-GPU.
 const FULL_NODE: f64 = 8000.0;
 
-impl Term for GpuClustering {
-    fn score(&self, view: &View<'_>) -> f64 {
-        let class = GpuClass::of(view.spec);
-        if class == GpuClass::None {
-            return 0.0;
+fn score(view: &View<'_>) -> f64 {
+    let class = GpuClass::of(view.spec);
+    if class == GpuClass::None {
+        return 0.0;
+    }
+    let base = (25.0 * (FULL_NODE - view.node.gpu_milli_free() as f64) / FULL_NODE).trunc();
+    let (mut same, mut other) = (false, false);
+    for placement in &view.node.placements {
+        match placement.class {
+            GpuClass::None => {}
+            running if running == class => same = true,
+            _ => other = true,
         }
-        let base = (25.0 * (FULL_NODE - view.node.gpu_milli_free() as f64) / FULL_NODE).trunc();
-        let (mut same, mut other) = (false, false);
-        for placement in &view.node.placements {
-            match placement.class {
-                GpuClass::None => {}
-                running if running == class => same = true,
-                _ => other = true,
-            }
-        }
-        base + match (same, other) {
-            (true, false) => 75.0,
-            (true, true) => 50.0,
-            (false, false) => 25.0,
-            (false, true) => 0.0,
-        }
+    }
+    base + match (same, other) {
+        (true, false) => 75.0,
+        (true, true) => 50.0,
+        (false, false) => 25.0,
+        (false, true) => 0.0,
     }
 }

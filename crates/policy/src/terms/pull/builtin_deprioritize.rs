@@ -2,37 +2,26 @@
 
 use landfall_model::JobKind;
 
-use crate::params::{ParamError, ParamInfo, Params};
-use crate::term::{Class, Family, Term, TermInfo};
+use crate::params::rule;
+use crate::term::{Family, Term, TermInfo};
 use crate::view::View;
 
-const REAL: ParamInfo = ParamInfo::at_least("real_points", 50.0, 0.0, "points", "Points of real work.");
-const BUILTIN: ParamInfo = ParamInfo::at_least(
-    "builtin_points",
-    100.0,
-    0.0,
-    "points",
-    "Points of fetch-only work on a node without architectures.",
-);
+rule! { Term BuiltinDeprioritize {
+    real_points: f64 = at_least(50.0, 0.0, "points", "Points of real work."),
+    builtin_points: f64 = at_least(
+        100.0, 0.0, "points",
+        "Points of fetch-only work on a node without architectures.",
+    ),
+} }
 
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "BuiltinDeprioritizeRule",
-    class: Class::Soft,
     range: (0.0, Some(100.0)),
     unit: "points",
     description: "Lets real work go before fetch-only work, except on nodes that can do nothing else.",
-    params: &[REAL, BUILTIN],
-    ..TermInfo::of(Family::Pull, build)
+    params: BuiltinDeprioritize::PARAMS,
+    ..TermInfo::of(Family::Pull, BuiltinDeprioritize::build)
 };
-
-struct BuiltinDeprioritize {
-    real: f64,
-    builtin: f64,
-}
-
-fn build(params: &Params<'_>) -> Result<Box<dyn Term>, ParamError> {
-    Ok(Box::new(BuiltinDeprioritize { real: params.number(&REAL)?, builtin: params.number(&BUILTIN)? }))
-}
 
 impl Term for BuiltinDeprioritize {
     fn score(&self, view: &View<'_>) -> f64 {
@@ -40,8 +29,8 @@ impl Term for BuiltinDeprioritize {
         let lists_none = view.node.capabilities.as_ref().is_none_or(|can| can.architectures.is_empty());
         match view.spec.kind {
             JobKind::Eval => 0.0,
-            JobKind::Build if !view.spec.is_builtin() => self.real,
-            JobKind::Build if lists_none => self.builtin,
+            JobKind::Build if !view.spec.is_builtin() => self.real_points,
+            JobKind::Build if lists_none => self.builtin_points,
             JobKind::Build => 0.0,
         }
     }

@@ -4,52 +4,28 @@ use landfall_model::JobKind;
 
 use super::arith::{fraction, usual};
 use super::preset::{PRESET, Preset};
-use crate::params::{ParamError, ParamInfo, Params};
-use crate::term::{Class, Family, Term, TermInfo};
+use crate::params::rule;
+use crate::term::{Family, Term, TermInfo};
 use crate::view::View;
 
-const POINTS_MAX: ParamInfo =
-    ParamInfo::at_least("points_max", 50.0, 0.0, "points", "Points from the full count on, all in all.");
-const FACTOR: ParamInfo = ParamInfo::at_least(
-    "window_factor",
-    2.0,
-    0.0,
-    "",
-    "The count is full at this many times the usual number.",
-);
-const FALLBACK: ParamInfo = ParamInfo::at_least(
-    "fallback_dependencies",
-    10.0,
-    0.0,
-    "jobs",
-    "The usual number of dependencies while none has been measured.",
-);
+rule! { Term DependencyCount {
+    points_max: f64 = at_least(50.0, 0.0, "points", "Points from the full count on, all in all."),
+    window_factor: f64 = at_least(2.0, 0.0, "", "The count is full at this many times the usual number."),
+    fallback_dependencies: f64 = at_least(
+        10.0, 0.0, "jobs",
+        "The usual number of dependencies while none has been measured.",
+    ),
+    preset: Preset = PRESET,
+} }
 
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "DependencyCountRule",
-    class: Class::Soft,
     range: (0.0, Some(50.0)),
     unit: "points",
     description: "Prefers jobs that many others wait for.",
-    params: &[POINTS_MAX, FACTOR, FALLBACK, PRESET],
-    ..TermInfo::of(Family::Pull, build)
+    params: DependencyCount::PARAMS,
+    ..TermInfo::of(Family::Pull, DependencyCount::build)
 };
-
-struct DependencyCount {
-    points_max: f64,
-    factor: f64,
-    fallback: f64,
-    preset: Preset,
-}
-
-fn build(params: &Params<'_>) -> Result<Box<dyn Term>, ParamError> {
-    Ok(Box::new(DependencyCount {
-        points_max: params.number(&POINTS_MAX)?,
-        factor: params.number(&FACTOR)?,
-        fallback: params.number(&FALLBACK)?,
-        preset: Preset::build(params)?,
-    }))
-}
 
 impl Term for DependencyCount {
     fn score(&self, view: &View<'_>) -> f64 {
@@ -60,7 +36,8 @@ impl Term for DependencyCount {
             Preset::Documented => view.spec.dependents,
             Preset::Upstream => view.spec.direct_inputs,
         };
-        let base = self.factor * usual(view.pass.world.instance.dependency_count.h1, self.fallback);
+        let base = self.window_factor
+            * usual(view.pass.world.instance.dependency_count.h1, self.fallback_dependencies);
         if base <= 0.0 {
             return if count > 0 { self.points_max } else { 0.0 };
         }

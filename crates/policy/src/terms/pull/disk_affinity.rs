@@ -3,46 +3,28 @@
 use landfall_model::JobKind;
 
 use super::arith::{fraction, usual};
-use crate::params::{ParamError, ParamInfo, Params};
-use crate::term::{Class, Family, Reads, Term, TermInfo};
+use crate::params::rule;
+use crate::term::{Family, Reads, Term, TermInfo};
 use crate::view::View;
 
-const POINTS_MAX: ParamInfo =
-    ParamInfo::at_least("points_max", 60.0, 0.0, "points", "Points of a disk of reference speed.");
-const REFERENCE: ParamInfo =
-    ParamInfo::at_least("disk_reference_mb_s", 500.0, 1e-3, "MB/s", "Speed from which a disk is fast.");
-const FALLBACK: ParamInfo = ParamInfo::at_least(
-    "fallback_disk_bytes",
-    104_857_600.0,
-    0.0,
-    "bytes",
-    "The usual disk use of a job while none has been measured; a job that uses as much is disk-heavy.",
-);
+rule! { Term DiskAffinity {
+    points_max: f64 = at_least(60.0, 0.0, "points", "Points of a disk of reference speed."),
+    disk_reference_mb_s: f64 = at_least(500.0, 1e-3, "MB/s", "Speed from which a disk is fast."),
+    fallback_disk_bytes: f64 = at_least(
+        104_857_600.0, 0.0, "bytes",
+        "The usual disk use of a job while none has been measured; a job that uses as much is disk-heavy.",
+    ),
+} }
 
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "DiskAffinityRule",
-    class: Class::Soft,
     range: (0.0, Some(60.0)),
     unit: "points",
     description: "Sends disk-heavy jobs to nodes with fast disks.",
-    params: &[POINTS_MAX, REFERENCE, FALLBACK],
+    params: DiskAffinity::PARAMS,
     reads: Reads { history: true, ..Reads::PAIR },
-    ..TermInfo::of(Family::Pull, build)
+    ..TermInfo::of(Family::Pull, DiskAffinity::build)
 };
-
-struct DiskAffinity {
-    points_max: f64,
-    reference: f64,
-    fallback: f64,
-}
-
-fn build(params: &Params<'_>) -> Result<Box<dyn Term>, ParamError> {
-    Ok(Box::new(DiskAffinity {
-        points_max: params.number(&POINTS_MAX)?,
-        reference: params.number(&REFERENCE)?,
-        fallback: params.number(&FALLBACK)?,
-    }))
-}
 
 impl Term for DiskAffinity {
     fn score(&self, view: &View<'_>) -> f64 {
@@ -52,12 +34,12 @@ impl Term for DiskAffinity {
         // Without a measured speed the history would be looked up for nothing.
         let Some(disk) = view.node.metrics.and_then(|metrics| metrics.disk_mb_s) else { return 0.0 };
         let history = view.pass.history(view.spec);
-        let usual = usual(view.pass.world.instance.disk_bytes.h24, self.fallback);
+        let usual = usual(view.pass.world.instance.disk_bytes.h24, self.fallback_disk_bytes);
         let used = history.avg_disk_bytes;
         if history.samples == 0 || used.is_zero() || used.as_f64() < usual {
             return 0.0;
         }
-        self.points_max * fraction(disk, self.reference)
+        self.points_max * fraction(disk, self.disk_reference_mb_s)
     }
 }
 

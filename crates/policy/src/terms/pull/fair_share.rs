@@ -1,17 +1,16 @@
 //! `FairShareRule`: holds back tenants that already occupy much of a full farm.
 
 use super::arith::{minus, rate};
-use crate::params::{ParamError, ParamInfo, Params};
+use crate::params::rule;
 use crate::term::{Class, Family, Reads, Term, TermInfo};
 use crate::view::View;
 
-const PENALTY: ParamInfo = ParamInfo::at_least(
-    "penalty_max",
-    500.0,
-    0.0,
-    "points",
-    "Points taken from a tenant that has all of the running work.",
-);
+rule! { Term FairShare {
+    penalty_max: f64 = at_least(
+        500.0, 0.0, "points",
+        "Points taken from a tenant that has all of the running work.",
+    ),
+} }
 
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "FairShareRule",
@@ -19,18 +18,10 @@ pub(crate) const INFO: TermInfo = TermInfo {
     range: (-500.0, Some(0.0)),
     unit: "points",
     description: "Holds back tenants that already occupy much of a full farm.",
-    params: &[PENALTY],
+    params: FairShare::PARAMS,
     reads: Reads { tenant_work_share: true, ..Reads::PAIR },
-    ..TermInfo::of(Family::Pull, build)
+    ..TermInfo::of(Family::Pull, FairShare::build)
 };
-
-struct FairShare {
-    penalty: f64,
-}
-
-fn build(params: &Params<'_>) -> Result<Box<dyn Term>, ParamError> {
-    Ok(Box::new(FairShare { penalty: params.number(&PENALTY)? }))
-}
 
 impl Term for FairShare {
     fn score(&self, view: &View<'_>) -> f64 {
@@ -39,7 +30,7 @@ impl Term for FairShare {
             return 0.0;
         }
         let share = view.pass.tenant_work_share(view.spec);
-        share.map_or(0.0, |share| minus(self.penalty * rate(share)))
+        share.map_or(0.0, |share| minus(self.penalty_max * rate(share)))
     }
 }
 

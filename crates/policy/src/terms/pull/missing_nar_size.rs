@@ -1,54 +1,28 @@
 //! `MissingNarSizeRule`: prefers jobs that need few bytes fetched.
 
 use super::arith::{fraction, usual};
-use crate::params::{ParamError, ParamInfo, Params};
-use crate::term::{Class, Family, Reads, Term, TermInfo};
+use crate::params::rule;
+use crate::term::{Family, Reads, Term, TermInfo};
 use crate::verdict::{Fact, Facts};
 use crate::view::View;
 
-const POINTS_MAX: ParamInfo =
-    ParamInfo::at_least("points_max", 500.0, 0.0, "points", "Points when nothing is missing.");
-const FACTOR: ParamInfo = ParamInfo::at_least(
-    "window_factor",
-    2.0,
-    0.0,
-    "",
-    "No points are left at this many times the usual size.",
-);
-const FALLBACK: ParamInfo = ParamInfo::at_least(
-    "fallback_mib",
-    1024.0,
-    0.0,
-    "MiB",
-    "The usual missing size while none has been measured.",
-);
-
 const BYTES_PER_MIB: f64 = 1_048_576.0;
+
+rule! { Term MissingNarSize {
+    points_max: f64 = at_least(500.0, 0.0, "points", "Points when nothing is missing."),
+    window_factor: f64 = at_least(2.0, 0.0, "", "No points are left at this many times the usual size."),
+    fallback_mib: f64 = at_least(1024.0, 0.0, "MiB", "The usual missing size while none has been measured."),
+} }
 
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "MissingNarSizeRule",
-    class: Class::Soft,
     range: (0.0, Some(500.0)),
     unit: "points",
     description: "Prefers jobs that need few bytes fetched.",
-    params: &[POINTS_MAX, FACTOR, FALLBACK],
+    params: MissingNarSize::PARAMS,
     reads: Reads { report: true, ..Reads::PAIR },
-    ..TermInfo::of(Family::Pull, build)
+    ..TermInfo::of(Family::Pull, MissingNarSize::build)
 };
-
-struct MissingNarSize {
-    points_max: f64,
-    factor: f64,
-    fallback: f64,
-}
-
-fn build(params: &Params<'_>) -> Result<Box<dyn Term>, ParamError> {
-    Ok(Box::new(MissingNarSize {
-        points_max: params.number(&POINTS_MAX)?,
-        factor: params.number(&FACTOR)?,
-        fallback: params.number(&FALLBACK)?,
-    }))
-}
 
 impl Term for MissingNarSize {
     fn score(&self, view: &View<'_>) -> f64 {
@@ -56,7 +30,8 @@ impl Term for MissingNarSize {
             None => 0.0,
             Some(0) => self.points_max,
             Some(bytes) => {
-                let base = self.factor * usual(view.pass.world.instance.missing_mib.h1, self.fallback);
+                let base =
+                    self.window_factor * usual(view.pass.world.instance.missing_mib.h1, self.fallback_mib);
                 if base <= 0.0 {
                     return 0.0;
                 }

@@ -1,57 +1,35 @@
 //! `MissingPathsRule`: prefers jobs most of whose inputs the node holds.
 
 use super::arith::{fraction, usual};
-use crate::params::{ParamError, ParamInfo, Params};
-use crate::term::{Class, Family, Reads, Term, TermInfo};
+use crate::params::rule;
+use crate::term::{Family, Reads, Term, TermInfo};
 use crate::verdict::{Fact, Facts};
 use crate::view::View;
 
-const POINTS_MAX: ParamInfo =
-    ParamInfo::at_least("points_max", 200.0, 0.0, "points", "Points when nothing is missing.");
-const FACTOR: ParamInfo = ParamInfo::at_least(
-    "window_factor",
-    2.0,
-    0.0,
-    "",
-    "No points are left at this many times the usual number.",
-);
-const FALLBACK: ParamInfo = ParamInfo::at_least(
-    "fallback_inputs",
-    20.0,
-    0.0,
-    "inputs",
-    "The usual number of missing inputs while none has been measured.",
-);
+rule! { Term MissingPaths {
+    points_max: f64 = at_least(200.0, 0.0, "points", "Points when nothing is missing."),
+    window_factor: f64 = at_least(2.0, 0.0, "", "No points are left at this many times the usual number."),
+    fallback_inputs: f64 = at_least(
+        20.0, 0.0, "inputs",
+        "The usual number of missing inputs while none has been measured.",
+    ),
+} }
 
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "MissingPathsRule",
-    class: Class::Soft,
     range: (0.0, Some(200.0)),
     unit: "points",
     description: "Prefers jobs most of whose inputs this node already holds.",
-    params: &[POINTS_MAX, FACTOR, FALLBACK],
+    params: MissingPaths::PARAMS,
     reads: Reads { report: true, ..Reads::PAIR },
-    ..TermInfo::of(Family::Pull, build)
+    ..TermInfo::of(Family::Pull, MissingPaths::build)
 };
-
-struct MissingPaths {
-    points_max: f64,
-    factor: f64,
-    fallback: f64,
-}
-
-fn build(params: &Params<'_>) -> Result<Box<dyn Term>, ParamError> {
-    Ok(Box::new(MissingPaths {
-        points_max: params.number(&POINTS_MAX)?,
-        factor: params.number(&FACTOR)?,
-        fallback: params.number(&FALLBACK)?,
-    }))
-}
 
 impl Term for MissingPaths {
     fn score(&self, view: &View<'_>) -> f64 {
         let Some(missing) = missing_inputs(view) else { return 0.0 };
-        let base = self.factor * usual(view.pass.world.instance.missing_inputs.h1, self.fallback);
+        let base =
+            self.window_factor * usual(view.pass.world.instance.missing_inputs.h1, self.fallback_inputs);
         if base <= 0.0 {
             return if missing == 0 { self.points_max } else { 0.0 };
         }

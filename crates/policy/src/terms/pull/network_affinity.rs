@@ -3,46 +3,26 @@
 use landfall_model::JobKind;
 
 use super::arith::{fraction, usual};
-use crate::params::{ParamError, ParamInfo, Params};
-use crate::term::{Class, Family, Term, TermInfo};
+use crate::params::rule;
+use crate::term::{Family, Term, TermInfo};
 use crate::view::View;
 
-const POINTS_MAX: ParamInfo = ParamInfo::at_least(
-    "points_max",
-    80.0,
-    0.0,
-    "points",
-    "Points of a network as fast as jobs usually need.",
-);
-const FALLBACK: ParamInfo = ParamInfo::at_least(
-    "fallback_network_mbit_s",
-    100.0,
-    0.0,
-    "Mbit/s",
-    "The usual peak of a job while none has been measured.",
-);
+rule! { Term NetworkAffinity {
+    points_max: f64 = at_least(80.0, 0.0, "points", "Points of a network as fast as jobs usually need."),
+    fallback_network_mbit_s: f64 = at_least(
+        100.0, 0.0, "Mbit/s",
+        "The usual peak of a job while none has been measured.",
+    ),
+} }
 
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "NetworkAffinityRule",
-    class: Class::Soft,
     range: (0.0, Some(80.0)),
     unit: "points",
     description: "Sends downloads to nodes with fast networks.",
-    params: &[POINTS_MAX, FALLBACK],
-    ..TermInfo::of(Family::Pull, build)
+    params: NetworkAffinity::PARAMS,
+    ..TermInfo::of(Family::Pull, NetworkAffinity::build)
 };
-
-struct NetworkAffinity {
-    points_max: f64,
-    fallback: f64,
-}
-
-fn build(params: &Params<'_>) -> Result<Box<dyn Term>, ParamError> {
-    Ok(Box::new(NetworkAffinity {
-        points_max: params.number(&POINTS_MAX)?,
-        fallback: params.number(&FALLBACK)?,
-    }))
-}
 
 impl Term for NetworkAffinity {
     fn score(&self, view: &View<'_>) -> f64 {
@@ -50,7 +30,7 @@ impl Term for NetworkAffinity {
             return 0.0;
         }
         let Some(network) = view.node.metrics.and_then(|metrics| metrics.network_mbit_s) else { return 0.0 };
-        let reference = usual(view.pass.world.instance.network_mbit_s.h24, self.fallback);
+        let reference = usual(view.pass.world.instance.network_mbit_s.h24, self.fallback_network_mbit_s);
         if reference <= 0.0 {
             return self.points_max;
         }

@@ -3,51 +3,28 @@
 use landfall_model::JobKind;
 
 use super::arith::{fraction, usual};
-use crate::params::{ParamError, ParamInfo, Params};
-use crate::term::{Class, Family, Reads, Term, TermInfo};
+use crate::params::rule;
+use crate::term::{Family, Reads, Term, TermInfo};
 use crate::view::View;
 
-const POINTS_MAX: ParamInfo =
-    ParamInfo::at_least("points_max", 150.0, 0.0, "points", "Points when nothing is missing.");
-const FACTOR: ParamInfo = ParamInfo::at_least(
-    "window_factor",
-    2.0,
-    0.0,
-    "",
-    "No points are left at this many times the usual number.",
-);
-const FALLBACK: ParamInfo = ParamInfo::at_least(
-    "fallback_slope",
-    20.0,
-    0.0,
-    "points/input",
-    "Points lost with each missing input while no usual number above 0 has been measured.",
-);
+rule! { Term PreferLocalBuild {
+    points_max: f64 = at_least(150.0, 0.0, "points", "Points when nothing is missing."),
+    window_factor: f64 = at_least(2.0, 0.0, "", "No points are left at this many times the usual number."),
+    fallback_slope: f64 = at_least(
+        20.0, 0.0, "points/input",
+        "Points lost with each missing input while no usual number above 0 has been measured.",
+    ),
+} }
 
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "PreferLocalBuildRule",
-    class: Class::Soft,
     range: (0.0, Some(150.0)),
     unit: "points",
     description: "Sends jobs marked as local to nodes that hold their inputs.",
-    params: &[POINTS_MAX, FACTOR, FALLBACK],
+    params: PreferLocalBuild::PARAMS,
     reads: Reads { report: true, ..Reads::PAIR },
-    ..TermInfo::of(Family::Pull, build)
+    ..TermInfo::of(Family::Pull, PreferLocalBuild::build)
 };
-
-struct PreferLocalBuild {
-    points_max: f64,
-    factor: f64,
-    fallback_slope: f64,
-}
-
-fn build(params: &Params<'_>) -> Result<Box<dyn Term>, ParamError> {
-    Ok(Box::new(PreferLocalBuild {
-        points_max: params.number(&POINTS_MAX)?,
-        factor: params.number(&FACTOR)?,
-        fallback_slope: params.number(&FALLBACK)?,
-    }))
-}
 
 impl Term for PreferLocalBuild {
     fn score(&self, view: &View<'_>) -> f64 {
@@ -55,7 +32,7 @@ impl Term for PreferLocalBuild {
             return 0.0;
         }
         let Some(missing) = view.report().and_then(|report| report.missing_inputs) else { return 0.0 };
-        let knee = self.factor * usual(view.pass.world.instance.missing_inputs.h1, 0.0);
+        let knee = self.window_factor * usual(view.pass.world.instance.missing_inputs.h1, 0.0);
         if knee > 0.0 {
             return self.points_max * (1.0 - fraction(missing as f64, knee));
         }

@@ -1,6 +1,6 @@
 //! The parameter `preset`: whether three rules follow the published description or their later published behaviour.
 
-use crate::params::{ParamError, ParamInfo, Params};
+use crate::params::{ParamError, ParamInfo, Parameter, Params};
 
 /// The parameter; a policy sets it once for all rules that read it.
 pub(super) const PRESET: ParamInfo = ParamInfo::word(
@@ -19,9 +19,9 @@ pub(super) enum Preset {
     Upstream,
 }
 
-impl Preset {
-    pub(super) fn build(params: &Params<'_>) -> Result<Self, ParamError> {
-        Ok(match params.word(&PRESET)?.as_str() {
+impl Parameter for Preset {
+    fn read(params: &Params<'_>, info: &ParamInfo) -> Result<Self, ParamError> {
+        Ok(match params.word(info)?.as_str() {
             "upstream" => Self::Upstream,
             _ => Self::Documented,
         })
@@ -37,7 +37,7 @@ mod tests {
     fn preset(word: Option<&str>) -> Result<Preset, ParamError> {
         let own = BTreeMap::new();
         let shared = word.map(|word| ("preset".to_owned(), toml::Value::from(word))).into_iter().collect();
-        Preset::build(&Params { own: &own, shared: &shared })
+        Preset::read(&Params { own: &own, shared: &shared }, &PRESET)
     }
 
     #[test]

@@ -4,14 +4,15 @@ use landfall_model::JobKind;
 
 use super::arith::minus;
 use super::preset::{PRESET, Preset};
-use crate::params::{ParamError, ParamInfo, Params};
+use crate::params::rule;
 use crate::term::{Class, Family, Reads, Term, TermInfo};
 use crate::view::View;
 
-const PENALTY: ParamInfo =
-    ParamInfo::at_least("hold_penalty", 1000.0, 0.0, "points", "Points taken while held (documented only).");
-const ROUNDS: ParamInfo =
-    ParamInfo::whole("rescore_rounds", 4, "rounds", "From this timer round on a job is no longer held.");
+rule! { Term RescoreWait {
+    hold_penalty: f64 = at_least(1000.0, 0.0, "points", "Points taken while held (documented only)."),
+    rescore_rounds: u64 = whole(4, "rounds", "From this timer round on a job is no longer held."),
+    preset: Preset = PRESET,
+} }
 
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "RescoreWaitRule",
@@ -19,38 +20,24 @@ pub(crate) const INFO: TermInfo = TermInfo {
     range: (-1000.0, Some(0.0)),
     unit: "points",
     description: "Holds a job back for a few rounds until this node has said what it would have to fetch.",
-    params: &[PENALTY, ROUNDS, PRESET],
+    params: RescoreWait::PARAMS,
     reads: Reads { report: true, ..Reads::PAIR },
-    ..TermInfo::of(Family::Pull, build)
+    ..TermInfo::of(Family::Pull, RescoreWait::build)
 };
-
-struct RescoreWait {
-    penalty: f64,
-    rounds: u64,
-    preset: Preset,
-}
-
-fn build(params: &Params<'_>) -> Result<Box<dyn Term>, ParamError> {
-    Ok(Box::new(RescoreWait {
-        penalty: params.number(&PENALTY)?,
-        rounds: params.whole(&ROUNDS)? as u64,
-        preset: Preset::build(params)?,
-    }))
-}
 
 impl RescoreWait {
     /// Only where nodes ask for work do they report, and are rounds counted.
     fn holds(&self, view: &View<'_>) -> bool {
         !view.ranks_nodes
             && view.spec.kind == JobKind::Build
-            && u64::from(view.job.rescore_count) < self.rounds
+            && u64::from(view.job.rescore_count) < self.rescore_rounds
             && view.report().is_none_or(|report| report.missing_bytes.is_none())
     }
 }
 
 impl Term for RescoreWait {
     fn score(&self, view: &View<'_>) -> f64 {
-        if self.preset == Preset::Documented && self.holds(view) { minus(self.penalty) } else { 0.0 }
+        if self.preset == Preset::Documented && self.holds(view) { minus(self.hold_penalty) } else { 0.0 }
     }
 
     fn veto(&self, view: &View<'_>) -> bool {

@@ -3,12 +3,13 @@
 use landfall_model::JobKind;
 
 use super::arith::{fraction, minus};
-use crate::params::{ParamError, ParamInfo, Params};
+use crate::params::rule;
 use crate::term::{Class, Family, Term, TermInfo};
 use crate::view::View;
 
-const PENALTY: ParamInfo =
-    ParamInfo::at_least("penalty_max", 300.0, 0.0, "points", "Points taken while no node is idle.");
+rule! { Term ReserveFetchWorkers {
+    penalty_max: f64 = at_least(300.0, 0.0, "points", "Points taken while no node is idle."),
+} }
 
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "ReserveFetchWorkersRule",
@@ -16,17 +17,9 @@ pub(crate) const INFO: TermInfo = TermInfo {
     range: (-300.0, Some(0.0)),
     unit: "points",
     description: "Keeps nodes that can fetch free for jobs that need it while capacity is short.",
-    params: &[PENALTY],
-    ..TermInfo::of(Family::Pull, build)
+    params: ReserveFetchWorkers::PARAMS,
+    ..TermInfo::of(Family::Pull, ReserveFetchWorkers::build)
 };
-
-struct ReserveFetchWorkers {
-    penalty: f64,
-}
-
-fn build(params: &Params<'_>) -> Result<Box<dyn Term>, ParamError> {
-    Ok(Box::new(ReserveFetchWorkers { penalty: params.number(&PENALTY)? }))
-}
 
 impl Term for ReserveFetchWorkers {
     fn score(&self, view: &View<'_>) -> f64 {
@@ -39,7 +32,7 @@ impl Term for ReserveFetchWorkers {
             0 => 0.0,
             total => fraction(instance.idle_nodes as f64, total as f64),
         };
-        minus(self.penalty * (1.0 - spare))
+        minus(self.penalty_max * (1.0 - spare))
     }
 }
 

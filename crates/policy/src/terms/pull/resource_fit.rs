@@ -3,52 +3,32 @@
 use landfall_model::{Metrics, Prediction};
 
 use super::arith::{minus, rate, usual};
-use crate::params::{ParamError, ParamInfo, Params};
+use crate::params::rule;
 use crate::term::{Class, Family, Reads, Term, TermInfo};
 use crate::verdict::{Fact, Facts};
 use crate::view::View;
 
-const RAM_PENALTY: ParamInfo = ParamInfo::at_least(
-    "ram_penalty",
-    400.0,
-    0.0,
-    "points",
-    "Points taken when as much memory again is missing.",
-);
-const OVERSHOOT_MAX: ParamInfo = ParamInfo::at_least(
-    "overshoot_max",
-    2.0,
-    0.0,
-    "",
-    "Memory missing beyond this many times the free amount takes no more points.",
-);
-const FALLBACK_OOM: ParamInfo = ParamInfo {
-    kind: crate::params::ParamKind::Number { min: 0.0, max: 1.0 },
-    ..ParamInfo::number(
-        "fallback_oom_rate",
-        0.0,
-        "",
+rule! { Term ResourceFit {
+    ram_penalty: f64 = at_least(400.0, 0.0, "points", "Points taken when as much memory again is missing."),
+    overshoot_max: f64 = at_least(
+        2.0, 0.0, "",
+        "Memory missing beyond this many times the free amount takes no more points.",
+    ),
+    fallback_oom_rate: f64 = between(
+        0.0, 0.0, 1.0, "",
         "The usual share of jobs killed for memory while none has been measured.",
-    )
-};
-const CORE_POINTS: ParamInfo =
-    ParamInfo::at_least("core_points", 50.0, 0.0, "points", "Points of a reference core for CPU-heavy jobs.");
-const CORE_REFERENCE: ParamInfo =
-    ParamInfo::at_least("core_score_reference", 1000.0, 1.0, "", "The speed score of a reference core.");
-const CORE_FACTOR_MAX: ParamInfo = ParamInfo::at_least(
-    "core_factor_max",
-    2.0,
-    0.0,
-    "",
-    "Cores faster than this many reference cores give no more points.",
-);
-const FALLBACK_CPU: ParamInfo = ParamInfo::at_least(
-    "fallback_cpu_time_ms",
-    60_000.0,
-    0.0,
-    "ms",
-    "The usual CPU time while none has been measured; a job above it is CPU-heavy.",
-);
+    ),
+    core_points: f64 = at_least(50.0, 0.0, "points", "Points of a reference core for CPU-heavy jobs."),
+    core_score_reference: f64 = at_least(1000.0, 1.0, "", "The speed score of a reference core."),
+    core_factor_max: f64 = at_least(
+        2.0, 0.0, "",
+        "Cores faster than this many reference cores give no more points.",
+    ),
+    fallback_cpu_time_ms: f64 = at_least(
+        60_000.0, 0.0, "ms",
+        "The usual CPU time while none has been measured; a job above it is CPU-heavy.",
+    ),
+} }
 
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "ResourceFitRule",
@@ -56,40 +36,10 @@ pub(crate) const INFO: TermInfo = TermInfo {
     range: (-3200.0, Some(100.0)),
     unit: "points",
     description: "Avoids nodes with too little memory for the job's history; steers CPU-heavy jobs to fast cores.",
-    params: &[
-        RAM_PENALTY,
-        OVERSHOOT_MAX,
-        FALLBACK_OOM,
-        CORE_POINTS,
-        CORE_REFERENCE,
-        CORE_FACTOR_MAX,
-        FALLBACK_CPU,
-    ],
+    params: ResourceFit::PARAMS,
     reads: Reads { history: true, ..Reads::PAIR },
-    ..TermInfo::of(Family::Pull, build)
+    ..TermInfo::of(Family::Pull, ResourceFit::build)
 };
-
-struct ResourceFit {
-    ram_penalty: f64,
-    overshoot_max: f64,
-    fallback_oom: f64,
-    core_points: f64,
-    core_reference: f64,
-    core_factor_max: f64,
-    fallback_cpu: f64,
-}
-
-fn build(params: &Params<'_>) -> Result<Box<dyn Term>, ParamError> {
-    Ok(Box::new(ResourceFit {
-        ram_penalty: params.number(&RAM_PENALTY)?,
-        overshoot_max: params.number(&OVERSHOOT_MAX)?,
-        fallback_oom: params.number(&FALLBACK_OOM)?,
-        core_points: params.number(&CORE_POINTS)?,
-        core_reference: params.number(&CORE_REFERENCE)?,
-        core_factor_max: params.number(&CORE_FACTOR_MAX)?,
-        fallback_cpu: params.number(&FALLBACK_CPU)?,
-    }))
-}
 
 impl Term for ResourceFit {
     fn score(&self, view: &View<'_>) -> f64 {
@@ -118,7 +68,7 @@ impl ResourceFit {
         match metrics.ram_free_mib {
             Some(free) if !free.is_zero() && free < predicted => {
                 let overshoot = (predicted.as_f64() - free.as_f64()) / free.as_f64();
-                let usual_oom = usual(view.pass.world.instance.oom_rate.h1, self.fallback_oom);
+                let usual_oom = usual(view.pass.world.instance.oom_rate.h1, self.fallback_oom_rate);
                 let risk = (1.0 + rate(history.oom_rate)) * (1.0 + rate(usual_oom));
                 minus(self.ram_penalty * overshoot.min(self.overshoot_max) * risk)
             }
@@ -127,11 +77,12 @@ impl ResourceFit {
     }
 
     fn cpu(&self, view: &View<'_>, metrics: &Metrics, history: &Prediction) -> f64 {
-        let usual = usual(view.pass.world.instance.cpu_time_ms.h1, self.fallback_cpu);
+        let usual = usual(view.pass.world.instance.cpu_time_ms.h1, self.fallback_cpu_time_ms);
         if history.avg_cpu_time_ms.as_f64() <= usual {
             return 0.0;
         }
-        self.core_points * (f64::from(metrics.cpu_core_score) / self.core_reference).min(self.core_factor_max)
+        self.core_points
+            * (f64::from(metrics.cpu_core_score) / self.core_score_reference).min(self.core_factor_max)
     }
 }
 

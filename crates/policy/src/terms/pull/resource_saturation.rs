@@ -4,46 +4,37 @@ use landfall_model::{JobKind, Metrics};
 
 use super::arith::minus;
 use super::preset::{PRESET, Preset};
-use crate::params::{ParamError, ParamInfo, ParamKind, Params};
+use crate::params::rule;
 use crate::term::{Class, Family, Reads, Term, TermInfo};
 use crate::verdict::{Fact, Facts};
 use crate::view::View;
 
-const OVERLOAD: ParamInfo =
-    ParamInfo::at_least("overload_penalty", 1000.0, 0.0, "points", "Points taken on an overloaded node.");
-const MEMORY: ParamInfo = ParamInfo::at_least(
-    "memory_penalty",
-    1000.0,
-    0.0,
-    "points",
-    "Points taken where the job would probably run out of memory.",
-);
-const LIMIT: ParamInfo =
-    percent("cpu_limit_pct", 90.0, "CPU use from which a node is overloaded (documented).");
-const LIMIT_UPSTREAM: ParamInfo = percent(
-    "cpu_limit_upstream_pct",
-    80.0,
-    "CPU use from which a node is overloaded for real work (upstream).",
-);
-const LIMIT_BUILTIN: ParamInfo = percent(
-    "cpu_limit_builtin_pct",
-    90.0,
-    "CPU use from which a node is overloaded for builtin work (upstream).",
-);
-// Whole numbers keep the comparisons of memory exact.
-const FREE_DIVISOR: ParamInfo = ParamInfo::whole(
-    "ram_free_divisor",
-    10,
-    "",
-    "A node is overloaded when its free memory times this is no more than all of it.",
-);
-const HEADROOM: ParamInfo =
-    ParamInfo::whole("headroom_pct", 110, "%", "The part of the predicted peak that should be free.");
-
-const fn percent(name: &'static str, default: f64, description: &'static str) -> ParamInfo {
-    let kind = ParamKind::Number { min: 0.0, max: 1000.0 };
-    ParamInfo { kind, ..ParamInfo::number(name, default, "%", description) }
-}
+rule! { Term ResourceSaturation {
+    overload_penalty: f64 = at_least(1000.0, 0.0, "points", "Points taken on an overloaded node."),
+    memory_penalty: f64 = at_least(
+        1000.0, 0.0, "points",
+        "Points taken where the job would probably run out of memory.",
+    ),
+    cpu_limit_pct: f64 = between(
+        90.0, 0.0, 1000.0, "%",
+        "CPU use from which a node is overloaded (documented).",
+    ),
+    cpu_limit_upstream_pct: f64 = between(
+        80.0, 0.0, 1000.0, "%",
+        "CPU use from which a node is overloaded for real work (upstream).",
+    ),
+    cpu_limit_builtin_pct: f64 = between(
+        90.0, 0.0, 1000.0, "%",
+        "CPU use from which a node is overloaded for builtin work (upstream).",
+    ),
+    // Whole numbers keep the comparisons of memory exact.
+    ram_free_divisor: u64 = whole(
+        10, "",
+        "A node is overloaded when its free memory times this is no more than all of it.",
+    ),
+    headroom_pct: u64 = whole(110, "%", "The part of the predicted peak that should be free."),
+    preset: Preset = PRESET,
+} }
 
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "ResourceSaturationRule",
@@ -51,37 +42,10 @@ pub(crate) const INFO: TermInfo = TermInfo {
     range: (-2000.0, Some(0.0)),
     unit: "points",
     description: "Keeps work off overloaded nodes and off nodes where it would probably run out of memory.",
-    params: &[OVERLOAD, MEMORY, LIMIT, LIMIT_UPSTREAM, LIMIT_BUILTIN, FREE_DIVISOR, HEADROOM, PRESET],
+    params: ResourceSaturation::PARAMS,
     reads: Reads { history: true, ..Reads::PAIR },
-    ..TermInfo::of(Family::Pull, build)
+    ..TermInfo::of(Family::Pull, ResourceSaturation::build)
 };
-
-struct ResourceSaturation {
-    overload: f64,
-    memory: f64,
-    limit: f64,
-    limit_builtin: f64,
-    free_divisor: u128,
-    headroom_pct: u128,
-    preset: Preset,
-}
-
-fn build(params: &Params<'_>) -> Result<Box<dyn Term>, ParamError> {
-    let preset = Preset::build(params)?;
-    let limit = match preset {
-        Preset::Documented => params.number(&LIMIT)?,
-        Preset::Upstream => params.number(&LIMIT_UPSTREAM)?,
-    };
-    Ok(Box::new(ResourceSaturation {
-        overload: params.number(&OVERLOAD)?,
-        memory: params.number(&MEMORY)?,
-        limit,
-        limit_builtin: params.number(&LIMIT_BUILTIN)?,
-        free_divisor: params.whole(&FREE_DIVISOR)?.unsigned_abs().into(),
-        headroom_pct: params.whole(&HEADROOM)?.unsigned_abs().into(),
-        preset,
-    }))
-}
 
 impl Term for ResourceSaturation {
     fn score(&self, view: &View<'_>) -> f64 {
@@ -90,9 +54,13 @@ impl Term for ResourceSaturation {
         if view.spec.kind == JobKind::Eval || exempt {
             return 0.0;
         }
-        let limit = if view.spec.is_builtin() { self.limit_builtin } else { self.limit };
-        let overload = if self.is_overloaded(metrics, limit) { self.overload } else { 0.0 };
-        let memory = if self.lacks_memory(view, metrics) { self.memory } else { 0.0 };
+        let limit = match self.preset {
+            _ if view.spec.is_builtin() => self.cpu_limit_builtin_pct,
+            Preset::Documented => self.cpu_limit_pct,
+            Preset::Upstream => self.cpu_limit_upstream_pct,
+        };
+        let overload = if self.is_overloaded(metrics, limit) { self.overload_penalty } else { 0.0 };
+        let memory = if self.lacks_memory(view, metrics) { self.memory_penalty } else { 0.0 };
         minus(overload + memory)
     }
 
@@ -112,8 +80,9 @@ impl ResourceSaturation {
     fn is_overloaded(&self, metrics: &Metrics, limit: f64) -> bool {
         let total = u128::from(metrics.ram_total_mib.get());
         let busy = metrics.cpu_usage_pct.is_some_and(|pct| pct >= limit);
-        let full =
-            metrics.ram_free_mib.is_some_and(|free| u128::from(free.get()) * self.free_divisor <= total);
+        let full = metrics
+            .ram_free_mib
+            .is_some_and(|free| u128::from(free.get()) * u128::from(self.ram_free_divisor) <= total);
         busy || (total > 0 && full)
     }
 
@@ -122,7 +91,7 @@ impl ResourceSaturation {
         let Some(free) = metrics.ram_free_mib else { return false };
         let history = view.pass.history(view.spec);
         let predicted = u128::from(history.predicted_peak_ram_mib.get());
-        history.samples > 0 && predicted * self.headroom_pct > u128::from(free.get()) * 100
+        history.samples > 0 && predicted * u128::from(self.headroom_pct) > u128::from(free.get()) * 100
     }
 }
 

@@ -1,47 +1,26 @@
 //! `WaitTimeRule`: raises jobs the longer they have been ready, so that none starves.
 
 use super::arith::usual;
-use crate::params::{ParamError, ParamInfo, Params};
-use crate::term::{Class, Family, Reads, Term, TermInfo};
+use crate::params::rule;
+use crate::term::{Family, Reads, Term, TermInfo};
 use crate::verdict::{Fact, Facts};
 use crate::view::View;
 
-const POINTS_MAX: ParamInfo =
-    ParamInfo::at_least("points_max", 4000.0, 0.0, "points", "The most that waiting can give.");
-const SLOPE: ParamInfo = ParamInfo::at_least(
-    "points_per_usual_wait",
-    60.0,
-    0.0,
-    "points",
-    "Points for waiting as long as is usual.",
-);
-const FALLBACK: ParamInfo =
-    ParamInfo::at_least("fallback_wait_s", 60.0, 0.0, "s", "The usual wait while none has been measured.");
+rule! { Term WaitTime {
+    points_max: f64 = at_least(4000.0, 0.0, "points", "The most that waiting can give."),
+    points_per_usual_wait: f64 = at_least(60.0, 0.0, "points", "Points for waiting as long as is usual."),
+    fallback_wait_s: f64 = at_least(60.0, 0.0, "s", "The usual wait while none has been measured."),
+} }
 
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "WaitTimeRule",
-    class: Class::Soft,
     range: (0.0, Some(4000.0)),
     unit: "points",
     description: "Raises jobs the longer they have been ready, so none starves.",
-    params: &[POINTS_MAX, SLOPE, FALLBACK],
+    params: WaitTime::PARAMS,
     reads: Reads { ready_wait: true, ..Reads::PAIR },
-    ..TermInfo::of(Family::Pull, build)
+    ..TermInfo::of(Family::Pull, WaitTime::build)
 };
-
-struct WaitTime {
-    points_max: f64,
-    slope: f64,
-    fallback: f64,
-}
-
-fn build(params: &Params<'_>) -> Result<Box<dyn Term>, ParamError> {
-    Ok(Box::new(WaitTime {
-        points_max: params.number(&POINTS_MAX)?,
-        slope: params.number(&SLOPE)?,
-        fallback: params.number(&FALLBACK)?,
-    }))
-}
 
 impl Term for WaitTime {
     fn score(&self, view: &View<'_>) -> f64 {
@@ -49,11 +28,11 @@ impl Term for WaitTime {
         if waited == 0 {
             return 0.0;
         }
-        let usual = usual(view.pass.world.instance.wait_secs.h1, self.fallback);
+        let usual = usual(view.pass.world.instance.wait_secs.h1, self.fallback_wait_s);
         if usual <= 0.0 {
             return self.points_max;
         }
-        (self.slope * waited as f64 / usual).min(self.points_max)
+        (self.points_per_usual_wait * waited as f64 / usual).min(self.points_max)
     }
 
     fn explain(&self, view: &View<'_>, facts: &mut Facts) {
