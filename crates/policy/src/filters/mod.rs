@@ -5,3 +5,6 @@ pub(crate) mod binpack;
 pub(crate) mod fit;
 pub(crate) mod offer;
 pub(crate) mod pull;
+
+#[cfg(test)]
+mod testing;

@@ -1,7 +1,5 @@
 //! `batch-cpu`: the node has the CPU that the job wants of each node.
 
-use landfall_model::{JobSpec, Node};
-
 use crate::filter::FilterInfo;
 use crate::refusal::{Quantity, Reason, Refusal, Wake};
 use crate::view::View;
@@ -13,13 +11,8 @@ pub(crate) const INFO: FilterInfo = FilterInfo {
     ..FilterInfo::of(|_| Ok(Box::new(check)))
 };
 
-/// Whether the node is large enough.
-fn admits(spec: &JobSpec, node: &Node) -> bool {
-    node.cpu_total >= spec.cpu_milli
-}
-
 fn check(view: &View<'_>) -> Option<Refusal> {
-    if admits(view.spec, view.node) {
+    if view.node.cpu_total >= view.spec.cpu_milli {
         return None;
     }
     let (needed, found) = (Quantity::CpuMilli(view.spec.cpu_milli), Quantity::CpuMilli(view.node.cpu_total));
@@ -32,20 +25,12 @@ fn check(view: &View<'_>) -> Option<Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::terms::batch::testing::refusal;
+    use crate::filters::testing::{admits, refusal};
 
     #[test]
     fn the_whole_node_counts() {
-        let with = |asked: u32| {
-            refusal(
-                &INFO,
-                &format!(
-                    r#"nodes = [{{ id = "n", cpu_milli = 8000, cpu_committed_milli = 8000 }}]
-                jobs = [{{ id = "j", cpu_milli = {asked} }}]"#
-                ),
-            )
-        };
-        assert_eq!(with(8000), None);
-        assert_eq!(with(8001).unwrap().reason, Reason::Cpu);
+        let node = "cpu_milli = 8000\ncpu_committed_milli = 8000";
+        assert!(admits(&INFO, "cpu_milli = 8000", node));
+        assert_eq!(refusal(&INFO, "cpu_milli = 8001", node).reason, Reason::Cpu);
     }
 }

@@ -45,20 +45,15 @@ fn check(view: &View<'_>) -> Option<Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::terms::batch::testing::refusal;
+    use crate::filters::testing::{admits, refusal};
+
+    const NODE: &str = "features = ['nvme', { name = 'nic', count = 2 }]";
 
     #[test]
     fn every_feature_as_often_as_wanted() {
-        let with = |features: &str| {
-            let text = format!(
-                r#"nodes = [{{ id = "n", features = ["nvme", {{ name = "nic", count = 2 }}] }}]
-                jobs = [{{ id = "j", features = [{features}] }}]"#
-            );
-            refusal(&INFO, &text)
-        };
-        assert_eq!(with(""), None);
-        assert_eq!(with(r#""nvme", { name = "nic", count = 2 }"#), None);
-        let refusal = with(r#""nvme", { name = "nic", count = 3 }, "fpga""#).unwrap();
+        assert!(admits(&INFO, "", NODE));
+        assert!(admits(&INFO, "features = ['nvme', { name = 'nic', count = 2 }]", NODE));
+        let refusal = refusal(&INFO, "features = ['nvme', { name = 'nic', count = 3 }, 'fpga']", NODE);
         assert_eq!(refusal.needed.to_string(), "nic, fpga");
         assert!(refusal.remedy.contains("`nic` 2 of 3, `fpga` 0 of 1"), "{}", refusal.remedy);
     }

@@ -1,7 +1,5 @@
 //! `batch-gpu-count`: the node has as many devices as the job wants.
 
-use landfall_model::{JobSpec, Node};
-
 use crate::filter::FilterInfo;
 use crate::refusal::{Quantity, Reason, Refusal, Wake};
 use crate::view::View;
@@ -13,13 +11,8 @@ pub(crate) const INFO: FilterInfo = FilterInfo {
     ..FilterInfo::of(|_| Ok(Box::new(check)))
 };
 
-/// Whether there are enough devices.
-fn admits(spec: &JobSpec, node: &Node) -> bool {
-    node.gpus.len() >= spec.gpu_count as usize
-}
-
 fn check(view: &View<'_>) -> Option<Refusal> {
-    if admits(view.spec, view.node) {
+    if view.node.gpus.len() >= view.spec.gpu_count as usize {
         return None;
     }
     let needed = Quantity::Count(u64::from(view.spec.gpu_count));
@@ -31,21 +24,13 @@ fn check(view: &View<'_>) -> Option<Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::terms::batch::testing::refusal;
+    use crate::filters::testing::{admits, refusal};
 
     #[test]
     fn devices_are_counted() {
-        let with = |asked: u32| {
-            refusal(
-                &INFO,
-                &format!(
-                    r#"nodes = [{{ id = "n", gpus = [{{ count = 4 }}] }}]
-                jobs = [{{ id = "j", gpu_count = {asked} }}]"#
-                ),
-            )
-        };
-        assert_eq!((with(0), with(4)), (None, None));
-        let refusal = with(5).unwrap();
+        let node = "gpus = [{ count = 4 }]";
+        assert!(admits(&INFO, "gpu_count = 0", node) && admits(&INFO, "gpu_count = 4", node));
+        let refusal = refusal(&INFO, "gpu_count = 5", node);
         assert_eq!((refusal.needed, refusal.found), (Quantity::Count(5), Quantity::Count(4)));
     }
 }

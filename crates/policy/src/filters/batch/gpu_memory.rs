@@ -48,22 +48,12 @@ fn check(view: &View<'_>) -> Option<Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::terms::batch::testing::refusal;
+    use crate::filters::testing::check as check_pair;
 
     fn found(job: &str) -> Option<String> {
-        let text = format!(
-            r#"
-            [[nodes]]
-            id = "n"
-            gpus = [
-                {{ model = "A", vram_mib = 80 }}, {{ model = "A", vram_mib = 40 }},
-                {{ model = "B", vram_mib = 90 }}, {{ model = "C" }},
-            ]
-            [[jobs]]
-            id = "j"
-            {job}"#
-        );
-        refusal(&INFO, &text).map(|refusal| refusal.found.to_string())
+        let node = "gpus = [{ model = 'A', vram_mib = 80 }, { model = 'A', vram_mib = 40 }, \
+                    { model = 'B', vram_mib = 90 }, { model = 'C' }]";
+        check_pair(&INFO, "", job, node).map(|refusal| refusal.found.to_string())
     }
 
     #[test]

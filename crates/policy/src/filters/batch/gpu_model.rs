@@ -45,59 +45,21 @@ fn check(view: &View<'_>) -> Option<Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::terms::batch::testing::refusal;
+    use crate::filters::testing::check as check_pair;
 
     fn found(gpus: &str, job: &str) -> Option<String> {
-        let text = format!(
-            r#"
-            [[nodes]]
-            id = "n"
-            gpus = [{gpus}]
-            [[jobs]]
-            id = "j"
-            {job}"#
-        );
-        refusal(&INFO, &text).map(|refusal| refusal.found.to_string())
+        let node = format!("gpus = [{gpus}]");
+        check_pair(&INFO, "", job, &node).map(|refusal| refusal.found.to_string())
     }
 
     #[test]
     fn exact_models_only() {
-        let mixed = r#"{ model = "A100", count = 2 }, { model = "H100" }"#;
-        assert_eq!(found(mixed, r#"gpu_count = 3"#), None, "any model");
-        assert_eq!(
-            found(
-                mixed,
-                r#"gpu_count = 2
-            gpu_models = ["A100"]"#
-            ),
-            None
-        );
-        assert_eq!(
-            found(
-                mixed,
-                r#"gpu_count = 2
-            gpu_models = ["H100"]"#
-            )
-            .as_deref(),
-            Some("A100, H100")
-        );
-        assert_eq!(
-            found(
-                r#"{ count = 2 }"#,
-                r#"gpu_count = 1
-            gpu_models = ["H100"]"#
-            )
-            .as_deref(),
-            Some("unknown")
-        );
-        assert_eq!(
-            found(
-                "",
-                r#"gpu_count = 1
-            gpu_models = ["H100"]"#
-            ),
-            None,
-            "no device at all is another reason"
-        );
+        let mixed = "{ model = 'A100', count = 2 }, { model = 'H100' }";
+        let one_h100 = "gpu_count = 1\ngpu_models = ['H100']";
+        assert_eq!(found(mixed, "gpu_count = 3"), None, "any model");
+        assert_eq!(found(mixed, "gpu_count = 2\ngpu_models = ['A100']"), None);
+        assert_eq!(found(mixed, "gpu_count = 2\ngpu_models = ['H100']").as_deref(), Some("A100, H100"));
+        assert_eq!(found("{ count = 2 }", one_h100).as_deref(), Some("unknown"));
+        assert_eq!(found("", one_h100), None, "no device at all is another reason");
     }
 }

@@ -1,7 +1,5 @@
 //! `batch-memory`: the node has the memory that the job wants of each node.
 
-use landfall_model::{JobSpec, Node};
-
 use crate::filter::FilterInfo;
 use crate::refusal::{Quantity, Reason, Refusal, Wake};
 use crate::view::View;
@@ -13,13 +11,8 @@ pub(crate) const INFO: FilterInfo = FilterInfo {
     ..FilterInfo::of(|_| Ok(Box::new(check)))
 };
 
-/// Whether the node is large enough.
-fn admits(spec: &JobSpec, node: &Node) -> bool {
-    node.ram_total >= spec.ram_mib
-}
-
 fn check(view: &View<'_>) -> Option<Refusal> {
-    if admits(view.spec, view.node) {
+    if view.node.ram_total >= view.spec.ram_mib {
         return None;
     }
     let (needed, found) = (Quantity::Mib(view.spec.ram_mib), Quantity::Mib(view.node.ram_total));
@@ -32,20 +25,12 @@ fn check(view: &View<'_>) -> Option<Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::terms::batch::testing::refusal;
+    use crate::filters::testing::{admits, refusal};
 
     #[test]
     fn the_whole_node_counts() {
-        let with = |asked: u32| {
-            refusal(
-                &INFO,
-                &format!(
-                    r#"nodes = [{{ id = "n", ram_mib = 512, ram_committed_mib = 512 }}]
-                jobs = [{{ id = "j", ram_mib = {asked} }}]"#
-                ),
-            )
-        };
-        assert_eq!(with(512), None);
-        assert_eq!(with(513).unwrap().reason, Reason::Memory);
+        let node = "ram_mib = 512\nram_committed_mib = 512";
+        assert!(admits(&INFO, "ram_mib = 512", node));
+        assert_eq!(refusal(&INFO, "ram_mib = 513", node).reason, Reason::Memory);
     }
 }

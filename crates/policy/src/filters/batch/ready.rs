@@ -37,23 +37,14 @@ fn check(view: &View<'_>) -> Option<Refusal> {
 
 #[cfg(test)]
 mod tests {
-    use landfall_model::scenario::{Format, parse};
-
-    use crate::builtin;
-
-    fn reason(job: &str) -> Option<&'static str> {
-        let scenario = format!("now_ms = 1000\n[[nodes]]\nid='n'\n[[jobs]]\nid='j'\n{job}\n");
-        let situation = parse(&scenario, Format::Toml).unwrap();
-        let policy = builtin::policy("balanced").unwrap().unwrap();
-        let ranking = policy.rank_jobs(&situation, &situation.nodes()[0]);
-        ranking.candidates[0].refusals.first().map(|refused| refused.refusal.reason.name())
-    }
+    use super::*;
+    use crate::filters::testing::{NOW_MS, admits, refusal};
 
     #[test]
     fn a_job_that_waits_is_not_in_the_queue() {
-        assert_eq!(reason(""), None);
-        assert_eq!(reason("retry_at_ms = 1000"), None);
-        assert_eq!(reason("retry_at_ms = 1001"), Some("not_before"));
-        assert_eq!(reason("waits_for = 'x'"), Some("dependency"));
+        let retry_at = |ms: i64| format!("retry_at_ms = {ms}");
+        assert!(admits(&INFO, "", "") && admits(&INFO, &retry_at(NOW_MS), ""));
+        assert_eq!(refusal(&INFO, &retry_at(NOW_MS + 1), "").reason, Reason::NotBefore);
+        assert_eq!(refusal(&INFO, "waits_for = 'x'", "").reason, Reason::Dependency);
     }
 }

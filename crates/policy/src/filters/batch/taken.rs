@@ -107,22 +107,13 @@ fn check(view: &View<'_>) -> Option<Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::terms::batch::testing::refusal;
+    use crate::filters::testing::check as check_pair;
 
     fn with(placements: &str, job: &str) -> Option<String> {
-        let text = format!(
-            r#"
-            [[nodes]]
-            id = "n"
-            cpu_milli = 8000
-            ram_mib = 1000
-            gpus = [{{ count = 4, vram_mib = 100 }}]
-            placements = [{placements}]
-            [[jobs]]
-            id = "j"
-            {job}"#
+        let node = format!(
+            "cpu_milli = 8000\nram_mib = 1000\ngpus = [{{ count = 4, vram_mib = 100 }}]\nplacements = [{placements}]"
         );
-        refusal(&INFO, &text).map(|refusal| format!("{} {}", refusal.needed, refusal.found))
+        check_pair(&INFO, "", job, &node).map(|refusal| format!("{} {}", refusal.needed, refusal.found))
     }
 
     #[test]

@@ -1,7 +1,5 @@
 //! `batch-unified-memory`: a job that needs unified memory gets a node that has it.
 
-use landfall_model::{JobSpec, Node};
-
 use crate::filter::FilterInfo;
 use crate::refusal::{Quantity, Reason, Refusal, Wake};
 use crate::view::View;
@@ -13,13 +11,8 @@ pub(crate) const INFO: FilterInfo = FilterInfo {
     ..FilterInfo::of(|_| Ok(Box::new(check)))
 };
 
-/// Whether the node has it, or the job does not need it.
-fn admits(spec: &JobSpec, node: &Node) -> bool {
-    node.unified_memory || !spec.unified_memory
-}
-
 fn check(view: &View<'_>) -> Option<Refusal> {
-    if admits(view.spec, view.node) {
+    if view.node.unified_memory || !view.spec.unified_memory {
         return None;
     }
     let (needed, found) = (Quantity::word("unified memory"), Quantity::word("none"));
@@ -30,20 +23,12 @@ fn check(view: &View<'_>) -> Option<Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::terms::batch::testing::refusal;
+    use crate::filters::testing::{admits, refusal};
 
     #[test]
     fn only_who_needs_it_is_refused() {
-        let with = |has: bool, needs: bool| {
-            refusal(
-                &INFO,
-                &format!(
-                    r#"nodes = [{{ id = "n", unified_memory = {has} }}]
-                jobs = [{{ id = "j", unified_memory = {needs} }}]"#
-                ),
-            )
-        };
-        assert_eq!([with(true, true), with(true, false), with(false, false)], [None, None, None]);
-        assert_eq!(with(false, true).unwrap().reason, Reason::UnifiedMemory);
+        let (yes, no) = ("unified_memory = true", "unified_memory = false");
+        assert!([(yes, yes), (no, yes), (no, no)].iter().all(|(job, node)| admits(&INFO, job, node)));
+        assert_eq!(refusal(&INFO, yes, no).reason, Reason::UnifiedMemory);
     }
 }

@@ -38,8 +38,8 @@ fn check(view: &View<'_>) -> Option<Refusal> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{admits, refusal};
     use super::*;
+    use crate::filters::testing::{admits, refusal};
     use crate::refusal::RefusalClass;
 
     const NODE: &str = "architectures = ['aarch64', 'x86_64']";

@@ -36,8 +36,8 @@ fn words((fetch, eval): (bool, bool)) -> Quantity {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{admits, refusal};
     use super::*;
+    use crate::filters::testing::{admits, refusal};
     use crate::refusal::RefusalClass;
 
     fn eval(fetch: bool, evaluate: bool) -> String {

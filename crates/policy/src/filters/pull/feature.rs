@@ -39,8 +39,8 @@ fn label(name: &Name, count: u32) -> Option<Name> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{admits, refusal};
     use super::*;
+    use crate::filters::testing::{admits, refusal};
     use crate::refusal::RefusalClass;
 
     const NODE: &str = "features = ['kvm', { name = 'licence', count = 2 }]";

@@ -56,8 +56,8 @@ fn word(kind: JobKind) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::check;
     use super::*;
+    use crate::filters::testing::check;
     use crate::refusal::RefusalClass;
 
     #[test]

@@ -10,9 +10,6 @@ mod needs;
 mod ready;
 mod tenant;
 
-#[cfg(test)]
-mod testing;
-
 use landfall_model::Node;
 
 use crate::filter::FilterInfo;

@@ -23,8 +23,8 @@ fn check(view: &View<'_>) -> Option<Refusal> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{admits, refusal};
     use super::*;
+    use crate::filters::testing::{admits, refusal};
     use crate::refusal::Wake;
 
     const NODE: &str = "cpu_milli = '8 cores'\ncpu_committed_milli = '6 cores'\nram_mib = '16GiB'\n\

@@ -36,8 +36,8 @@ fn check(view: &View<'_>) -> Option<Refusal> {
 mod tests {
     use landfall_model::Time;
 
-    use super::super::testing::{NOW_MS, admits, refusal};
     use super::*;
+    use crate::filters::testing::{NOW_MS, admits, refusal};
     use crate::refusal::RefusalClass;
 
     #[test]

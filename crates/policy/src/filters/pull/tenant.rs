@@ -37,8 +37,8 @@ fn names<'a>(tenants: impl IntoIterator<Item = &'a TenantId>) -> Quantity {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{admits, refusal};
     use super::*;
+    use crate::filters::testing::{admits, refusal};
     use crate::refusal::RefusalClass;
 
     #[test]

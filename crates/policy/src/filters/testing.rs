@@ -10,10 +10,10 @@ use crate::refusal::Refusal;
 use crate::view::{Devices, Pass, View};
 
 /// The clock of every case.
-pub(super) const NOW_MS: i64 = 1_000_000;
+pub(crate) const NOW_MS: i64 = 1_000_000;
 
 /// What a filter says about a job and a node, each given by its fields.
-pub(super) fn check(info: &FilterInfo, params: &str, job: &str, node: &str) -> Option<Refusal> {
+pub(crate) fn check(info: &FilterInfo, params: &str, job: &str, node: &str) -> Option<Refusal> {
     let text = format!("now_ms = {NOW_MS}\n[[jobs]]\nid = 'j'\n{job}\n[[nodes]]\nid = 'n'\n{node}\n");
     let situation = parse(&text, Format::Toml).unwrap_or_else(|error| panic!("{error}\n{text}"));
     let own: BTreeMap<String, toml::Value> = toml::from_str(params).unwrap();
@@ -39,12 +39,12 @@ pub(super) fn check(info: &FilterInfo, params: &str, job: &str, node: &str) -> O
 }
 
 /// Whether a filter without parameters admits.
-pub(super) fn admits(info: &FilterInfo, job: &str, node: &str) -> bool {
+pub(crate) fn admits(info: &FilterInfo, job: &str, node: &str) -> bool {
     check(info, "", job, node).is_none()
 }
 
 /// What a filter without parameters says against a pair that it must refuse.
 #[track_caller]
-pub(super) fn refusal(info: &FilterInfo, job: &str, node: &str) -> Refusal {
+pub(crate) fn refusal(info: &FilterInfo, job: &str, node: &str) -> Refusal {
     check(info, "", job, node).expect("the filter refuses")
 }
