@@ -113,7 +113,7 @@ pub struct Capabilities {
 }
 
 /// What a peer offers in a negotiation, and what the arbiter knows about it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Peer {
     /// The arbiter's trust in it, 0 to 1; unknown is 0.
     pub trust: f64,
@@ -144,29 +144,6 @@ pub struct Peer {
     pub network_mbit_s: Option<u32>,
     /// Capability of its GPUs, such as `sm_90`.
     pub gpu_capability: Option<Name>,
-}
-
-impl Default for Peer {
-    fn default() -> Self {
-        Self {
-            trust: 0.0,
-            queued: 0,
-            cost: None,
-            start_delay_ms: None,
-            rtt_ms: None,
-            scope: Scope::Commons,
-            cell: None,
-            data: BTreeSet::new(),
-            cpu_measured: MilliCpu::ZERO,
-            cpu_own: MilliCpu::ZERO,
-            ram_measured: Mib::ZERO,
-            ram_own: Mib::ZERO,
-            probe_age_ms: 0,
-            storage_free: None,
-            network_mbit_s: None,
-            gpu_capability: None,
-        }
-    }
 }
 
 /// How fast a node really is compared with the estimate, per runtime.

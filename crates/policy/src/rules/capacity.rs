@@ -76,12 +76,6 @@ pub(crate) fn decide(policy: &Policy, pass: &Pass<'_>, job: &Job) -> Decision {
 }
 
 impl Policy {
-    /// What to do about a job that no node is admitted for: wait, or ask for capacity, and why.
-    #[must_use]
-    pub fn without_node(&self, pass: &Pass<'_>, job: &Job) -> Decision {
-        decide(self, pass, job)
-    }
-
     /// Whether no node, as it is or as a provider could deliver it, would ever do.
     #[must_use]
     pub fn is_unsatisfiable(&self, pass: &Pass<'_>, job: &Job) -> bool {

@@ -9,8 +9,6 @@ const ALPHA: f64 = 0.2;
 const SAMPLE_RANGE: (f64, f64) = (0.25, 4.0);
 /// Shorter runs tell nothing.
 const RUN_MIN: Millis = Millis::secs(5);
-/// Fewer generated tokens tell nothing.
-const TOKENS_MIN: u64 = 32;
 
 /// Takes in one observed ratio of real to estimated speed; values that mean nothing change nothing.
 #[must_use]
@@ -22,16 +20,7 @@ pub fn corrected(correction: Correction, ratio: f64) -> Correction {
     Correction { factor: (1.0 - ALPHA) * correction.factor + ALPHA * sample, samples: correction.samples + 1 }
 }
 
-/// Observed over estimated speed of an LLM run; `None` if the run was too short to tell.
-#[must_use]
-pub fn llm_ratio(tokens: u64, generation: Millis, run: Millis, estimated_tok_s: f64) -> Option<f64> {
-    if tokens < TOKENS_MIN || run < RUN_MIN || generation.is_zero() || estimated_tok_s <= 0.0 {
-        return None;
-    }
-    Some(tokens as f64 / generation.as_secs_f64() / estimated_tok_s)
-}
-
-/// Observed over estimated speed of any other run, and the workload's new work constant.
+/// Observed over estimated speed of a run, and the workload's new work constant.
 ///
 /// The first success sets the constant; later ones first give their ratio and then move it. `raw` is the speed before
 /// clamping and correction.
@@ -141,15 +130,6 @@ mod tests {
         }
         near(constant.unwrap(), 5730.0);
         assert_eq!(work_ratio(None, 50.0, Millis::new(4999)), None, "too short to tell");
-    }
-
-    #[test]
-    fn llm_runs_that_tell_nothing_are_left_out() {
-        let second = Millis::secs(1);
-        near(llm_ratio(100, Millis::secs(2), Millis::secs(9), 25.0).unwrap(), 2.0);
-        assert_eq!(llm_ratio(31, second, Millis::secs(9), 25.0), None);
-        assert_eq!(llm_ratio(100, second, Millis::new(4999), 25.0), None);
-        assert_eq!(llm_ratio(100, Millis::ZERO, Millis::secs(9), 25.0), None);
     }
 
     #[test]

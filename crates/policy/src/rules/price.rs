@@ -35,14 +35,6 @@ pub fn price(base: f64, tier: HardwareTier, surge: f64) -> f64 {
     base * tier.multiplier() * surge
 }
 
-/// The surge factor: above 1 while more than twice as many jobs wait as nodes are available.
-#[must_use]
-pub fn surge(queued_jobs: u64, available_nodes: u64) -> f64 {
-    const FACTOR: f64 = 1.25;
-    const RATIO: u64 = 2;
-    if queued_jobs > RATIO * available_nodes { FACTOR } else { 1.0 }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -58,10 +50,5 @@ mod tests {
         assert!((of(PriceBasis::Placement) - 0.05).abs() < 1e-9);
         assert!((of(PriceBasis::Node) - 0.20).abs() < 1e-9);
         assert_eq!(price_tier(&node, &[0], PriceBasis::Placement), HardwareTier::Enterprise);
-    }
-
-    #[test]
-    fn surge_begins_above_twice_the_nodes() {
-        assert_eq!((surge(20, 10), surge(21, 10)), (1.0, 1.25));
     }
 }

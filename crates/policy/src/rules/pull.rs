@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use landfall_model::{Bytes, Input, JobReport, JobSpec, Millis, Prediction, TenantId};
+use landfall_model::{Bytes, JobReport, Millis, TenantId};
 
 use crate::rules::window::or_else;
 
@@ -157,50 +157,8 @@ impl WorkShares {
     }
 }
 
-/// Several items as the one job that carries them all, with what history predicts for it; `None` without any item.
-///
-/// Amounts add up, peaks and durations are the largest, and trust in the prediction is that of the least known item.
-/// Whatever has no rule of its own comes from the first item.
-#[must_use]
-pub fn bundle(items: &[(JobSpec, Prediction)]) -> Option<(JobSpec, Prediction)> {
-    let (first, rest) = items.split_first()?;
-    let (mut spec, mut history) = first.clone();
-    for (other, prediction) in rest {
-        spec.dependents = spec.dependents.saturating_add(other.dependents);
-        spec.direct_inputs = spec.direct_inputs.saturating_add(other.direct_inputs);
-        spec.inputs = joined(spec.inputs.take(), other.inputs.as_deref());
-        spec.prefer_local |= other.prefer_local;
-        spec.network_bound |= other.network_bound;
-        if spec.workload != other.workload {
-            spec.workload = None;
-        }
-        history.avg_cpu_time_ms += prediction.avg_cpu_time_ms;
-        history.avg_disk_bytes += prediction.avg_disk_bytes;
-        history.predicted_peak_ram_mib =
-            history.predicted_peak_ram_mib.max(prediction.predicted_peak_ram_mib);
-        history.oom_rate = history.oom_rate.max(prediction.oom_rate);
-        history.build_time_ms = history.build_time_ms.max(prediction.build_time_ms);
-        history.samples = history.samples.min(prediction.samples);
-    }
-    Some((spec, history))
-}
-
-/// Both lists of inputs; an undeclared list adds nothing.
-fn joined(inputs: Option<Vec<Input>>, more: Option<&[Input]>) -> Option<Vec<Input>> {
-    match (inputs, more) {
-        (inputs, None) => inputs,
-        (None, Some(more)) => Some(more.to_vec()),
-        (Some(mut inputs), Some(more)) => {
-            inputs.extend_from_slice(more);
-            Some(inputs)
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use landfall_model::{Mib, Name, Warmth, WorkloadId};
-
     use super::*;
 
     fn smoothed(samples: &[f64]) -> Option<f64> {
@@ -304,71 +262,5 @@ mod tests {
         assert_eq!(share(&[active("a", 0, false)], None, "a"), None);
         assert_eq!(share(&[active("a", 0, false)], Some(0.0), "a"), None);
         assert_eq!(share(&[active("a", 0, false)], Some(f64::NAN), "a"), None);
-    }
-
-    fn item(workload: &str, n: u64) -> (JobSpec, Prediction) {
-        let input = Input { digest: Name::new("d").unwrap(), bytes: Some(Bytes::new(n)), tier: Warmth::Cold };
-        let spec = JobSpec {
-            workload: WorkloadId::new(workload).ok(),
-            architecture: Name::new(&format!("arch-{n}")).unwrap(),
-            dependents: n,
-            direct_inputs: 10 * n,
-            inputs: Some(vec![input]),
-            prefer_local: n == 2,
-            network_bound: n == 2,
-            ..JobSpec::empty()
-        };
-        let history = Prediction {
-            predicted_peak_ram_mib: Mib::new(n),
-            avg_cpu_time_ms: Millis::new(n),
-            build_time_ms: Millis::new(n),
-            avg_disk_bytes: Bytes::new(n),
-            oom_rate: n as f64 / 10.0,
-            samples: n,
-        };
-        (spec, history)
-    }
-
-    #[test]
-    fn a_bundle_of_one_is_the_item() {
-        assert_eq!(bundle(&[]), None);
-        assert_eq!(bundle(&[item("w", 2)]), Some(item("w", 2)));
-    }
-
-    #[test]
-    fn a_bundle_adds_amounts_and_keeps_the_largest_peak() {
-        let (spec, history) = bundle(&[item("w", 1), item("w", 2), item("w", 3)]).unwrap();
-        assert_eq!((spec.dependents, spec.direct_inputs), (6, 60));
-        assert_eq!(spec.inputs_total_bytes(), Some(Bytes::new(6)));
-        assert_eq!(spec.architecture.as_str(), "arch-1");
-        assert!(spec.prefer_local && spec.network_bound, "any item is enough");
-        assert_eq!(spec.workload, item("w", 1).0.workload);
-        let want = Prediction {
-            predicted_peak_ram_mib: Mib::new(3),
-            avg_cpu_time_ms: Millis::new(6),
-            build_time_ms: Millis::new(3),
-            avg_disk_bytes: Bytes::new(6),
-            oom_rate: 0.3,
-            samples: 1,
-        };
-        assert_eq!(history, want);
-    }
-
-    #[test]
-    fn a_mixed_bundle_has_no_name() {
-        assert_eq!(bundle(&[item("w", 1), item("v", 2)]).unwrap().0.workload, None);
-        assert_eq!(bundle(&[item("w", 1), item("v", 2), item("w", 3)]).unwrap().0.workload, None);
-        assert_eq!(bundle(&[item("", 1), item("w", 2)]).unwrap().0.workload, None);
-    }
-
-    #[test]
-    fn undeclared_inputs_add_nothing() {
-        let bare = || {
-            let (spec, history) = item("w", 2);
-            (JobSpec { inputs: None, ..spec }, history)
-        };
-        assert_eq!(bundle(&[bare(), bare()]).unwrap().0.inputs, None);
-        assert_eq!(bundle(&[bare(), item("w", 5)]).unwrap().0.inputs_total_bytes(), Some(Bytes::new(5)));
-        assert_eq!(bundle(&[item("w", 5), bare()]).unwrap().0.inputs_total_bytes(), Some(Bytes::new(5)));
     }
 }

@@ -14,218 +14,74 @@ fn llm(vram: &str, more: &str) -> String {
     format!("[[jobs]]\nid = 'j'\nruntime = 'llmcpp'\nvram_mib = '{vram}'\n{more}\n")
 }
 
-/// One row of the table: job, node, then speed, fit, headroom, composite, level, and optionally tok/s and u.
-struct Case {
-    name: &'static str,
-    job: &'static str,
-    node: &'static str,
-    tok_s: Option<f64>,
-    u: f64,
-    parts: [f64; 3],
-    composite: f64,
-    level: Level,
-}
+/// Job and node of each case; below them tok/s (`-` where the runtime has none), utilisation, speed, fit, headroom,
+/// composite and level.
+const PAIRS: &str = "
+F3 runtime='llmcpp', vram_mib='8GiB' | ram_mib='64GiB', gpus=[{model='RTX 4070',vram_mib='12GiB'}]
+    49.5 0.666667 100 100 100 100 Perfect
+F4 runtime='llmcpp', vram_mib='8GiB' | ram_mib='64GiB', gpus=[{model='RTX 3090',vram_mib='24GiB'}]
+    91.948214 0.333333 100 86.666667 100 95.333333 Perfect
+F5 runtime='llmcpp', vram_mib='8GiB' | ram_mib='64GiB', gpus=[{model='RTX 4060',vram_mib='8GiB'}]
+    26.714286 1 66.785714 20 100 55.392857 Marginal
+F6 runtime='llmcpp', vram_mib='40GiB' | ram_mib='64GiB', gpus=[{model='A40',vram_mib='48GiB'}]
+    13.671429 0.833333 34.178571 90 100 63.589286 Good
+F8 runtime='llmcpp', vram_mib='8GiB', offload='allow' | ram_mib='32GiB'
+    5.892857 0.25 14.732143 80 100 50.366071 Marginal
+F9 runtime='llmcpp', vram_mib='24GiB', offload='allow' | ram_mib='32GiB', gpus=[{model='RTX 3060',vram_mib='12GiB'}]
+    5.892857 0.545455 14.732143 100 100 57.366071 Marginal
+F11 runtime='llmcpp', vram_mib='8GiB' | ram_mib='64GiB', gpus=[{model='RTX 3090',vram_mib='24GiB',vram_used_mib='6GiB'}]
+    91.948214 0.583333 100 100 100 100 Perfect
+F14 runtime='llmcpp', model_mib=14336, vram_mib='20GiB' | ram_mib='64GiB', gpus=[{model='RTX 4090',vram_mib='24GiB'}]
+    39.6 0.833333 99 90 100 96 Perfect
+F15 cpu_milli='4 cores', ram_mib='8GiB' | cpu_milli='16 cores', ram_mib='32GiB'
+    - 0.25 100 93.333333 100 97.333333 Perfect
+F16 cpu_milli='4 cores', ram_mib='8GiB' | cpu_milli='8 cores', ram_mib='16GiB', active_jobs=1
+    - 0.5 50 100 25 62.5 Good
+F17 ram_mib='2GiB' | cpu_milli='8 cores', ram_mib='16GiB'
+    - 0.125 100 76.666667 100 90.666667 Good
+F18 cpu_milli='4 cores', ram_mib='8GiB', vram_mib='12GiB' | cpu_milli='8 cores', ram_mib='32GiB', gpus=[{vram_mib='24GiB'}]
+    - 0.416667 50 100 50 70 Good
+F19 runtime='wasm', ram_mib=512 | cpu_milli='4 cores', ram_mib=8192, wasm_memory_limit_mb=6144, active_jobs=2
+    - 0.083333 50 71.111111 90 72.444444 Good
+F21 runtime='coreml', model_mib=1024 | platform='ios', ram_mib=6144, memory_used_mb=2048, neural_engine=true, metal_gpu=true, thermal='nominal'
+    - 0.25 85 80 100 85.25 Perfect
+F22 runtime='coreml', model_mib=1024 | platform='ios', ram_mib=6144, memory_used_mb=2048, neural_engine=true, metal_gpu=true, thermal='serious', battery_pct=15, charging=false
+    - 0.25 85 80 100 60.25 Perfect
+F23 runtime='onnx', model_mib=2048 | platform='android', ram_mib=8192, active_jobs=1
+    - 0.25 30 80 20 48.5 Good
+F25 runtime='diffusers', vram_mib='10GiB' | ram_mib='64GiB', gpus=[{model='RTX 3060',vram_mib='12GiB'}]
+    - 0.833333 36 90 100 76.8 Good
+F39 runtime='llmcpp', vram_mib='8GiB' | ram_mib='64GiB', gpus=[{model='RTX 4060',vram_mib='8GiB'}], corrections={llmcpp={factor=0.8,samples=5}}
+    21.371429 1 53.428571 20 100 48.714286 Marginal
+";
 
 #[test]
 fn f3_to_f25_single_pairs() {
-    use Level::{Good, Marginal, Perfect};
-    let cases = [
-        Case {
-            name: "F3",
-            job: "runtime='llmcpp'\nvram_mib='8GiB'",
-            node: "ram_mib='64GiB'\ngpus=[{model='RTX 4070',vram_mib='12GiB'}]",
-            tok_s: Some(49.5),
-            u: 0.666667,
-            parts: [100.0, 100.0, 100.0],
-            composite: 100.0,
-            level: Perfect,
-        },
-        Case {
-            name: "F4",
-            job: "runtime='llmcpp'\nvram_mib='8GiB'",
-            node: "ram_mib='64GiB'\ngpus=[{model='RTX 3090',vram_mib='24GiB'}]",
-            tok_s: Some(91.948214),
-            u: 0.333333,
-            parts: [100.0, 86.666667, 100.0],
-            composite: 95.333333,
-            level: Perfect,
-        },
-        Case {
-            name: "F5",
-            job: "runtime='llmcpp'\nvram_mib='8GiB'",
-            node: "ram_mib='64GiB'\ngpus=[{model='RTX 4060',vram_mib='8GiB'}]",
-            tok_s: Some(26.714286),
-            u: 1.0,
-            parts: [66.785714, 20.0, 100.0],
-            composite: 55.392857,
-            level: Marginal,
-        },
-        Case {
-            name: "F6",
-            job: "runtime='llmcpp'\nvram_mib='40GiB'",
-            node: "ram_mib='64GiB'\ngpus=[{model='A40',vram_mib='48GiB'}]",
-            tok_s: Some(13.671429),
-            u: 0.833333,
-            parts: [34.178571, 90.0, 100.0],
-            composite: 63.589286,
-            level: Good,
-        },
-        Case {
-            name: "F8",
-            job: "runtime='llmcpp'\nvram_mib='8GiB'\noffload='allow'",
-            node: "ram_mib='32GiB'",
-            tok_s: Some(5.892857),
-            u: 0.25,
-            parts: [14.732143, 80.0, 100.0],
-            composite: 50.366071,
-            level: Marginal,
-        },
-        Case {
-            name: "F9",
-            job: "runtime='llmcpp'\nvram_mib='24GiB'\noffload='allow'",
-            node: "ram_mib='32GiB'\ngpus=[{model='RTX 3060',vram_mib='12GiB'}]",
-            tok_s: Some(5.892857),
-            u: 0.545455,
-            parts: [14.732143, 100.0, 100.0],
-            composite: 57.366071,
-            level: Marginal,
-        },
-        Case {
-            name: "F11",
-            job: "runtime='llmcpp'\nvram_mib='8GiB'",
-            node: "ram_mib='64GiB'\ngpus=[{model='RTX 3090',vram_mib='24GiB',vram_used_mib='6GiB'}]",
-            tok_s: Some(91.948214),
-            u: 0.583333,
-            parts: [100.0, 100.0, 100.0],
-            composite: 100.0,
-            level: Perfect,
-        },
-        Case {
-            name: "F14",
-            job: "runtime='llmcpp'\nmodel_mib=14336\nvram_mib='20GiB'",
-            node: "ram_mib='64GiB'\ngpus=[{model='RTX 4090',vram_mib='24GiB'}]",
-            tok_s: Some(39.6),
-            u: 0.833333,
-            parts: [99.0, 90.0, 100.0],
-            composite: 96.0,
-            level: Perfect,
-        },
-        Case {
-            name: "F15",
-            job: "cpu_milli='4 cores'\nram_mib='8GiB'",
-            node: "cpu_milli='16 cores'\nram_mib='32GiB'",
-            tok_s: None,
-            u: 0.25,
-            parts: [100.0, 93.333333, 100.0],
-            composite: 97.333333,
-            level: Perfect,
-        },
-        Case {
-            name: "F16",
-            job: "cpu_milli='4 cores'\nram_mib='8GiB'",
-            node: "cpu_milli='8 cores'\nram_mib='16GiB'\nactive_jobs=1",
-            tok_s: None,
-            u: 0.5,
-            parts: [50.0, 100.0, 25.0],
-            composite: 62.5,
-            level: Good,
-        },
-        Case {
-            name: "F17",
-            job: "ram_mib='2GiB'",
-            node: "cpu_milli='8 cores'\nram_mib='16GiB'",
-            tok_s: None,
-            u: 0.125,
-            parts: [100.0, 76.666667, 100.0],
-            composite: 90.666667,
-            level: Good,
-        },
-        Case {
-            name: "F18",
-            job: "cpu_milli='4 cores'\nram_mib='8GiB'\nvram_mib='12GiB'",
-            node: "cpu_milli='8 cores'\nram_mib='32GiB'\ngpus=[{vram_mib='24GiB'}]",
-            tok_s: None,
-            u: 0.416667,
-            parts: [50.0, 100.0, 50.0],
-            composite: 70.0,
-            level: Good,
-        },
-        Case {
-            name: "F19",
-            job: "runtime='wasm'\nram_mib=512",
-            node: "cpu_milli='4 cores'\nram_mib=8192\nwasm_memory_limit_mb=6144\nactive_jobs=2",
-            tok_s: None,
-            u: 0.083333,
-            parts: [50.0, 71.111111, 90.0],
-            composite: 72.444444,
-            level: Good,
-        },
-        Case {
-            name: "F21",
-            job: "runtime='coreml'\nmodel_mib=1024",
-            node: "platform='ios'\nram_mib=6144\nmemory_used_mb=2048\nneural_engine=true\nmetal_gpu=true\nthermal='nominal'",
-            tok_s: None,
-            u: 0.25,
-            parts: [85.0, 80.0, 100.0],
-            composite: 85.25,
-            level: Perfect,
-        },
-        Case {
-            name: "F22",
-            job: "runtime='coreml'\nmodel_mib=1024",
-            node: "platform='ios'\nram_mib=6144\nmemory_used_mb=2048\nneural_engine=true\nmetal_gpu=true\nthermal='serious'\nbattery_pct=15\ncharging=false",
-            tok_s: None,
-            u: 0.25,
-            parts: [85.0, 80.0, 100.0],
-            composite: 60.25,
-            level: Perfect,
-        },
-        Case {
-            name: "F23",
-            job: "runtime='onnx'\nmodel_mib=2048",
-            node: "platform='android'\nram_mib=8192\nactive_jobs=1",
-            tok_s: None,
-            u: 0.25,
-            parts: [30.0, 80.0, 20.0],
-            composite: 48.5,
-            level: Good,
-        },
-        Case {
-            name: "F25",
-            job: "runtime='diffusers'\nvram_mib='10GiB'",
-            node: "ram_mib='64GiB'\ngpus=[{model='RTX 3060',vram_mib='12GiB'}]",
-            tok_s: None,
-            u: 0.833333,
-            parts: [36.0, 90.0, 100.0],
-            composite: 76.8,
-            level: Good,
-        },
-        Case {
-            name: "F39",
-            job: "runtime='llmcpp'\nvram_mib='8GiB'",
-            node: "ram_mib='64GiB'\ngpus=[{model='RTX 4060',vram_mib='8GiB'}]\ncorrections={llmcpp={factor=0.8,samples=5}}",
-            tok_s: Some(21.371429),
-            u: 1.0,
-            parts: [53.428571, 20.0, 100.0],
-            composite: 48.714286,
-            level: Marginal,
-        },
-    ];
-    for case in cases {
-        let scenario = format!("[[nodes]]\nid='n'\n{}\n[[jobs]]\nid='j'\n{}\n", case.node, case.job);
+    let lines: Vec<&str> = PAIRS.trim().lines().collect();
+    for rows in lines.chunks(2) {
+        let (case, asked) = rows[0].split_once(' ').unwrap();
+        let (job, node) = asked.split_once('|').unwrap();
+        let wants: Vec<&str> = rows[1].split_whitespace().collect();
+        let scenario = format!("nodes = [{{ id='n', {node} }}]\njobs = [{{ id='j', {job} }}]\n");
         let ranking = rank("fit", &scenario, "j");
         let verdict = of(&ranking, "n");
-        assert!(verdict.is_admitted(), "{}: {:?}", case.name, verdict.refusals);
-        for (term, want) in ["speed", "fit", "headroom"].iter().zip(case.parts) {
-            near(raw(verdict, term), want, &format!("{} {term}", case.name));
+        assert!(verdict.is_admitted(), "{case}: {:?}", verdict.refusals);
+        let got = [
+            ("utilisation", fact(verdict, "utilisation")),
+            ("speed", raw(verdict, "speed")),
+            ("fit", raw(verdict, "fit")),
+            ("headroom", raw(verdict, "headroom")),
+            ("composite", verdict.total.unwrap()),
+        ];
+        for ((what, got), want) in got.into_iter().zip(&wants[1..]) {
+            near(got, want.parse().unwrap(), &format!("{case} {what}"));
         }
-        near(fact(verdict, "utilisation"), case.u, &format!("{} u", case.name));
-        near(verdict.total.unwrap(), case.composite, case.name);
-        assert_eq!(verdict.level, Some(case.level), "{}", case.name);
-        if let Some(tok_s) = case.tok_s {
-            near(fact(verdict, "estimate"), tok_s, &format!("{} tok/s", case.name));
+        assert_eq!(format!("{:?}", verdict.level.unwrap()), wants[6], "{case}");
+        if wants[0] != "-" {
+            near(fact(verdict, "estimate"), wants[0].parse().unwrap(), &format!("{case} tok/s"));
         }
     }
+    assert_eq!(lines.len(), 2 * 18);
 }
 
 #[test]
