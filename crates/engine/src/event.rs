@@ -95,50 +95,27 @@ pub struct Back {
 pub enum Event {
     /// A server with this epoch took over.
     Epoch(u32),
-    /// A pool was added or set anew; the text is its policy where that is not a built-in one.
-    PoolSet {
-        pool: Box<Pool>,
-        /// Its policy file, if it has one of its own.
-        policy: Option<Arc<str>>,
-    },
+    /// A pool was added or set anew, with the text of its policy file where it has one of its own.
+    PoolSet { pool: Box<Pool>, policy: Option<Arc<str>> },
     /// Power or storage traffic of a pool was measured.
-    Measured {
-        pool: PoolId,
-        power_w: Option<u64>,
-        io_bytes_s: Option<u64>,
-    },
+    Measured { pool: PoolId, power_w: Option<u64>, io_bytes_s: Option<u64> },
     /// A tenant was added or set anew.
     TenantSet(Box<Tenant>),
     /// Providers were set.
     ProvidersSet(Vec<Provider>),
     /// The expected mix of a pool was set.
-    MixSet {
-        pool: PoolId,
-        mix: Vec<MixClass>,
-    },
+    MixSet { pool: PoolId, mix: Vec<MixClass> },
     /// The energy price changed.
     EnergyPrice(Option<f64>),
-    /// Trailing means of a pull pool were made anew.
-    InstanceSet {
-        pool: PoolId,
-        /// The means and counts.
-        instance: Box<Instance>,
-    },
+    /// Trailing means and counts of a pull pool were made anew.
+    InstanceSet { pool: PoolId, instance: Box<Instance> },
     /// A block was leased, changed or ended.
     BlockSet(Arc<Block>),
     /// Everything that a pool's policy reads beside nodes and jobs was set at once.
-    WorldSet {
-        pool: PoolId,
-        world: Box<World>,
-    },
+    WorldSet { pool: PoolId, world: Box<World> },
 
-    /// A job was accepted.
-    Submitted {
-        job: Box<Job>,
-        pool: PoolId,
-        /// Whether somebody keeps it from starting.
-        user_hold: bool,
-    },
+    /// A job was accepted; `user_hold` if somebody keeps it from starting.
+    Submitted { job: Box<Job>, pool: PoolId, user_hold: bool },
     /// An array was accepted; none of its elements has a record yet.
     ArraySubmitted {
         /// What its elements have in common; the id is the array's.
@@ -150,47 +127,24 @@ pub enum Event {
         /// Arrays that it follows element by element.
         after: Vec<JobId>,
     },
-    /// Elements of an array got records: they are jobs from now on.
-    Unfolded {
-        array: JobId,
-        /// Their positions, from 0.
-        positions: Ranges,
-    },
-    /// Elements of an array that had no record yet were cancelled.
-    FoldedDropped {
-        array: JobId,
-        /// Their positions, from 0.
-        positions: Ranges,
-        cause: Cause,
-    },
+    /// Elements of an array, by position from 0, got records: they are jobs from now on.
+    Unfolded { array: JobId, positions: Ranges },
+    /// Elements of an array, by position from 0, that had no record yet were cancelled.
+    FoldedDropped { array: JobId, positions: Ranges, cause: Cause },
     /// Dependencies between jobs were accepted, with the jobs themselves.
     Linked(Box<Submission>),
     /// What a job or an array waited for is over: it enters the queue.
     Eligible(JobId),
     /// Somebody keeps a job from starting, or no longer does.
-    UserHold {
-        job: JobId,
-        /// Whether it is kept.
-        held: bool,
-    },
-    /// The walltime of a job was changed.
-    WalltimeSet {
-        job: JobId,
-        /// How long it may run in all.
-        walltime: Millis,
-    },
+    UserHold { job: JobId, held: bool },
+    /// How long a job may run in all was changed.
+    WalltimeSet { job: JobId, walltime: Millis },
     /// A proposal was committed.
     Committed(Box<Commit>),
     /// A start command was sent again.
     StartSent(JobId),
-    /// A node of a placed job got further.
-    Reported {
-        job: JobId,
-        node: NodeId,
-        phase: Phase,
-        /// Its exit code, if it ended by itself.
-        exit: Option<i32>,
-    },
+    /// A node of a placed job got further; `exit` if it ended by itself.
+    Reported { job: JobId, node: NodeId, phase: Phase, exit: Option<i32> },
     /// A job runs on all its nodes.
     Started(JobId),
     /// A job saves its work.
@@ -202,46 +156,23 @@ pub enum Event {
         leaves: Option<Cause>,
     },
     /// A checkpoint got more time.
-    SavingExtended {
-        job: JobId,
-        deadline: Time,
-    },
+    SavingExtended { job: JobId, deadline: Time },
     /// A job saved its work and goes on.
     Saved(JobId),
     /// A checkpoint did not come to an end; the job goes on.
     SaveFailed(JobId),
-    /// A job was told to stop.
-    Stopping {
-        job: JobId,
-        cause: Cause,
-        /// When it is killed.
-        kill_at: Time,
-    },
-    /// A job was told that its nodes will be wanted back.
-    Noticed {
-        job: JobId,
-        cause: Cause,
-        /// When it has to leave.
-        by: Time,
-    },
+    /// A job was told to stop, and is killed at the given instant.
+    Stopping { job: JobId, cause: Cause, kill_at: Time },
+    /// A job was told that its nodes will be wanted back by the given instant.
+    Noticed { job: JobId, cause: Cause, by: Time },
     /// A job saved its work and left its nodes.
-    Suspended {
-        job: JobId,
-        cause: Cause,
-    },
+    Suspended { job: JobId, cause: Cause },
     /// A job went back to the queue.
-    Requeued {
-        job: JobId,
-        back: Box<Back>,
-    },
+    Requeued { job: JobId, back: Box<Back> },
     /// The ledger refused a proposal for a job.
     Rejected(JobId),
     /// A job came to its end.
-    Ended {
-        job: JobId,
-        state: JobState,
-        cause: Cause,
-    },
+    Ended { job: JobId, state: JobState, cause: Cause },
     /// A job that ended long ago was forgotten, or an array with all its elements.
     Forgotten(JobId),
     /// A gang gained or lost nodes while it runs.
@@ -259,10 +190,8 @@ pub enum Event {
 
     /// A hold was made.
     HoldMade(Box<Hold>),
-    HoldEnded {
-        id: u64,
-        why: HoldEnd,
-    },
+    /// A hold came to its end.
+    HoldEnded { id: u64, why: HoldEnd },
     /// Whole nodes are kept for a job until the given instant.
     NodesKept {
         job: JobId,
@@ -274,109 +203,43 @@ pub enum Event {
     },
     /// Nodes are no longer kept for a job.
     NodesFreed(JobId),
-    /// A reservation was made or moved.
-    Reserved {
-        pool: PoolId,
-        reservation: Box<Reservation>,
-        /// Why it moved to a later time, if it did.
-        moved: Option<MoveCause>,
-    },
-    /// A reservation is no longer needed.
-    Unreserved {
-        pool: PoolId,
-        /// The job that had it.
-        job: JobId,
-    },
+    /// A reservation was made, or moved to a later time for the given cause.
+    Reserved { pool: PoolId, reservation: Box<Reservation>, moved: Option<MoveCause> },
+    /// The reservation of a job is no longer needed.
+    Unreserved { pool: PoolId, job: JobId },
 
     /// A node joined, or told everything about itself anew.
-    NodeJoined {
-        pool: PoolId,
-        node: Box<Node>,
-    },
+    NodeJoined { pool: PoolId, node: Box<Node> },
     /// A node sent a heartbeat.
-    Heard {
-        node: NodeId,
-        heartbeat: Box<Heartbeat>,
-    },
+    Heard { node: NodeId, heartbeat: Box<Heartbeat> },
     /// A node changed its state.
-    NodeMoved {
-        node: NodeId,
-        to: NodeState,
-    },
-    /// A node did wrong.
-    NodeFault {
-        node: NodeId,
-        /// Whether a start failed.
-        start: bool,
-        /// Whether a result was proven wrong.
-        wrong_result: bool,
-    },
-    /// A node served a job well.
-    NodeServed {
-        node: NodeId,
-        job: JobId,
-        ran: Millis,
-        /// Observed over estimated speed, where it can be told.
-        speed_ratio: Option<f64>,
-    },
-    /// A node was probed.
-    Probed {
-        node: NodeId,
-        /// Whether it is well.
-        good: bool,
-    },
+    NodeMoved { node: NodeId, to: NodeState },
+    /// A node did wrong: a start failed, or a result was proven wrong.
+    NodeFault { node: NodeId, start: bool, wrong_result: bool },
+    /// A node served a job well; `speed_ratio` is observed over estimated speed, where it can be told.
+    NodeServed { node: NodeId, job: JobId, ran: Millis, speed_ratio: Option<f64> },
+    /// A node was probed, and whether it is well.
+    Probed { node: NodeId, good: bool },
     /// A node left for good.
     NodeLeft(NodeId),
     /// What a node would have to fetch for a job; `None` takes it back.
-    Fetches {
-        job: JobId,
-        node: NodeId,
-        /// What it would have to fetch.
-        report: Option<JobReport>,
-    },
+    Fetches { job: JobId, node: NodeId, report: Option<JobReport> },
     /// A timer round of a pull pool passed.
     Round(PoolId),
     /// A run was added to the history of a pool.
-    History {
-        pool: PoolId,
-        row: Box<HistoryRow>,
-    },
-    /// What a tenant's share of running work is in a pull pool.
-    WorkShare {
-        pool: PoolId,
-        tenant: TenantId,
-        /// Its share, if known.
-        share: Option<f64>,
-    },
+    History { pool: PoolId, row: Box<HistoryRow> },
+    /// What a tenant's share of running work is in a pull pool, if known.
+    WorkShare { pool: PoolId, tenant: TenantId, share: Option<f64> },
     /// What the ledger keeps for buying capacity changed.
     CapacitySet(Box<Capacity>),
     /// Where the scaling of a service stands.
-    ReactiveSet {
-        job: JobId,
-        reactive: Box<Reactive>,
-    },
-    /// An input of a waiting job was brought near, or could not be.
-    Staged {
-        job: JobId,
-        /// What identifies the input.
-        digest: Name,
-        /// Whether it is near now.
-        near: bool,
-    },
+    ReactiveSet { job: JobId, reactive: Box<Reactive> },
+    /// An input of a waiting job, by its digest, was brought near, or could not be.
+    Staged { job: JobId, digest: Name, near: bool },
     /// The peer of a negotiated pool was set up.
-    PeerSet {
-        pool: PoolId,
-        peer: Box<Peer>,
-    },
+    PeerSet { pool: PoolId, peer: Box<Peer> },
     /// The peer of a negotiated pool was told something.
-    PeerTold {
-        pool: PoolId,
-        input: Box<negotiate::Input>,
-    },
-    /// A pool ran a cycle.
-    Cycled {
-        pool: PoolId,
-        /// When the next one is due.
-        next: Time,
-    },
+    PeerTold { pool: PoolId, input: Box<negotiate::Input> },
+    /// A pool ran a cycle; the next one is due at the given instant.
+    Cycled { pool: PoolId, next: Time },
 }

@@ -109,27 +109,15 @@ pub enum Input {
     /// A job is taken back, or all elements of an array.
     Cancel(JobId),
     /// A job is kept from starting, or no longer; of an array, all elements that wait.
-    UserHold {
-        job: JobId,
-        /// Whether it is kept.
-        held: bool,
-    },
+    UserHold { job: JobId, held: bool },
     /// A running job is asked to save its work and leave its nodes.
     Suspend(JobId),
-    /// A suspended job may go on.
-    Resume {
-        job: JobId,
-        /// Its new walltime, if it used up the old one.
-        walltime: Option<Millis>,
-    },
+    /// A suspended job may go on, with a new walltime if it used up the old one.
+    Resume { job: JobId, walltime: Option<Millis> },
     /// A running job is asked to save its work and go on.
     Checkpoint(JobId),
-    /// The walltime of a job is changed.
-    SetWalltime {
-        job: JobId,
-        /// How long it may run in all.
-        walltime: Millis,
-    },
+    /// How long a job may run in all is changed.
+    SetWalltime { job: JobId, walltime: Millis },
     /// A job that ended is forgotten, or an array of which all elements have ended.
     Forget(JobId),
 
@@ -150,21 +138,12 @@ pub enum Input {
     },
     /// An operator does something to a node.
     Order { node: NodeId, order: NodeOrder },
-    /// A node was probed.
-    Probe {
-        node: NodeId,
-        /// Whether it is well.
-        good: bool,
-    },
+    /// A node was probed, and whether it is well.
+    Probe { node: NodeId, good: bool },
     /// A node no longer serves a tenant.
     RevokeTenant { node: NodeId, tenant: TenantId },
-    /// A node says how far a job is.
-    Report {
-        node: NodeId,
-        /// The attempt it speaks of.
-        fence: Fence,
-        report: Report,
-    },
+    /// A node says how far an attempt of a job is.
+    Report { node: NodeId, fence: Fence, report: Report },
 
     /// A pull worker asks for one piece of work.
     Ask { node: NodeId, kind: JobKind },
@@ -173,14 +152,8 @@ pub enum Input {
 
     /// A measurement of a reactive job.
     Metric { job: JobId, sample: Sample },
-    /// An input of a waiting job was brought near, or could not be.
-    Staged {
-        job: JobId,
-        /// What identifies the input.
-        digest: Name,
-        /// Whether it is near now.
-        near: bool,
-    },
+    /// An input of a waiting job, by its digest, was brought near, or could not be.
+    Staged { job: JobId, digest: Name, near: bool },
 
     /// Buying capacity is set up or changed.
     SetAutoscale { settings: Box<AutoscaleSettings>, providers: Vec<Description> },
