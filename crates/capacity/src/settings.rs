@@ -1,6 +1,6 @@
 //! What an operator may set about buying and releasing capacity, and in which range.
 
-use landfall_model::{Mib, MilliCpu, Millis, Money, ProviderClass};
+use landfall_model::{Mib, MilliCpu, Millis, Money, ProviderClass, settings};
 use serde::{Deserialize, Serialize};
 
 /// How long new capacity is leased, unless the provider grants less.
@@ -22,61 +22,41 @@ pub const FALLBACK_CPU: MilliCpu = MilliCpu::cores(8);
 /// Least RAM of an offer whose price is assumed.
 pub const FALLBACK_RAM: Mib = Mib::gib(32);
 
-/// When and what the autoscaler buys and releases.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct AutoscaleSettings {
-    /// How often it runs.
-    pub autoscale_interval_ms: Millis,
-    /// FAST capacity kept per GPU that is used or waited for.
-    pub fast_safety_factor: f64,
-    /// GPUs that bulk purchases are a multiple of.
-    pub unit_gpus: u32,
-    /// A queue of at least one unit for this long makes demand sustained.
-    pub consolidation_window_ms: Millis,
-    /// FAST capacity is released only while less than this share of it is used.
-    pub downscale_utilisation: f64,
-    /// FAST GPUs that are never released.
-    pub fast_warm_gpus: u32,
-    /// Time between two rounds of releases.
-    pub downscale_cooldown_ms: Millis,
-    /// How long a block of an exact provider is idle before it may be released.
-    pub idle_cooldown_exact_ms: Millis,
-    /// How long a block of a bulk provider is idle before it may be released.
-    pub idle_cooldown_bulk_ms: Millis,
-    /// Whether a block larger than the surplus may be released.
-    pub allow_overshoot: bool,
-    /// Most that a FLEX GPU-hour may cost, in micro-units.
-    pub flex_max_price: Money,
-    /// Most that a GPU-hour of an exact provider may cost, in micro-units.
-    pub exact_max_price: Money,
-    /// Longest startup of an exact provider that is used.
-    pub exact_startup_sla_ms: Millis,
-    /// How long a quote may be acted on.
-    pub quote_ttl_ms: Millis,
-    /// Levels of an order book that are weighed beyond the first that suffices.
-    pub book_lookahead: u32,
-}
-
-impl Default for AutoscaleSettings {
-    fn default() -> Self {
-        Self {
-            autoscale_interval_ms: Millis::secs(60),
-            fast_safety_factor: 1.5,
-            unit_gpus: 8,
-            consolidation_window_ms: Millis::secs(900),
-            downscale_utilisation: 0.3,
-            fast_warm_gpus: 10,
-            downscale_cooldown_ms: Millis::secs(600),
-            idle_cooldown_exact_ms: Millis::secs(300),
-            idle_cooldown_bulk_ms: Millis::secs(1800),
-            allow_overshoot: false,
-            flex_max_price: Money::new(10_000_000),
-            exact_max_price: Money::new(4_000_000),
-            exact_startup_sla_ms: Millis::secs(300),
-            quote_ttl_ms: Millis::secs(300),
-            book_lookahead: 5,
-        }
+settings! {
+    /// When and what the autoscaler buys and releases.
+    #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+    #[serde(deny_unknown_fields, default)]
+    pub struct AutoscaleSettings {
+        /// How often it runs.
+        pub autoscale_interval_ms: Millis = Millis::secs(60),
+        /// FAST capacity kept per GPU that is used or waited for.
+        pub fast_safety_factor: f64 = 1.5,
+        /// GPUs that bulk purchases are a multiple of.
+        pub unit_gpus: u32 = 8,
+        /// A queue of at least one unit for this long makes demand sustained.
+        pub consolidation_window_ms: Millis = Millis::secs(900),
+        /// FAST capacity is released only while less than this share of it is used.
+        pub downscale_utilisation: f64 = 0.3,
+        /// FAST GPUs that are never released.
+        pub fast_warm_gpus: u32 = 10,
+        /// Time between two rounds of releases.
+        pub downscale_cooldown_ms: Millis = Millis::secs(600),
+        /// How long a block of an exact provider is idle before it may be released.
+        pub idle_cooldown_exact_ms: Millis = Millis::secs(300),
+        /// How long a block of a bulk provider is idle before it may be released.
+        pub idle_cooldown_bulk_ms: Millis = Millis::secs(1800),
+        /// Whether a block larger than the surplus may be released.
+        pub allow_overshoot: bool = false,
+        /// Most that a FLEX GPU-hour may cost, in micro-units.
+        pub flex_max_price: Money = Money::new(10_000_000),
+        /// Most that a GPU-hour of an exact provider may cost, in micro-units.
+        pub exact_max_price: Money = Money::new(4_000_000),
+        /// Longest startup of an exact provider that is used.
+        pub exact_startup_sla_ms: Millis = Millis::secs(300),
+        /// How long a quote may be acted on.
+        pub quote_ttl_ms: Millis = Millis::secs(300),
+        /// Levels of an order book that are weighed beyond the first that suffices.
+        pub book_lookahead: u32 = 5,
     }
 }
 

@@ -8,6 +8,9 @@
 //! exists. Start at [`Situation`]; how a situation is judged is the business of `landfall-policy`.
 #![forbid(unsafe_code)]
 
+#[macro_use]
+mod settings;
+
 mod amount;
 mod id;
 mod time;

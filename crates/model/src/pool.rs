@@ -33,77 +33,51 @@ pub enum Discipline {
     Strict,
 }
 
-/// How a push pool works.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct PushSettings {
-    /// Every waiting job is looked at again this often, whatever happened.
-    pub retry_interval_ms: Millis,
-    /// How often a job is decided anew in one cycle when the ledger refuses.
-    pub propose_attempts: u32,
-    /// Whether a job that does not fit lets later ones pass.
-    pub queue_discipline: Discipline,
-    /// Most jobs looked at per cycle; `None` means all.
-    pub cycle_limit: Option<u32>,
-    /// How long a hold lives unless its maker says otherwise.
-    pub hold_ms: Millis,
-}
-
-impl Default for PushSettings {
-    fn default() -> Self {
-        Self {
-            retry_interval_ms: Millis::secs(5),
-            propose_attempts: 3,
-            queue_discipline: Discipline::BestEffort,
-            cycle_limit: None,
-            hold_ms: Millis::secs(300),
-        }
+settings! {
+    /// How a push pool works.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(deny_unknown_fields, default)]
+    pub struct PushSettings {
+        /// Every waiting job is looked at again this often, whatever happened.
+        pub retry_interval_ms: Millis = Millis::secs(5),
+        /// How often a job is decided anew in one cycle when the ledger refuses.
+        pub propose_attempts: u32 = 3,
+        /// Whether a job that does not fit lets later ones pass.
+        pub queue_discipline: Discipline = Discipline::BestEffort,
+        /// Most jobs looked at per cycle; `None` means all.
+        pub cycle_limit: Option<u32> = None,
+        /// How long a hold lives unless its maker says otherwise.
+        pub hold_ms: Millis = Millis::secs(300),
     }
 }
 
-/// How a pull pool works.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct PullSettings {
-    /// A round of rescoring passes this often.
-    pub tick_ms: Millis,
-    /// How often a request is decided anew when the ledger refuses.
-    pub propose_attempts: u32,
-    /// Attempts of a job before it fails.
-    pub max_attempts: u32,
-    /// Wait before the second attempt; doubled with each further one.
-    pub retry_base_ms: Millis,
-    /// A worker is lost when it was silent for longer; 0 means never.
-    pub liveness_timeout_ms: Millis,
-    /// Decisions kept for people to look at.
-    pub ring_decisions: u32,
-    /// Candidates kept of each decision.
-    pub ring_candidates: u32,
-    /// Misses of a fetchable job before it is built.
-    pub fetch_misses: u32,
-    /// The ready set is rebuilt from the dependencies every so many ticks.
-    pub reconcile_ticks: u32,
-    /// How often trailing means are made anew.
-    pub instance_metrics_interval_ms: Millis,
-    /// Whether requests are answered with nothing.
-    pub paused: bool,
-}
-
-impl Default for PullSettings {
-    fn default() -> Self {
-        Self {
-            tick_ms: Millis::secs(5),
-            propose_attempts: 3,
-            max_attempts: 3,
-            retry_base_ms: Millis::secs(30),
-            liveness_timeout_ms: Millis::secs(120),
-            ring_decisions: 200,
-            ring_candidates: 64,
-            fetch_misses: 2,
-            reconcile_ticks: 6,
-            instance_metrics_interval_ms: Millis::secs(30),
-            paused: false,
-        }
+settings! {
+    /// How a pull pool works.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(deny_unknown_fields, default)]
+    pub struct PullSettings {
+        /// A round of rescoring passes this often.
+        pub tick_ms: Millis = Millis::secs(5),
+        /// How often a request is decided anew when the ledger refuses.
+        pub propose_attempts: u32 = 3,
+        /// Attempts of a job before it fails.
+        pub max_attempts: u32 = 3,
+        /// Wait before the second attempt; doubled with each further one.
+        pub retry_base_ms: Millis = Millis::secs(30),
+        /// A worker is lost when it was silent for longer; 0 means never.
+        pub liveness_timeout_ms: Millis = Millis::secs(120),
+        /// Decisions kept for people to look at.
+        pub ring_decisions: u32 = 200,
+        /// Candidates kept of each decision.
+        pub ring_candidates: u32 = 64,
+        /// Misses of a fetchable job before it is built.
+        pub fetch_misses: u32 = 2,
+        /// The ready set is rebuilt from the dependencies every so many ticks.
+        pub reconcile_ticks: u32 = 6,
+        /// How often trailing means are made anew.
+        pub instance_metrics_interval_ms: Millis = Millis::secs(30),
+        /// Whether requests are answered with nothing.
+        pub paused: bool = false,
     }
 }
 
@@ -211,116 +185,78 @@ pub enum QuotaOnSubmit {
     Reject,
 }
 
-/// How a batch pool works.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct BatchSettings {
-    /// Time from one cycle to the next.
-    pub cycle_ms: Millis,
-    /// Cycles follow events instead of a beat: whoever drives the engine asks for one after each instant. For replays.
-    pub cycle_on_events: bool,
-    /// How the queue is ordered.
-    pub order: QueueOrder,
-    /// Which jobs may overtake which.
-    pub backfill: Backfill,
-    /// Blocked jobs per walk that receive a reservation.
-    pub depth: u32,
-    /// Whether a reservation lasts.
-    pub reservations: Reservations,
-    /// In which order the walk goes on behind the first blocked job.
-    pub backfill_order: BackfillOrder,
-    /// Standing reservations at most.
-    pub reservations_max: u32,
-    /// How far ahead slots are looked for.
-    pub horizon_ms: Millis,
-    /// Jobs walked per cycle.
-    pub scan_max: u32,
-    /// How sets lie when the job does not say.
-    pub hint: SetHint,
-    /// Most groups a set may touch.
-    pub max_span: Option<u32>,
-    /// When fair shares are looked at anew.
-    pub rescore: Rescore,
-    /// Whether running work may be stopped for more urgent work.
-    pub preemption: bool,
-    /// Whose work may be stopped for whom.
-    pub preempt_rule: PreemptRule,
-    /// Most jobs stopped for one.
-    pub max_victims: u32,
-    /// The cost of all victims must stay below this.
-    pub preempt_cost_max: f64,
-    /// Whether a stager brings inputs near.
-    pub staging: bool,
-    /// Most power drawn, in watts.
-    pub power_cap_w: Option<u64>,
-    /// Most storage traffic, in bytes per second.
-    pub io_cap: Option<Bytes>,
-    /// From the polite to the hard stop.
-    pub kill_grace_ms: Millis,
-    /// How shares in use are measured.
-    pub usage: Usage,
-    /// How fast use is forgotten.
-    pub half_life_ms: Millis,
-    /// What happens at submission over a quota.
-    pub quota_on_submit: QuotaOnSubmit,
-}
-
-impl Default for BatchSettings {
-    fn default() -> Self {
-        Self {
-            cycle_ms: Millis::secs(5),
-            cycle_on_events: false,
-            order: QueueOrder::Score,
-            backfill: Backfill::Easy,
-            depth: 1,
-            reservations: Reservations::Standing,
-            backfill_order: BackfillOrder::Queue,
-            reservations_max: 1000,
-            horizon_ms: Millis::secs(30 * 86_400),
-            scan_max: 10_000,
-            hint: SetHint::Tight,
-            max_span: None,
-            rescore: Rescore::Cycle,
-            preemption: true,
-            preempt_rule: PreemptRule::Below,
-            max_victims: 3,
-            preempt_cost_max: 1000.0,
-            staging: false,
-            power_cap_w: None,
-            io_cap: None,
-            kill_grace_ms: Millis::secs(30),
-            usage: Usage::Instant,
-            half_life_ms: Millis::secs(7 * 86_400),
-            quota_on_submit: QuotaOnSubmit::Queue,
-        }
+settings! {
+    /// How a batch pool works.
+    #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+    #[serde(deny_unknown_fields, default)]
+    pub struct BatchSettings {
+        /// Time from one cycle to the next.
+        pub cycle_ms: Millis = Millis::secs(5),
+        /// Cycles follow events instead of a beat: whoever drives the engine asks for one after each instant.
+        /// For replays.
+        pub cycle_on_events: bool = false,
+        /// How the queue is ordered.
+        pub order: QueueOrder = QueueOrder::Score,
+        /// Which jobs may overtake which.
+        pub backfill: Backfill = Backfill::Easy,
+        /// Blocked jobs per walk that receive a reservation.
+        pub depth: u32 = 1,
+        /// Whether a reservation lasts.
+        pub reservations: Reservations = Reservations::Standing,
+        /// In which order the walk goes on behind the first blocked job.
+        pub backfill_order: BackfillOrder = BackfillOrder::Queue,
+        /// Standing reservations at most.
+        pub reservations_max: u32 = 1000,
+        /// How far ahead slots are looked for.
+        pub horizon_ms: Millis = Millis::secs(30 * 86_400),
+        /// Jobs walked per cycle.
+        pub scan_max: u32 = 10_000,
+        /// How sets lie when the job does not say.
+        pub hint: SetHint = SetHint::Tight,
+        /// Most groups a set may touch.
+        pub max_span: Option<u32> = None,
+        /// When fair shares are looked at anew.
+        pub rescore: Rescore = Rescore::Cycle,
+        /// Whether running work may be stopped for more urgent work.
+        pub preemption: bool = true,
+        /// Whose work may be stopped for whom.
+        pub preempt_rule: PreemptRule = PreemptRule::Below,
+        /// Most jobs stopped for one.
+        pub max_victims: u32 = 3,
+        /// The cost of all victims must stay below this.
+        pub preempt_cost_max: f64 = 1000.0,
+        /// Whether a stager brings inputs near.
+        pub staging: bool = false,
+        /// Most power drawn, in watts.
+        pub power_cap_w: Option<u64> = None,
+        /// Most storage traffic, in bytes per second.
+        pub io_cap: Option<Bytes> = None,
+        /// From the polite to the hard stop.
+        pub kill_grace_ms: Millis = Millis::secs(30),
+        /// How shares in use are measured.
+        pub usage: Usage = Usage::Instant,
+        /// How fast use is forgotten.
+        pub half_life_ms: Millis = Millis::secs(7 * 86_400),
+        /// What happens at submission over a quota.
+        pub quota_on_submit: QuotaOnSubmit = QuotaOnSubmit::Queue,
     }
 }
 
-/// How nodes move between pools.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct LoanSettings {
-    /// Whether the pool lends nodes.
-    pub lend: bool,
-    /// Whether the pool borrows nodes.
-    pub borrow: bool,
-    /// Most of its nodes that a pool lends.
-    pub lend_max_fraction: f64,
-    /// Notice before a reclaim stops work.
-    pub return_grace_ms: Millis,
-    /// What a borrowed set loses in points.
-    pub borrow_penalty: f64,
-}
-
-impl Default for LoanSettings {
-    fn default() -> Self {
-        Self {
-            lend: true,
-            borrow: true,
-            lend_max_fraction: 0.2,
-            return_grace_ms: Millis::secs(60),
-            borrow_penalty: 0.1,
-        }
+settings! {
+    /// How nodes move between pools.
+    #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+    #[serde(deny_unknown_fields, default)]
+    pub struct LoanSettings {
+        /// Whether the pool lends nodes.
+        pub lend: bool = true,
+        /// Whether the pool borrows nodes.
+        pub borrow: bool = true,
+        /// Most of its nodes that a pool lends.
+        pub lend_max_fraction: f64 = 0.2,
+        /// Notice before a reclaim stops work.
+        pub return_grace_ms: Millis = Millis::secs(60),
+        /// What a borrowed set loses in points.
+        pub borrow_penalty: f64 = 0.1,
     }
 }
 

@@ -1,5 +1,6 @@
 //! The parameters of a peer, with the ranges in which they make sense.
 
+use landfall_model::settings;
 use landfall_policy::policy_file::load;
 use serde::{Deserialize, Serialize};
 
@@ -32,115 +33,77 @@ impl Preset {
 pub const LEASE_MS_MIN: u64 = 10_000;
 pub const LEASE_MS_MAX: u64 = 24 * 3_600_000;
 
-/// The parameters of a peer. Every field has the meaning, unit and default of the specification's table.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Settings {
-    /// Whether this peer runs work; an arbiter that only submits does not.
-    pub runs_work: bool,
-    /// A node waits this long after receipt before it offers.
-    pub deliberation_ms: u64,
-    /// The arbiter decides deliberation plus grace after sending the request.
-    pub grace_ms: u64,
-    /// Decide earlier once everybody who could has answered.
-    pub early_close: bool,
-    /// How long an arbiter waits for the ack of an award.
-    pub ack_timeout_ms: u64,
-    /// How often a node repeats its ack.
-    pub ack_repeat_ms: u64,
-    /// When a node stops repeating its ack.
-    pub confirm_timeout_ms: u64,
-    /// Awards tried per round.
-    pub awards_max: u32,
-    /// Requests sent per job before it fails; 0 means until deadline or cancel.
-    pub rounds_max: u32,
-    /// Pause before the second round; doubled with every further one.
-    pub backoff_ms: u64,
-    /// Life of a soft hold.
-    pub hold_ttl_ms: u64,
-    /// Lease of a job that names none.
-    pub lease_ms: u64,
-    /// Lost leases a job survives.
-    pub lease_losses_max: u32,
-    /// Least trust in a node that runs work.
-    pub trust_execute: f64,
-    /// Least trust in a submitter.
-    pub trust_submit: f64,
-    /// A score must be above this.
-    pub min_score: f64,
-    /// Which terms count, for jobs that do not say.
-    pub preset: Preset,
-    /// The text of a policy file that judges offers instead of any preset.
-    pub policy: Option<String>,
-    /// Weight of the jitter.
-    pub jitter_weight: f64,
-    /// What the jitter starts from.
-    pub jitter_seed: u64,
-    /// Price of an idle node in credits per 1000 fuel.
-    pub base_price: u64,
-    /// A longer queue raises the price by half.
-    pub surge_above: u64,
-    /// Oldest probe on which an offer may rest.
-    pub capacity_stale_ms: u64,
-    /// Longest pause between two announcements.
-    pub announce_ms: u64,
-    /// A peer is known this long after its last announcement.
-    pub known_ms: u64,
-    /// Whether scopes have a budget on this node.
-    pub scope_budget: bool,
-    /// Whether the shares of scopes follow the queue.
-    pub scope_adapt: bool,
-    /// Bound: open negotiations of this arbiter.
-    pub open_negotiations_max: usize,
-    /// Bound: offers per round.
-    pub offers_per_round_max: usize,
-    /// Bound: jobs running on this node.
-    pub running_jobs_max: u64,
-    /// Bound: jobs queued on this node.
-    pub queued_jobs_max: u64,
-    /// Bound: holds per submitter on this node.
-    pub holds_per_submitter_max: usize,
-    /// Bound: requests of one peer in ten seconds.
-    pub requests_per_peer_max: usize,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            runs_work: true,
-            deliberation_ms: 500,
-            grace_ms: 500,
-            early_close: false,
-            ack_timeout_ms: 500,
-            ack_repeat_ms: 200,
-            confirm_timeout_ms: 2000,
-            awards_max: 3,
-            rounds_max: 3,
-            backoff_ms: 1000,
-            hold_ttl_ms: 3000,
-            lease_ms: 15_000,
-            lease_losses_max: 3,
-            trust_execute: 0.3,
-            trust_submit: 0.1,
-            min_score: 0.0,
-            preset: Preset::Standard,
-            policy: None,
-            jitter_weight: 0.0,
-            jitter_seed: 0,
-            base_price: 10,
-            surge_above: 5,
-            capacity_stale_ms: 90_000,
-            announce_ms: 60_000,
-            known_ms: 180_000,
-            scope_budget: false,
-            scope_adapt: false,
-            open_negotiations_max: 1000,
-            offers_per_round_max: 1024,
-            running_jobs_max: 10,
-            queued_jobs_max: 20,
-            holds_per_submitter_max: 4,
-            requests_per_peer_max: 50,
-        }
+settings! {
+    /// The parameters of a peer. Every field has the meaning, unit and default of the specification's table.
+    #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+    #[serde(default, deny_unknown_fields)]
+    pub struct Settings {
+        /// Whether this peer runs work; an arbiter that only submits does not.
+        pub runs_work: bool = true,
+        /// A node waits this long after receipt before it offers.
+        pub deliberation_ms: u64 = 500,
+        /// The arbiter decides deliberation plus grace after sending the request.
+        pub grace_ms: u64 = 500,
+        /// Decide earlier once everybody who could has answered.
+        pub early_close: bool = false,
+        /// How long an arbiter waits for the ack of an award.
+        pub ack_timeout_ms: u64 = 500,
+        /// How often a node repeats its ack.
+        pub ack_repeat_ms: u64 = 200,
+        /// When a node stops repeating its ack.
+        pub confirm_timeout_ms: u64 = 2000,
+        /// Awards tried per round.
+        pub awards_max: u32 = 3,
+        /// Requests sent per job before it fails; 0 means until deadline or cancel.
+        pub rounds_max: u32 = 3,
+        /// Pause before the second round; doubled with every further one.
+        pub backoff_ms: u64 = 1000,
+        /// Life of a soft hold.
+        pub hold_ttl_ms: u64 = 3000,
+        /// Lease of a job that names none.
+        pub lease_ms: u64 = 15_000,
+        /// Lost leases a job survives.
+        pub lease_losses_max: u32 = 3,
+        /// Least trust in a node that runs work.
+        pub trust_execute: f64 = 0.3,
+        /// Least trust in a submitter.
+        pub trust_submit: f64 = 0.1,
+        /// A score must be above this.
+        pub min_score: f64 = 0.0,
+        /// Which terms count, for jobs that do not say.
+        pub preset: Preset = Preset::Standard,
+        /// The text of a policy file that judges offers instead of any preset.
+        pub policy: Option<String> = None,
+        /// Weight of the jitter.
+        pub jitter_weight: f64 = 0.0,
+        /// What the jitter starts from.
+        pub jitter_seed: u64 = 0,
+        /// Price of an idle node in credits per 1000 fuel.
+        pub base_price: u64 = 10,
+        /// A longer queue raises the price by half.
+        pub surge_above: u64 = 5,
+        /// Oldest probe on which an offer may rest.
+        pub capacity_stale_ms: u64 = 90_000,
+        /// Longest pause between two announcements.
+        pub announce_ms: u64 = 60_000,
+        /// A peer is known this long after its last announcement.
+        pub known_ms: u64 = 180_000,
+        /// Whether scopes have a budget on this node.
+        pub scope_budget: bool = false,
+        /// Whether the shares of scopes follow the queue.
+        pub scope_adapt: bool = false,
+        /// Bound: open negotiations of this arbiter.
+        pub open_negotiations_max: usize = 1000,
+        /// Bound: offers per round.
+        pub offers_per_round_max: usize = 1024,
+        /// Bound: jobs running on this node.
+        pub running_jobs_max: u64 = 10,
+        /// Bound: jobs queued on this node.
+        pub queued_jobs_max: u64 = 20,
+        /// Bound: holds per submitter on this node.
+        pub holds_per_submitter_max: usize = 4,
+        /// Bound: requests of one peer in ten seconds.
+        pub requests_per_peer_max: usize = 50,
     }
 }
 
