@@ -21,10 +21,7 @@ pub struct Ask {
 pub enum BookError {
     /// A price of nothing is a mistake, and would make every ratio of prices meaningless.
     #[error("ask {position} has a price that is not above 0")]
-    Price {
-        /// Which of the asks, counted from 0.
-        position: usize,
-    },
+    Price { position: usize },
 }
 
 /// Asks, cheapest first; at one price in the order in which they were given.

@@ -11,13 +11,8 @@ use crate::provider::{PerGpu, ProvisionRequest, RequestId};
 pub enum Order {
     /// Lease capacity; until it is answered it counts as ordered.
     Buy(Purchase),
-    /// Give a block back: mark it `selling` at once and `sold` when its provider confirms.
-    Release {
-        block: BlockId,
-        /// Who takes it back.
-        provider: Name,
-        why: ReleaseReason,
-    },
+    /// Give a block back to its provider: mark it `selling` at once and `sold` when that one confirms.
+    Release { block: BlockId, provider: Name, why: ReleaseReason },
     /// Nothing to do for this tier.
     None { tier: Tier, reason: Quiet },
 }
@@ -96,26 +91,16 @@ pub struct PassedOver {
 pub enum Unusable {
     /// It is switched off.
     Disabled,
-    /// It has no node of that size.
-    TooLarge {
-        /// GPUs needed in one block.
-        gpus: u64,
-        /// GPUs of its largest node.
-        most: u32,
-    },
+    /// It has no node with so many GPUs; its largest has `most`.
+    TooLarge { gpus: u64, most: u32 },
     /// It gave no quote, or the last one is too old.
     NoQuote,
     /// It cannot be reached, and its price is never assumed.
     Unreachable,
     /// It has nothing to sell.
     SoldOut,
-    /// It asks too much.
-    TooDear {
-        /// Its cheapest price per GPU-hour.
-        price: Money,
-        /// The most that may be paid.
-        most: Money,
-    },
+    /// Its cheapest GPU-hour costs more than may be paid.
+    TooDear { price: Money, most: Money },
     /// It takes too long to deliver.
     SlowStart { startup_ms: Millis, most_ms: Millis },
     /// A purchase there failed since the last success.
@@ -142,20 +127,12 @@ pub struct ReleaseReason {
 pub enum Quiet {
     /// Nothing waits.
     NoDemand,
-    /// There is enough, and nothing is released.
-    Enough {
-        balance: Balance,
-        /// Why nothing is released.
-        stays: Stays,
-    },
+    /// There is enough, and why nothing is released.
+    Enough { balance: Balance, stays: Stays },
     /// Purchases failed everywhere; the next one waits.
     BackOff { need: u64, until: Time },
-    /// No provider can be used.
-    NoProvider {
-        need: u64,
-        /// Every provider, with the reason.
-        passed_over: Vec<PassedOver>,
-    },
+    /// No provider can be used, each with the reason.
+    NoProvider { need: u64, passed_over: Vec<PassedOver> },
 }
 
 /// Why nothing is released although there is enough.

@@ -163,9 +163,8 @@ pub enum DeliveryStatus {
     /// Being made.
     Starting,
     Ready,
-    /// Usable until the deadline.
+    /// Usable until it is taken back.
     Draining {
-        /// When it is taken back.
         deadline: Time,
     },
     /// Gone.

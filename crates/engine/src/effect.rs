@@ -14,43 +14,20 @@ use landfall_negotiate as negotiate;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
-    /// Start a job on a node.
-    Start {
-        fence: Fence,
-        node: NodeId,
-        /// What it holds there.
-        placement: Box<Placement>,
-        /// Whether it goes on from a checkpoint.
-        resume: bool,
-    },
-    /// Ask a job to end; kill it after the grace.
-    Stop {
-        fence: Fence,
-        node: NodeId,
-        /// Time until it is killed; zero means at once.
-        grace: Millis,
-    },
-    /// Ask a job to save its work.
-    Checkpoint {
-        fence: Fence,
-        node: NodeId,
-        /// When that is given up.
-        deadline: Time,
-        /// Whether it ends afterwards; it then reports once it has.
-        leave: bool,
-    },
+    /// Start a job on a node with what it holds there, from its checkpoint if it resumes.
+    Start { fence: Fence, node: NodeId, placement: Box<Placement>, resume: bool },
+    /// Ask a job to end; kill it after the grace, of which zero means at once.
+    Stop { fence: Fence, node: NodeId, grace: Millis },
+    /// Ask a job to save its work until the deadline. If it leaves, it ends afterwards and reports once it has.
+    Checkpoint { fence: Fence, node: NodeId, deadline: Time, leave: bool },
     /// Tell a job that its nodes will be wanted back.
     Notice { fence: Fence, by: Time },
     /// Look whether a degraded node is well again.
     Probe(NodeId),
     /// Ask a provider of capacity something.
     AskProvider(Box<Call>),
-    /// Bring the inputs of a waiting job near.
-    Stage {
-        job: JobId,
-        /// What identifies each input.
-        inputs: Vec<Name>,
-    },
+    /// Bring the inputs of a waiting job near, each named by what identifies it.
+    Stage { job: JobId, inputs: Vec<Name> },
     /// What the peer of a negotiated pool wants done.
     Peer { pool: PoolId, effect: Box<negotiate::Effect> },
     /// Tell people.
@@ -81,12 +58,8 @@ pub enum Answer {
     Ignored(std::borrow::Cow<'static, str>),
     /// It was not done.
     Refused(Refused),
-    /// A hold was made, or was there already.
-    Held {
-        id: u64,
-        /// Live while now is before this instant.
-        expires_at: Time,
-    },
+    /// A hold was made, or was there already; it is live until it expires.
+    Held { id: u64, expires_at: Time },
     /// A worker gets this job.
     Work(Fence),
     /// A worker gets nothing, for the given reason.

@@ -116,17 +116,9 @@ pub enum Event {
 
     /// A job was accepted; `user_hold` if somebody keeps it from starting.
     Submitted { job: Box<Job>, pool: PoolId, user_hold: bool },
-    /// An array was accepted; none of its elements has a record yet.
-    ArraySubmitted {
-        /// What its elements have in common; the id is the array's.
-        job: Box<Job>,
-        pool: PoolId,
-        /// Whether somebody keeps it from starting.
-        user_hold: bool,
-        shape: Shape,
-        /// Arrays that it follows element by element.
-        after: Vec<JobId>,
-    },
+    /// An array was accepted; none of its elements has a record yet. The job is what they have in common, under the array's
+    /// id; `after` are arrays that it follows element by element.
+    ArraySubmitted { job: Box<Job>, pool: PoolId, user_hold: bool, shape: Shape, after: Vec<JobId> },
     /// Elements of an array, by position from 0, got records: they are jobs from now on.
     Unfolded { array: JobId, positions: Ranges },
     /// Elements of an array, by position from 0, that had no record yet were cancelled.
@@ -147,14 +139,8 @@ pub enum Event {
     Reported { job: JobId, node: NodeId, phase: Phase, exit: Option<i32> },
     /// A job runs on all its nodes.
     Started(JobId),
-    /// A job saves its work.
-    Saving {
-        job: JobId,
-        /// When that is given up.
-        deadline: Time,
-        /// Why it leaves its nodes afterwards; `None` means it goes on.
-        leaves: Option<Cause>,
-    },
+    /// A job saves its work until the deadline, and then leaves its nodes for the given cause, or goes on.
+    Saving { job: JobId, deadline: Time, leaves: Option<Cause> },
     /// A checkpoint got more time.
     SavingExtended { job: JobId, deadline: Time },
     /// A job saved its work and goes on.
@@ -175,32 +161,16 @@ pub enum Event {
     Ended { job: JobId, state: JobState, cause: Cause },
     /// A job that ended long ago was forgotten, or an array with all its elements.
     Forgotten(JobId),
-    /// A gang gained or lost nodes while it runs.
-    Resized {
-        job: JobId,
-        gained: Vec<Grant>,
-        lost: Vec<NodeId>,
-        /// Node units it counts for now, in millionths.
-        units: u64,
-        /// GPUs it counts for now.
-        gpus: u64,
-        /// Watts above idle it counts for now.
-        power_w: u64,
-    },
+    /// A gang gained or lost nodes while it runs, and counts for so much now: node units in millionths, GPUs, watts above
+    /// idle.
+    Resized { job: JobId, gained: Vec<Grant>, lost: Vec<NodeId>, units: u64, gpus: u64, power_w: u64 },
 
     /// A hold was made.
     HoldMade(Box<Hold>),
     /// A hold came to its end.
     HoldEnded { id: u64, why: HoldEnd },
-    /// Whole nodes are kept for a job until the given instant.
-    NodesKept {
-        job: JobId,
-        nodes: Vec<NodeId>,
-        /// Until when at most.
-        until: Time,
-        /// The jobs that have to leave first.
-        victims: Vec<JobId>,
-    },
+    /// Whole nodes are kept for a job, until the given instant at most; the victims have to leave first.
+    NodesKept { job: JobId, nodes: Vec<NodeId>, until: Time, victims: Vec<JobId> },
     /// Nodes are no longer kept for a job.
     NodesFreed(JobId),
     /// A reservation was made, or moved to a later time for the given cause.

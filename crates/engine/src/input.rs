@@ -121,21 +121,11 @@ pub enum Input {
     /// A job that ended is forgotten, or an array of which all elements have ended.
     Forget(JobId),
 
-    /// A node joins, or tells everything about itself anew.
-    Join {
-        pool: PoolId,
-        node: Box<Node>,
-        /// The attempts it is running, if it knows; jobs it should run and does not are lost.
-        running: Option<Vec<Fence>>,
-    },
-    /// A node sends a heartbeat.
-    Heartbeat {
-        node: NodeId,
-        /// What it says about itself.
-        heartbeat: Box<Heartbeat>,
-        /// The attempts it is running; old ones are stopped.
-        running: Vec<Fence>,
-    },
+    /// A node joins, or tells everything about itself anew. If it knows what it is running, jobs it should run and does not
+    /// are lost.
+    Join { pool: PoolId, node: Box<Node>, running: Option<Vec<Fence>> },
+    /// A node says how it is and which attempts it is running; old ones are stopped.
+    Heartbeat { node: NodeId, heartbeat: Box<Heartbeat>, running: Vec<Fence> },
     /// An operator does something to a node.
     Order { node: NodeId, order: NodeOrder },
     /// A node was probed, and whether it is well.
@@ -171,17 +161,9 @@ pub enum Input {
     /// The peer of a negotiated pool is told something.
     Peer { pool: PoolId, input: Box<negotiate::Input> },
 
-    /// A placer outside the server keeps devices for a job.
-    Reserve {
-        job: JobId,
-        node: NodeId,
-        /// Indices of the devices.
-        gpus: Vec<u16>,
-        /// For how long, if not as usual.
-        lifetime: Option<Millis>,
-        /// The attempt it is for, if not the present one.
-        fence: Option<Fence>,
-    },
+    /// A placer outside the server keeps devices for a job: for as long as usual and for the present attempt, unless it
+    /// says otherwise.
+    Reserve { job: JobId, node: NodeId, gpus: Vec<u16>, lifetime: Option<Millis>, fence: Option<Fence> },
     /// A hold is given back.
     Release(u64),
     /// A placer outside the server turns a hold into a placement.

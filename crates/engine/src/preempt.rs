@@ -47,13 +47,8 @@ const CLASS_HIGH: u8 = 7;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Claim {
-    /// A more urgent job needs them.
-    Preempt {
-        /// The class of that job.
-        class: u8,
-        /// Whose work the pool lets it stop.
-        rule: PreemptRule,
-    },
+    /// A more urgent job of this class needs them, and the pool lets it stop others by this rule.
+    Preempt { class: u8, rule: PreemptRule },
     /// Their home pool needs them; class does not matter.
     Reclaim,
 }

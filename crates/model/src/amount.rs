@@ -14,12 +14,7 @@ use serde::{Deserialize, Serialize};
 pub enum AmountError {
     /// Larger than any real machine; sums might overflow.
     #[error("{value} is too large: at most {max} {unit} are accepted")]
-    TooLarge {
-        value: String,
-        /// The largest accepted value.
-        max: u64,
-        unit: &'static str,
-    },
+    TooLarge { value: String, max: u64, unit: &'static str },
     /// Below zero.
     #[error("{0} is negative: an amount must be 0 or more")]
     Negative(String),
@@ -31,11 +26,7 @@ pub enum AmountError {
     NotANumber(String),
     /// The unit is not one of the known ones.
     #[error("unknown unit `{unit}`: use {known}")]
-    UnknownUnit {
-        unit: String,
-        /// The units that are understood, for the message.
-        known: String,
-    },
+    UnknownUnit { unit: String, known: String },
 }
 
 /// Splits `"1.5 GiB"` into number and unit and scales it to whole base units.

@@ -20,16 +20,8 @@ use crate::trust::TrustTable;
 pub enum RunnerEvent {
     /// The work has begun.
     Started,
-    /// The work is over.
-    Finished {
-        outcome: TaskOutcome,
-        /// Fuel as the runtime metered it, if it does.
-        fuel_used: Option<u64>,
-        /// How long it ran.
-        run_ms: u64,
-        /// Digest of the output.
-        output: Option<Digest>,
-    },
+    /// The work is over; fuel is as the runtime metered it, if it does, and `output` the digest of what it made.
+    Finished { outcome: TaskOutcome, fuel_used: Option<u64>, run_ms: u64, output: Option<Digest> },
 }
 
 /// What a peer is told.
@@ -47,19 +39,10 @@ pub enum Input {
     Capacity(Box<Probe>),
     /// The trust table was loaded.
     Trust(TrustTable),
-    /// A round trip was measured.
-    Rtt {
-        peer: NodeId,
-        /// How long it took.
-        ms: u32,
-    },
-    /// Something happened to a run.
-    Runner {
-        job: Digest,
-        /// The attempt it was started with.
-        attempt: u32,
-        event: RunnerEvent,
-    },
+    /// A round trip to a peer was measured.
+    Rtt { peer: NodeId, ms: u32 },
+    /// Something happened to a run, named by its job and the attempt it was started with.
+    Runner { job: Digest, attempt: u32, event: RunnerEvent },
 }
 
 /// What the driver must do, in this order.
@@ -75,12 +58,8 @@ pub enum Effect {
     ClearTimer { id: TimerId },
     /// Run the work.
     Start(Box<Start>),
-    /// Stop the work, within two seconds.
-    Stop {
-        job: Digest,
-        /// The attempt it was started with.
-        attempt: u32,
-    },
+    /// Stop the work of an attempt, within two seconds.
+    Stop { job: Digest, attempt: u32 },
     /// Make this durable before any later effect is carried out.
     Journal(Entry),
     /// Count this.
@@ -129,14 +108,8 @@ pub enum Entry {
     Submitted { job: Digest, submission: Arc<Submission> },
     /// Where a job of this arbiter stands.
     Progress { job: Digest, progress: Box<Progress> },
-    /// A result was accepted; happens once per job.
-    Accepted {
-        job: Digest,
-        fence: Fence,
-        node: NodeId,
-        /// What is due, in credits.
-        charge: u64,
-    },
+    /// A result was accepted, and so many credits are due; happens once per job.
+    Accepted { job: Digest, fence: Fence, node: NodeId, charge: u64 },
     /// A finished job of this arbiter is forgotten.
     Forgotten { job: Digest },
     /// This node has taken an award; its fence is spent from now on.

@@ -306,9 +306,8 @@ pub enum Message {
     ResultAck(ResultAck),
     /// The job is not wanted any more.
     TaskCancelled(TaskCancelled),
-    /// A node asks for a body; direct stream only.
+    /// A node asks for the body with this BLAKE3; direct stream only.
     BodyRequest {
-        /// BLAKE3 of the bytes.
         digest: Digest,
     },
     /// A body; direct stream only.

@@ -92,24 +92,12 @@ pub struct Submission {
 /// What is known of a job or an array that was submitted earlier.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Known {
-    Job {
-        tenant: Option<TenantId>,
-        /// How it ended, if it has.
-        ended: Option<TerminalState>,
-    },
-    Array {
-        tenant: Option<TenantId>,
-        /// Its elements in order.
-        elements: Vec<JobId>,
-    },
-    /// An array whose ends are counted without naming its elements.
-    Counted {
-        tenant: Option<TenantId>,
-        /// Elements that have not ended.
-        left: u32,
-        /// What those that have ended amount to.
-        ended: TerminalState,
-    },
+    /// A job, and how it ended, if it has.
+    Job { tenant: Option<TenantId>, ended: Option<TerminalState> },
+    /// An array, with its elements in order.
+    Array { tenant: Option<TenantId>, elements: Vec<JobId> },
+    /// An array whose ends are counted without naming its elements: so many are left, and the others amount to this end.
+    Counted { tenant: Option<TenantId>, left: u32, ended: TerminalState },
 }
 
 /// A lock that two jobs share because of a `mutex` edge.
@@ -151,13 +139,8 @@ pub enum Entry {
     Released,
     /// It waits for others.
     Waiting,
-    /// It can never run (`dependency_unsatisfiable`).
-    Cancelled {
-        /// The edge that can never hold.
-        edge: Edge,
-        /// As which end this counts for others.
-        as_state: TerminalState,
-    },
+    /// It can never run (`dependency_unsatisfiable`) because of this edge, which counts for others as this end.
+    Cancelled { edge: Edge, as_state: TerminalState },
 }
 
 /// What becomes of one submitted job.
@@ -175,14 +158,9 @@ pub struct Verdict {
 pub enum Change {
     /// It enters the queue.
     Released(JobId),
-    /// It can never run (`dependency_unsatisfiable`).
-    Cancelled {
-        job: JobId,
-        /// The edge that can never hold.
-        edge: Edge,
-        /// As which end this counts for others and for the state of a DAG.
-        as_state: TerminalState,
-    },
+    /// It can never run (`dependency_unsatisfiable`) because of this edge, which counts for others, and for the state of a
+    /// DAG, as this end.
+    Cancelled { job: JobId, edge: Edge, as_state: TerminalState },
 }
 
 /// On what an open edge is judged.

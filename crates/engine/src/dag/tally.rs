@@ -8,15 +8,10 @@ use super::TerminalState;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DagState {
-    /// None of its jobs has started.
-    Pending {
-        /// Whether a job has failed.
-        failing: bool,
-    },
-    Running {
-        /// Whether a job has failed.
-        failing: bool,
-    },
+    /// None of its jobs has started; `failing` if one has failed all the same.
+    Pending { failing: bool },
+    /// Some have started and some have not ended; `failing` if one has failed.
+    Running { failing: bool },
     /// All have ended, and not all as they should.
     Failed,
     /// All have ended as they should.

@@ -41,24 +41,12 @@ pub enum Stage {
     Offered,
     /// The hold has ended; an award may still come.
     Expired,
-    /// An award was taken; waits for the commit.
-    Reserved {
-        fence: Fence,
-        lease_ms: u64,
-        /// When the first ack was sent.
-        first_ack_at: Time,
-    },
+    /// An award was taken and first acked then; waits for the commit.
+    Reserved { fence: Fence, lease_ms: u64, first_ack_at: Time },
     /// The job is this node's to run.
     Running(Run),
-    /// The work is over; the arbiter has not said that it knows.
-    Reporting {
-        /// What it came to.
-        result: TaskResult,
-        /// How often it was sent.
-        sent: u32,
-        /// When it was sent first.
-        since: Time,
-    },
+    /// The work is over, and its result was sent so often since then; the arbiter has not said that it knows.
+    Reporting { result: TaskResult, sent: u32, since: Time },
 }
 
 impl Stage {
