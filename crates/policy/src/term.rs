@@ -38,61 +38,46 @@ pub enum Family {
     Packing,
 }
 
-/// What besides the job's class and the node's state a term looks at. Indexes use this to know when a score can be kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-pub struct Reads {
-    /// The clock: the value may rise (never fall) as time passes, though nothing else changes.
-    pub clock: bool,
-    /// How long the job has been ready: the value may rise (never fall) as it waits.
-    pub ready_wait: bool,
-    /// How long the job has been queued: the value may rise (never fall) as it waits.
-    pub queue_wait: bool,
-    /// What the node reported for this job, and how many rounds the job has been pending.
-    pub report: bool,
-    /// Who the job is: a draw from its digest.
-    pub identity: bool,
-    /// How many GPUs of each model the nodes have: what they are made of, not what runs there.
-    pub supply: bool,
-    /// Other nodes or jobs.
-    pub fleet: bool,
-    /// The job's history (lazy).
-    pub history: bool,
-    /// The total size of its inputs (lazy).
-    pub inputs_total_bytes: bool,
-    /// Its tenant's share of the running work (lazy).
-    pub tenant_work_share: bool,
+macro_rules! reads {
+    ($($(#[$what:meta])* $field:ident,)*) => {
+        /// What besides the job's class and the node's state a term looks at. Indexes use this to know when a score can
+        /// be kept.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+        pub struct Reads { $($(#[$what])* pub $field: bool,)* }
+
+        impl Reads {
+            /// Only the job's class and the node's state.
+            pub const PAIR: Self = Self { $($field: false,)* };
+
+            #[must_use]
+            pub fn and(self, other: Self) -> Self {
+                Self { $($field: self.$field || other.$field,)* }
+            }
+        }
+    };
 }
 
-impl Reads {
-    /// Only the job's class and the node's state.
-    pub const PAIR: Self = Self {
-        clock: false,
-        ready_wait: false,
-        queue_wait: false,
-        report: false,
-        identity: false,
-        supply: false,
-        fleet: false,
-        history: false,
-        inputs_total_bytes: false,
-        tenant_work_share: false,
-    };
-
-    #[must_use]
-    pub fn and(self, other: Self) -> Self {
-        Self {
-            clock: self.clock || other.clock,
-            ready_wait: self.ready_wait || other.ready_wait,
-            queue_wait: self.queue_wait || other.queue_wait,
-            report: self.report || other.report,
-            identity: self.identity || other.identity,
-            supply: self.supply || other.supply,
-            fleet: self.fleet || other.fleet,
-            history: self.history || other.history,
-            inputs_total_bytes: self.inputs_total_bytes || other.inputs_total_bytes,
-            tenant_work_share: self.tenant_work_share || other.tenant_work_share,
-        }
-    }
+reads! {
+    /// The clock: the value may rise (never fall) as time passes, though nothing else changes.
+    clock,
+    /// How long the job has been ready: the value may rise (never fall) as it waits.
+    ready_wait,
+    /// How long the job has been queued: the value may rise (never fall) as it waits.
+    queue_wait,
+    /// What the node reported for this job, and how many rounds the job has been pending.
+    report,
+    /// Who the job is: a draw from its digest.
+    identity,
+    /// How many GPUs of each model the nodes have: what they are made of, not what runs there.
+    supply,
+    /// Other nodes or jobs.
+    fleet,
+    /// The job's history (lazy).
+    history,
+    /// The total size of its inputs (lazy).
+    inputs_total_bytes,
+    /// Its tenant's share of the running work (lazy).
+    tenant_work_share,
 }
 
 /// A rule that gives points.

@@ -48,3 +48,9 @@ pub(crate) fn admits(info: &FilterInfo, job: &str, node: &str) -> bool {
 pub(crate) fn refusal(info: &FilterInfo, job: &str, node: &str) -> Refusal {
     check(info, "", job, node).expect("the filter refuses")
 }
+
+/// All that a refusal says but its remedy, in one line.
+pub(crate) fn told(refusal: &Refusal) -> String {
+    let Refusal { reason, class, wake, needed, found, .. } = refusal;
+    format!("{reason:?} {class:?} {wake:?}: {needed}, not {found}")
+}

@@ -23,16 +23,9 @@ fn check(view: &View<'_>) -> Option<Refusal> {
         );
     }
     let earliest = view.job.retry_at.filter(|&earliest| earliest > view.now())?;
-    Some(
-        Refusal::not_now(
-            Reason::NotBefore,
-            Quantity::AtMs(earliest),
-            Quantity::AtMs(view.now()),
-            Wake::Timer,
-        )
-        .remedy(view.say(|| format!("wait {}", earliest.since(view.now()))))
-        .until(earliest),
-    )
+    let (needed, found) = (Quantity::AtMs(earliest), Quantity::AtMs(view.now()));
+    let refusal = Refusal::not_now(Reason::NotBefore, needed, found, Wake::Timer);
+    Some(refusal.remedy(view.say(|| format!("wait {}", earliest.since(view.now())))).until(earliest))
 }
 
 #[cfg(test)]

@@ -14,19 +14,13 @@ pub(crate) const INFO: FilterInfo = FilterInfo {
 };
 
 fn check(view: &View<'_>) -> Option<Refusal> {
-    let (wanted, found) = (view.spec.tier, view.node.tier());
-    if wanted == found {
+    if view.spec.tier == view.node.tier() {
         return None;
     }
-    Some(
-        Refusal::never(
-            Reason::Tier,
-            Quantity::word(word(wanted)),
-            Quantity::word(word(found)),
-            Wake::NodeAdded,
-        )
-        .remedy(view.say(|| format!("submit the job as {}, or add {} capacity", word(found), word(wanted)))),
-    )
+    let (wanted, found) = (word(view.spec.tier), word(view.node.tier()));
+    let remedy = view.say(|| format!("submit the job as {found}, or add {wanted} capacity"));
+    let (needed, found) = (Quantity::word(wanted), Quantity::word(found));
+    Some(Refusal::never(Reason::Tier, needed, found, Wake::NodeAdded).remedy(remedy))
 }
 
 fn word(tier: Tier) -> &'static str {

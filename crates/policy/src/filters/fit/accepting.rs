@@ -16,15 +16,9 @@ fn check(view: &View<'_>) -> Option<Refusal> {
     if view.node.accepting {
         return None;
     }
-    Some(
-        Refusal::not_now(
-            Reason::Paused,
-            Quantity::word("accepting"),
-            Quantity::word("paused"),
-            Wake::Heartbeat,
-        )
-        .remedy(
-            "the owner must resume the node, or its own preconditions (power, network, schedule) must hold",
-        ),
-    )
+    let (needed, found) = (Quantity::word("accepting"), Quantity::word("paused"));
+    let refusal = Refusal::not_now(Reason::Paused, needed, found, Wake::Heartbeat);
+    Some(refusal.remedy(
+        "the owner must resume the node, or its own preconditions (power, network, schedule) must hold",
+    ))
 }

@@ -19,13 +19,7 @@ fn check(view: &View<'_>) -> Option<Refusal> {
         Approval::Pending => "pending",
         Approval::Suspended => "suspended",
     };
-    Some(
-        Refusal::not_now(
-            Reason::NotApproved,
-            Quantity::word("approved"),
-            Quantity::word(found),
-            Wake::ApprovalChange,
-        )
-        .remedy("an operator must approve the node"),
-    )
+    let (needed, found) = (Quantity::word("approved"), Quantity::word(found));
+    let refusal = Refusal::not_now(Reason::NotApproved, needed, found, Wake::ApprovalChange);
+    Some(refusal.remedy("an operator must approve the node"))
 }

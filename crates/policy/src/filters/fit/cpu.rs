@@ -1,7 +1,7 @@
 //! Filter `cpu`: CPU asked is free in the ledger.
 
 use crate::filter::{About, FilterInfo};
-use crate::refusal::{Reason, Refusal, cpu_short};
+use crate::refusal::{Reason, cpu_short};
 use crate::view::View;
 
 pub(crate) const INFO: FilterInfo = FilterInfo {
@@ -9,9 +9,5 @@ pub(crate) const INFO: FilterInfo = FilterInfo {
     description: "Admits nodes with enough free CPU.",
     reasons: &[Reason::CpuShort],
     about: About::Moment,
-    ..FilterInfo::of(|_| Ok(Box::new(check)))
+    ..FilterInfo::of(|_| Ok(Box::new(|view: &View<'_>| cpu_short(view, Reason::CpuShort))))
 };
-
-fn check(view: &View<'_>) -> Option<Refusal> {
-    cpu_short(view, Reason::CpuShort)
-}

@@ -18,17 +18,12 @@ fn check(view: &View<'_>) -> Option<Refusal> {
     if platforms.contains(&view.node.platform) {
         return None;
     }
-    Some(
-        Refusal::never(
-            Reason::PlatformMismatch,
-            Quantity::Names(
-                platforms.iter().filter_map(|platform| Name::new(word(*platform)).ok()).collect(),
-            ),
-            Quantity::word(word(view.node.platform)),
-            Wake::Nothing,
-        )
-        .remedy("use another runtime, or a node of another platform"),
-    )
+    let (needed, found) = (
+        Quantity::Names(platforms.iter().filter_map(|platform| Name::new(word(*platform)).ok()).collect()),
+        Quantity::word(word(view.node.platform)),
+    );
+    let refusal = Refusal::never(Reason::PlatformMismatch, needed, found, Wake::Nothing);
+    Some(refusal.remedy("use another runtime, or a node of another platform"))
 }
 
 /// Platforms that a runtime exists for.

@@ -1,7 +1,7 @@
 //! Filter `ram`: RAM asked is free in the ledger.
 
 use crate::filter::{About, FilterInfo};
-use crate::refusal::{Reason, Refusal, ram_short};
+use crate::refusal::{Reason, ram_short};
 use crate::view::View;
 
 pub(crate) const INFO: FilterInfo = FilterInfo {
@@ -9,9 +9,5 @@ pub(crate) const INFO: FilterInfo = FilterInfo {
     description: "Admits nodes with enough free RAM.",
     reasons: &[Reason::RamShort],
     about: About::Moment,
-    ..FilterInfo::of(|_| Ok(Box::new(check)))
+    ..FilterInfo::of(|_| Ok(Box::new(|view: &View<'_>| ram_short(view, Reason::RamShort))))
 };
-
-fn check(view: &View<'_>) -> Option<Refusal> {
-    ram_short(view, Reason::RamShort)
-}

@@ -17,16 +17,10 @@ fn check(view: &View<'_>) -> Option<Refusal> {
         return None;
     }
     let found = if view.explains { view.node.runtimes.iter().cloned().collect() } else { Vec::new() };
-    Some(
-        Refusal::never(
-            Reason::RuntimeMissing,
-            Quantity::Name(view.spec.runtime.clone()),
-            Quantity::Names(found),
-            Wake::RegistrationChange,
-        )
-        .remedy(view.say(|| match view.spec.runtime.as_str() {
-            "wasm" => "install landfall-wasm beside landfall on the node (`make install`)".to_owned(),
-            other => format!("install the runtime `{other}` on the node"),
-        })),
-    )
+    let (needed, found) = (Quantity::Name(view.spec.runtime.clone()), Quantity::Names(found));
+    let refusal = Refusal::never(Reason::RuntimeMissing, needed, found, Wake::RegistrationChange);
+    Some(refusal.remedy(view.say(|| match view.spec.runtime.as_str() {
+        "wasm" => "install landfall-wasm beside landfall on the node (`make install`)".to_owned(),
+        other => format!("install the runtime `{other}` on the node"),
+    })))
 }

@@ -16,13 +16,7 @@ fn check(view: &View<'_>) -> Option<Refusal> {
     if !view.spec.hints.avoid_peers.contains(&view.node.id) {
         return None;
     }
-    Some(
-        Refusal::never(
-            Reason::Avoided,
-            Quantity::word("any other peer"),
-            Quantity::word("this one"),
-            Wake::JobChanged,
-        )
-        .remedy("take the peer out of the job's avoid_peers"),
-    )
+    let (needed, found) = (Quantity::word("any other peer"), Quantity::word("this one"));
+    let refusal = Refusal::never(Reason::Avoided, needed, found, Wake::JobChanged);
+    Some(refusal.remedy("take the peer out of the job's avoid_peers"))
 }

@@ -29,16 +29,10 @@ impl Filter for PeerBudget {
         if cost <= limit {
             return None;
         }
-        Some(
-            Refusal::not_now(
-                Reason::OverBudget,
-                Quantity::Count(limit),
-                Quantity::Count(cost),
-                Wake::PlacementEnded,
-            )
-            .remedy(
-                view.say(|| format!("raise max_cost to {cost}, or wait until the peer's queue is shorter")),
-            ),
-        )
+        let (needed, found) = (Quantity::Count(limit), Quantity::Count(cost));
+        let refusal = Refusal::not_now(Reason::OverBudget, needed, found, Wake::PlacementEnded);
+        Some(refusal.remedy(
+            view.say(|| format!("raise max_cost to {cost}, or wait until the peer's queue is shorter")),
+        ))
     }
 }

@@ -19,15 +19,9 @@ fn check(view: &View<'_>) -> Option<Refusal> {
     if scope <= view.spec.max_scope && (allowed.is_empty() || allowed.contains(&scope)) {
         return None;
     }
-    Some(
-        Refusal::never(
-            Reason::Scope,
-            Quantity::word(word(view.spec.max_scope)),
-            Quantity::word(word(scope)),
-            Wake::JobChanged,
-        )
-        .remedy("widen the job's max_scope or allowed_scopes"),
-    )
+    let (needed, found) = (Quantity::word(word(view.spec.max_scope)), Quantity::word(word(scope)));
+    let refusal = Refusal::never(Reason::Scope, needed, found, Wake::JobChanged);
+    Some(refusal.remedy("widen the job's max_scope or allowed_scopes"))
 }
 
 fn word(scope: Scope) -> &'static str {

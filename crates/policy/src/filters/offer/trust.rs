@@ -24,14 +24,8 @@ impl Filter for PeerTrust {
         if trust >= self.trust_execute {
             return None;
         }
-        Some(
-            Refusal::never(
-                Reason::Trust,
-                Quantity::Number(self.trust_execute),
-                Quantity::Number(trust),
-                Wake::RegistrationChange,
-            )
-            .remedy("raise the peer's entry in the arbiter's trust table"),
-        )
+        let (needed, found) = (Quantity::Number(self.trust_execute), Quantity::Number(trust));
+        let refusal = Refusal::never(Reason::Trust, needed, found, Wake::RegistrationChange);
+        Some(refusal.remedy("raise the peer's entry in the arbiter's trust table"))
     }
 }

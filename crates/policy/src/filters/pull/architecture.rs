@@ -25,22 +25,15 @@ fn check(view: &View<'_>) -> Option<Refusal> {
         return None;
     }
     let found = listed.into_iter().flatten().cloned().collect();
-    Some(
-        Refusal::never(
-            Reason::Architecture,
-            Quantity::Name(wanted.clone()),
-            Quantity::Names(found),
-            Wake::RegistrationChange,
-        )
-        .remedy(format!("add a node of architecture {wanted}")),
-    )
+    let (needed, found) = (Quantity::Name(wanted.clone()), Quantity::Names(found));
+    let refusal = Refusal::never(Reason::Architecture, needed, found, Wake::RegistrationChange);
+    Some(refusal.remedy(format!("add a node of architecture {wanted}")))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::filters::testing::{admits, refusal};
-    use crate::refusal::RefusalClass;
+    use crate::filters::testing::{admits, refusal, told};
 
     const NODE: &str = "architectures = ['aarch64', 'x86_64']";
 
@@ -49,14 +42,7 @@ mod tests {
         assert!(admits(&INFO, "architecture = 'x86_64'", NODE));
         assert!(admits(&INFO, "architecture = 'builtin'", NODE));
         let got = refusal(&INFO, "architecture = 'riscv64'", NODE);
-        assert_eq!(
-            (got.reason, got.class, got.wake),
-            (Reason::Architecture, RefusalClass::Never, Wake::RegistrationChange)
-        );
-        assert_eq!(
-            (got.needed.to_string(), got.found.to_string()),
-            ("riscv64".into(), "aarch64, x86_64".into())
-        );
+        assert_eq!(told(&got), "Architecture Never RegistrationChange: riscv64, not aarch64, x86_64");
     }
 
     #[test]

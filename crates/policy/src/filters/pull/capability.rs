@@ -37,8 +37,7 @@ fn words((fetch, eval): (bool, bool)) -> Quantity {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::filters::testing::{admits, refusal};
-    use crate::refusal::RefusalClass;
+    use crate::filters::testing::{admits, refusal, told};
 
     fn eval(fetch: bool, evaluate: bool) -> String {
         format!("kind = 'eval'\nfetch_task = {fetch}\nevaluate_task = {evaluate}")
@@ -63,11 +62,7 @@ mod tests {
     #[test]
     fn a_refusal_names_what_is_needed_and_found() {
         let got = refusal(&INFO, &eval(true, true), "eval = true");
-        assert_eq!(
-            (got.reason, got.class, got.wake),
-            (Reason::Capability, RefusalClass::Never, Wake::RegistrationChange)
-        );
-        assert_eq!((got.needed.to_string(), got.found.to_string()), ("fetch, eval".into(), "eval".into()));
+        assert_eq!(told(&got), "Capability Never RegistrationChange: fetch, eval, not eval");
     }
 
     #[test]

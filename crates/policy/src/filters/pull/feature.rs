@@ -40,8 +40,7 @@ fn label(name: &Name, count: u32) -> Option<Name> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::filters::testing::{admits, refusal};
-    use crate::refusal::RefusalClass;
+    use crate::filters::testing::{admits, refusal, told};
 
     const NODE: &str = "features = ['kvm', { name = 'licence', count = 2 }]";
 
@@ -50,14 +49,7 @@ mod tests {
         assert!(admits(&INFO, "", NODE));
         assert!(admits(&INFO, "features = ['kvm']", NODE));
         let got = refusal(&INFO, "features = ['kvm', 'big-parallel']", NODE);
-        assert_eq!(
-            (got.reason, got.class, got.wake),
-            (Reason::Feature, RefusalClass::Never, Wake::RegistrationChange)
-        );
-        assert_eq!(
-            (got.needed.to_string(), got.found.to_string()),
-            ("big-parallel".into(), "kvm, 2 licence".into())
-        );
+        assert_eq!(told(&got), "Feature Never RegistrationChange: big-parallel, not kvm, 2 licence");
     }
 
     #[test]

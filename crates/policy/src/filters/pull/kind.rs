@@ -57,8 +57,7 @@ fn word(kind: JobKind) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::filters::testing::check;
-    use crate::refusal::RefusalClass;
+    use crate::filters::testing::{check, told};
 
     #[test]
     fn the_request_says_which_kind() {
@@ -73,7 +72,6 @@ mod tests {
     #[test]
     fn the_other_kind_has_its_turn_later() {
         let got = check(&INFO, "request_kind = 'eval'", "", "").unwrap();
-        assert_eq!((got.reason, got.class, got.wake), (Reason::Kind, RefusalClass::NotNow, Wake::Heartbeat));
-        assert_eq!((got.needed, got.found), (Quantity::word("build"), Quantity::word("eval")));
+        assert_eq!(told(&got), "Kind NotNow Heartbeat: build, not eval");
     }
 }

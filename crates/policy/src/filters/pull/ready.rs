@@ -37,8 +37,7 @@ mod tests {
     use landfall_model::Time;
 
     use super::*;
-    use crate::filters::testing::{NOW_MS, admits, refusal};
-    use crate::refusal::RefusalClass;
+    use crate::filters::testing::{NOW_MS, admits, refusal, told};
 
     #[test]
     fn a_job_that_waits_for_nothing_is_ready() {
@@ -48,18 +47,14 @@ mod tests {
     #[test]
     fn dependencies_come_first() {
         let got = refusal(&INFO, &format!("waits_for = 'other'\nretry_at_ms = {}", NOW_MS + 1), "");
-        assert_eq!(
-            (got.reason, got.class, got.wake),
-            (Reason::NotReady, RefusalClass::NotNow, Wake::DependencyEnded)
-        );
-        assert_eq!(got.needed.to_string(), "other");
+        assert_eq!(told(&got), "NotReady NotNow DependencyEnded: other, not unfinished");
         assert_eq!(got.until_ms, None, "time alone does not help");
     }
 
     #[test]
     fn a_back_off_ends_at_a_known_instant() {
         let got = refusal(&INFO, &format!("retry_at_ms = {}", NOW_MS + 1000), "");
-        assert_eq!((got.reason, got.class, got.wake), (Reason::NotReady, RefusalClass::NotNow, Wake::Timer));
+        assert!(told(&got).starts_with("NotReady NotNow Timer: "));
         assert_eq!(got.until_ms, Some(Time::from_millis(NOW_MS + 1000)));
         assert_eq!(got.remedy, "wait 1 s for the back-off to end");
     }

@@ -38,8 +38,7 @@ fn names<'a>(tenants: impl IntoIterator<Item = &'a TenantId>) -> Quantity {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::filters::testing::{admits, refusal};
-    use crate::refusal::RefusalClass;
+    use crate::filters::testing::{admits, refusal, told};
 
     #[test]
     fn a_node_without_registrations_serves_all() {
@@ -52,11 +51,7 @@ mod tests {
         let node = "tenants = ['a', 'b']";
         assert!(admits(&INFO, "tenant = 'b'", node));
         let got = refusal(&INFO, "tenant = 'c'", node);
-        assert_eq!(
-            (got.reason, got.class, got.wake),
-            (Reason::TenantNotServed, RefusalClass::Never, Wake::RegistrationChange)
-        );
-        assert_eq!((got.needed.to_string(), got.found.to_string()), ("c".into(), "a, b".into()));
+        assert_eq!(told(&got), "TenantNotServed Never RegistrationChange: c, not a, b");
         assert_eq!(got.remedy, "register tenant c on the node");
     }
 
