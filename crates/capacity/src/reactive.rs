@@ -246,11 +246,6 @@ impl Reactive {
         }
     }
 
-    /// Notes that the job starts anew at its fewest nodes, after a preemption.
-    pub fn restarted(&mut self) {
-        *self = Self::default();
-    }
-
     fn restart_windows(&mut self) {
         (self.wants_up_since, self.wants_down_since) = (None, None);
     }
@@ -484,15 +479,6 @@ mod tests {
         job.committed(Direction::Up, at(5));
         assert_eq!(job.cycle(Bounds { nodes: 2, ..low }), (None, None));
         assert_eq!(job.cycle(low), (Some(Direction::Up), Some(ScaleAlert::BelowMin)), "a new loss");
-    }
-
-    #[test]
-    fn a_restart_forgets() {
-        let mut job = Reactive::default();
-        job.sample(&target(), value(120.0), BOUNDS, at(0));
-        job.committed(Direction::Up, at(0));
-        job.restarted();
-        assert_eq!(job, Reactive::default());
     }
 
     #[test]

@@ -127,25 +127,6 @@ pub enum Exempt {
     PreemptLimit,
 }
 
-impl Exempt {
-    /// The reason as programs read it.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::NotRunning => "not_running",
-            Self::Sensitive => "sensitive",
-            Self::Class10 => "class_10",
-            Self::NotPreemptible => "not_preemptible",
-            Self::Class => "class",
-            Self::MinRun => "min_run",
-            Self::NearEnd => "near_end",
-            Self::NoCheckpointHigh => "no_checkpoint_high",
-            Self::ServiceHome => "service_home",
-            Self::PreemptLimit => "preempt_limit",
-        }
-    }
-}
-
 /// The last times a job was stopped for others; no more of them than the limit looks at.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -460,11 +441,12 @@ mod tests {
 
     const BY_9: Claim = Claim::Preempt { class: 9, rule: PreemptRule::Below };
 
-    fn why(change: impl Fn(&mut Incumbent<'_>), claim: Claim) -> &'static str {
+    fn why(change: impl Fn(&mut Incumbent<'_>), claim: Claim) -> String {
         let job = id("j");
         let mut incumbent = running(&job);
         change(&mut incumbent);
-        judge(&incumbent, claim, NOW).map_or_else(Exempt::as_str, |_| "victim")
+        let name = |exempt| serde_json::to_value(exempt).unwrap().as_str().unwrap().to_owned();
+        judge(&incumbent, claim, NOW).map_or_else(name, |_| "victim".to_owned())
     }
 
     #[test]

@@ -127,126 +127,51 @@ fn an_empty_file_is_an_empty_situation() {
     assert!(situation.nodes().is_empty() && situation.jobs().is_empty());
 }
 
-/// What a wrong file is answered with: field, line, part of the message, part of the hint.
+/// Wrong files, and what each is answered with: field and line, part of the message, part of the hint.
+const MISTAKES: &str = r"
+[[nodes]]\nid = 'a'\ncpu_mili = 5 | nodes[0].cpu_mili:3 | unknown field `cpu_mili` | did you mean `cpu_milli`?
+nodez = [] | nodez:1 | unknown field `nodez` | did you mean `nodes`?
+[[nodes]]\nid = 'a'\nram_mib = -5 | nodes[0].ram_mib:3 | negative |
+[[nodes]]\nid = 'a'\nram_mib = '5 GB' | nodes[0].ram_mib:3 | unknown unit `GB`: use MiB |
+[[nodes]]\nid = 'a'\nram_mib = 99999999999999999 | nodes[0].ram_mib:3 | too large |
+[[nodes]]\nid = 'a'\nram_mib = 1.5 | nodes[0].ram_mib:3 | not a whole number |
+[[nodes]]\nid = 'a'\nplatform = 'desktp' | nodes[0].platform:3 | unknown value `desktp` | did you mean `desktop`?
+[[nodes]]\nid = 'a'\n[nodes.peer]\ntrust = nan | nodes[0].peer.trust:4 | out of range: 0 to 1 |
+[[nodes]]\nid = 'a'\ngpus = [{ bandwidth_gb_s = inf }] | nodes[0].gpus[0].bandwidth_gb_s:3 | out of range |
+[[nodes]]\nid = 'a'\n[[nodes]]\nid = 'a' | nodes:1 | two nodes are called `a` | each id may be used once
+[[nodes]]\nid = '' | nodes[0].id:2 | must not be empty |
+[[nodes]]\nid = 'a'\nblock = 'nope' | nodes[0].block:3 | there is no block `nope` |
+[[nodes]]\nid = 'a'\ncpu_milli = 1\ncpu_committed_milli = 2 | nodes[0].cpu_committed_milli:4 | more is committed |
+[[nodes]]\nid = 'a'\nplacements = [{ job = 'x', cpu_milli = 1 }] | nodes[0].placements[0]:3 | not enough CPU left |
+[[jobs]]\nid = 'j'\nruntime = 'llmcpp' | jobs[0].model_mib:1 | must give model_mib |
+[[jobs]]\nid = 'j'\ngpu_count = 2\ngpu_milli = 500 | jobs[0].gpu_milli:4 | a shared GPU |
+[[jobs]]\nid = 'j'\nsensitive = true\nclass = 3 | jobs[0].class:4 | class 10 |
+[[nodes]]\nid = 'a'\ncount = 9999999999 | nodes[0].count:3 | at most | split the scenario
+[[mix]]\nshare = 0.0 | mix:1 | sum to 0 |
+[[reports]]\nnode = 'a'\njob = 'j' | reports[0].node:2 | there is no node `a` |
+[[blocks]]\nid = 'k'\nend_at_ms = 5\nends_in_ms = 5 | blocks[0].ends_in_ms:4 | contradict | give one of the two
+[[nodes]]\nid = 'a'\ngpus = [{ index = 65535 }, {}] | nodes[0].gpus[0].index:3 | at most 1023 |
+[[jobs]]\nid = 'j'\ngpu_milli = 500 | jobs[0].gpu_milli:3 | goes with gpu_count 1, not 0 |
+[[jobs]]\nid = 'j'\nsensitive = true\nexclusive = false | jobs[0].exclusive:4 | takes whole nodes |
+[[jobs]]\nid = 'j'\nprovider = 'prim' | jobs[0].provider:3 | there is no provider | did you mean `prime`?
+[[jobs]]\nid = 'j'\ngpu_count = 9\nprovider = 'prime' | jobs[0].provider:4 | at most 8 GPUs | gang
+node_order = ['a', 'a']\n[[nodes]]\nid = 'a' | node_order[1]:1 | is there already |
+[[jobs]]\nid = 'j'\nnodes = { min = 1, max = 2, mid = 3 } | jobs[0].nodes:3 |  |
+[[jobs]]\nid = 'j'\nkind = 'eval'\nqueued_at_ms = 4\nready_at_ms = 5 | jobs[0].ready_at_ms:5 | ready when it is queued | give one
+[instance]\noom_rate.h1 = 2.0 | instance.oom_rate:2 | 0 to 1 |
+[[nodes]\nid = 'a' | :1 |  |
+";
+
 #[test]
 fn mistakes_are_answered_with_field_line_and_hint() {
-    let cases: &[(&str, &str, usize, &str, &str)] = &[
-        (
-            "[[nodes]]\nid = 'a'\ncpu_mili = 5\n",
-            "nodes[0].cpu_mili",
-            3,
-            "unknown field `cpu_mili`",
-            "did you mean `cpu_milli`?",
-        ),
-        ("nodez = []\n", "nodez", 1, "unknown field `nodez`", "did you mean `nodes`?"),
-        ("[[nodes]]\nid = 'a'\nram_mib = -5\n", "nodes[0].ram_mib", 3, "negative", ""),
-        ("[[nodes]]\nid = 'a'\nram_mib = '5 GB'\n", "nodes[0].ram_mib", 3, "unknown unit `GB`: use MiB", ""),
-        ("[[nodes]]\nid = 'a'\nram_mib = 99999999999999999\n", "nodes[0].ram_mib", 3, "too large", ""),
-        ("[[nodes]]\nid = 'a'\nram_mib = 1.5\n", "nodes[0].ram_mib", 3, "not a whole number", ""),
-        (
-            "[[nodes]]\nid = 'a'\nplatform = 'desktp'\n",
-            "nodes[0].platform",
-            3,
-            "unknown value `desktp`",
-            "did you mean `desktop`?",
-        ),
-        (
-            "[[nodes]]\nid = 'a'\n[nodes.peer]\ntrust = nan\n",
-            "nodes[0].peer.trust",
-            4,
-            "out of range: 0 to 1",
-            "",
-        ),
-        (
-            "[[nodes]]\nid = 'a'\ngpus = [{ bandwidth_gb_s = inf }]\n",
-            "nodes[0].gpus[0].bandwidth_gb_s",
-            3,
-            "out of range",
-            "",
-        ),
-        (
-            "[[nodes]]\nid = 'a'\n[[nodes]]\nid = 'a'\n",
-            "nodes",
-            1,
-            "two nodes are called `a`",
-            "each id may be used once",
-        ),
-        ("[[nodes]]\nid = ''\n", "nodes[0].id", 2, "must not be empty", ""),
-        ("[[nodes]]\nid = 'a'\nblock = 'nope'\n", "nodes[0].block", 3, "there is no block `nope`", ""),
-        (
-            "[[nodes]]\nid = 'a'\ncpu_milli = 1\ncpu_committed_milli = 2\n",
-            "nodes[0].cpu_committed_milli",
-            4,
-            "more is committed",
-            "",
-        ),
-        (
-            "[[nodes]]\nid = 'a'\nplacements = [{ job = 'x', cpu_milli = 1 }]\n",
-            "nodes[0].placements[0]",
-            3,
-            "not enough CPU left",
-            "",
-        ),
-        ("[[jobs]]\nid = 'j'\nruntime = 'llmcpp'\n", "jobs[0].model_mib", 1, "must give model_mib", ""),
-        ("[[jobs]]\nid = 'j'\ngpu_count = 2\ngpu_milli = 500\n", "jobs[0].gpu_milli", 4, "a shared GPU", ""),
-        ("[[jobs]]\nid = 'j'\nsensitive = true\nclass = 3\n", "jobs[0].class", 4, "class 10", ""),
-        ("[[nodes]]\nid = 'a'\ncount = 9999999999\n", "nodes[0].count", 3, "at most", "split the scenario"),
-        ("[[mix]]\nshare = 0.0\n", "mix", 1, "sum to 0", ""),
-        ("[[reports]]\nnode = 'a'\njob = 'j'\n", "reports[0].node", 2, "there is no node `a`", ""),
-        (
-            "[[blocks]]\nid = 'k'\nend_at_ms = 5\nends_in_ms = 5\n",
-            "blocks[0].ends_in_ms",
-            4,
-            "contradict",
-            "give one of the two",
-        ),
-        (
-            "[[nodes]]\nid = 'a'\ngpus = [{ index = 65535 }, {}]\n",
-            "nodes[0].gpus[0].index",
-            3,
-            "at most 1023",
-            "",
-        ),
-        ("[[jobs]]\nid = 'j'\ngpu_milli = 500\n", "jobs[0].gpu_milli", 3, "goes with gpu_count 1, not 0", ""),
-        (
-            "[[jobs]]\nid = 'j'\nsensitive = true\nexclusive = false\n",
-            "jobs[0].exclusive",
-            4,
-            "takes whole nodes",
-            "",
-        ),
-        (
-            "[[jobs]]\nid = 'j'\nprovider = 'prim'\n",
-            "jobs[0].provider",
-            3,
-            "there is no provider",
-            "did you mean `prime`?",
-        ),
-        (
-            "[[jobs]]\nid = 'j'\ngpu_count = 9\nprovider = 'prime'\n",
-            "jobs[0].provider",
-            4,
-            "at most 8 GPUs",
-            "gang",
-        ),
-        ("node_order = ['a', 'a']\n[[nodes]]\nid = 'a'\n", "node_order[1]", 1, "is there already", ""),
-        ("[[jobs]]\nid = 'j'\nnodes = { min = 1, max = 2, mid = 3 }\n", "jobs[0].nodes", 3, "", ""),
-        (
-            "[[jobs]]\nid = 'j'\nkind = 'eval'\nqueued_at_ms = 4\nready_at_ms = 5\n",
-            "jobs[0].ready_at_ms",
-            5,
-            "ready when it is queued",
-            "give one",
-        ),
-        ("[instance]\noom_rate.h1 = 2.0\n", "instance.oom_rate", 2, "0 to 1", ""),
-        ("[[nodes]\nid = 'a'\n", "", 1, "", ""),
-    ];
-    for (text, field, line, message, hint) in cases {
-        let error = parse(text, Format::Toml).expect_err(text);
-        assert_eq!(error.field, *field, "{text}\n{error:?}");
-        assert_eq!(error.position.map(|position| position.line), Some(*line), "{text}\n{error:?}");
-        assert!(error.message.contains(message), "{text}\n{error:?}");
-        assert!(error.hint.unwrap_or_default().contains(hint), "{text}");
+    for row in MISTAKES.trim().lines() {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let &[text, place, message, hint] = cells.as_slice() else { panic!("{row}") };
+        let error = parse(&(text.replace(r"\n", "\n") + "\n"), Format::Toml).expect_err(row);
+        let line = error.position.map_or(0, |position| position.line);
+        assert_eq!(format!("{}:{line}", error.field), place, "{row}\n{error:?}");
+        assert!(error.message.contains(message), "{row}\n{error:?}");
+        assert!(error.hint.unwrap_or_default().contains(hint), "{row}");
     }
 }
 

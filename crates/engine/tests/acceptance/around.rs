@@ -161,9 +161,7 @@ fn b35_a_service_grows_and_shrinks_by_one_node_at_a_time() {
         let text = format!(
             r#"jobs = [{{ id = "s", lifecycle = "reactive", nodes = {{ min = {start}, max = 9 }}, scale_target_milli = 100000 }}]"#
         );
-        cluster.at(0.0).submit(&text);
-        cluster.run_until(0.0);
-        cluster.start("s");
+        cluster.running("s", &text);
         let mut moves = Vec::new();
         let mut nodes = cluster.nodes_of("s").len();
         for at in (0..=until).step_by(60) {
@@ -188,9 +186,7 @@ fn b35_a_service_grows_and_shrinks_by_one_node_at_a_time() {
 fn a_service_shrinks_to_its_fewest_nodes() {
     let mut cluster = batch(|_| {}, r#"nodes = [{ id = "n", count = 5 }]"#);
     let text = r#"jobs = [{ id = "s", lifecycle = "reactive", nodes = { min = 1, max = 9 }, scale_target_milli = 100000 }]"#;
-    cluster.at(0.0).submit(text);
-    cluster.run_until(0.0);
-    cluster.start("s");
+    cluster.running("s", text);
     let mut counts = Vec::new();
     for at in (0..=3600).step_by(60) {
         cluster.keep_alive(f64::from(at));
@@ -245,11 +241,10 @@ fn b46_the_staging_gate() {
 #[test]
 fn urgent_work_stops_less_urgent_work_and_gets_its_nodes() {
     let mut cluster = batch(|_| {}, r#"nodes = [{ id = "n", count = 2 }]"#);
-    cluster
-        .at(0.0)
-        .submit(r#"jobs = [{ id = "low", nodes = 2, class = 2, checkpoint = "auto", walltime_ms = "10h" }]"#);
-    cluster.run_until(0.0);
-    cluster.start("low");
+    cluster.running(
+        "low",
+        r#"jobs = [{ id = "low", nodes = 2, class = 2, checkpoint = "auto", walltime_ms = "10h" }]"#,
+    );
     cluster.keep_alive(660.0);
     cluster.submit(r#"jobs = [{ id = "high", nodes = 2, class = 8 }]"#);
     cluster.submit(
@@ -281,9 +276,7 @@ fn urgent_work_stops_less_urgent_work_and_gets_its_nodes() {
 #[test]
 fn a_job_without_checkpoint_is_stopped_and_starts_over() {
     let mut cluster = batch(|_| {}, r#"nodes = [{ id = "n" }]"#);
-    cluster.at(0.0).submit(r#"jobs = [{ id = "low", class = 2, walltime_ms = "10h" }]"#);
-    cluster.run_until(0.0);
-    cluster.start("low");
+    cluster.running("low", r#"jobs = [{ id = "low", class = 2, walltime_ms = "10h" }]"#);
     cluster.keep_alive(700.0);
     cluster.submit(r#"jobs = [{ id = "high", class = 8 }]"#);
     cluster.keep_alive(705.0);
@@ -378,9 +371,7 @@ fn b44_two_pools_want_the_same_node_in_one_instant() {
 #[test]
 fn immediate_jobs_start_at_once_or_not_at_all() {
     let mut cluster = batch(|_| {}, r#"nodes = [{ id = "n" }]"#);
-    cluster.at(0.0).submit(r#"jobs = [{ id = "a" }]"#);
-    cluster.run_until(0.0);
-    cluster.start("a");
+    cluster.running("a", r#"jobs = [{ id = "a" }]"#);
     cluster.submit(r#"jobs = [{ id = "now", immediate = true }]"#);
     cluster.run_until(5.0);
     assert_eq!(cluster.state("now"), JobState::Cancelled);
@@ -390,11 +381,7 @@ fn immediate_jobs_start_at_once_or_not_at_all() {
 #[test]
 fn a_running_job_saves_its_work_when_that_is_worth_it() {
     let mut cluster = batch(|_| {}, r#"nodes = [{ id = "n", gpus = [{ count = 4 }] }]"#);
-    cluster
-        .at(0.0)
-        .submit(r#"jobs = [{ id = "j", gpu_count = 4, checkpoint = "auto", walltime_ms = "10h" }]"#);
-    cluster.run_until(0.0);
-    cluster.start("j");
+    cluster.running("j", r#"jobs = [{ id = "j", gpu_count = 4, checkpoint = "auto", walltime_ms = "10h" }]"#);
     // The cycle asks; nothing waits, so only the longest interval counts.
     submit_to(&mut cluster, "p", r#"jobs = [{ id = "next", gpu_count = 4, walltime_ms = "10h" }]"#);
     let mut asked_at = None;

@@ -237,9 +237,7 @@ fn refusals_of_a_node_by_their_kind() {
     assert_eq!(refused(StartRefusal::Unsupported), (JobState::Pending, 2));
     assert_eq!(refused(StartRefusal::Malformed), (JobState::Failed, 1));
     let mut cluster = batch(FOUR);
-    cluster.at(0.0).submit(r#"jobs = [{ id = "j" }]"#);
-    cluster.run_until(0.0);
-    cluster.start("j");
+    cluster.running("j", r#"jobs = [{ id = "j" }]"#);
     let node = cluster.nodes_of("j").remove(0);
     assert_eq!(cluster.report("j", &node, Report::Started), Answer::Ignored("started".into()));
 }
@@ -272,9 +270,7 @@ fn a_gang_fails_as_a_whole_and_completes_when_all_have() {
 #[test]
 fn suspend_saves_and_resume_goes_on_with_what_was_left() {
     let mut cluster = batch(FOUR);
-    cluster.at(0.0).submit(r#"jobs = [{ id = "j", checkpoint = "manual", walltime_ms = "1000s" }]"#);
-    cluster.run_until(0.0);
-    cluster.start("j");
+    cluster.running("j", r#"jobs = [{ id = "j", checkpoint = "manual", walltime_ms = "1000s" }]"#);
     cluster.keep_alive(400.0);
     cluster.done(Input::Suspend(job_id("j")));
     assert_eq!(cluster.state("j"), JobState::Checkpointing);

@@ -24,9 +24,7 @@ fn beat(cluster: &mut Cluster, node: &str) -> Answer {
 #[test]
 fn a_silent_node_is_unknown_then_down_and_its_job_runs_elsewhere() {
     let mut cluster = batch(TWO);
-    cluster.at(0.0).submit(r#"jobs = [{ id = "j" }]"#);
-    cluster.run_until(0.0);
-    cluster.start("j");
+    cluster.running("j", r#"jobs = [{ id = "j" }]"#);
     let node = cluster.nodes_of("j").remove(0);
     let other = if node == "n-0" { "n-1" } else { "n-0" };
     for secs in (10..=120).step_by(10) {
@@ -73,9 +71,7 @@ fn a_heartbeat_in_time_changes_nothing() {
 #[test]
 fn a_job_that_may_not_go_back_fails_with_its_node() {
     let mut cluster = batch(TWO);
-    cluster.at(0.0).submit(r#"jobs = [{ id = "j", requeue = "never", nodes = 2 }]"#);
-    cluster.run_until(0.0);
-    cluster.start("j");
+    cluster.running("j", r#"jobs = [{ id = "j", requeue = "never", nodes = 2 }]"#);
     cluster.done(Input::Order { node: node_id("n-0"), order: NodeOrder::Leave });
     assert_eq!(cluster.state("j"), JobState::Failed);
     assert_eq!(cluster.record("j").ended.as_ref().unwrap().0, Cause::NodeLost);
@@ -86,9 +82,7 @@ fn a_job_that_may_not_go_back_fails_with_its_node() {
 #[test]
 fn a_draining_node_finishes_what_it_has() {
     let mut cluster = batch(TWO);
-    cluster.at(0.0).submit(r#"jobs = [{ id = "j" }]"#);
-    cluster.run_until(0.0);
-    cluster.start("j");
+    cluster.running("j", r#"jobs = [{ id = "j" }]"#);
     let node = cluster.nodes_of("j").remove(0);
     cluster.done(Input::Order { node: node_id(&node), order: NodeOrder::Drain });
     assert_eq!(state_of(&cluster, &node), NodeState::Draining);
@@ -135,9 +129,7 @@ fn five_failed_starts_take_a_node_out_until_a_probe_is_good() {
 fn a_node_that_shrinks_under_its_jobs_loses_them() {
     let mut cluster =
         batch(r#"nodes = [{ id = "n", cpu_milli = 4000, ram_mib = 100, gpus = [{ count = 2 }] }]"#);
-    cluster.at(0.0).submit(r#"jobs = [{ id = "j", gpu_count = 2, cpu_milli = 4000 }]"#);
-    cluster.run_until(0.0);
-    cluster.start("j");
+    cluster.running("j", r#"jobs = [{ id = "j", gpu_count = 2, cpu_milli = 4000 }]"#);
     let (known, _) = cluster.engine.state().node(&node_id("n")).unwrap();
     let mut smaller = known.clone();
     smaller.gpus.truncate(1);
@@ -150,9 +142,7 @@ fn a_node_that_shrinks_under_its_jobs_loses_them() {
 #[test]
 fn a_worker_that_restarted_without_its_job_has_lost_it() {
     let mut cluster = batch(TWO);
-    cluster.at(0.0).submit(r#"jobs = [{ id = "j" }]"#);
-    cluster.run_until(0.0);
-    cluster.start("j");
+    cluster.running("j", r#"jobs = [{ id = "j" }]"#);
     let node = cluster.nodes_of("j").remove(0);
     let (known, _) = cluster.engine.state().node(&node_id(&node)).unwrap();
     let same = known.clone();

@@ -91,6 +91,13 @@ impl Cluster {
         }
     }
 
+    /// Submits at the very beginning, and one of the jobs is placed at once and runs.
+    pub(crate) fn running(&mut self, job: &str, text: &str) {
+        self.at(0.0).submit(text);
+        self.run_until(0.0);
+        self.start(job);
+    }
+
     pub(crate) fn tick(&mut self) {
         self.done(Input::Tick);
     }
