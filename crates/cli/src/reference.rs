@@ -86,51 +86,68 @@ fn row(path: &str, argument: &Arg) -> String {
     format!("| `{}` | {} |\n", cell(&shown), cell(&help))
 }
 
-fn table<'a>(path: &str, arguments: impl Iterator<Item = &'a Arg>) -> String {
-    let rows: String = arguments.map(|argument| row(path, argument)).collect();
-    if rows.is_empty() { rows } else { format!("\n| argument | meaning |\n|---|---|\n{rows}") }
+/// What a command says of itself.
+fn about(path: &str, command: &clap::Command) -> String {
+    cell(&command.get_about().unwrap_or_else(|| panic!("{path} does not say what it does")).to_string())
 }
 
+/// How a command is called, as in its help; `connection` stands for the arguments that say where the server is.
+fn usage(command: &clap::Command) -> String {
+    let usage = command.clone().render_usage().to_string();
+    let has = |name: &str| command.get_arguments().any(|argument| argument.get_long() == Some(name));
+    let also = match (has("ca-file"), has("config")) {
+        (true, _) => " *connection*",
+        (false, true) => " `[--config FILE]`",
+        (false, false) => "",
+    };
+    format!("`{}`{also}", cell(usage.trim_start_matches("Usage:")))
+}
+
+/// The commands in one table, with what several of them take; then those with more than one argument of their own, each argument where
+/// it is first met.
 fn commands() -> String {
     let leaves = leaves();
-    let about = |path: &str, command: &clap::Command| {
-        cell(&command.get_about().unwrap_or_else(|| panic!("{path} does not say what it does")).to_string())
-    };
-    let mut page = String::from("| command | what it does |\n|---|---|\n");
+    let link = |path: &str| format!("[`{path}`](#landfall-{})", path.replace(' ', "-"));
+    let everywhere = |argument: &Arg| matches!(argument.get_id().as_str(), "json" | "help" | "version");
+    let mut list = String::from("| command | what it does |\n|---|---|\n");
+    let mut sections = String::new();
+    let mut met: Vec<(&str, Vec<String>)> = Vec::new();
     for (path, command) in &leaves {
-        let link = path.replace(' ', "-");
-        let _ = writeln!(page, "| [`{path}`](#landfall-{link}) | {} |", about(path, command));
-    }
-    let everywhere = |argument: &&Arg| matches!(argument.get_id().as_str(), "json" | "help" | "version");
-    let (_, any) = leaves.iter().find(|(path, _)| path == "jobs").unwrap();
-    let shared = any.get_arguments().filter(|argument| everywhere(argument) || is_shared(argument));
-    let _ = write!(
-        page,
-        "\n### Arguments of many commands\n\nEvery command takes `--json` and `--help`; *connection* in a usage stands for the others.\n{}",
-        table("jobs", shared)
-    );
-    for (path, command) in &leaves {
-        let usage = command.clone().render_usage().to_string();
-        let usage = cell(usage.trim_start_matches("Usage:")).replace("\\|", "|");
-        let connects = command.get_arguments().any(|argument| argument.get_long() == Some("ca-file"));
-        let config = command.get_arguments().any(|argument| argument.get_long() == Some("config"));
-        let also = if connects {
-            " *connection*"
-        } else if config {
-            " `[--config FILE]`"
-        } else {
-            ""
-        };
         let own =
             command.get_arguments().filter(|one| !everywhere(one) && !is_shared(one) && !one.is_hide_set());
-        let _ = write!(
-            page,
-            "\n### `landfall {path}`\n\n{} Usage: `{usage}`{also}\n{}",
-            about(path, command),
-            table(path, own)
-        );
+        let rows: Vec<String> = own.map(|argument| row(path, argument)).collect();
+        let (usage, about) = (usage(command), about(path, command));
+        if let [] | [_] = rows.as_slice() {
+            let only = rows.concat().trim_matches(['|', ' ', '\n']).replacen(" | ", ": ", 1);
+            let usage = usage.replacen("landfall ", "", 1).replace(" [OPTIONS]", "");
+            let _ = writeln!(list, "| {usage} | {about}{}{only} |", if only.is_empty() { "" } else { "; " });
+            continue;
+        }
+        let _ = writeln!(list, "| {} | {about} |", link(path));
+        let _ = write!(sections, "\n### `landfall {path}`\n\n| {usage} | {about} |\n|---|---|\n");
+        // What another command takes in the same words is told there.
+        let same = |(_, there): &(&str, Vec<String>)| rows.iter().filter(|row| there.contains(row)).count();
+        let like = met.iter().rev().max_by_key(|one| same(one)).filter(|one| same(one) > 2);
+        let told = |row: &String| like.is_some_and(|(_, there)| there.contains(row));
+        sections.extend(rows.iter().filter(|row| !told(row)).map(String::as_str));
+        if let Some((other, there)) = like {
+            let name = |row: &String| row[2..].split(" | ").next().map(str::to_owned);
+            let names: BTreeSet<_> = rows.iter().map(name).collect();
+            let left: Vec<String> =
+                there.iter().map(name).filter(|name| !names.contains(name)).flatten().collect();
+            let but =
+                if left.is_empty() { "all of it".into() } else { format!("except {}", left.join(", ")) };
+            let _ = writeln!(sections, "| and what {} takes | {but} |", link(other));
+        }
+        met.push((path, rows));
     }
-    page
+    let (_, any) = leaves.iter().find(|(path, _)| path == "jobs").unwrap();
+    let shared = any.get_arguments().filter(|argument| everywhere(argument) || is_shared(argument));
+    let shared: String = shared.map(|argument| row("jobs", argument)).collect();
+    format!(
+        "{list}\n### Arguments of many commands\n\nEvery command takes `--json` and `--help`; *connection* in a usage stands for the \
+         others.\n\n| argument | meaning |\n|---|---|\n{shared}{sections}"
+    )
 }
 
 fn exit_codes() -> String {

@@ -48,7 +48,6 @@ fn scenario() -> Result<String, String> {
 }
 
 fn value(kind: Kind) -> String {
-    let ticked = |words: &[&str]| words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ");
     match kind {
         Kind::Text => "name".to_owned(),
         Kind::Flag => "`true`, `false`".to_owned(),
@@ -65,44 +64,50 @@ fn terms() -> String {
     let mut page = String::from(
         "# Terms and filters\n\nGenerated from the catalogue by `cargo xtask generate`. `landfall policy terms` prints the same.\n",
     );
-    let mut family = String::new();
-    for info in catalogue::terms() {
-        let of = format!("{:?}", info.family);
-        if of != family {
-            let _ = write!(page, "\n## Terms: {of}\n");
-            family = of;
-        }
-        let most = info.range.1.map_or("no bound".to_owned(), |max| max.to_string());
-        let unit = if info.unit.is_empty() { String::new() } else { format!(", in {}", info.unit) };
+    let terms: Vec<_> = catalogue::terms().collect();
+    for family in terms.chunk_by(|a, b| a.family == b.family) {
         let _ = write!(
             page,
-            "\n### `{}`\n\n{}\n\n{:?}, from {} to {most}{unit}.\n",
-            info.name, info.description, info.class, info.range.0
+            "\n## Terms: {:?}\n\n| term | class | range | what it says |\n|---|---|---|---|\n",
+            family[0].family
         );
-        parameters(&mut page, info.params);
+        for info in family {
+            let most = info.range.1.map_or("no bound".to_owned(), |max| max.to_string());
+            let range = format!("{} to {most} {}", info.range.0, info.unit);
+            let _ = writeln!(
+                page,
+                "| `{}` | {} | {} | {} |",
+                info.name,
+                format!("{:?}", info.class).to_lowercase(),
+                range.trim_end(),
+                info.description
+            );
+        }
+        page.push_str(&parameters(family.iter().map(|info| (info.name, info.params))));
     }
-    page.push_str("\n## Filters\n");
+    page.push_str("\n## Filters\n\n| filter | what it asks | reasons |\n|---|---|---|\n");
     for info in catalogue::filters() {
-        let reasons: Vec<String> = info.reasons.iter().map(|reason| format!("`{reason}`")).collect();
-        let _ =
-            write!(page, "\n### `{}`\n\n{} Reasons: {}.\n", info.name, info.description, reasons.join(", "));
-        parameters(&mut page, info.params);
+        let _ = writeln!(page, "| `{}` | {} | {} |", info.name, info.description, ticked(info.reasons));
     }
-    page.push_str("\n## Choice\n\nParameters that every policy may set under `[params]`.\n");
-    parameters(&mut page, &CHOICE_PARAMS);
-    page.push_str("\n## Offers\n\nParameters that policies over peers' offers may set under `[params]`.\n");
-    parameters(&mut page, &offer::PARAMS);
-    page.push_str("\n## Devices\n\nParameters that every policy may set under `[params]`.\n");
-    parameters(&mut page, &devices::PARAMS);
+    page.push_str(&parameters(catalogue::filters().map(|info| (info.name, info.params))));
+    page.push_str(
+        "\n## Policies\n\nParameters of no single term. Every policy may set those of the choice and of devices under `[params]`, \
+         policies over peers' offers also those of offers.\n",
+    );
+    let others: [(_, &[_]); 3] =
+        [("choice", &CHOICE_PARAMS), ("offers", &offer::PARAMS), ("devices", &devices::PARAMS)];
+    page.push_str(&parameters(others.into_iter()));
     page
 }
 
-fn parameters(page: &mut String, params: &[ParamInfo]) {
-    if params.is_empty() {
-        return;
-    }
-    page.push_str("\n| parameter | default | values | meaning |\n|---|---|---|---|\n");
-    for param in params {
+fn ticked(words: &[impl std::fmt::Display]) -> String {
+    words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
+}
+
+/// A table of parameters, each once with everything that has it.
+fn parameters<'a>(owners: impl Iterator<Item = (&'a str, &'a [ParamInfo])>) -> String {
+    let mut rows: Vec<(&str, String, Vec<&str>)> = Vec::new();
+    for (owner, param) in owners.flat_map(|(owner, params)| params.iter().map(move |param| (owner, param))) {
         let default = match param.default {
             Default::Number(x) if x.is_infinite() => "none".to_owned(),
             Default::Number(x) => x.to_string(),
@@ -116,17 +121,22 @@ fn parameters(page: &mut String, params: &[ParamInfo]) {
             ParamKind::Number { min, max } => format!("{min} to {max}"),
             ParamKind::Whole { min, .. } => format!("whole, from {min} up"),
             ParamKind::Switch => "true, false".to_owned(),
-            ParamKind::Word(words) => {
-                words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
-            }
+            ParamKind::Word(words) => ticked(words),
             ParamKind::Limit => "a whole number, or `all`".to_owned(),
             ParamKind::Text => "a name".to_owned(),
         };
-        let is_number = default.parse::<f64>().is_ok();
-        let unit =
-            if is_number && !param.unit.is_empty() { format!(" {}", param.unit) } else { String::new() };
-        let _ = writeln!(page, "| `{}` | {default}{unit} | {values} | {} |", param.name, param.description);
+        let unit = if default.parse::<f64>().is_ok() { param.unit } else { "" };
+        let said = format!("{} | {values} | {}", format!("{default} {unit}").trim_end(), param.description);
+        match rows.iter_mut().find(|(name, as_before, _)| *name == param.name && *as_before == said) {
+            Some((.., of)) => of.push(owner),
+            None => rows.push((param.name, said, vec![owner])),
+        }
     }
+    let head = "\n| parameter | of | default | values | meaning |\n|---|---|---|---|---|\n";
+    rows.iter().enumerate().fold(String::new(), |table, (place, (name, said, of))| {
+        let head = if place == 0 { head } else { "" };
+        format!("{table}{head}| `{name}` | {} | {said} |\n", ticked(of))
+    })
 }
 
 fn policies() -> Result<String, String> {
@@ -141,15 +151,15 @@ fn policies() -> Result<String, String> {
         let _ = write!(page, "\n## `{name}`\n\n{}\n", policy.spec().description);
         let filters: Vec<String> =
             policy.spec().filters.iter().map(|used| format!("`{}`", used.name)).collect();
-        let _ = write!(page, "\nFilters: {}.\n", filters.join(", "));
+        let _ = write!(page, "\n- Filters: {}.\n", filters.join(", "));
         let terms: Vec<String> = policy
             .term_weights()
             .map(|(info, weight)| format!("`{}` × {}", info.name, (weight * 1e6).round() / 1e6))
             .collect();
         if terms.is_empty() {
-            page.push_str("\nNo terms: the order of nodes or the draw decides.\n");
+            page.push_str("- No terms: the order of nodes or the draw decides.\n");
         } else {
-            let _ = write!(page, "\nTerms: {}.\n", terms.join(", "));
+            let _ = writeln!(page, "- Terms: {}.", terms.join(", "));
         }
     }
     Ok(page)
