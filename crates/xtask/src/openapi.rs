@@ -58,6 +58,12 @@ enum Way {
     Answered,
 }
 
+impl Way {
+    fn word(self) -> &'static str {
+        if self == Self::Sent { "sent" } else { "answered" }
+    }
+}
+
 struct Walk<'a> {
     old: &'a Value,
     new: &'a Value,
@@ -66,103 +72,89 @@ struct Walk<'a> {
     found: Changes,
 }
 
+type Named<'a> = BTreeMap<String, &'a Value>;
+
 impl<'a> Walk<'a> {
-    fn breaks(&mut self, what: String) {
-        self.found.breaking.insert(what);
+    fn note(&mut self, breaks: bool, what: String) {
+        if breaks { &mut self.found.breaking } else { &mut self.found.others }.insert(what);
     }
 
-    fn differs(&mut self, what: String) {
-        self.found.others.insert(what);
+    /// What is on both sides. What is gone breaks clients; what is new does if it must be given.
+    fn both(
+        &mut self,
+        old: &Named<'a>,
+        new: &Named<'a>,
+        place: impl Fn(&str) -> String,
+        must: impl Fn(&str, &Value) -> bool,
+    ) -> Vec<(String, &'a Value, &'a Value)> {
+        for name in old.keys().filter(|name| !new.contains_key(*name)) {
+            self.note(true, format!("{} is gone", place(name)));
+        }
+        for (name, value) in new.iter().filter(|(name, _)| !old.contains_key(*name)) {
+            let must = must(name, value);
+            self.note(
+                must,
+                format!("{} is new{}", place(name), if must { " and must be given" } else { "" }),
+            );
+        }
+        let both = old.iter().filter_map(|(name, before)| Some((name.clone(), *before, *new.get(name)?)));
+        both.collect()
     }
 
     fn paths(&mut self) {
-        let (before, after) = (operations(self.old), operations(self.new));
-        for (name, new) in &after {
-            match before.get(name) {
-                Some(old) => self.operation(name, old, new),
-                None => self.differs(format!("{name} is new")),
-            }
-        }
-        for name in before.keys().filter(|name| !after.contains_key(*name)) {
-            self.breaks(format!("{name} is gone"));
+        let (old, new) = (operations(self.old), operations(self.new));
+        for (name, old, new) in self.both(&old, &new, str::to_owned, |_, _| false) {
+            self.operation(&name, old, new);
         }
     }
 
     fn operation(&mut self, name: &str, old: &'a Value, new: &'a Value) {
-        self.parameters(name, old, new);
-        let (before, after) = (&old["requestBody"], &new["requestBody"]);
-        match (before.is_object(), after.is_object()) {
-            (true, false) => self.breaks(format!("{name}: takes no body any more")),
-            (false, true) if is_true(&after["required"]) => {
-                self.breaks(format!("{name}: must have a body now"));
-            }
-            (false, true) => self.differs(format!("{name}: may have a body now")),
-            (true, true) => {
-                if is_true(&after["required"]) && !is_true(&before["required"]) {
-                    self.breaks(format!("{name}: must have a body now"));
-                }
-                self.content(&format!("{name}, body"), before, after, Way::Sent);
-            }
-            (false, false) => {}
-        }
-        let (before, after) = (entries(&old["responses"]), entries(&new["responses"]));
-        for (status, new) in &after {
-            match before.get(status) {
-                Some(old) => self.content(&format!("{name}, answer {status}"), old, new, Way::Answered),
-                None => self.differs(format!("{name}: may answer {status} now")),
-            }
-        }
-        for status in before.keys().filter(|status| !after.contains_key(*status)) {
-            self.breaks(format!("{name}: answer {status} is gone"));
-        }
-    }
-
-    fn parameters(&mut self, name: &str, old: &'a Value, new: &'a Value) {
-        let of = |operation: &'a Value| -> BTreeMap<String, &'a Value> {
+        let of = |operation: &'a Value| -> Named<'a> {
             let all = operation["parameters"].as_array().into_iter().flatten();
             all.map(|one| (format!("{} parameter `{}`", text(&one["in"]), text(&one["name"])), one)).collect()
         };
-        let (before, after) = (of(old), of(new));
-        for (what, new) in &after {
-            let place = format!("{name}, {what}");
-            match before.get(what) {
-                Some(old) => {
-                    if is_true(&new["required"]) && !is_true(&old["required"]) {
-                        self.breaks(format!("{place}: must be given now"));
-                    }
-                    self.schema(&place, &old["schema"], &new["schema"], Way::Sent);
-                }
-                None if is_true(&new["required"]) => {
-                    self.breaks(format!("{place}: is new and must be given"));
-                }
-                None => self.differs(format!("{place}: is new")),
+        let required = |_: &str, value: &Value| is_true(&value["required"]);
+        let place = |what: &str| format!("{name}, {what}:");
+        for (what, old, new) in self.both(&of(old), &of(new), place, required) {
+            if is_true(&new["required"]) && !is_true(&old["required"]) {
+                self.note(true, format!("{name}, {what}: must be given now"));
             }
+            self.schema(&format!("{name}, {what}"), &old["schema"], &new["schema"], Way::Sent);
         }
-        for what in before.keys().filter(|what| !after.contains_key(*what)) {
-            self.breaks(format!("{name}, {what}: is gone"));
+        let (before, after) = (&old["requestBody"], &new["requestBody"]);
+        if before.is_object() && !after.is_object() {
+            self.note(true, format!("{name}: takes no body any more"));
+        } else if is_true(&after["required"]) && !is_true(&before["required"]) {
+            self.note(true, format!("{name}: must have a body now"));
+        } else if after.is_object() && !before.is_object() {
+            self.note(false, format!("{name}: may have a body now"));
+        }
+        if before.is_object() && after.is_object() {
+            self.content(&format!("{name}, body"), before, after, Way::Sent);
+        }
+        let (before, after) = (entries(&old["responses"]), entries(&new["responses"]));
+        let place = |status: &str| format!("{name}: answer {status}");
+        for (status, old, new) in self.both(&before, &after, place, |_, _| false) {
+            self.content(&format!("{name}, answer {status}"), old, new, Way::Answered);
         }
     }
 
     fn content(&mut self, place: &str, old: &'a Value, new: &'a Value, way: Way) {
         let (before, after) = (entries(&old["content"]), entries(&new["content"]));
-        for (kind, old) in &before {
-            match after.get(kind) {
-                Some(new) => self.schema(place, &old["schema"], &new["schema"], way),
-                None => self.breaks(format!("{place}: {kind} is gone")),
-            }
-        }
-        for kind in after.keys().filter(|kind| !before.contains_key(*kind)) {
-            self.differs(format!("{place}: {kind} is new"));
+        for (_, old, new) in self.both(&before, &after, |kind| format!("{place}: {kind}"), |_, _| false) {
+            self.schema(place, &old["schema"], &new["schema"], way);
         }
     }
 
     fn schema(&mut self, place: &str, old: &'a Value, new: &'a Value, way: Way) {
         let ((old, was_null), (new, is_null)) = (bare(old), bare(new));
+        let word = way.word();
         match (way, was_null, is_null) {
-            (Way::Sent, true, false) => self.breaks(format!("{place} (sent): may not be null any more")),
-            (Way::Answered, false, true) => self.breaks(format!("{place} (answered): may be null now")),
-            (_, true, false) => self.differs(format!("{place} (answered): is never null now")),
-            (_, false, true) => self.differs(format!("{place} (sent): may be null now")),
+            (Way::Sent, true, false) => {
+                self.note(true, format!("{place} ({word}): may not be null any more"));
+            }
+            (_, true, false) => self.note(false, format!("{place} ({word}): is never null now")),
+            (_, false, true) => self.note(way == Way::Answered, format!("{place} ({word}): may be null now")),
             _ => {}
         }
         let mut place = place.to_owned();
@@ -179,55 +171,36 @@ impl<'a> Walk<'a> {
     }
 
     fn flat(&mut self, place: &str, old: &Flat<'a>, new: &Flat<'a>, way: Way) {
+        let (sent, word) = (way == Way::Sent, way.word());
         // What is sent must be within what is taken, what is answered within what is understood.
-        let (word, inner, outer) = match way {
-            Way::Sent => ("sent", &old.kinds, &new.kinds),
-            Way::Answered => ("answered", &new.kinds, &old.kinds),
-        };
+        let (inner, outer) = if sent { (&old.kinds, &new.kinds) } else { (&new.kinds, &old.kinds) };
         if old.kinds != new.kinds {
             let change = format!("{place} ({word}): type {} became {}", kinds(&old.kinds), kinds(&new.kinds));
             // No type means any.
             let fits = outer.is_empty() || (!inner.is_empty() && inner.is_subset(outer));
-            if fits { self.differs(change) } else { self.breaks(change) }
+            self.note(!fits, change);
         }
         for value in old.values.difference(&new.values) {
-            self.breaks(format!("{place} ({word}): value `{value}` is gone"));
+            self.note(true, format!("{place} ({word}): value `{value}` is gone"));
         }
         for value in new.values.difference(&old.values) {
-            let change = format!("{place} ({word}): value `{value}` is new");
             // What could be anything before is bound to a list now.
-            if old.values.is_empty() && way == Way::Sent { self.breaks(change) } else { self.differs(change) }
+            let bound = old.values.is_empty() && sent;
+            self.note(bound, format!("{place} ({word}): value `{value}` is new"));
         }
-        for (bound, value) in &new.bounds {
-            match old.bounds.get(bound) {
-                Some(before) if before == value => {}
-                _ if way == Way::Sent => self.breaks(format!("{place} ({word}): {bound} is {value} now")),
-                _ => self.differs(format!("{place} ({word}): {bound} is {value} now")),
-            }
+        for (bound, value) in new.bounds.iter().filter(|(bound, value)| old.bounds.get(*bound) != Some(value))
+        {
+            self.note(sent, format!("{place} ({word}): {bound} is {value} now"));
         }
-        for (name, field) in &old.fields {
-            let place = format!("{place}.{name}");
-            match new.fields.get(name) {
-                Some(after) => self.schema(&place, field, after, way),
-                None => self.breaks(format!("{place} ({word}) is gone")),
-            }
-        }
-        for name in new.fields.keys().filter(|name| !old.fields.contains_key(*name)) {
-            let place = format!("{place}.{name}");
-            if way == Way::Sent && new.required.contains(name) {
-                self.breaks(format!("{place} ({word}) is new and must be given"));
-            } else {
-                self.differs(format!("{place} ({word}) is new"));
-            }
-        }
-        for name in old.fields.keys().filter(|name| new.fields.contains_key(*name)) {
-            match (way, old.required.contains(name), new.required.contains(name)) {
-                (Way::Sent, false, true) => self.breaks(format!("{place}.{name} ({word}) must be given now")),
-                (Way::Answered, true, false) => {
-                    self.breaks(format!("{place}.{name} ({word}) may be absent now"));
-                }
-                (_, true, false) => self.differs(format!("{place}.{name} ({word}) may be left out now")),
-                (_, false, true) => self.differs(format!("{place}.{name} ({word}) is always there now")),
+        let field = |name: &str| format!("{place}.{name} ({word})");
+        let must = |name: &str, _: &Value| sent && new.required.contains(name);
+        for (name, before, after) in self.both(&old.fields, &new.fields, field, must) {
+            self.schema(&format!("{place}.{name}"), before, after, way);
+            match (sent, old.required.contains(&name), new.required.contains(&name)) {
+                (true, false, true) => self.note(true, format!("{} must be given now", field(&name))),
+                (false, true, false) => self.note(true, format!("{} may be absent now", field(&name))),
+                (_, true, false) => self.note(false, format!("{} may be left out now", field(&name))),
+                (_, false, true) => self.note(false, format!("{} is always there now", field(&name))),
                 _ => {}
             }
         }
@@ -236,14 +209,9 @@ impl<'a> Walk<'a> {
                 self.schema(&format!("{place}{label}"), before, after, way);
             }
         }
-        for (name, before) in &old.variants {
-            match new.variants.get(name) {
-                Some(after) => self.schema(&format!("{place}<{name}>"), before, after, way),
-                None => self.breaks(format!("{place} ({word}): variant {name} is gone")),
-            }
-        }
-        for name in new.variants.keys().filter(|name| !old.variants.contains_key(*name)) {
-            self.differs(format!("{place} ({word}): variant {name} is new"));
+        let variant = |name: &str| format!("{place} ({word}): variant {name}");
+        for (name, before, after) in self.both(&old.variants, &new.variants, variant, |_, _| false) {
+            self.schema(&format!("{place}<{name}>"), before, after, way);
         }
     }
 }
@@ -389,47 +357,30 @@ pub fn written(value: &Value) -> String {
 }
 
 fn lay_out(value: &Value, indent: usize, text: &mut String) {
-    let line = in_one_line(value);
-    let (open, close, entries): (char, char, Vec<(String, &Value)>) = match value {
-        _ if indent > 2 => return text.push_str(&line),
-        Value::Object(map) if !map.is_empty() => {
-            let sorted: BTreeMap<_, _> = map.iter().collect();
-            (
-                '{',
-                '}',
-                sorted
-                    .into_iter()
-                    .map(|(key, value)| (format!("{}: ", Value::from(key.as_str())), value))
-                    .collect(),
-            )
+    let (open, close, parts): (char, char, Vec<(String, &Value)>) = match value {
+        Value::Object(_) => {
+            let key = |(key, value): (String, _)| (format!("{}: ", Value::from(key)), value);
+            ('{', '}', entries(value).into_iter().map(key).collect())
         }
-        Value::Array(items) if !items.is_empty() => {
-            ('[', ']', items.iter().map(|item| (String::new(), item)).collect())
-        }
-        _ => return text.push_str(&line),
+        Value::Array(items) => ('[', ']', items.iter().map(|item| (String::new(), item)).collect()),
+        plain => return text.push_str(&plain.to_string()),
     };
-    let last = entries.len() - 1;
+    let lines = indent <= 2 && !parts.is_empty();
     text.push(open);
-    for (place, (key, value)) in entries.into_iter().enumerate() {
-        let _ = write!(text, "\n{:1$}{key}", "", indent + 1);
-        lay_out(value, indent + 1, text);
-        text.push_str(if place == last { "" } else { "," });
-    }
-    let _ = write!(text, "\n{:1$}{close}", "", indent);
-}
-
-fn in_one_line(value: &Value) -> String {
-    match value {
-        Value::Object(map) => {
-            let sorted: BTreeMap<_, _> = map.iter().collect();
-            let all = sorted
-                .into_iter()
-                .map(|(key, value)| format!("{}: {}", Value::from(key.as_str()), in_one_line(value)));
-            format!("{{{}}}", all.collect::<Vec<_>>().join(", "))
+    for (place, (key, value)) in parts.into_iter().enumerate() {
+        match (lines, place) {
+            (true, 0) => text.push('\n'),
+            (true, _) => text.push_str(",\n"),
+            (false, 0) => {}
+            (false, _) => text.push_str(", "),
         }
-        Value::Array(items) => format!("[{}]", items.iter().map(in_one_line).collect::<Vec<_>>().join(", ")),
-        plain => plain.to_string(),
+        let _ = write!(text, "{:1$}{key}", "", if lines { indent + 1 } else { 0 });
+        lay_out(value, indent + 1, text);
     }
+    if lines {
+        let _ = write!(text, "\n{:1$}", "", indent);
+    }
+    text.push(close);
 }
 
 #[cfg(test)]
@@ -476,65 +427,55 @@ mod tests {
             }
             changed
         };
-        let of_thing = "/components/schemas/Thing";
-        let route = "/paths/~1things/post";
-        for (pointer, value, expected) in [
-            ("/paths/~1things".to_owned(), Value::Null, vec!["POST /things is gone"]),
-            (format!("{route}/responses/404"), Value::Null, vec!["POST /things: answer 404 is gone"]),
-            (format!("{route}/requestBody"), Value::Null, vec!["POST /things: takes no body any more"]),
+        let required =
+            json!([{ "in": "query", "name": "limit", "required": true, "schema": { "type": "string" } }]);
+        let half = json!({ "type": "string", "enum": ["on", "half"] });
+        let (post, thing_is) = ("/paths/~1things/post", "/components/schemas/Thing");
+        let cases: [(&str, &str, Value, &[&str]); 12] = [
+            ("/paths", "~1things", Value::Null, &["POST /things is gone"]),
+            (post, "responses/404", Value::Null, &["POST /things: answer 404 is gone"]),
+            (post, "requestBody", Value::Null, &["POST /things: takes no body any more"]),
+            (post, "parameters", json!([]), &["POST /things, query parameter `limit`: is gone"]),
             (
-                format!("{route}/parameters"),
-                json!([]),
-                vec!["POST /things, query parameter `limit`: is gone"],
-            ),
-            (
-                format!("{route}/parameters"),
-                json!([{ "in": "query", "name": "limit", "required": true, "schema": { "type": "string" } }]),
-                vec![
+                post,
+                "parameters",
+                required,
+                &[
                     "POST /things, query parameter `limit` (sent): type integer became string",
                     "POST /things, query parameter `limit`: must be given now",
                 ],
             ),
             (
-                format!("{of_thing}/properties/size"),
+                thing_is,
+                "properties/size",
                 Value::Null,
-                vec!["Thing.size (answered) is gone", "Thing.size (sent) is gone"],
+                &["Thing.size (answered) is gone", "Thing.size (sent) is gone"],
             ),
             (
-                format!("{of_thing}/properties/size/type"),
+                thing_is,
+                "properties/size/type",
                 json!("integer"),
-                vec!["Thing.size (sent): may not be null any more"],
+                &["Thing.size (sent): may not be null any more"],
             ),
             (
-                format!("{of_thing}/properties/id/type"),
+                thing_is,
+                "properties/id/type",
                 json!(["string", "null"]),
-                vec!["Thing.id (answered): may be null now"],
+                &["Thing.id (answered): may be null now"],
             ),
+            (thing_is, "properties/size/minimum", json!(1), &["Thing.size (sent): minimum is 1 now"]),
+            (thing_is, "required", json!(["id", "size"]), &["Thing.size (sent) must be given now"]),
+            (thing_is, "required", json!([]), &["Thing.id (answered) may be absent now"]),
             (
-                format!("{of_thing}/properties/size/minimum"),
-                json!(1),
-                vec!["Thing.size (sent): minimum is 1 now"],
+                thing_is,
+                "properties/state",
+                half,
+                &["Thing.state (answered): value `off` is gone", "Thing.state (sent): value `off` is gone"],
             ),
-            (
-                format!("{of_thing}/required"),
-                json!(["id", "size"]),
-                vec!["Thing.size (sent) must be given now"],
-            ),
-            (format!("{of_thing}/required"), json!([]), vec!["Thing.id (answered) may be absent now"]),
-            (
-                format!("{of_thing}/properties/state"),
-                json!({ "type": "string", "enum": ["on", "half"] }),
-                vec![
-                    "Thing.state (answered): value `off` is gone",
-                    "Thing.state (sent): value `off` is gone",
-                ],
-            ),
-        ] {
-            assert_eq!(
-                breaking(&document(thing()), &set(&pointer, value.clone())),
-                expected,
-                "{pointer} {value}"
-            );
+        ];
+        for (under, pointer, value, expected) in cases {
+            let changed = set(&format!("{under}/{pointer}"), value);
+            assert_eq!(breaking(&document(thing()), &changed), expected, "{under}/{pointer}");
         }
     }
 
@@ -550,7 +491,7 @@ mod tests {
             found.others.into_iter().collect::<Vec<_>>(),
             [
                 "GET /others is new",
-                "POST /things: may answer 409 now",
+                "POST /things: answer 409 is new",
                 "Thing.note (answered) is new",
                 "Thing.note (sent) is new"
             ]
