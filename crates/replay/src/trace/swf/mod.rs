@@ -9,67 +9,75 @@ mod write;
 pub use read::{BadLines, SwfReader};
 pub use write::{write_comment, write_job};
 
-/// What the fields are called in errors and tables, in the order of the line.
-pub const FIELDS: [&str; 18] = [
-    "job number",
-    "submit",
-    "wait",
-    "run",
-    "allocated processors",
-    "cpu",
-    "memory",
-    "requested processors",
-    "requested time",
-    "requested memory",
-    "status",
-    "user",
-    "group",
-    "executable",
-    "queue",
-    "partition",
-    "preceding job",
-    "think time",
-];
+/// Makes everything that goes through all fields from one list of them, in the order of the line.
+macro_rules! fields {
+    ($($(#[$doc:meta])* $name:ident: $kind:ident = $called:literal,)*) => {
+        /// What the fields are called in errors and tables, in the order of the line.
+        pub const FIELDS: [&str; 18] = [$($called),*];
 
-/// One line of a log. A value of −1 is unknown.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct SwfJob {
+        /// One line of a log. A value of −1 is unknown.
+        #[derive(Debug, Clone, Copy, PartialEq)]
+        pub struct SwfJob {
+            $($(#[$doc])* pub $name: $kind,)*
+        }
+
+        impl SwfJob {
+            /// A job of which nothing is known.
+            pub const UNKNOWN: Self = Self { $($name: -1 as $kind,)* };
+
+            /// The job of a line.
+            #[inline]
+            fn of(mut line: read::Line<'_>) -> Result<Self, read::Bad> {
+                Ok(Self { $($name: line.next()?,)* })
+            }
+
+            /// Its line without the end.
+            fn write(&self, out: &mut impl std::io::Write) -> std::io::Result<()> {
+                let mut gap = "";
+                $(write!(out, "{}{}", std::mem::replace(&mut gap, " "), self.$name)?;)*
+                Ok(())
+            }
+        }
+    };
+}
+
+fields! {
     /// Field 1, the job's number.
-    pub number: i64,
+    number: i64 = "job number",
     /// Field 2, when it was submitted, in seconds.
-    pub submit: i64,
+    submit: i64 = "submit",
     /// Field 3, how long it waited, in seconds.
-    pub wait: i64,
+    wait: i64 = "wait",
     /// Field 4, how long it ran, in seconds.
-    pub run: i64,
+    run: i64 = "run",
     /// Field 5, processors it had.
-    pub allocated: i64,
+    allocated: i64 = "allocated processors",
     /// Field 6, average CPU seconds per processor.
-    pub cpu: f64,
+    cpu: f64 = "cpu",
     /// Field 7, memory used per processor, in kB.
-    pub memory: i64,
+    memory: i64 = "memory",
     /// Field 8, processors it asked for.
-    pub requested: i64,
+    requested: i64 = "requested processors",
     /// Field 9, time it asked for, in seconds.
-    pub estimate: i64,
+    estimate: i64 = "requested time",
     /// Field 10, memory it asked for per processor, in kB.
-    pub requested_memory: i64,
+    requested_memory: i64 = "requested memory",
     /// Field 11, how it ended.
-    pub status: i64,
+    status: i64 = "status",
     /// Field 12, its user.
-    pub user: i64,
+    user: i64 = "user",
     /// Field 13, its group.
-    pub group: i64,
+    group: i64 = "group",
     /// Field 14, its program.
-    pub executable: i64,
+    executable: i64 = "executable",
     /// Field 15, its queue.
-    pub queue: i64,
+    queue: i64 = "queue",
     /// Field 16, its partition.
-    pub partition: i64,
+    partition: i64 = "partition",
     /// Field 17, the job it followed.
-    pub preceding: i64,
+    preceding: i64 = "preceding job",
     /// Field 18, seconds between that job's end and this one's submission.
-    pub think: i64,
+    think: i64 = "think time",
 }
 
 /// A log: its header and its jobs, in the order of the file.
@@ -78,30 +86,6 @@ pub struct Log {
     /// Comment lines without the leading `;`.
     pub comments: Vec<String>,
     pub jobs: Vec<SwfJob>,
-}
-
-impl SwfJob {
-    /// A job of which nothing is known.
-    pub const UNKNOWN: Self = Self {
-        number: -1,
-        submit: -1,
-        wait: -1,
-        run: -1,
-        allocated: -1,
-        cpu: -1.0,
-        memory: -1,
-        requested: -1,
-        estimate: -1,
-        requested_memory: -1,
-        status: -1,
-        user: -1,
-        group: -1,
-        executable: -1,
-        queue: -1,
-        partition: -1,
-        preceding: -1,
-        think: -1,
-    };
 }
 
 impl Log {

@@ -46,7 +46,7 @@ impl<R: BufRead> SwfReader<R> {
                 Some(at) if line[at] == b';' => {
                     self.comments.push(String::from_utf8_lossy(&line[at + 1..]).into_owned());
                 }
-                Some(_) => match job_of(line) {
+                Some(_) => match SwfJob::of(Line { line, at: 0, field: 0 }) {
                     Ok(job) => return Ok(Some(job)),
                     Err(bad) if self.bad_lines == BadLines::Drop => {
                         *self.dropped.entry(bad.reason()).or_default() += 1;
@@ -72,9 +72,6 @@ impl<R: BufRead> SwfReader<R> {
 
 impl Log {
     /// Reads a whole log; the first bad line is an error.
-    ///
-    /// # Errors
-    /// If reading fails or a line is bad.
     pub fn read(reader: impl BufRead) -> Result<Self, TraceError> {
         Ok(Self::read_with(reader, BadLines::Refuse)?.0)
     }
@@ -97,7 +94,7 @@ impl Log {
 }
 
 /// Why a line is no job.
-enum Bad {
+pub(super) enum Bad {
     /// It has too few fields.
     Short { fields: usize },
     /// A field is not a number, or one too large; the place of its bytes.
@@ -137,76 +134,48 @@ fn is_blank(byte: u8) -> bool {
     byte == b' ' || byte == b'\t' || byte == b'\r'
 }
 
-/// Splits a line into its eighteen numbers. A `;` where a field should begin ends the line.
-#[inline]
-fn job_of(line: &[u8]) -> Result<SwfJob, Bad> {
-    let mut whole = [0_i64; FIELDS.len()];
-    let mut cpu = -1.0;
-    let mut at = 0;
-    for (field, value) in whole.iter_mut().enumerate() {
-        while at < line.len() && is_blank(line[at]) {
-            at += 1;
-        }
-        let from = at;
-        while at < line.len() && !is_blank(line[at]) {
-            at += 1;
-        }
-        if from == at || line[from] == b';' {
-            return Err(Bad::Short { fields: field });
-        }
-        let bad = Bad::Field { field, from, until: at };
-        let Some(number) = Number::parse(&line[from..at]) else { return Err(bad) };
-        if field == CPU {
-            cpu = number.decimal();
-        } else {
-            let Some(number) = number.truncated() else { return Err(bad) };
-            *value = number;
-        }
-    }
-    let [
-        number,
-        submit,
-        wait,
-        run,
-        allocated,
-        _,
-        memory,
-        requested,
-        estimate,
-        requested_memory,
-        status,
-        user,
-        group,
-        executable,
-        queue,
-        partition,
-        preceding,
-        think,
-    ] = whole;
-    Ok(SwfJob {
-        number,
-        submit,
-        wait,
-        run,
-        allocated,
-        cpu,
-        memory,
-        requested,
-        estimate,
-        requested_memory,
-        status,
-        user,
-        group,
-        executable,
-        queue,
-        partition,
-        preceding,
-        think,
-    })
+/// What a field is kept as.
+pub(super) trait Field: Sized {
+    fn of(number: Number) -> Option<Self>;
 }
 
-/// The one field that keeps its fraction.
-const CPU: usize = 5;
+impl Field for i64 {
+    fn of(number: Number) -> Option<Self> {
+        number.truncated()
+    }
+}
+
+impl Field for f64 {
+    fn of(number: Number) -> Option<Self> {
+        Some(number.decimal())
+    }
+}
+
+/// The fields of a line, one after the other. A `;` where a field should begin ends the line.
+pub(super) struct Line<'a> {
+    line: &'a [u8],
+    at: usize,
+    field: usize,
+}
+
+impl Line<'_> {
+    #[inline]
+    pub(super) fn next<T: Field>(&mut self) -> Result<T, Bad> {
+        let (line, field) = (self.line, self.field);
+        let ends = |from: usize, blank: bool| {
+            let end = line[from..].iter().position(|byte| is_blank(*byte) != blank);
+            end.map_or(line.len(), |count| from + count)
+        };
+        let from = ends(self.at, true);
+        let until = ends(from, false);
+        if from == until || line[from] == b';' {
+            return Err(Bad::Short { fields: field });
+        }
+        (self.at, self.field) = (until, field + 1);
+        let number = Number::parse(&line[from..until]).and_then(T::of);
+        number.ok_or(Bad::Field { field, from, until })
+    }
+}
 
 #[cfg(test)]
 mod tests {

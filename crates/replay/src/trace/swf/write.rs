@@ -6,47 +6,19 @@ use super::{Log, SwfJob};
 use crate::trace::lines::write_line;
 
 /// Writes a comment line; line ends inside it would make jobs of words, so they become blanks.
-///
-/// # Errors
-/// If writing fails.
 pub fn write_comment(out: &mut impl Write, comment: &str) -> io::Result<()> {
     write_line(out, &format!(";{}", comment.replace(['\n', '\r'], " ")))
 }
 
 /// Writes a job as one line of eighteen fields.
-///
-/// # Errors
-/// If writing fails.
 pub fn write_job(out: &mut impl Write, job: &SwfJob) -> io::Result<()> {
     let cpu = if job.cpu.is_finite() { job.cpu } else { -1.0 };
-    writeln!(
-        out,
-        "{} {} {} {} {} {cpu} {} {} {} {} {} {} {} {} {} {} {} {}",
-        job.number,
-        job.submit,
-        job.wait,
-        job.run,
-        job.allocated,
-        job.memory,
-        job.requested,
-        job.estimate,
-        job.requested_memory,
-        job.status,
-        job.user,
-        job.group,
-        job.executable,
-        job.queue,
-        job.partition,
-        job.preceding,
-        job.think,
-    )
+    SwfJob { cpu, ..*job }.write(out)?;
+    writeln!(out)
 }
 
 impl Log {
     /// Writes the header and all jobs; what is written reads back equal.
-    ///
-    /// # Errors
-    /// If writing fails.
     pub fn write(&self, out: &mut impl Write) -> io::Result<()> {
         for comment in &self.comments {
             write_comment(out, comment)?;
