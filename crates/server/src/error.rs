@@ -11,17 +11,10 @@ pub enum ServerError {
     /// The journal cannot be opened or read.
     #[error("{0}")]
     Store(#[from] StoreError),
-    /// The address cannot be listened on.
     #[error("cannot listen on {address}: {source}")]
-    Listen {
-        address: SocketAddr,
-        /// What the system says.
-        source: std::io::Error,
-    },
-    /// The address is open to others and nothing protects it.
+    Listen { address: SocketAddr, source: std::io::Error },
     #[error("{0} can be reached from other machines, and there is no TLS")]
     Insecure(SocketAddr),
-    /// A file cannot be used.
     #[error("cannot use {}: {message}", .path.display())]
     File { path: PathBuf, message: String },
     /// A pool or tenant of the configuration was refused.
@@ -29,16 +22,10 @@ pub enum ServerError {
     Refused { what: String, message: String, hint: String },
     /// The operating system refused something.
     #[error("{what}: {source}")]
-    Io {
-        /// What was being done.
-        what: String,
-        /// What the system says.
-        source: std::io::Error,
-    },
+    Io { what: String, source: std::io::Error },
 }
 
 impl ServerError {
-    /// What to do about it.
     #[must_use]
     pub fn hint(&self) -> String {
         match self {

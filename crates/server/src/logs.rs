@@ -21,18 +21,14 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::Notify;
 
-/// Name of the index.
 const INDEX: &str = "index";
 /// Jobs whose position is remembered; more are looked up on disk again.
 const REMEMBERED: usize = 4096;
-/// Bytes of one batch for a reader.
 const BATCH_BYTES: u64 = 256 << 10;
 
-/// A piece to be kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Piece<'a> {
     pub job: &'a str,
-    /// The node that wrote it.
     pub node: &'a str,
     pub attempt: u32,
     /// `stdout` or `stderr`.
@@ -44,22 +40,10 @@ pub struct Piece<'a> {
 /// Why a piece is not kept.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
-    /// Something before it is missing.
     #[error("{stream} goes on at offset {expected}, and this piece begins at {offset}")]
-    Gap {
-        stream: String,
-        /// Where the next piece has to begin.
-        expected: u64,
-        /// Where this one begins.
-        offset: u64,
-    },
-    /// The disk refused.
+    Gap { stream: String, expected: u64, offset: u64 },
     #[error("cannot use {}: {source}", .path.display())]
-    Io {
-        path: PathBuf,
-        /// What the system says.
-        source: std::io::Error,
-    },
+    Io { path: PathBuf, source: std::io::Error },
 }
 
 /// A line of the index.
@@ -83,14 +67,12 @@ struct Lengths {
     streams: BTreeMap<Key, (u64, bool)>,
 }
 
-/// The log of one job.
 #[derive(Debug)]
 struct JobLog {
     lengths: Mutex<Lengths>,
     news: Notify,
 }
 
-/// Logs of all jobs.
 #[derive(Debug)]
 pub struct Logs {
     dir: PathBuf,

@@ -104,7 +104,6 @@ pub(super) fn folded_record(array: &Array, id: &JobId, state: JobState) -> JobRe
 }
 
 impl View<'_> {
-    /// An array as it is shown.
     pub fn array(&mut self, text: &str) -> Option<ArrayView> {
         let state = self.engine.state();
         if let Some(array) = state.folded.get(text)
@@ -116,15 +115,6 @@ impl View<'_> {
             return Some(array_view(array, meta, running));
         }
         self.array_row(text).map(|row| row.array)
-    }
-
-    /// All arrays that live, newest first.
-    pub fn live_arrays(&mut self) -> Vec<ArrayView> {
-        let ids: Vec<JobId> = self.engine.state().folded.keys().cloned().collect();
-        let mut views: Vec<ArrayView> = ids.iter().filter_map(|id| self.array(id.as_str())).collect();
-        views.sort_by_key(|view| std::cmp::Reverse(archive_key(&view.id)));
-        views.retain(|view| !view.is_over());
-        views
     }
 
     /// The id of an element as the engine writes it, whatever zeros a person put before the index.

@@ -20,13 +20,10 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Why the driver did not do something.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    /// Too many requests wait already.
     #[error("the server has more requests than it can take")]
     Busy,
-    /// It could not be stored; nothing was done.
     #[error("it could not be stored: {0}")]
     Storage(String),
-    /// The server is going down.
     #[error("the server is going down")]
     Closing,
     /// What was asked was refused, with the status to answer.
@@ -70,7 +67,6 @@ pub(super) enum Request {
     /// Jobs that depend on each other, or just one.
     Submit(Box<(Caller, Vec<JobRequest>, Option<String>)>, Reply<(Vec<Submitted>, bool)>),
     Register(Box<Registering>, Reply<landfall_api::node::Registered>),
-    /// A node sends a heartbeat.
     Heartbeat(NodeId, Box<landfall_api::node::Heartbeat>, Reply<HeartbeatAnswer>),
     /// A node reports, and may ask for work in the same breath.
     Reports(NodeId, landfall_api::agent::Reports, Reply<landfall_api::agent::ReportAnswers>),
@@ -118,17 +114,11 @@ impl Handle {
     }
 
     /// Gives the engine inputs in order and changes records, all in one commit.
-    ///
-    /// # Errors
-    /// When it could not be done.
     pub async fn apply_all(&self, inputs: Vec<Input>, changes: Vec<Change>) -> Result<Vec<Answer>, Failure> {
         self.ask(|reply| Request::Apply(inputs, changes, reply)).await
     }
 
     /// Submits one job or one array.
-    ///
-    /// # Errors
-    /// When it is refused or could not be stored.
     pub async fn submit(
         &self,
         caller: Caller,
@@ -142,9 +132,6 @@ impl Handle {
     }
 
     /// Submits jobs that depend on each other, all or none.
-    ///
-    /// # Errors
-    /// When they are refused or could not be stored.
     pub async fn submit_dag(
         &self,
         caller: Caller,
@@ -160,17 +147,11 @@ impl Handle {
     }
 
     /// Registers a node.
-    ///
-    /// # Errors
-    /// When it is refused or could not be stored.
     pub async fn register(&self, node: Registering) -> Result<landfall_api::node::Registered, Failure> {
         self.ask(|reply| Request::Register(Box::new(node), reply)).await
     }
 
     /// Takes a heartbeat in.
-    ///
-    /// # Errors
-    /// When it is refused or could not be stored.
     pub async fn heartbeat(
         &self,
         node: NodeId,
@@ -180,9 +161,6 @@ impl Handle {
     }
 
     /// Takes reports of a node in.
-    ///
-    /// # Errors
-    /// When they could not be stored.
     pub async fn reports(
         &self,
         node: NodeId,
@@ -192,9 +170,6 @@ impl Handle {
     }
 
     /// Gives work to a pull worker.
-    ///
-    /// # Errors
-    /// When it is refused or could not be stored.
     pub async fn ask_for_work(
         &self,
         node: NodeId,

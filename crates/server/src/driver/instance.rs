@@ -50,7 +50,6 @@ impl Series {
     }
 }
 
-/// What one pool has seen.
 #[derive(Debug, Default)]
 struct Seen {
     missing_inputs: Series,

@@ -97,9 +97,6 @@ pub fn change(prepared: Vec<Prepared>) -> Change {
 
 impl View<'_> {
     /// What a submission would be for the engine; `name` gives the id of the job at each place.
-    ///
-    /// # Errors
-    /// When one of the jobs is refused.
     pub fn intake(
         &mut self,
         caller: &Caller,
@@ -192,9 +189,6 @@ impl View<'_> {
     }
 
     /// A job of a workload as it would be submitted, whatever it would run; `pool` stands in for one that is not named.
-    ///
-    /// # Errors
-    /// When it would be refused.
     pub fn job_of_workload(
         &mut self,
         caller: &Caller,
@@ -207,9 +201,6 @@ impl View<'_> {
     }
 
     /// The template of a workload, if there is one.
-    ///
-    /// # Errors
-    /// When it cannot be read.
     pub fn workload(&mut self, name: &str) -> Result<Option<JobRequest>, Failure> {
         let found = self.store.get(Table::Workloads, name).map_err(|e| Failure::Storage(e.to_string()))?;
         found.map(|bytes| template_of(name, &bytes)).transpose()
@@ -324,17 +315,11 @@ impl View<'_> {
 }
 
 /// What a job is called that nobody submitted.
-///
-/// # Errors
-/// Never: it is a fine name.
 pub fn planned() -> Result<JobId, Failure> {
     JobId::new("planned").map_err(|error| invalid("id", error.to_string(), ""))
 }
 
 /// Checks what a workload's template says by itself.
-///
-/// # Errors
-/// When no job could need that.
 pub fn check_template(template: &JobRequest) -> Result<(), Failure> {
     job_of(&mut template.clone(), planned()?, Time::ZERO, &mut JobMaker::default(), "").map(drop)
 }

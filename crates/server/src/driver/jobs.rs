@@ -48,7 +48,6 @@ impl LiveRun {
     }
 }
 
-/// All that is kept of jobs.
 #[derive(Debug, Default)]
 pub struct Jobs {
     metas: BTreeMap<JobId, Arc<JobMeta>>,

@@ -22,7 +22,6 @@ const ARCHIVE_PAGE: usize = 1000;
 /// Reasons looked up for one page.
 const REASONS_MAX: usize = 16;
 
-/// Which jobs to list.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct JobFilter {
     /// Only these states; `live` and `ended` stand for several. Empty means all.

@@ -22,14 +22,12 @@ const HEARTBEAT_INTERVAL_MS: u64 = 10_000;
 /// Bandwidth beyond which a heartbeat is not believed.
 const BANDWIDTH_MAX: f64 = 20_000.0;
 
-/// A node that registers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Registering {
     pub node: NodeId,
     pub registration: Registration,
 }
 
-/// What became of a heartbeat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeartbeatAnswer {
     /// It was taken in.
@@ -231,7 +229,6 @@ fn same_machine(a: &Registration, b: &Registration) -> bool {
     still(a) == still(b)
 }
 
-/// What a heartbeat tells the engine.
 fn engine_heartbeat(beat: &Heartbeat) -> landfall_engine::heartbeat::Heartbeat {
     landfall_engine::heartbeat::Heartbeat {
         ram_used: beat.memory_used_mb.map(Mib::new),

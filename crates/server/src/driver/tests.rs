@@ -33,6 +33,14 @@ fn start(config: &Config) -> Bench {
     Bench { handle, thread: Some(thread) }
 }
 
+/// A server with one node, and what its agent is told.
+async fn with_node(dispatch: Dispatch) -> (TempDir, Bench, Receiver<Command>) {
+    let dir = TempDir::new().unwrap();
+    let bench = start(&config(dir.path(), dispatch));
+    let commands = bench.join("n1").await;
+    (dir, bench, commands)
+}
+
 impl Bench {
     async fn end(mut self) {
         self.handle.close().await;
@@ -198,9 +206,7 @@ async fn what_makes_no_sense_names_its_field() {
 
 #[tokio::test]
 async fn jobs_of_a_dag_name_each_other_and_follow_each_other() {
-    let dir = TempDir::new().unwrap();
-    let bench = start(&config(dir.path(), Dispatch::Push));
-    let mut commands = bench.join("n1").await;
+    let (_dir, bench, mut commands) = with_node(Dispatch::Push).await;
     let first = JobRequest { key: Some("a".into()), ..job(1000) };
     let depends_on = vec![DependsOn { on: "a".into(), kind: Default::default() }];
     let second = JobRequest { key: Some("b".into()), depends_on, ..job(1000) };
@@ -216,9 +222,7 @@ async fn jobs_of_a_dag_name_each_other_and_follow_each_other() {
 
 #[tokio::test]
 async fn an_array_runs_all_its_elements_in_order_and_counts_them() {
-    let dir = TempDir::new().unwrap();
-    let bench = start(&config(dir.path(), Dispatch::Push));
-    let mut commands = bench.join("n1").await;
+    let (_dir, bench, mut commands) = with_node(Dispatch::Push).await;
     let array = Some(ArrayRange { first: 1, last: 30, step: 1 });
     let id = bench.submit(JobRequest { array, ..job(1000) }).await.unwrap();
     for index in 1..=30 {
@@ -233,9 +237,7 @@ async fn an_array_runs_all_its_elements_in_order_and_counts_them() {
 
 #[tokio::test]
 async fn a_pull_worker_gets_work_when_it_asks_and_is_told_when_there_is_some() {
-    let dir = TempDir::new().unwrap();
-    let bench = start(&config(dir.path(), Dispatch::Pull));
-    let mut commands = bench.join("n1").await;
+    let (_dir, bench, mut commands) = with_node(Dispatch::Pull).await;
     let node = NodeId::new("n1").unwrap();
     let ask = || bench.handle.ask_for_work(node.clone(), Ask { kind: "build".into(), slots: 5 });
     let asked = ask().await.unwrap();
@@ -252,9 +254,7 @@ async fn a_pull_worker_gets_work_when_it_asks_and_is_told_when_there_is_some() {
 
 #[tokio::test]
 async fn pages_follow_each_other_without_gaps_newest_first() {
-    let dir = TempDir::new().unwrap();
-    let bench = start(&config(dir.path(), Dispatch::Push));
-    let mut commands = bench.join("n1").await;
+    let (_dir, bench, mut commands) = with_node(Dispatch::Push).await;
     for _ in 0..25 {
         bench.submit(job(1000)).await.unwrap();
     }

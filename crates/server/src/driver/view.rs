@@ -157,7 +157,6 @@ impl View<'_> {
         Some(job_view(&folded_record(array, id, JobState::Cancelled), self.jobs, None))
     }
 
-    /// A node as it is shown.
     #[must_use]
     pub fn node(&self, id: &NodeId) -> Option<NodeView> {
         let (node, record) = self.engine.state().node(id)?;
@@ -201,11 +200,5 @@ impl View<'_> {
             agent_version: facts.map(|facts| facts.heartbeat.agent_version.clone()),
             connected: self.connections.is_open(id),
         })
-    }
-
-    /// All nodes by id.
-    #[must_use]
-    pub fn all_nodes(&self) -> Vec<NodeView> {
-        self.engine.state().places.keys().filter_map(|id| self.node(id)).collect()
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::body::{Body as AxumBody, Bytes};
-use axum::extract::State;
+use axum::extract::{FromRequest, FromRequestParts, Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
@@ -18,27 +18,26 @@ use landfall_api::agent::{
 use landfall_api::answer::Acted;
 use landfall_api::node::{Heard, Heartbeat, Registered, Registration};
 use landfall_engine::Input;
-use landfall_model::{JobId, JobReport};
+use landfall_model::{JobId, JobReport, NodeId};
+use serde::de::DeserializeOwned;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::app::App;
+use super::app::{App, Shared};
 use super::auth::{Agent, Principal};
 use super::extract::{AtNode, Body};
-use super::problem::{BodyProblems, Problem, Problems, acted};
+use super::problem::{BodyProblems, Problem, Problems, Reply, acted};
 use crate::clock;
 use crate::driver::nodes::{HeartbeatAnswer, Registering};
 use crate::logs::{LogError, Piece};
 
 /// From one sign of life on a line to the next.
 const PING_EVERY: Duration = Duration::from_secs(10);
-/// Commands in one piece.
 const COMMANDS_AT_ONCE: usize = 256;
 /// Kinds of media that streams of lines have.
 pub(crate) const NDJSON: &str = "application/x-ndjson";
 
-/// The routes of this module.
 pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::new()
         .routes(routes!(register))
@@ -51,17 +50,31 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(probe))
 }
 
+/// What an agent says for its node.
+pub(crate) struct Said<T> {
+    app: Arc<App>,
+    node: NodeId,
+    said: T,
+}
+
+impl<T: DeserializeOwned> FromRequest<Arc<App>> for Said<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Problem> {
+        let (mut parts, body) = request.into_parts();
+        let Agent(principal) = Agent::from_request_parts(&mut parts, app).await?;
+        let AtNode(node) = AtNode::from_request_parts(&mut parts, app).await?;
+        let Body(said) = Body::from_request(Request::from_parts(parts, body), app).await?;
+        principal.speaks_for(&node)?;
+        Ok(Self { app: app.clone(), node, said })
+    }
+}
+
 /// Registers a node, or tells everything about it anew.
 #[utoipa::path(put, path = "/nodes/{id}/registration", tag = "agents", request_body = Registration,
     params(("id" = String, Path, description = "The node.")),
     responses((status = 200, description = "What the node is told.", body = Registered), Problems, BodyProblems))]
-async fn register(
-    State(app): State<Arc<App>>,
-    Agent(principal): Agent,
-    AtNode(node): AtNode,
-    Body(registration): Body<Registration>,
-) -> Result<Json<Registered>, Problem> {
-    principal.speaks_for(&node)?;
+async fn register(Said { app, node, said: registration }: Said<Registration>) -> Reply<Registered> {
     Ok(Json(app.handle.register(Registering { node, registration }).await?))
 }
 
@@ -69,13 +82,7 @@ async fn register(
 #[utoipa::path(post, path = "/nodes/{id}/heartbeat", tag = "agents", request_body = Heartbeat,
     params(("id" = String, Path, description = "The node.")),
     responses((status = 200, description = "What became of it.", body = Heard), Problems, BodyProblems))]
-pub(crate) async fn heartbeat(
-    State(app): State<Arc<App>>,
-    Agent(principal): Agent,
-    AtNode(node): AtNode,
-    Body(heartbeat): Body<Heartbeat>,
-) -> Result<Json<Heard>, Problem> {
-    principal.speaks_for(&node)?;
+pub(crate) async fn heartbeat(Said { app, node, said: heartbeat }: Said<Heartbeat>) -> Reply<Heard> {
     let status = match app.handle.heartbeat(node, heartbeat).await? {
         HeartbeatAnswer::Ok => "ok",
         HeartbeatAnswer::Stale => "stale",
@@ -84,13 +91,11 @@ pub(crate) async fn heartbeat(
     Ok(Json(Heard { status: status.into() }))
 }
 
-/// A stream of lines of JSON.
 pub(crate) fn lines(pieces: impl Stream<Item = Result<Bytes, Infallible>> + Send + 'static) -> Response {
     let body = AxumBody::from_stream(pieces);
     ([(header::CONTENT_TYPE, NDJSON), (header::CACHE_CONTROL, "no-store")], body).into_response()
 }
 
-/// A value as a line of JSON.
 pub(crate) fn line(value: &impl serde::Serialize) -> Bytes {
     let mut text = serde_json::to_vec(value).unwrap_or_default();
     text.push(b'\n');
@@ -102,7 +107,7 @@ pub(crate) fn line(value: &impl serde::Serialize) -> Bytes {
     responses((status = 200, description = "Lines of JSON; a `ping` at least every 10 s.", body = Command,
         content_type = "application/x-ndjson"), Problems))]
 async fn commands(
-    State(app): State<Arc<App>>,
+    State(app): Shared,
     Agent(principal): Agent,
     AtNode(node): AtNode,
 ) -> Result<Response, Problem> {
@@ -155,13 +160,7 @@ impl Line {
 #[utoipa::path(post, path = "/nodes/{id}/reports", tag = "agents", request_body = Reports,
     params(("id" = String, Path, description = "The node.")),
     responses((status = 200, description = "What became of each.", body = ReportAnswers), Problems, BodyProblems))]
-async fn reports(
-    State(app): State<Arc<App>>,
-    Agent(principal): Agent,
-    AtNode(node): AtNode,
-    Body(reports): Body<Reports>,
-) -> Result<Json<ReportAnswers>, Problem> {
-    principal.speaks_for(&node)?;
+async fn reports(Said { app, node, said: reports }: Said<Reports>) -> Reply<ReportAnswers> {
     Ok(Json(app.handle.reports(node, reports).await?))
 }
 
@@ -169,13 +168,7 @@ async fn reports(
 #[utoipa::path(post, path = "/nodes/{id}/ask", tag = "agents", request_body = Ask,
     params(("id" = String, Path, description = "The node.")),
     responses((status = 200, description = "What it gets.", body = Asked), Problems, BodyProblems))]
-async fn ask(
-    State(app): State<Arc<App>>,
-    Agent(principal): Agent,
-    AtNode(node): AtNode,
-    Body(ask): Body<Ask>,
-) -> Result<Json<Asked>, Problem> {
-    principal.speaks_for(&node)?;
+async fn ask(Said { app, node, said: ask }: Said<Ask>) -> Reply<Asked> {
     if !(1..=1000).contains(&ask.slots) {
         return Err(Problem::invalid("slots", "a worker asks for 1 to 1000 jobs", "ask again for more"));
     }
@@ -186,13 +179,7 @@ async fn ask(
 #[utoipa::path(post, path = "/nodes/{id}/fetches", tag = "agents", request_body = Fetches,
     params(("id" = String, Path, description = "The node.")),
     responses((status = 200, description = "Taken in.", body = Acted), Problems, BodyProblems))]
-async fn fetches(
-    State(app): State<Arc<App>>,
-    Agent(principal): Agent,
-    AtNode(node): AtNode,
-    Body(fetches): Body<Fetches>,
-) -> Result<Json<Acted>, Problem> {
-    principal.speaks_for(&node)?;
+async fn fetches(Said { app, node, said: fetches }: Said<Fetches>) -> Reply<Acted> {
     let mut entries = Vec::with_capacity(fetches.entries.len());
     for (place, entry) in fetches.entries.iter().enumerate() {
         let field = |name: &str| format!("entries[{place}].{name}");
@@ -210,13 +197,7 @@ async fn fetches(
 #[utoipa::path(post, path = "/nodes/{id}/probe", tag = "agents", request_body = Probed,
     params(("id" = String, Path, description = "The node.")),
     responses((status = 200, description = "Taken in.", body = Acted), Problems, BodyProblems))]
-async fn probe(
-    State(app): State<Arc<App>>,
-    Agent(principal): Agent,
-    AtNode(node): AtNode,
-    Body(probed): Body<Probed>,
-) -> Result<Json<Acted>, Problem> {
-    principal.speaks_for(&node)?;
+async fn probe(Said { app, node, said: probed }: Said<Probed>) -> Reply<Acted> {
     acted(app.handle.apply(Input::Probe { node, good: probed.good }).await?).map(Json)
 }
 
@@ -224,13 +205,7 @@ async fn probe(
 #[utoipa::path(post, path = "/nodes/{id}/logs", tag = "agents", request_body = LogPieces,
     params(("id" = String, Path, description = "The node.")),
     responses((status = 200, description = "Kept.", body = LogsKept), Problems, BodyProblems))]
-async fn logs(
-    State(app): State<Arc<App>>,
-    Agent(principal): Agent,
-    AtNode(node): AtNode,
-    Body(pieces): Body<LogPieces>,
-) -> Result<Json<LogsKept>, Problem> {
-    principal.speaks_for(&node)?;
+async fn logs(Said { app, node, said: pieces }: Said<LogPieces>) -> Reply<LogsKept> {
     let mut decoded = Vec::with_capacity(pieces.pieces.len());
     for (place, piece) in pieces.pieces.into_iter().enumerate() {
         let bad = |field: &str, message: &str, hint: &str| {

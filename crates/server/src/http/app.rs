@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use axum::extract::State;
 use landfall_api::job::JobView;
 use landfall_model::Time;
 use landfall_store::sqlite::Sqlite;
@@ -35,7 +36,6 @@ pub(crate) struct App {
     pub(crate) logs: Arc<Logs>,
     /// The journal, for reading.
     pub(crate) journal: Arc<Journal>,
-    /// Counters.
     pub(crate) metrics: Arc<Metrics>,
     /// What the driver counts.
     pub(crate) stats: Arc<Stats>,
@@ -49,6 +49,9 @@ pub(crate) struct App {
     pub(crate) started_at: Time,
     streams: Arc<Semaphore>,
 }
+
+/// How handlers get at it.
+pub(crate) type Shared = State<Arc<App>>;
 
 impl App {
     /// Puts the parts together.

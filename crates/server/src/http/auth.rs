@@ -22,10 +22,8 @@ use crate::clock;
 use crate::driver::Caller;
 use crate::driver::Failure;
 
-/// A token as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct StoredToken {
-    /// What it is.
     pub(crate) view: TokenView,
     /// SHA-256 of its secret, in hexadecimal digits.
     pub(crate) hash: String,
@@ -77,12 +75,10 @@ impl Tokens {
         self.by_id.write().unwrap_or_else(PoisonError::into_inner).remove(id);
     }
 
-    /// The token of that id.
     pub(crate) fn get(&self, id: &str) -> Option<Arc<StoredToken>> {
         self.by_id.read().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
     }
 
-    /// All tokens by id.
     pub(crate) fn all(&self) -> Vec<TokenView> {
         let tokens = self.by_id.read().unwrap_or_else(PoisonError::into_inner);
         tokens.values().map(|token| token.view.clone()).collect()
@@ -127,15 +123,11 @@ fn unauthorized(code: &str, message: &str) -> Problem {
 /// Who asks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Principal {
-    /// Id of the token.
     pub(crate) token: String,
-    /// Name of the token.
     pub(crate) name: String,
     /// What it may do.
     pub(crate) role: Role,
-    /// The tenant of a submitter.
     pub(crate) tenant: Option<String>,
-    /// The node of an agent.
     pub(crate) node: Option<String>,
 }
 

@@ -15,14 +15,13 @@ use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::app::App;
+use super::app::{App, Shared};
 use super::auth::{Operator, Principal, Submitter};
 use super::extract::{Body, Params};
-use super::problem::{BodyProblems, Problem, Problems, acted};
+use super::problem::{BodyProblems, Problem, Problems, Reply, acted};
 use super::status::word;
 use crate::driver::View;
 
-/// The routes of this module.
 pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::new().routes(routes!(snapshot)).routes(routes!(reserve)).routes(routes!(release))
 }
@@ -40,10 +39,10 @@ pub(crate) struct Which {
 #[utoipa::path(get, path = "/capacity_snapshot", tag = "capacity", params(Which),
     responses((status = 200, description = "The snapshot.", body = CapacitySnapshot), Problems))]
 pub(crate) async fn snapshot(
-    State(app): State<Arc<App>>,
+    State(app): Shared,
     Submitter(principal): Submitter,
     Params(which): Params<Which>,
-) -> Result<Json<CapacitySnapshot>, Problem> {
+) -> Reply<CapacitySnapshot> {
     let tier = match which.tier.as_deref() {
         None => None,
         Some("FAST") => Some(Tier::Fast),
@@ -112,10 +111,10 @@ fn hold_view(hold: &Hold) -> HoldView {
 #[utoipa::path(post, path = "/reserve", tag = "capacity", request_body = ReserveRequest,
     responses((status = 200, description = "The hold, or the same one again.", body = HoldView), Problems, BodyProblems))]
 pub(crate) async fn reserve(
-    State(app): State<Arc<App>>,
+    State(app): Shared,
     _operator: Operator,
     Body(request): Body<ReserveRequest>,
-) -> Result<Json<HoldView>, Problem> {
+) -> Reply<HoldView> {
     let node = NodeId::new(&request.node_id).map_err(|_| Problem::unknown("node", &request.node_id))?;
     let asked = request.job_id.clone();
     let job = app
@@ -152,10 +151,10 @@ pub(crate) async fn reserve(
 #[utoipa::path(post, path = "/release", tag = "capacity", request_body = ReleaseRequest,
     responses((status = 200, description = "It is no longer held.", body = Released), Problems, BodyProblems))]
 pub(crate) async fn release(
-    State(app): State<Arc<App>>,
+    State(app): Shared,
     _operator: Operator,
     Body(request): Body<ReleaseRequest>,
-) -> Result<Json<Released>, Problem> {
+) -> Reply<Released> {
     if let Ok(id) = request.reservation_id.parse() {
         acted(app.handle.apply(Input::Release(id)).await?)?;
     }

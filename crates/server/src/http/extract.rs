@@ -2,18 +2,20 @@
 
 use std::sync::Arc;
 
+use axum::Json;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
 use landfall_api::ApiError;
 use landfall_model::NodeId;
 use landfall_model::scenario::from_message;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::app::App;
 use super::problem::Problem;
 
-/// A JSON body.
 #[derive(Debug)]
 pub(crate) struct Body<T>(pub(crate) T);
 
@@ -153,13 +155,12 @@ pub(crate) fn node_id(text: &str) -> Result<NodeId, Problem> {
     NodeId::new(text).map_err(|error| Problem::bad(error.to_string(), "use the id of a node"))
 }
 
-/// The value of a header as text.
 pub(crate) fn header_text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim)
 }
 
 /// An `ETag` made from a version.
-pub(crate) fn etag(version: &str) -> String {
+fn etag(version: &str) -> String {
     format!("\"{version}\"")
 }
 
@@ -172,8 +173,21 @@ fn names(list: &str, version: &str) -> bool {
 }
 
 /// Whether the asker has this version already.
-pub(crate) fn is_known(headers: &HeaderMap, version: &str) -> bool {
+fn is_known(headers: &HeaderMap, version: &str) -> bool {
     header_text(headers, "if-none-match").is_some_and(|list| names(list, version))
+}
+
+/// A thing with its `ETag`.
+pub(crate) fn tagged(version: &str, thing: &impl Serialize) -> Response {
+    ([(header::ETAG, etag(version))], Json(thing)).into_response()
+}
+
+/// A thing with its `ETag`, or only that if the asker has this version already.
+pub(crate) fn unless_known(headers: &HeaderMap, version: &str, thing: &impl Serialize) -> Response {
+    if is_known(headers, version) {
+        return (StatusCode::NOT_MODIFIED, [(header::ETAG, etag(version))]).into_response();
+    }
+    tagged(version, thing)
 }
 
 /// Refuses a change of something that is not what the asker thinks it is. `None` means it does not exist.

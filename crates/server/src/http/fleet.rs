@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::HeaderMap;
+use axum::response::Response;
 use landfall_api::fleet::{PoolRequest, PoolView, TenantUsage, TenantView};
 use landfall_engine::Input;
 use landfall_engine::state::PoolState;
@@ -16,16 +16,15 @@ use serde_json::{Map, Value};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::app::App;
+use super::app::{App, Shared};
 use super::auth::{Operator, Principal, Submitter};
-use super::extract::{At, Body, check_match, etag, is_known};
+use super::extract::{At, Body, check_match, tagged, unless_known};
 use super::jobs::json;
 use super::plan::{pool as pool_of, tenant as tenant_of, typed};
-use super::problem::{BodyProblems, Problem, Problems, acted};
+use super::problem::{BodyProblems, Problem, Problems, Reply, acted};
 use super::status::word;
 use crate::driver::View;
 
-/// The routes of this module.
 pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::new()
         .routes(routes!(pools))
@@ -78,7 +77,7 @@ fn known_pool(view: &View<'_>, id: &str) -> Option<Result<PoolView, Problem>> {
 /// Lists pools.
 #[utoipa::path(get, path = "/pools", tag = "fleet",
     responses((status = 200, description = "All pools.", body = Vec<PoolView>), Problems))]
-async fn pools(State(app): State<Arc<App>>, _submitter: Submitter) -> Result<Json<Vec<PoolView>>, Problem> {
+async fn pools(State(app): Shared, _submitter: Submitter) -> Reply<Vec<PoolView>> {
     let all = app.ask(|view| {
         view.engine.state().pools.values().map(|pool| pool_view(view, pool)).collect::<Result<_, _>>()
     });
@@ -92,7 +91,7 @@ async fn pools(State(app): State<Arc<App>>, _submitter: Submitter) -> Result<Jso
             headers(("ETag" = String, description = "Changes whenever the settings do."))),
         (status = 304, description = "It has not changed."), Problems))]
 async fn pool(
-    State(app): State<Arc<App>>,
+    State(app): Shared,
     _submitter: Submitter,
     At(id): At<String>,
     headers: HeaderMap,
@@ -100,11 +99,7 @@ async fn pool(
     let pool =
         app.ask(move |view| known_pool(view, &id).unwrap_or_else(|| Err(Problem::unknown("pool", &id))));
     let pool = pool.await?;
-    let tag = [(header::ETAG, etag(&pool.version))];
-    if is_known(&headers, &pool.version) {
-        return Ok((StatusCode::NOT_MODIFIED, tag).into_response());
-    }
-    Ok((tag, Json(pool)).into_response())
+    Ok(unless_known(&headers, &pool.version, &pool))
 }
 
 /// Adds a pool or changes its settings.
@@ -114,7 +109,7 @@ async fn pool(
     responses((status = 200, description = "The pool as it is now.", body = PoolView,
             headers(("ETag" = String, description = "Changes whenever the settings do."))), Problems, BodyProblems))]
 async fn set_pool(
-    State(app): State<Arc<App>>,
+    State(app): Shared,
     _operator: Operator,
     At(id): At<String>,
     headers: HeaderMap,
@@ -133,7 +128,7 @@ async fn set_pool(
     for warning in &pool.warnings {
         tracing::warn!(pool = %pool.id, "{warning}");
     }
-    Ok(([(header::ETAG, etag(&pool.version))], Json(pool)).into_response())
+    Ok(tagged(&pool.version, &pool))
 }
 
 fn tenant_view(view: &View<'_>, id: &str) -> Option<Result<TenantView, Problem>> {
@@ -150,10 +145,7 @@ fn sees_tenant(principal: &Principal, id: &str) -> Result<(), Problem> {
 /// Lists tenants; a submitter sees its own.
 #[utoipa::path(get, path = "/tenants", tag = "fleet",
     responses((status = 200, description = "Tenants.", body = Vec<TenantView>), Problems))]
-async fn tenants(
-    State(app): State<Arc<App>>,
-    Submitter(principal): Submitter,
-) -> Result<Json<Vec<TenantView>>, Problem> {
+async fn tenants(State(app): Shared, Submitter(principal): Submitter) -> Reply<Vec<TenantView>> {
     let all = app.ask(move |view| {
         let ids = view.engine.state().tenants.keys().filter(|id| principal.sees(Some(id.as_str())));
         ids.filter_map(|id| tenant_view(view, id.as_str())).collect::<Result<_, _>>()
@@ -166,7 +158,7 @@ async fn tenants(
     responses((status = 200, description = "The tenant.", body = TenantView,
         headers(("ETag" = String, description = "Changes whenever the settings do."))), Problems))]
 async fn tenant(
-    State(app): State<Arc<App>>,
+    State(app): Shared,
     Submitter(principal): Submitter,
     At(id): At<String>,
 ) -> Result<Response, Problem> {
@@ -174,7 +166,7 @@ async fn tenant(
     let tenant =
         app.ask(move |view| tenant_view(view, &id).unwrap_or_else(|| Err(Problem::unknown("tenant", &id))));
     let tenant = tenant.await?;
-    Ok(([(header::ETAG, etag(&tenant.version))], Json(tenant)).into_response())
+    Ok(tagged(&tenant.version, &tenant))
 }
 
 /// Adds a tenant or changes its settings; fields that are left out stay as they are.
@@ -184,7 +176,7 @@ async fn tenant(
     responses((status = 200, description = "The tenant as it is now.", body = TenantView,
         headers(("ETag" = String, description = "Changes whenever the settings do."))), Problems, BodyProblems))]
 async fn set_tenant(
-    State(app): State<Arc<App>>,
+    State(app): Shared,
     _operator: Operator,
     At(id): At<String>,
     headers: HeaderMap,
@@ -203,17 +195,17 @@ async fn set_tenant(
     let tenant =
         app.ask(move |view| tenant_view(view, &id).unwrap_or_else(|| Err(Problem::unknown("tenant", &id))));
     let tenant = tenant.await?;
-    Ok(([(header::ETAG, etag(&tenant.version))], Json(tenant)).into_response())
+    Ok(tagged(&tenant.version, &tenant))
 }
 
 /// What a tenant uses.
 #[utoipa::path(get, path = "/tenants/{id}/usage", tag = "fleet", params(("id" = String, Path, description = "The tenant.")),
     responses((status = 200, description = "What it holds and has used.", body = TenantUsage), Problems))]
 async fn usage(
-    State(app): State<Arc<App>>,
+    State(app): Shared,
     Submitter(principal): Submitter,
     At(id): At<String>,
-) -> Result<Json<TenantUsage>, Problem> {
+) -> Reply<TenantUsage> {
     sees_tenant(&principal, &id)?;
     let answer = app.ask(move |view| {
         let state = view.engine.state();
@@ -239,7 +231,7 @@ async fn usage(
 /// Lists blocks of leased capacity.
 #[utoipa::path(get, path = "/blocks", tag = "fleet",
     responses((status = 200, description = "Blocks with their fields.", body = Vec<Value>), Problems))]
-async fn blocks(State(app): State<Arc<App>>, _submitter: Submitter) -> Result<Json<Vec<Value>>, Problem> {
+async fn blocks(State(app): Shared, _submitter: Submitter) -> Reply<Vec<Value>> {
     let all = app.ask(|view| {
         let pools = view.engine.state().pools.values();
         let blocks: BTreeMap<_, _> = pools.flat_map(|pool| &pool.world.blocks).collect();
@@ -253,11 +245,11 @@ async fn blocks(State(app): State<Arc<App>>, _submitter: Submitter) -> Result<Js
     params(("id" = String, Path, description = "The block.")),
     responses((status = 200, description = "The block as it is now.", body = Value), Problems, BodyProblems))]
 async fn set_block(
-    State(app): State<Arc<App>>,
+    State(app): Shared,
     _operator: Operator,
     At(id): At<String>,
     Body(mut fields): Body<Map<String, Value>>,
-) -> Result<Json<Value>, Problem> {
+) -> Reply<Value> {
     for (name, value) in [("tier", "FAST"), ("status", "active")] {
         fields.entry(name).or_insert(Value::String(value.into()));
     }

@@ -15,7 +15,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::agents::{line, lines};
-use super::app::App;
+use super::app::{App, Shared};
 use super::auth::Submitter;
 use super::extract::{At, Params};
 use super::problem::{Problem, Problems};
@@ -26,7 +26,6 @@ const LOOK_AGAIN: Duration = Duration::from_secs(30);
 /// sends all that a job wrote before it says that the job ended, so for one node there is nothing to wait for.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
-/// The routes of this module.
 pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::new().routes(routes!(logs))
 }
@@ -50,7 +49,7 @@ struct Shown {
     responses((status = 200, description = "Lines of JSON.", body = LogChunk, content_type = "application/x-ndjson"),
         Problems))]
 async fn logs(
-    State(app): State<Arc<App>>,
+    State(app): Shared,
     Submitter(principal): Submitter,
     At(id): At<String>,
     Params(shown): Params<Shown>,

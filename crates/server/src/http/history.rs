@@ -25,11 +25,11 @@ use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::app::App;
+use super::app::{App, Shared};
 use super::auth::{Principal, Submitter, forbidden};
 use super::extract::{Params, header_text};
 use super::jobs::limit;
-use super::problem::{Problem, Problems};
+use super::problem::{Problem, Problems, Reply};
 use super::status::word;
 
 /// Events read at once.
@@ -39,7 +39,6 @@ const LOOKED_AT_MAX: u64 = 200_000;
 /// Kinds that come all the time and are only told to those who name them.
 const QUIET: [&str; 3] = ["heard", "cycled", "round"];
 
-/// The routes of this module.
 pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::new().routes(routes!(decisions)).routes(routes!(events))
 }
@@ -48,7 +47,6 @@ fn ms(time: Time) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(0)
 }
 
-/// A commit as it is shown.
 pub(crate) fn decision(seq: u64, at: Time, commit: &Commit) -> DecisionView {
     let granted = |grant: &landfall_engine::event::Grant| Granted {
         node: grant.node.to_string(),
@@ -140,10 +138,10 @@ struct Which {
 #[utoipa::path(get, path = "/decisions", tag = "history", params(Which),
     responses((status = 200, description = "One page.", body = Paged<DecisionView>), Problems))]
 async fn decisions(
-    State(app): State<Arc<App>>,
+    State(app): Shared,
     Submitter(principal): Submitter,
     Params(which): Params<Which>,
-) -> Result<Json<Paged<DecisionView>>, Problem> {
+) -> Reply<Paged<DecisionView>> {
     let limit = limit(which.limit, 1000)?;
     let job = match &which.job {
         Some(job) => Some(app.job(&principal, job).await?.id),
@@ -219,7 +217,7 @@ struct Told {
             body = EventView, content_type = "text/event-stream"),
         (status = 410, description = "Events behind `after` are no longer kept.", body = landfall_api::ApiError), Problems))]
 async fn events(
-    State(app): State<Arc<App>>,
+    State(app): Shared,
     headers: HeaderMap,
     principal: Result<Principal, Problem>,
     Params(told): Params<Told>,

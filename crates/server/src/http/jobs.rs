@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::extract::{FromRequestParts, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
 use landfall_api::answer::{Acted, Explained as Answered, JobPatch, PlacementView, ResumeRequest};
 use landfall_api::job::{ArrayView, DagRequest, JobRequest, JobView, STATES_ASKED, Submitted, SubmittedDag};
 use landfall_api::{IDEMPOTENCY_KEY, Paged};
@@ -18,16 +19,15 @@ use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::app::App;
+use super::app::{App, Shared};
 use super::auth::{Principal, Submitter};
-use super::extract::{At, Body, OptionalBody, Params, check_match, etag, header_text, is_known};
-use super::problem::{BodyProblems, Problem, Problems, acted};
+use super::extract::{At, Body, OptionalBody, Params, check_match, header_text, tagged, unless_known};
+use super::problem::{BodyProblems, Problem, Problems, Reply, acted};
 use crate::driver::JobFilter;
 
 /// Longest idempotency key.
 const KEY_MAX: usize = 200;
 
-/// The routes of this module.
 pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::new()
         .routes(routes!(list, submit))
@@ -64,7 +64,7 @@ fn key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
     responses((status = 201, description = "Accepted.", body = Submitted),
         (status = 200, description = "Accepted before under the same key.", body = Submitted), Problems, BodyProblems))]
 async fn submit(
-    State(app): State<Arc<App>>,
+    State(app): Shared,
     Submitter(principal): Submitter,
     headers: HeaderMap,
     Body(job): Body<JobRequest>,
@@ -82,7 +82,7 @@ async fn submit(
         (status = 200, description = "Accepted before under the same key.", body = SubmittedDag),
         Problems, BodyProblems))]
 async fn submit_dag(
-    State(app): State<Arc<App>>,
+    State(app): Shared,
     Submitter(principal): Submitter,
     headers: HeaderMap,
     Body(dag): Body<DagRequest>,
@@ -134,10 +134,10 @@ pub(crate) fn limit(asked: Option<u32>, most: u32) -> Result<usize, Problem> {
 #[utoipa::path(get, path = "/jobs", tag = "jobs", params(Listed),
     responses((status = 200, description = "One page.", body = Paged<JobView>), Problems))]
 async fn list(
-    State(app): State<Arc<App>>,
+    State(app): Shared,
     Submitter(principal): Submitter,
     Params(listed): Params<Listed>,
-) -> Result<Json<Paged<JobView>>, Problem> {
+) -> Reply<Paged<JobView>> {
     let states: Vec<String> =
         listed.state.iter().flat_map(|text| text.split(',')).map(|word| word.trim().to_owned()).collect();
     if let Some(bad) = states.iter().find(|state| !STATES_ASKED.contains(&state.as_str())) {
@@ -170,18 +170,9 @@ async fn list(
     responses((status = 200, description = "The job.", body = JobView,
             headers(("ETag" = String, description = "Changes whenever the job does."))),
         (status = 304, description = "It has not changed."), Problems))]
-async fn one(
-    State(app): State<Arc<App>>,
-    Submitter(principal): Submitter,
-    At(id): At<String>,
-    headers: HeaderMap,
-) -> Result<Response, Problem> {
+async fn one(Steered { app, principal, id }: Steered, headers: HeaderMap) -> Result<Response, Problem> {
     let job = app.job(&principal, &id).await?;
-    let tag = [(header::ETAG, etag(&job.version))];
-    if is_known(&headers, &job.version) {
-        return Ok((StatusCode::NOT_MODIFIED, tag).into_response());
-    }
-    Ok((tag, Json(job)).into_response())
+    Ok(unless_known(&headers, &job.version, &job))
 }
 
 /// Changes a job.
@@ -191,9 +182,7 @@ async fn one(
     responses((status = 200, description = "The job as it is now.", body = JobView,
             headers(("ETag" = String, description = "Changes whenever the job does."))), Problems, BodyProblems))]
 async fn change(
-    State(app): State<Arc<App>>,
-    Submitter(principal): Submitter,
-    At(id): At<String>,
+    Steered { app, principal, id }: Steered,
     headers: HeaderMap,
     Body(patch): Body<JobPatch>,
 ) -> Result<Response, Problem> {
@@ -213,7 +202,7 @@ async fn change(
         acted(app.handle.apply(input).await?)?;
     }
     let job = app.job(&principal, &id).await?;
-    Ok(([(header::ETAG, etag(&job.version))], Json(job)).into_response())
+    Ok(tagged(&job.version, &job))
 }
 
 fn job_id(text: &str) -> Result<JobId, Problem> {
@@ -227,13 +216,30 @@ fn millis(value: u64) -> Result<Millis, Problem> {
     })
 }
 
+/// A job or array that somebody who may have jobs asks about, not looked up yet.
+struct Steered {
+    app: Arc<App>,
+    principal: Principal,
+    id: String,
+}
+
+impl FromRequestParts<Arc<App>> for Steered {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Problem> {
+        let Submitter(principal) = Submitter::from_request_parts(parts, app).await?;
+        let At(id) = At::from_request_parts(parts, app).await?;
+        Ok(Self { app: app.clone(), principal, id })
+    }
+}
+
 /// Gives the engine an order about a job that the asker may steer.
 async fn order(
     app: &App,
     principal: &Principal,
     id: &str,
     input: impl FnOnce(JobId) -> Input,
-) -> Result<Json<Acted>, Problem> {
+) -> Reply<Acted> {
     let (asks, text) = (principal.clone(), id.to_owned());
     let job = app.ask(move |view| known(view, &asks, &text)).await;
     let job = match job {
@@ -251,11 +257,7 @@ macro_rules! orders {
         #[utoipa::path(post, path = $path, tag = "jobs", params(("id" = String, Path, description = "The job.")),
             responses((status = 200, description = "Done, or ignored for the reason given.", body = Acted),
                 Problems, BodyProblems))]
-        async fn $name(
-            State(app): State<Arc<App>>,
-            Submitter(principal): Submitter,
-            At(id): At<String>,
-        ) -> Result<Json<Acted>, Problem> {
+        async fn $name(Steered { app, principal, id }: Steered) -> Reply<Acted> {
             order(&app, &principal, &id, $input).await
         }
     )*};
@@ -277,11 +279,7 @@ orders! {
     params(("id" = String, Path, description = "The job or array.")),
     responses((status = 200, description = "Done, or ignored for the reason given.", body = Acted),
         Problems, BodyProblems))]
-async fn cancel(
-    State(app): State<Arc<App>>,
-    Submitter(principal): Submitter,
-    At(id): At<String>,
-) -> Result<Json<Acted>, Problem> {
+async fn cancel(State(app): Shared, Submitter(principal): Submitter, At(id): At<String>) -> Reply<Acted> {
     match order(&app, &principal, &id, Input::Cancel).await {
         Err(problem) if problem.status == StatusCode::NOT_FOUND => {
             let whole = cancel_whole(&app, &principal, &id).await;
@@ -297,11 +295,9 @@ async fn cancel(
     responses((status = 200, description = "Done, or ignored for the reason given.", body = Acted),
         Problems, BodyProblems))]
 async fn resume(
-    State(app): State<Arc<App>>,
-    Submitter(principal): Submitter,
-    At(id): At<String>,
+    Steered { app, principal, id }: Steered,
     OptionalBody(asked): OptionalBody<ResumeRequest>,
-) -> Result<Json<Acted>, Problem> {
+) -> Reply<Acted> {
     let walltime = asked.walltime_ms.map(millis).transpose()?;
     order(&app, &principal, &id, |job| Input::Resume { job, walltime }).await
 }
@@ -331,7 +327,6 @@ fn known(view: &mut crate::driver::View<'_>, principal: &Principal, text: &str) 
     Ok(id)
 }
 
-/// A value as JSON.
 pub(crate) fn json(value: &impl serde::Serialize) -> Result<Value, Problem> {
     serde_json::to_value(value).map_err(|error| {
         let error = landfall_api::ApiError::new("internal", error.to_string());
@@ -343,11 +338,9 @@ pub(crate) fn json(value: &impl serde::Serialize) -> Result<Value, Problem> {
 #[utoipa::path(get, path = "/jobs/{id}/explain", tag = "jobs", params(("id" = String, Path, description = "The job."), Explained),
     responses((status = 200, description = "The engine's explanation.", body = Answered), Problems))]
 async fn explain(
-    State(app): State<Arc<App>>,
-    Submitter(principal): Submitter,
-    At(id): At<String>,
+    Steered { app, principal, id }: Steered,
     Params(asked): Params<Explained>,
-) -> Result<Json<Answered>, Problem> {
+) -> Reply<Answered> {
     let answer = app.ask(move |view| {
         let Some(node) = asked.node else {
             return match known(view, &principal, &id) {
@@ -369,11 +362,7 @@ async fn explain(
 /// Says when a job starts, as far as can be told.
 #[utoipa::path(get, path = "/jobs/{id}/estimate", tag = "jobs", params(("id" = String, Path, description = "The job.")),
     responses((status = 200, description = "The engine's estimate.", body = Estimate), Problems))]
-async fn estimate(
-    State(app): State<Arc<App>>,
-    Submitter(principal): Submitter,
-    At(id): At<String>,
-) -> Result<Json<Estimate>, Problem> {
+async fn estimate(Steered { app, principal, id }: Steered) -> Reply<Estimate> {
     let answer = app.ask(move |view| {
         let job = known(view, &principal, &id)?;
         view.engine.estimate(&job).map_or_else(|| Err(Problem::unknown("job", &id)), Ok)
@@ -385,11 +374,7 @@ async fn estimate(
 #[utoipa::path(get, path = "/jobs/{id}/placement", tag = "jobs", params(("id" = String, Path, description = "The job.")),
     responses((status = 200, description = "State, nodes, fence and breakdown; `placed` is null while it waits.", body = PlacementView),
         Problems))]
-async fn placement(
-    State(app): State<Arc<App>>,
-    Submitter(principal): Submitter,
-    At(id): At<String>,
-) -> Result<Json<PlacementView>, Problem> {
+async fn placement(Steered { app, principal, id }: Steered) -> Reply<PlacementView> {
     let answer = app.ask(move |view| {
         let job = known(view, &principal, &id)?;
         let Some(explained) = view.engine.explain(&job) else { return Err(Problem::unknown("job", &id)) };
@@ -408,7 +393,7 @@ async fn visible_array(app: &App, principal: &Principal, id: &str) -> Result<Arr
     .await
 }
 
-async fn cancel_whole(app: &App, principal: &Principal, id: &str) -> Result<Json<Acted>, Problem> {
+async fn cancel_whole(app: &App, principal: &Principal, id: &str) -> Reply<Acted> {
     let array = visible_array(app, principal, id).await?;
     if array.is_over() {
         return Ok(Json(Acted { ignored: Some("ended".into()) }));
@@ -419,11 +404,7 @@ async fn cancel_whole(app: &App, principal: &Principal, id: &str) -> Result<Json
 /// Shows an array.
 #[utoipa::path(get, path = "/arrays/{id}", tag = "jobs", params(("id" = String, Path, description = "The array.")),
     responses((status = 200, description = "How many of its jobs are where.", body = ArrayView), Problems))]
-async fn array(
-    State(app): State<Arc<App>>,
-    Submitter(principal): Submitter,
-    At(id): At<String>,
-) -> Result<Json<ArrayView>, Problem> {
+async fn array(State(app): Shared, Submitter(principal): Submitter, At(id): At<String>) -> Reply<ArrayView> {
     visible_array(&app, &principal, &id).await.map(Json)
 }
 
@@ -431,10 +412,6 @@ async fn array(
 #[utoipa::path(post, path = "/arrays/{id}/cancel", tag = "jobs", params(("id" = String, Path, description = "The array.")),
     responses((status = 200, description = "Done, or ignored for the reason given.", body = Acted),
         Problems, BodyProblems))]
-async fn cancel_array(
-    State(app): State<Arc<App>>,
-    Submitter(principal): Submitter,
-    At(id): At<String>,
-) -> Result<Json<Acted>, Problem> {
+async fn cancel_array(Steered { app, principal, id }: Steered) -> Reply<Acted> {
     cancel_whole(&app, &principal, &id).await
 }

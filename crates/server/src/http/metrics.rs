@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use axum::extract::{MatchedPath, Request, State};
@@ -20,7 +20,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
-use super::app::App;
+use super::app::{App, Shared};
 use super::problem::Problem;
 use super::status::word;
 use crate::driver::{Happened, Stats};
@@ -226,7 +226,7 @@ impl Drop for InFlight {
 }
 
 /// Measures every request.
-pub(crate) async fn measure(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+pub(crate) async fn measure(State(app): Shared, request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_owned();
     let began = Instant::now();
     let _in_flight = InFlight::begin(&app.metrics.in_flight);
@@ -239,7 +239,6 @@ pub(crate) async fn measure(State(app): State<Arc<App>>, request: Request, next:
     response
 }
 
-/// What gauges show.
 struct Gauged {
     queue: Vec<(String, f64)>,
     loans: Vec<(String, f64)>,
@@ -248,7 +247,6 @@ struct Gauged {
     jobs: BTreeMap<String, u64>,
 }
 
-/// The page.
 pub(crate) async fn page(app: &App) -> Result<String, Problem> {
     let gauged = app.handle.read(|view| {
         let state = view.engine.state();

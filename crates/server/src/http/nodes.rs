@@ -17,14 +17,13 @@ use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::app::App;
+use super::app::{App, Shared};
 use super::auth::{Operator, Principal, Submitter};
 use super::extract::{AtNode, Params};
 use super::jobs::limit;
-use super::problem::{BodyProblems, Problem, Problems, acted};
+use super::problem::{BodyProblems, Problem, Problems, Reply, acted};
 use crate::driver::View;
 
-/// The routes of this module.
 pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::new()
         .routes(routes!(list))
@@ -73,10 +72,10 @@ pub(crate) fn without_foreign_jobs(view: &View<'_>, principal: &Principal, mut n
 #[utoipa::path(get, path = "/nodes", tag = "nodes", params(Listed),
     responses((status = 200, description = "One page.", body = Paged<NodeView>), Problems))]
 async fn list(
-    State(app): State<Arc<App>>,
+    State(app): Shared,
     Submitter(principal): Submitter,
     Params(listed): Params<Listed>,
-) -> Result<Json<Paged<NodeView>>, Problem> {
+) -> Reply<Paged<NodeView>> {
     let limit = limit(listed.limit, 10_000)?;
     let page = app.handle.read(move |view| {
         let state = view.engine.state();
@@ -101,11 +100,7 @@ async fn list(
 /// Shows a node. An agent may look at its own.
 #[utoipa::path(get, path = "/nodes/{id}", tag = "nodes", params(("id" = String, Path, description = "The node.")),
     responses((status = 200, description = "The node.", body = NodeView), Problems))]
-async fn one(
-    State(app): State<Arc<App>>,
-    principal: Principal,
-    AtNode(id): AtNode,
-) -> Result<Json<NodeView>, Problem> {
+async fn one(State(app): Shared, principal: Principal, AtNode(id): AtNode) -> Reply<NodeView> {
     if principal.role == Role::Agent {
         principal.speaks_for(&id)?;
     }
@@ -116,12 +111,12 @@ async fn one(
     answer.await.map(Json)
 }
 
-async fn order(app: &App, node: NodeId, order: NodeOrder) -> Result<Json<Acted>, Problem> {
+async fn order(app: &App, node: NodeId, order: NodeOrder) -> Reply<Acted> {
     acted(app.handle.apply(Input::Order { node, order }).await?).map(Json)
 }
 
 /// Takes a node out, unless its agent is there: that would register it again in a moment.
-async fn take_out(app: &App, node: NodeId, leave: NodeOrder) -> Result<Json<Acted>, Problem> {
+async fn take_out(app: &App, node: NodeId, leave: NodeOrder) -> Reply<Acted> {
     if app.handle.connections().is_open(&node) {
         let message = format!("the agent of node `{node}` is connected and would bring it straight back");
         let hint = "stop the agent first, or drain the node; to keep an agent out for good, revoke its token";
@@ -131,7 +126,7 @@ async fn take_out(app: &App, node: NodeId, leave: NodeOrder) -> Result<Json<Acte
 }
 
 /// Lets people decide whether a node takes part.
-async fn set_approval(app: &App, id: NodeId, approval: Approval) -> Result<Json<Acted>, Problem> {
+async fn set_approval(app: &App, id: NodeId, approval: Approval) -> Reply<Acted> {
     let _one_by_one = app.edits.lock().await;
     let found = app.ask(move |view| {
         let state = view.engine.state();
@@ -157,10 +152,10 @@ macro_rules! orders {
             responses((status = 200, description = "Done, or ignored for the reason given.", body = Acted),
                 Problems, BodyProblems))]
         async fn $name(
-            State(app): State<Arc<App>>,
+            State(app): Shared,
             Operator(operator): Operator,
             AtNode(id): AtNode,
-        ) -> Result<Json<Acted>, Problem> {
+        ) -> Reply<Acted> {
             tracing::info!(by = %operator.name, node = %id, order = stringify!($name), "a node is steered");
             $how(&app, id, $what).await
         }

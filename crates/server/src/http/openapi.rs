@@ -24,7 +24,6 @@ impl Modify for Bearer {
     }
 }
 
-/// The document as an answer.
 pub(crate) fn serve(document: &str) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], document.to_owned()).into_response()
 }

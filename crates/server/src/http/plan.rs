@@ -17,15 +17,14 @@ use tokio::sync::Semaphore;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::app::App;
+use super::app::{App, Shared};
 use super::auth::{Principal, Submitter, forbidden};
 use super::extract::{Body, node_id};
 use super::jobs::json;
-use super::problem::{BodyProblems, Problem, Problems};
+use super::problem::{BodyProblems, Problem, Problems, Reply};
 use crate::driver::View;
 use crate::driver::intake::{self, Prepared};
 
-/// The routes of this module.
 pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::new().routes(routes!(plan)).routes(routes!(dry_run))
 }
@@ -34,10 +33,10 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
 #[utoipa::path(post, path = "/plan", tag = "plan", request_body = PlanRequest,
     responses((status = 200, description = "What would start, stop, wait and move.", body = PlanView), Problems, BodyProblems))]
 async fn plan(
-    State(app): State<Arc<App>>,
+    State(app): Shared,
     Submitter(principal): Submitter,
     Body(request): Body<PlanRequest>,
-) -> Result<Json<PlanView>, Problem> {
+) -> Reply<PlanView> {
     answer(&app, principal, request).await
 }
 
@@ -45,17 +44,17 @@ async fn plan(
 #[utoipa::path(post, path = "/placement/dry-run", tag = "plan", request_body = JobRequest,
     responses((status = 200, description = "What would start, stop, wait and move.", body = PlanView), Problems, BodyProblems))]
 async fn dry_run(
-    State(app): State<Arc<App>>,
+    State(app): Shared,
     Submitter(principal): Submitter,
     Body(request): Body<JobRequest>,
-) -> Result<Json<PlanView>, Problem> {
+) -> Reply<PlanView> {
     answer(&app, principal, PlanRequest { submit: Some(request), ..PlanRequest::default() }).await
 }
 
 /// Plans made at once: each works on a copy of everything.
 static LOOKING_AHEAD: Semaphore = Semaphore::const_new(2);
 
-async fn answer(app: &App, principal: Principal, request: PlanRequest) -> Result<Json<PlanView>, Problem> {
+async fn answer(app: &App, principal: Principal, request: PlanRequest) -> Reply<PlanView> {
     let _place = LOOKING_AHEAD.acquire().await.map_err(|_| crate::driver::Failure::Closing)?;
     let asks = principal.clone();
     let (state, change, submitted) = app

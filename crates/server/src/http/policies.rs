@@ -9,13 +9,12 @@ use landfall_policy::{builtin, catalogue};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::app::App;
+use super::app::{App, Shared};
 use super::auth::Principal;
 use super::extract::At;
-use super::problem::{Problem, Problems};
+use super::problem::{Problem, Problems, Reply};
 use super::status::word;
 
-/// The routes of this module.
 pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::new().routes(routes!(list)).routes(routes!(one)).routes(routes!(terms))
 }
@@ -38,7 +37,7 @@ async fn policy(app: &App, name: &'static str, with_text: bool) -> Result<Policy
 /// Lists the policies that come with the server.
 #[utoipa::path(get, path = "/policies", tag = "policies",
     responses((status = 200, description = "Policies without their text.", body = Vec<PolicyView>), Problems))]
-async fn list(State(app): State<Arc<App>>, _anyone: Principal) -> Result<Json<Vec<PolicyView>>, Problem> {
+async fn list(State(app): Shared, _anyone: Principal) -> Reply<Vec<PolicyView>> {
     let mut all = Vec::with_capacity(builtin::ALL.len());
     for (name, _) in builtin::ALL {
         all.push(policy(&app, name, false).await?);
@@ -49,11 +48,7 @@ async fn list(State(app): State<Arc<App>>, _anyone: Principal) -> Result<Json<Ve
 /// Shows a policy with its text.
 #[utoipa::path(get, path = "/policies/{name}", tag = "policies", params(("name" = String, Path, description = "The policy.")),
     responses((status = 200, description = "The policy.", body = PolicyView), Problems))]
-async fn one(
-    State(app): State<Arc<App>>,
-    _anyone: Principal,
-    At(name): At<String>,
-) -> Result<Json<PolicyView>, Problem> {
+async fn one(State(app): Shared, _anyone: Principal, At(name): At<String>) -> Reply<PolicyView> {
     let known = builtin::ALL.iter().find(|(known, _)| *known == name);
     let Some((name, _)) = known else { return Err(Problem::unknown("policy", &name)) };
     policy(&app, name, true).await.map(Json)

@@ -13,12 +13,13 @@ use crate::driver::Failure;
 /// A request that is not followed: a status, an explanation, and headers that go with it.
 #[derive(Debug, Clone)]
 pub(crate) struct Problem {
-    /// The status.
     pub(crate) status: StatusCode,
-    /// What is said.
     pub(crate) error: Box<ApiError>,
     header: Option<(HeaderName, HeaderValue)>,
 }
+
+/// What most handlers answer.
+pub(crate) type Reply<T> = Result<Json<T>, Problem>;
 
 impl Problem {
     /// A problem with a status and an explanation.
@@ -50,7 +51,6 @@ impl Problem {
         Self::new(StatusCode::PRECONDITION_FAILED, error)
     }
 
-    /// Adds a header.
     pub(crate) fn header(mut self, name: HeaderName, value: &'static str) -> Self {
         self.header = Some((name, HeaderValue::from_static(value)));
         self

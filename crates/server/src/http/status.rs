@@ -13,16 +13,15 @@ use serde_json::{Value, json};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::app::App;
+use super::app::{App, Shared};
 use super::auth::Principal;
-use super::problem::{Problem, Problems};
+use super::problem::{Problem, Problems, Reply};
 
 /// The routes of this module below the version of the API.
 pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::new().routes(routes!(status))
 }
 
-/// The routes of this module at the root.
 pub(crate) fn root_routes() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::new().routes(routes!(healthz)).routes(routes!(readyz)).routes(routes!(metrics))
 }
@@ -39,7 +38,7 @@ pub(crate) fn word(value: &impl Serialize) -> String {
 /// Where the server stands.
 #[utoipa::path(get, path = "/status", tag = "server",
     responses((status = 200, description = "Counts and versions.", body = StatusView), Problems))]
-async fn status(State(app): State<Arc<App>>, principal: Principal) -> Result<Json<StatusView>, Problem> {
+async fn status(State(app): Shared, principal: Principal) -> Reply<StatusView> {
     let started = u64::try_from(app.started_at.as_millis()).unwrap_or(0);
     let answer = app.ask(move |view| {
         let state = view.engine.state();
@@ -87,7 +86,7 @@ async fn healthz() -> Json<Value> {
 #[utoipa::path(get, path = "/readyz", tag = "server", security(()),
     responses((status = 200, description = "It answers.", body = Value),
         (status = 503, description = "It is too busy or going down.", body = landfall_api::ApiError)))]
-async fn readyz(State(app): State<Arc<App>>) -> Result<Json<Value>, Problem> {
+async fn readyz(State(app): Shared) -> Reply<Value> {
     if app.shutdown.is_cancelled() {
         return Err(crate::driver::Failure::Closing.into());
     }
@@ -99,10 +98,7 @@ async fn readyz(State(app): State<Arc<App>>) -> Result<Json<Value>, Problem> {
 #[utoipa::path(get, path = "/metrics", tag = "server",
     responses((status = 200, description = "Text of OpenMetrics.", body = String,
         content_type = "application/openmetrics-text"), Problems))]
-async fn metrics(
-    State(app): State<Arc<App>>,
-    principal: Result<Principal, Problem>,
-) -> Result<Response, Problem> {
+async fn metrics(State(app): Shared, principal: Result<Principal, Problem>) -> Result<Response, Problem> {
     if !app.config.listen.ip().is_loopback() {
         principal?;
     }

@@ -11,14 +11,13 @@ use landfall_store::{Change, Table};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::app::App;
+use super::app::{App, Shared};
 use super::auth::{Admin, StoredToken, make};
 use super::extract::{At, Body};
-use super::problem::{BodyProblems, Problem, Problems};
+use super::problem::{BodyProblems, Problem, Problems, Reply};
 use crate::clock;
 use crate::driver::Failure;
 
-/// The routes of this module.
 pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::new().routes(routes!(list, create)).routes(routes!(revoke))
 }
@@ -35,7 +34,7 @@ pub(crate) async fn store(app: &App, token: StoredToken) -> Result<(), Failure> 
 /// Lists tokens, never their secrets.
 #[utoipa::path(get, path = "/tokens", tag = "tokens",
     responses((status = 200, description = "All tokens.", body = Vec<TokenView>), Problems))]
-async fn list(State(app): State<Arc<App>>, _admin: Admin) -> Json<Vec<TokenView>> {
+async fn list(State(app): Shared, _admin: Admin) -> Json<Vec<TokenView>> {
     Json(app.tokens.all())
 }
 
@@ -43,7 +42,7 @@ async fn list(State(app): State<Arc<App>>, _admin: Admin) -> Json<Vec<TokenView>
 #[utoipa::path(post, path = "/tokens", tag = "tokens", request_body = TokenRequest,
     responses((status = 201, description = "The token with its secret.", body = NewToken), Problems, BodyProblems))]
 async fn create(
-    State(app): State<Arc<App>>,
+    State(app): Shared,
     _admin: Admin,
     Body(request): Body<TokenRequest>,
 ) -> Result<(StatusCode, Json<NewToken>), Problem> {
@@ -85,11 +84,7 @@ async fn create(
 #[utoipa::path(delete, path = "/tokens/{id}", tag = "tokens", params(("id" = String, Path, description = "The token's id.")),
     responses((status = 200, description = "It no longer works.", body = Acted),
         (status = 409, description = "It is the token that asks.", body = landfall_api::ApiError), Problems))]
-async fn revoke(
-    State(app): State<Arc<App>>,
-    Admin(principal): Admin,
-    At(id): At<String>,
-) -> Result<Json<Acted>, Problem> {
+async fn revoke(State(app): Shared, Admin(principal): Admin, At(id): At<String>) -> Reply<Acted> {
     if app.tokens.get(&id).is_none() {
         return Err(Problem::unknown("token", &id));
     }

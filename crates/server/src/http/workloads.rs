@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::HeaderMap;
+use axum::response::Response;
 use landfall_api::answer::Acted;
 use landfall_api::job::JobRequest;
 use landfall_api::token::Role;
@@ -20,12 +20,12 @@ use landfall_store::{Change, Table};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::app::{App, read_all};
+use super::app::{App, Shared, read_all};
 use super::auth::{Operator, Principal, Submitter};
-use super::extract::{At, AtNode, Body, check_match, etag, is_known};
+use super::extract::{At, AtNode, Body, check_match, tagged, unless_known};
 use super::fleet::version_of;
 use super::jobs::json;
-use super::problem::{BodyProblems, Problem, Problems};
+use super::problem::{BodyProblems, Problem, Problems, Reply};
 use super::status::word;
 use crate::driver::View;
 use crate::driver::intake::{self, template_of};
@@ -33,7 +33,6 @@ use crate::driver::intake::{self, template_of};
 /// Filters about the node itself: whether it is there and takes work at all.
 const ABOUT_THE_NODE: [&str; 4] = ["online", "approved", "accepting", "cooldown"];
 
-/// The routes of this module.
 pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::new()
         .routes(routes!(list))
@@ -57,10 +56,7 @@ fn known(view: &mut View<'_>, id: &str) -> Result<WorkloadView, Problem> {
 /// Lists workloads.
 #[utoipa::path(get, path = "/workloads", tag = "workloads",
     responses((status = 200, description = "All workloads.", body = Vec<WorkloadView>), Problems))]
-async fn list(
-    State(app): State<Arc<App>>,
-    _submitter: Submitter,
-) -> Result<Json<Vec<WorkloadView>>, Problem> {
+async fn list(State(app): Shared, _submitter: Submitter) -> Reply<Vec<WorkloadView>> {
     let all = app.ask(|view| Ok(read_all(view, Table::Workloads)?)).await?;
     let readable = all.into_iter().filter_map(|(id, bytes)| match template_of(&id, &bytes) {
         Ok(template) => Some(shown(&id, template)),
@@ -79,17 +75,13 @@ async fn list(
             headers(("ETag" = String, description = "Changes whenever the template does."))),
         (status = 304, description = "It has not changed."), Problems))]
 async fn one(
-    State(app): State<Arc<App>>,
+    State(app): Shared,
     _submitter: Submitter,
     At(id): At<String>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let found = app.ask(move |view| known(view, &id)).await?;
-    let tag = [(header::ETAG, etag(&found.version))];
-    if is_known(&headers, &found.version) {
-        return Ok((StatusCode::NOT_MODIFIED, tag).into_response());
-    }
-    Ok((tag, Json(found)).into_response())
+    Ok(unless_known(&headers, &found.version, &found))
 }
 
 /// Stores a workload.
@@ -99,7 +91,7 @@ async fn one(
     responses((status = 200, description = "The workload as it is now.", body = WorkloadView,
         headers(("ETag" = String, description = "Changes whenever the template does."))), Problems, BodyProblems))]
 async fn set(
-    State(app): State<Arc<App>>,
+    State(app): Shared,
     _operator: Operator,
     At(id): At<String>,
     headers: HeaderMap,
@@ -120,7 +112,7 @@ async fn set(
     let bytes = json(&template)?.to_string().into_bytes();
     app.handle.apply_all(Vec::new(), vec![Change::put(Table::Workloads, id.clone(), bytes)]).await?;
     let found = shown(&id, template);
-    Ok(([(header::ETAG, etag(&found.version))], Json(found)).into_response())
+    Ok(tagged(&found.version, &found))
 }
 
 /// Deletes a workload; jobs made from it stay.
@@ -129,11 +121,11 @@ async fn set(
     responses((status = 200, description = "It is gone.", body = Acted),
         (status = 412, description = "It has changed.", body = landfall_api::ApiError), Problems))]
 async fn delete(
-    State(app): State<Arc<App>>,
+    State(app): Shared,
     _operator: Operator,
     At(id): At<String>,
     headers: HeaderMap,
-) -> Result<Json<Acted>, Problem> {
+) -> Reply<Acted> {
     let _one_by_one = app.edits.lock().await;
     let asked = id.clone();
     let before = app.ask(move |view| known(view, &asked)).await?;
@@ -173,10 +165,10 @@ fn rounded(number: f64) -> f64 {
     params(("id" = String, Path, description = "The workload.")),
     responses((status = 200, description = "Counts, and the best node's level and score.", body = Availability), Problems))]
 pub(crate) async fn availability(
-    State(app): State<Arc<App>>,
+    State(app): Shared,
     Submitter(principal): Submitter,
     At(id): At<String>,
-) -> Result<Json<Availability>, Problem> {
+) -> Reply<Availability> {
     let answer = app.ask(move |view| {
         known(view, &id)?;
         let job = view.job_of_workload(&principal.caller(), &id, None)?;
@@ -232,10 +224,10 @@ fn tie_ranks(pool: &PoolState) -> Vec<u32> {
 #[utoipa::path(get, path = "/nodes/{id}/workloads", tag = "workloads", params(("id" = String, Path, description = "The node.")),
     responses((status = 200, description = "Compatible workloads.", body = NodeWorkloads), Problems))]
 pub(crate) async fn of_node(
-    State(app): State<Arc<App>>,
+    State(app): Shared,
     principal: Principal,
     AtNode(id): AtNode,
-) -> Result<Json<NodeWorkloads>, Problem> {
+) -> Reply<NodeWorkloads> {
     if principal.role == Role::Agent {
         principal.speaks_for(&id)?;
     }

@@ -60,7 +60,6 @@ impl Server {
         self.dir
     }
 
-    /// A request with a token.
     pub(crate) fn request(&self, method: Method, path: &str, token: &str) -> RequestBuilder {
         let path = match path.strip_prefix('!') {
             Some(path) => path.to_owned(),

@@ -12,7 +12,7 @@ use landfall_model::NodeState;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::super::app::App;
+use super::super::app::{App, Shared};
 use super::super::auth::{Principal, forbidden};
 use super::super::extract::Params;
 use super::super::history::tenant_of;
@@ -32,7 +32,7 @@ pub(crate) struct Listening {
 
 /// Opens the WebSocket.
 pub(crate) async fn live(
-    State(app): State<Arc<App>>,
+    State(app): Shared,
     principal: Result<Principal, Problem>,
     Params(listening): Params<Listening>,
     upgrade: Result<WebSocketUpgrade, axum::extract::ws::rejection::WebSocketUpgradeRejection>,

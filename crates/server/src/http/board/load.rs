@@ -16,9 +16,7 @@ pub(crate) struct Worker {
     pub(crate) fetch: bool,
     /// Can build.
     pub(crate) build: bool,
-    /// Its architectures.
     pub(crate) architectures: BTreeSet<String>,
-    /// Its features.
     pub(crate) features: BTreeSet<String>,
 }
 
@@ -33,7 +31,6 @@ pub(crate) struct Running {
     pub(crate) build: bool,
     /// Its architecture, if it is a build that is not `builtin`.
     pub(crate) architecture: Option<String>,
-    /// Features it needs.
     pub(crate) features: BTreeSet<String>,
 }
 

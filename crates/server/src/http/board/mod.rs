@@ -26,7 +26,7 @@ use utoipa::{IntoParams, IntoResponses, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::app::App;
+use super::app::{App, Shared};
 use super::auth::{Admin, Principal, Submitter};
 use super::extract::{At, Params};
 use super::history::{decision, decisions_before};
@@ -43,7 +43,6 @@ const PENDING_MAX: usize = 500;
 /// Pending jobs whose reason is looked up; the others only say that they wait.
 const EXPLAINED_MAX: usize = 50;
 
-/// What the board remembers.
 #[derive(Debug, Default)]
 pub(crate) struct Board {
     ring: Ring,
@@ -205,7 +204,7 @@ struct Window {
 #[utoipa::path(get, path = "/board/scoring/summary", tag = "board", params(Window),
     responses((status = 200, description = "Smallest, largest, mean, histogram, rules.", body = Envelope), BoardProblems))]
 async fn scores(
-    State(app): State<Arc<App>>,
+    State(app): Shared,
     _submitter: Submitter,
     Params(window): Params<Window>,
 ) -> Result<Said, Problem> {
@@ -232,7 +231,7 @@ fn sees(principal: &Principal, record: &JobRecord) -> bool {
 /// Jobs that wait, and why.
 #[utoipa::path(get, path = "/board/jobs/pending", tag = "board",
     responses((status = 200, description = "`jobs` and `other_pending`.", body = Envelope), BoardProblems))]
-async fn pending(State(app): State<Arc<App>>, Submitter(principal): Submitter) -> Result<Said, Problem> {
+async fn pending(State(app): Shared, Submitter(principal): Submitter) -> Result<Said, Problem> {
     let answer = app.handle.read(move |view| {
         let waiting = |record: &&JobRecord| {
             matches!(
@@ -263,7 +262,7 @@ async fn pending(State(app): State<Arc<App>>, Submitter(principal): Submitter) -
 /// The newest jobs that have nodes.
 #[utoipa::path(get, path = "/board/jobs/dispatched", tag = "board",
     responses((status = 200, description = "`jobs` and `other_running`.", body = Envelope), BoardProblems))]
-async fn dispatched(State(app): State<Arc<App>>, Submitter(principal): Submitter) -> Result<Said, Problem> {
+async fn dispatched(State(app): Shared, Submitter(principal): Submitter) -> Result<Said, Problem> {
     let known: BTreeMap<String, String> = app
         .board
         .ring
@@ -307,7 +306,7 @@ fn at(kept: &Kept) -> String {
 /// The last decisions, newest first; for administrators.
 #[utoipa::path(get, path = "/board/jobs/decisions", tag = "board",
     responses((status = 200, description = "Decisions with their candidates.", body = Envelope), BoardProblems))]
-async fn decisions(State(app): State<Arc<App>>, _admin: Admin) -> Said {
+async fn decisions(State(app): Shared, _admin: Admin) -> Said {
     let all = app.board.ring.newest_first();
     let shown = all.iter().map(|kept| {
         json!({ "at": at(kept), "node_id": kept.node(), "kind": kept.kind, "winner": kept.decision.job,
@@ -325,7 +324,7 @@ fn breakdown(total: Option<f64>, terms: impl Iterator<Item = (String, f64)>) -> 
 #[utoipa::path(get, path = "/board/jobs/{id}", tag = "board", params(("id" = String, Path, description = "Of a candidate, or a job.")),
     responses((status = 200, description = "Breakdown and contexts.", body = Envelope), BoardProblems))]
 async fn one(
-    State(app): State<Arc<App>>,
+    State(app): Shared,
     Submitter(principal): Submitter,
     At(id): At<String>,
 ) -> Result<Said, Problem> {
@@ -381,7 +380,7 @@ fn knows(principal: &Principal, node: &Node) -> bool {
 /// Nodes as workers; also at `/board/nodes`.
 #[utoipa::path(get, path = "/board/workers", tag = "board",
     responses((status = 200, description = "Workers by id.", body = Envelope), BoardProblems))]
-async fn workers(State(app): State<Arc<App>>, Submitter(principal): Submitter) -> Result<Said, Problem> {
+async fn workers(State(app): Shared, Submitter(principal): Submitter) -> Result<Said, Problem> {
     let answer = app.handle.read(move |view| {
         let nodes = view.engine.state().pools.values().flat_map(|pool| &pool.nodes);
         let mut rows: Vec<(&Node, Value)> = nodes
@@ -413,7 +412,7 @@ async fn workers(State(app): State<Arc<App>>, Submitter(principal): Submitter) -
 /// How busy workers are, by what they can do.
 #[utoipa::path(get, path = "/board/workers/load", tag = "board",
     responses((status = 200, description = "`by_capability`, `by_architecture`, `by_feature`.", body = Envelope), BoardProblems))]
-async fn workers_load(State(app): State<Arc<App>>, _submitter: Submitter) -> Result<Said, Problem> {
+async fn workers_load(State(app): Shared, _submitter: Submitter) -> Result<Said, Problem> {
     let answer = app.handle.read(|view| {
         let state = view.engine.state();
         let there = |node: &&Node| {

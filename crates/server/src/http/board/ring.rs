@@ -15,11 +15,9 @@ const KEPT: usize = 200;
 /// A decision and its circumstances.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Kept {
-    /// The decision.
     pub(crate) decision: DecisionView,
     /// 0 for an eval, 1 for a build.
     pub(crate) kind: u8,
-    /// The pool.
     pub(crate) pool: String,
     /// Whose job it was.
     pub(crate) tenant: Option<String>,
@@ -27,9 +25,7 @@ pub(crate) struct Kept {
     pub(crate) name: Option<String>,
     /// The array it belongs to.
     pub(crate) parent: Option<String>,
-    /// What was known of the node.
     pub(crate) node_context: Value,
-    /// What was known of the job.
     pub(crate) job_context: Value,
     /// What was known of the pool.
     pub(crate) instance_context: Value,
@@ -74,7 +70,6 @@ impl Ring {
         }
     }
 
-    /// All that are kept, newest first.
     pub(crate) fn newest_first(&self) -> Vec<Kept> {
         self.kept().iter().rev().cloned().collect()
     }
