@@ -56,7 +56,6 @@ pub(crate) trait Answer {
     /// The answer for people, with colours that the stream removes where they do not belong.
     fn text(&self, page: Page) -> String;
 
-    /// The answer for programs.
     fn json(&self, out: &mut dyn Write) -> serde_json::Result<()>;
 }
 

@@ -16,60 +16,32 @@ pub(crate) enum CliError {
     /// The arguments do not go together.
     #[error("{message}")]
     Usage { message: String, hint: String },
-    /// A file cannot be read.
     #[error("cannot read {file}: {source}")]
-    Read {
-        /// The file as given.
-        file: String,
-        /// What the system says.
-        source: io::Error,
-    },
-    /// A file is larger than the program takes.
+    Read { file: String, source: io::Error },
     #[error("{file} is larger than {} GiB", crate::input::FILE_BYTES_MAX >> 30)]
-    TooLarge {
-        /// The file as given.
-        file: String,
-    },
+    TooLarge { file: String },
     /// A file says something that makes no sense.
     #[error("{error}")]
     Invalid {
-        /// The file as given.
         file: String,
         /// What is wrong, and where.
         error: ScenarioError,
     },
     /// A file describes a situation in which no engine could stand.
     #[error("{refused}")]
-    Unusable {
-        /// The file as given.
-        file: String,
-        refused: landfall_engine::Refused,
-    },
-    /// A name stands for nothing.
+    Unusable { file: String, refused: landfall_engine::Refused },
     #[error("there is no {what} `{name}`")]
     NoSuch {
-        /// What was looked for.
         what: &'static str,
         name: String,
         /// The file it should be in, if it should be in one.
         file: Option<String>,
         hint: Option<String>,
     },
-    /// A file that should be written is there already.
     #[error("{file} is there already")]
-    Exists {
-        /// The file as given.
-        file: String,
-    },
-    /// A file cannot be written.
+    Exists { file: String },
     #[error("cannot write {file}: {source}")]
-    Write {
-        /// The file as given.
-        file: String,
-        /// What the system says.
-        source: io::Error,
-    },
-    /// The answer cannot be written.
+    Write { file: String, source: io::Error },
     #[error("cannot write the answer: {0}")]
     Output(#[source] io::Error),
     /// The server gives no answer, or says no.
@@ -78,9 +50,7 @@ pub(crate) enum CliError {
     /// Something is wrong with what a file asks for, as the command line or the server found out.
     #[error("{}{source}", .job.as_ref().map(|job| format!("{job}: ")).unwrap_or_default())]
     Asked {
-        /// The file as given.
         file: String,
-        /// Where in the file.
         position: Option<Position>,
         /// Which of its jobs, if it has several.
         job: Option<String>,
@@ -91,7 +61,6 @@ pub(crate) enum CliError {
     Failed { message: String, hint: String },
 }
 
-/// An error as programs read it.
 #[derive(Serialize)]
 struct Report<'a> {
     code: &'a str,
@@ -101,6 +70,16 @@ struct Report<'a> {
     line: Option<usize>,
     column: Option<usize>,
     hint: Option<String>,
+}
+
+/// A mistake in what was asked for, and what to do about it.
+pub(crate) fn usage(message: impl Into<String>, hint: impl Into<String>) -> CliError {
+    CliError::Usage { message: message.into(), hint: hint.into() }
+}
+
+/// Something that should run and does not, and what to do about it.
+pub(crate) fn broken(message: impl Into<String>, hint: impl Into<String>) -> CliError {
+    CliError::Failed { message: message.into(), hint: hint.into() }
 }
 
 impl CliError {
@@ -114,7 +93,6 @@ impl CliError {
         Self::NoSuch { what, name: name.to_owned(), file: None, hint }
     }
 
-    /// Says in which file the name should be.
     pub(crate) fn in_file(mut self, path: &str) -> Self {
         if let Self::NoSuch { file, .. } = &mut self {
             *file = Some(path.to_owned());
@@ -122,7 +100,6 @@ impl CliError {
         self
     }
 
-    /// Adds a hint unless there is one.
     pub(crate) fn or_hint(mut self, text: &str) -> Self {
         if let Self::NoSuch { hint, .. } = &mut self {
             hint.get_or_insert_with(|| text.to_owned());
@@ -130,7 +107,6 @@ impl CliError {
         self
     }
 
-    /// How the program ends.
     pub(crate) fn exit(&self) -> Exit {
         match self {
             Self::Usage { .. } | Self::Exists { .. } => Exit::Usage,
@@ -248,7 +224,6 @@ impl CliError {
         text
     }
 
-    /// The error for programs.
     pub(crate) fn json(&self) -> serde_json::Value {
         let (field, message) = match self {
             Self::Invalid { error, .. } if !error.field.is_empty() => {

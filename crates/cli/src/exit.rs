@@ -2,7 +2,6 @@
 
 use std::process::ExitCode;
 
-/// How the program ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// Done; where something was to be chosen, it was.
@@ -77,7 +76,6 @@ impl Exit {
         }
     }
 
-    /// The list as text.
     pub(crate) fn help() -> String {
         let lines = Self::ALL.map(|(exit, meaning)| format!("  {}  {meaning}", exit.code()));
         let job = "`submit --wait` ends with the exit code of a job that did not end well.";

@@ -12,13 +12,10 @@ use crate::error::CliError;
 /// Largest file accepted. A million nodes spelled out take a tenth of it; beyond, memory runs out before the answer.
 pub(crate) const FILE_BYTES_MAX: u64 = 2 << 30;
 
-/// A file that was read.
 #[derive(Debug)]
 pub(crate) struct Input {
-    /// Its name as people gave it.
     pub(crate) file: String,
     pub(crate) text: String,
-    /// How it is written.
     pub(crate) format: Format,
 }
 
@@ -81,7 +78,6 @@ impl Input {
         Ok(Self { file, text, format })
     }
 
-    /// The situation that the file describes.
     pub(crate) fn situation(&self) -> Result<Situation, CliError> {
         scenario::parse(&self.text, self.format).map_err(|error| self.invalid(error))
     }

@@ -28,8 +28,12 @@ impl<T> Reply<T> {
         self
     }
 
-    pub(crate) fn warn(mut self, warning: impl Into<String>) -> Self {
-        self.warnings.push(warning.into());
+    pub(crate) fn warn(self, warning: impl Into<String>) -> Self {
+        self.warn_all([warning.into()])
+    }
+
+    pub(crate) fn warn_all(mut self, warnings: impl IntoIterator<Item = String>) -> Self {
+        self.warnings.extend(warnings);
         self
     }
 }
@@ -39,6 +43,12 @@ struct Json<'a, T> {
     schema: &'static str,
     #[serde(flatten)]
     data: &'a T,
+}
+
+impl<T: Serialize + 'static> Reply<T> {
+    pub(crate) fn boxed(self) -> Box<dyn Answer> {
+        Box::new(self)
+    }
 }
 
 impl<T: Serialize> Answer for Reply<T> {

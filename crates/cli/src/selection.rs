@@ -9,7 +9,7 @@ use landfall_policy::verdict::Direction;
 use landfall_policy::{Policy, PolicyError, builtin};
 use serde::Serialize;
 
-use crate::error::CliError;
+use crate::error::{CliError, usage};
 use crate::input::{Input, is_stdin};
 
 /// The policy of a push question that names none.
@@ -73,11 +73,9 @@ impl Origin {
 /// A policy ready to answer.
 #[derive(Debug)]
 pub(crate) struct Selected {
-    /// The policy.
     pub(crate) policy: Policy,
     /// Who named it.
     pub(crate) origin: Origin,
-    /// What looked odd.
     pub(crate) warnings: Vec<String>,
 }
 
@@ -172,10 +170,10 @@ pub(crate) fn load(path: &Path) -> Result<Policy, CliError> {
 /// Refuses to read two files from the one standard input.
 pub(crate) fn check_stdin(args: &PolicyArgs, scenario: &Path) -> Result<(), CliError> {
     if is_stdin(scenario) && args.policy_file.as_deref().is_some_and(is_stdin) {
-        return Err(CliError::Usage {
-            message: "scenario and policy cannot both be read from standard input".into(),
-            hint: "give one of them as a file".into(),
-        });
+        return Err(usage(
+            "scenario and policy cannot both be read from standard input",
+            "give one of them as a file",
+        ));
     }
     Ok(())
 }
@@ -211,7 +209,7 @@ fn adapted(
             (_, Some(name)) if params.iter().any(|(given, _)| *given == name) => {
                 let message = format!("--param {name}: {}", error.message);
                 let hint = format!("`landfall policy show {}` lists its parameters", shown_name(&text));
-                return CliError::Usage { message, hint: error.hint.unwrap_or(hint) };
+                return usage(message, error.hint.unwrap_or(hint));
             }
             (Some(name), _) if setting.weights.contains_key(name) => format!("policy.weights.{name}"),
             (_, Some(name)) if setting.params.contains_key(&name) => format!("policy.params.{name}"),

@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use landfall_client::{Client, Settings};
 
 use crate::config::{Config, ConfigArgs, Origin};
-use crate::error::CliError;
+use crate::error::{CliError, usage};
 
 /// Where the server is, and who asks.
 #[derive(Debug, Default, Clone, clap::Args)]
@@ -45,6 +45,15 @@ impl ConnectArgs {
     pub(crate) fn client(&self) -> Result<Client, CliError> {
         client(&self.load()?)
     }
+
+    /// Asks the server something, with a client of those settings.
+    pub(crate) fn ask<T>(
+        &self,
+        question: impl AsyncFnOnce(&Client) -> Result<T, CliError>,
+    ) -> Result<T, CliError> {
+        let client = self.client()?;
+        block_on(question(&client))
+    }
 }
 
 /// A server that may be away for a while and come back, even at another address.
@@ -65,7 +74,6 @@ impl Returning {
         Self { client, connect: None }
     }
 
-    /// How to speak to it.
     pub(crate) fn client(&self) -> &Client {
         &self.client
     }
@@ -108,9 +116,11 @@ pub(crate) fn found(config: &Config) -> Option<(String, PathBuf)> {
 
 /// Where the server of a data directory is.
 pub(crate) fn server_of(dir: &Path) -> Result<String, CliError> {
-    one_line(&dir.join("url")).ok_or_else(|| CliError::Usage {
-        message: format!("{} is no data directory of a server", dir.display()),
-        hint: "is the server up? `landfall server --data-dir DIR` starts it".into(),
+    one_line(&dir.join("url")).ok_or_else(|| {
+        usage(
+            format!("{} is no data directory of a server", dir.display()),
+            "is the server up? `landfall server --data-dir DIR` starts it",
+        )
     })
 }
 
@@ -147,11 +157,10 @@ pub(crate) fn read_token(path: &Path) -> Result<String, CliError> {
         std::fs::read_to_string(path).map_err(|source| CliError::Read { file: file.clone(), source })?;
     let secret = text.trim();
     if secret.is_empty() || secret.lines().count() > 1 {
-        let message = format!("{file} does not hold the secret of a token");
-        return Err(CliError::Usage {
-            message,
-            hint: "the file should have one line with the secret".into(),
-        });
+        return Err(usage(
+            format!("{file} does not hold the secret of a token"),
+            "the file should have one line with the secret",
+        ));
     }
     Ok(secret.to_owned())
 }

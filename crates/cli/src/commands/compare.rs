@@ -12,15 +12,12 @@ use landfall_replay::report::{Extract, of_comparison};
 use landfall_replay::subject::{Chosen, ReplayError};
 use serde::Serialize;
 
-use super::replay::{
-    Bar, Bound, OutArgs, Read, SubjectArgs, parse_bound, policy_for, replay_error, step, usage,
-};
+use super::replay::{Bar, Bound, OutArgs, Read, SubjectArgs, parse_bound, policy_for, replay_error, step};
 use crate::answer::{Answer, Page, to_json};
-use crate::error::CliError;
+use crate::error::{CliError, usage};
 use crate::exit::Exit;
 use crate::render;
 
-/// Arguments of `compare`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Runs every policy on every trace, with every seed where one matters, on all cores. Means and spreads over seeds are shown \
@@ -61,18 +58,14 @@ pub(crate) struct Args {
     out: OutArgs,
 }
 
-/// The answer of `compare`.
 #[derive(Debug, Serialize)]
 pub(crate) struct Compared {
-    /// The form of this answer.
     pub(crate) schema: &'static str,
     /// One comparison per trace.
     pub(crate) comparisons: Vec<Comparison>,
     /// Jobs left out of each trace, by reason.
     pub(crate) dropped: BTreeMap<String, BTreeMap<String, u64>>,
-    /// Bounds that were broken.
     pub(crate) broken: Vec<String>,
-    /// Files written.
     #[serde(skip)]
     pub(crate) written: Vec<String>,
 }
@@ -84,7 +77,6 @@ struct Task<'a> {
     seed: u64,
 }
 
-/// Answers `compare`.
 pub(crate) fn run(args: &Args) -> Result<Compared, CliError> {
     args.out.check(&["report.json", "report.html"], &[])?;
     twice("policy", args.policy.iter().map(String::as_str))?;
@@ -108,9 +100,8 @@ pub(crate) fn run(args: &Args) -> Result<Compared, CliError> {
     }
     let extracts = replay_all(&tasks, args.threads).map_err(replay_error)?;
     let measures: Vec<Measures> = extracts.iter().map(|extract| extract.measures.clone()).collect();
-    let wrong = |error: landfall_replay::measures::CompareError| CliError::Usage {
-        message: error.to_string(),
-        hint: "name one of the policies with --baseline".into(),
+    let wrong = |error: landfall_replay::measures::CompareError| {
+        usage(error.to_string(), "name one of the policies with --baseline")
     };
     let comparisons = Comparison::by_trace(&measures, args.baseline.as_deref()).map_err(wrong)?;
     let broken =

@@ -1,14 +1,10 @@
 //! `landfall exit-codes`: the list of exit codes.
 
-use std::io::Write;
-
 use serde::Serialize;
 
-use crate::answer::{Answer, Page, to_json};
+use crate::answer::Answer;
 use crate::exit::Exit;
-
-/// The answer of `exit-codes`.
-pub(crate) struct ExitCodes;
+use crate::reply::Reply;
 
 #[derive(Serialize)]
 struct Row {
@@ -17,18 +13,12 @@ struct Row {
 }
 
 #[derive(Serialize)]
-struct Json {
-    schema: &'static str,
+struct ExitCodes {
     exit_codes: Vec<Row>,
 }
 
-impl Answer for ExitCodes {
-    fn text(&self, _page: Page) -> String {
-        format!("{}\n", Exit::help())
-    }
-
-    fn json(&self, out: &mut dyn Write) -> serde_json::Result<()> {
-        let exit_codes = Exit::ALL.map(|(exit, meaning)| Row { code: exit.code(), meaning }).into();
-        to_json(out, &Json { schema: "landfall.exit-codes/1", exit_codes })
-    }
+pub(crate) fn list() -> Box<dyn Answer> {
+    let exit_codes = Exit::ALL.map(|(exit, meaning)| Row { code: exit.code(), meaning }).into();
+    let page = |_: &ExitCodes, _| format!("{}\n", Exit::help());
+    Reply::new("landfall.exit-codes/1", ExitCodes { exit_codes }, page).boxed()
 }

@@ -9,14 +9,13 @@ use serde::Serialize;
 
 use super::question::{Asked, Scenario, Standing, Subject};
 use crate::answer::{Answer, Page, to_json};
-use crate::error::CliError;
+use crate::error::{CliError, usage};
 use crate::exit::Exit;
 use crate::findings::{Comparison, Group, Suggestion, compare, groups, suggestion};
 use crate::render;
 use crate::selection::{self, Origin};
 use crate::service::ConnectArgs;
 
-/// Arguments of `explain`.
 #[derive(Debug, clap::Args)]
 #[command(group(clap::ArgGroup::new("subject").required(true).multiple(true).args(["live", "job", "node"])))]
 #[command(after_help = "\
@@ -57,7 +56,6 @@ pub(crate) struct Args {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Outcome {
-    /// It was chosen.
     Chosen,
     /// It was admitted, but another was chosen or none.
     NotChosen,
@@ -69,7 +67,6 @@ pub(crate) enum Outcome {
     Nothing,
 }
 
-/// The answer of `explain`.
 pub(crate) struct Explained {
     /// The whole ranking.
     pub(crate) asked: Asked,
@@ -87,11 +84,9 @@ pub(crate) struct Explained {
     pub(crate) standing: Option<Standing>,
 }
 
-/// Answers `explain`.
 pub(crate) fn run(args: &Args) -> Result<Explained, CliError> {
     let Some(scenario) = &args.scenario else {
-        let (message, hint) = ("nothing to explain".into(), "name a job, or give --scenario".into());
-        return Err(CliError::Usage { message, hint });
+        return Err(usage("nothing to explain", "name a job, or give --scenario"));
     };
     let scenario = Scenario::read(scenario, &args.policy)?;
     let (subject, focus) = match (&args.job, &args.node) {
@@ -99,8 +94,7 @@ pub(crate) fn run(args: &Args) -> Result<Explained, CliError> {
         (Some(job), node) => (Subject::Job(job), node.as_ref()),
         (None, Some(node)) => (Subject::Node(node), None),
         (None, None) => {
-            let (message, hint) = ("nothing to explain".into(), "give --job, --node or both".into());
-            return Err(CliError::Usage { message, hint });
+            return Err(usage("nothing to explain", "give --job, --node or both"));
         }
     };
     if let Some(focus) = focus {
@@ -148,7 +142,6 @@ impl Explained {
         self.standing.as_ref().filter(|_| self.focus.is_none()).filter(batch)
     }
 
-    /// The verdict that is explained.
     pub(crate) fn verdict(&self) -> Option<&Verdict> {
         let ranking = &self.asked.ranking;
         find(ranking, self.focus.as_ref().or(ranking.winner.as_ref()))

@@ -1,7 +1,5 @@
 //! `landfall gpu`: what a GPU's name tells.
 
-use std::io::Write;
-
 use landfall_model::Mib;
 use landfall_model::gpu_table::{self, HardwareTier, Row};
 use landfall_policy::rules::fit::Bandwidths;
@@ -10,11 +8,11 @@ use serde::Serialize;
 use crate::answer::{Answer, Page, to_json};
 use crate::exit::Exit;
 use crate::render;
+use crate::reply::Reply;
 
 /// Keys suggested for a name that the table does not know.
 const SUGGESTIONS: usize = 3;
 
-/// Arguments of `gpu`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -37,20 +35,21 @@ fn vram(text: &str) -> Result<Mib, String> {
     text.parse::<Mib>().map_err(|error| error.to_string())
 }
 
-/// Answers `gpu`.
 pub(crate) fn run(args: &Args) -> Box<dyn Answer> {
-    if args.list { Box::new(Listed(rows())) } else { Box::new(looked_up(&args.name.join(" "), args.vram)) }
+    if args.list {
+        return Box::new(Listed(rows()));
+    }
+    let found = looked_up(&args.name.join(" "), args.vram);
+    let exit = if found.known { Exit::Done } else { Exit::Nothing };
+    Reply::new("landfall.gpu/1", found, render::gpu::page).exit(exit).boxed()
 }
 
 /// What is known about one device.
 #[derive(Serialize)]
 pub(crate) struct LookedUp {
-    schema: &'static str,
-    /// The name that was asked.
     pub(crate) name: String,
     /// Whether the table knows it.
     pub(crate) known: bool,
-    /// The key that matched.
     pub(crate) key: Option<&'static str>,
     /// Memory slices of eight, if the name is a slice.
     pub(crate) memory_slices: Option<u8>,
@@ -60,7 +59,6 @@ pub(crate) struct LookedUp {
     pub(crate) bandwidth_from: String,
     /// What the device costs and earns.
     pub(crate) tier: HardwareTier,
-    /// Its price multiplier.
     pub(crate) price_multiplier: f64,
     /// The memory that was given.
     pub(crate) vram_mib: Option<Mib>,
@@ -79,7 +77,6 @@ fn looked_up(name: &str, vram: Option<Mib>) -> LookedUp {
     let tier = gpu_table::tier(name, gb_s);
     let near = if found.is_some() { Vec::new() } else { gpu_table::near(name, SUGGESTIONS) };
     LookedUp {
-        schema: "landfall.gpu/1",
         name: name.to_owned(),
         known: found.is_some(),
         key: found.map(|found| found.row.key.as_str()),
@@ -104,27 +101,11 @@ fn unknown(vram: Option<Mib>) -> (f64, String) {
     (gb_s, format!("{}: {rule}", source.word()))
 }
 
-impl Answer for LookedUp {
-    fn exit(&self) -> Exit {
-        if self.known { Exit::Done } else { Exit::Nothing }
-    }
-
-    fn text(&self, page: Page) -> String {
-        render::gpu::page(self, page)
-    }
-
-    fn json(&self, out: &mut dyn Write) -> serde_json::Result<()> {
-        to_json(out, self)
-    }
-}
-
-/// One row of the list.
 #[derive(Serialize)]
 pub(crate) struct Listing {
     /// The row of the table.
     #[serde(flatten)]
     pub(crate) row: &'static Row,
-    /// Its tier.
     pub(crate) tier: HardwareTier,
 }
 
@@ -132,7 +113,6 @@ fn rows() -> Vec<Listing> {
     gpu_table::rows().map(|row| Listing { tier: gpu_table::tier(&row.key, row.gb_s), row }).collect()
 }
 
-/// The answer of `gpu --list`.
 struct Listed(Vec<Listing>);
 
 impl Answer for Listed {
@@ -140,7 +120,7 @@ impl Answer for Listed {
         render::gpu::list(&self.0)
     }
 
-    fn json(&self, out: &mut dyn Write) -> serde_json::Result<()> {
+    fn json(&self, out: &mut dyn std::io::Write) -> serde_json::Result<()> {
         to_json(out, &serde_json::json!({ "schema": "landfall.gpus/1", "gpus": self.0 }))
     }
 }

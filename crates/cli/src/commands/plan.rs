@@ -15,14 +15,13 @@ use serde::Serialize;
 use super::service;
 use super::service::submit::args::JobArgs;
 use crate::answer::{Answer, Page, to_json};
-use crate::error::CliError;
+use crate::error::{CliError, usage};
 use crate::exit::Exit;
 use crate::input::Input;
 use crate::render;
 use crate::selection;
 use crate::service::ConnectArgs;
 
-/// Arguments of `plan`.
 #[derive(Debug, clap::Args)]
 #[command(group(clap::ArgGroup::new("change").args(
     ["job", "cancel", "lose", "add_nodes", "policy", "policy_file", "quota"])))]
@@ -85,15 +84,16 @@ pub(crate) fn live(args: &Args) -> Result<Box<dyn Answer>, CliError> {
         ("--quota", args.quota.is_some()),
     ];
     if let Some((flag, _)) = only_scenarios.iter().find(|(_, given)| *given) {
-        let message = format!("{flag} needs a scenario");
-        return Err(CliError::Usage { message, hint: "give one with --scenario FILE".into() });
+        return Err(usage(format!("{flag} needs a scenario"), "give one with --scenario FILE"));
     }
     let says_job = says_job(&args.submit);
     let several =
         usize::from(says_job) + usize::from(args.cancel.is_some()) + usize::from(!args.lose.is_empty());
     if several > 1 {
-        let message = "a job to submit, --cancel and --lose do not go together".into();
-        return Err(CliError::Usage { message, hint: "plan one change at a time".into() });
+        return Err(usage(
+            "a job to submit, --cancel and --lose do not go together",
+            "plan one change at a time",
+        ));
     }
     let question = service::plan::Question {
         job: Some(&args.submit).filter(|_| says_job),
@@ -107,9 +107,7 @@ fn says_job(job: &JobArgs) -> bool {
     !job.command.is_empty() || job.file.is_some() || job.workload.is_some() || job.image.is_some()
 }
 
-/// The answer of `plan`.
 pub(crate) struct Planned {
-    /// The change in words.
     pub(crate) change: String,
     /// Jobs that the question is about.
     pub(crate) asked: Vec<JobId>,
@@ -117,18 +115,15 @@ pub(crate) struct Planned {
     pub(crate) answer: PlanAnswer,
 }
 
-/// Answers `plan`.
 pub(crate) fn run(args: &Args) -> Result<Planned, CliError> {
     let Some(scenario) = &args.scenario else {
-        let (message, hint) = ("there is no scenario".into(), "give one with --scenario".into());
-        return Err(CliError::Usage { message, hint });
+        return Err(usage("there is no scenario", "give one with --scenario"));
     };
     if says_job(&args.submit) {
-        let message = "a command to run has no place in a scenario".into();
-        return Err(CliError::Usage {
-            message,
-            hint: "leave --scenario out, or name a job of it with --job".into(),
-        });
+        return Err(usage(
+            "a command to run has no place in a scenario",
+            "leave --scenario out, or name a job of it with --job",
+        ));
     }
     let input = Input::read(scenario)?;
     let situation = input.situation()?;
@@ -167,10 +162,8 @@ impl Planner<'_> {
         let given = self.situation;
         let rest = given.jobs().iter().filter(|job| !jobs.iter().any(|other| other.id == job.id));
         let (nodes, rest) = (given.nodes().to_vec(), rest.cloned().collect());
-        Situation::new(given.now, nodes, rest, &[], given.world.clone()).map_err(|error| CliError::Usage {
-            message: error.to_string(),
-            hint: "correct the scenario".into(),
-        })
+        Situation::new(given.now, nodes, rest, &[], given.world.clone())
+            .map_err(|error| usage(error.to_string(), "correct the scenario"))
     }
 
     fn change(&self, engine: &Engine, submitted: &[Job]) -> Result<(Change, String), CliError> {
@@ -202,8 +195,7 @@ impl Planner<'_> {
             let file = Input::read(path)?;
             let nodes = file.situation()?.nodes().to_vec();
             if nodes.is_empty() {
-                let message = format!("{} has no nodes", file.file);
-                return Err(CliError::Usage { message, hint: "add rows under [[nodes]]".into() });
+                return Err(usage(format!("{} has no nodes", file.file), "add rows under [[nodes]]"));
             }
             let names: Vec<&str> = nodes.iter().map(|node| node.id.as_str()).collect();
             let text = format!("{} added", subject("node", &names));
@@ -239,10 +231,7 @@ impl Planner<'_> {
         if made_for != Some(pool.dispatch) {
             let message =
                 format!("policy `{}` is not made for the way that pool `{}` dispatches", spec.name, pool.id);
-            return Err(CliError::Usage {
-                message,
-                hint: "`landfall policy list` shows what each is for".into(),
-            });
+            return Err(usage(message, "`landfall policy list` shows what each is for"));
         }
         let shown = format!("pool {} has policy {}", pool.id, spec.name);
         Ok((Change::SetPool { pool: Box::new(pool), policy: text }, shown))
@@ -261,16 +250,20 @@ impl Planner<'_> {
             }
             None => pools.values().next().filter(|_| pools.len() == 1),
         };
-        found.map(|state| state.pool.clone()).ok_or_else(|| CliError::Usage {
-            message: "there are several pools".into(),
-            hint: format!("name one with --pool: {}", names().collect::<Vec<_>>().join(", ")),
+        found.map(|state| state.pool.clone()).ok_or_else(|| {
+            usage(
+                "there are several pools",
+                format!("name one with --pool: {}", names().collect::<Vec<_>>().join(", ")),
+            )
         })
     }
 
     fn quota(&self, text: &str) -> Result<(Tenant, String), CliError> {
-        let wrong = || CliError::Usage {
-            message: format!("`{text}` is no quota"),
-            hint: "write TENANT=N, TENANT:gpus=N, TENANT:jobs=N or TENANT:gpu-hours=N".into(),
+        let wrong = || {
+            usage(
+                format!("`{text}` is no quota"),
+                "write TENANT=N, TENANT:gpus=N, TENANT:jobs=N or TENANT:gpu-hours=N",
+            )
         };
         let (subject, amount) = text.split_once('=').ok_or_else(wrong)?;
         let (name, what) = subject.rsplit_once(':').unwrap_or((subject, "nodes"));

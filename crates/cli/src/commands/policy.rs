@@ -1,6 +1,5 @@
 //! `landfall policy`: the built-in policies, files of your own, and the parts they are made of.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use landfall_policy::filter::FilterInfo;
@@ -13,6 +12,7 @@ use serde::Serialize;
 use crate::answer::{Answer, Page, to_json};
 use crate::error::CliError;
 use crate::render;
+use crate::reply::Reply;
 use crate::selection::{load, unknown};
 
 /// Commands about policies.
@@ -41,31 +41,35 @@ pub(crate) enum Command {
     },
 }
 
-/// Answers `policy`.
 pub(crate) fn run(command: Command) -> Result<Box<dyn Answer>, CliError> {
     Ok(match command {
         Command::List => Box::new(Listed { policies: builtin::ALL.iter().filter_map(listing).collect() }),
-        Command::Show { name } => Box::new(show(&name)?),
-        Command::Check { file } => Box::new(check(&file)?),
-        Command::Terms { name: None } => Box::new(Catalogue::all()),
-        Command::Terms { name: Some(name) } => Box::new(Part::find(&name)?),
+        Command::Show { name } => {
+            Reply::new("landfall.policy/1", show(&name)?, |shown, _| shown.text.to_owned()).boxed()
+        }
+        Command::Check { file } => {
+            let checked = check(&file)?;
+            let warnings = checked.warnings.clone();
+            let reply = Reply::new("landfall.policy-check/1", checked, render::policy::checked);
+            Box::new(reply.warn_all(warnings))
+        }
+        Command::Terms { name: None } => {
+            Reply::new("landfall.terms/1", Catalogue::all(), render::catalogue::all).boxed()
+        }
+        Command::Terms { name: Some(name) } => {
+            Reply::new("landfall.term/1", Part::find(&name)?, render::catalogue::one).boxed()
+        }
     })
 }
 
-/// One built-in policy in the list.
 #[derive(Serialize)]
 pub(crate) struct Listing {
-    /// Its name.
     pub(crate) name: String,
-    /// What it is for.
     pub(crate) description: String,
-    /// Its filters.
     pub(crate) filters: Vec<String>,
-    /// Its terms.
     pub(crate) terms: Vec<String>,
 }
 
-/// The answer of `policy list`.
 struct Listed {
     policies: Vec<Listing>,
 }
@@ -86,22 +90,18 @@ impl Answer for Listed {
         render::policy::list(&self.policies, page)
     }
 
-    fn json(&self, out: &mut dyn Write) -> serde_json::Result<()> {
+    fn json(&self, out: &mut dyn std::io::Write) -> serde_json::Result<()> {
         to_json(out, &serde_json::json!({ "schema": "landfall.policies/1", "policies": self.policies }))
     }
 }
 
 /// The answer of `policy show`.
-struct Shown {
-    text: &'static str,
-    spec: PolicySpec,
-}
-
 #[derive(Serialize)]
-struct ShownJson<'a> {
-    schema: &'static str,
+struct Shown {
+    #[serde(skip)]
+    text: &'static str,
     #[serde(flatten)]
-    spec: &'a PolicySpec,
+    spec: PolicySpec,
 }
 
 fn show(name: &str) -> Result<Shown, CliError> {
@@ -111,48 +111,28 @@ fn show(name: &str) -> Result<Shown, CliError> {
     Ok(Shown { text, spec })
 }
 
-impl Answer for Shown {
-    fn text(&self, _page: Page) -> String {
-        self.text.to_owned()
-    }
-
-    fn json(&self, out: &mut dyn Write) -> serde_json::Result<()> {
-        to_json(out, &ShownJson { schema: "landfall.policy/1", spec: &self.spec })
-    }
-}
-
 /// A term of a checked policy.
 #[derive(Serialize)]
 pub(crate) struct Weighted {
-    /// The term.
     pub(crate) name: &'static str,
-    /// Its weight in force.
     pub(crate) weight: f64,
     /// What it may do to a total.
     pub(crate) class: Class,
     /// Smallest and largest value.
     pub(crate) range: (f64, Option<f64>),
-    /// The unit of the value.
     pub(crate) unit: &'static str,
 }
 
-/// The answer of `policy check`.
 #[derive(Serialize)]
 pub(crate) struct Checked {
-    schema: &'static str,
-    /// The file as given.
     pub(crate) file: String,
-    /// The policy's name.
     pub(crate) name: String,
-    /// What it is for.
     pub(crate) description: String,
-    /// Its filters.
     pub(crate) filters: Vec<String>,
     /// Its enabled terms and multipliers.
     pub(crate) terms: Vec<Weighted>,
     /// Terms that are there but turned off.
     pub(crate) disabled: Vec<String>,
-    /// What looked odd.
     pub(crate) warnings: Vec<String>,
 }
 
@@ -165,7 +145,6 @@ fn check(path: &Path) -> Result<Checked, CliError> {
         warnings.push("the policy has no terms: every admitted candidate has the total 0".into());
     }
     Ok(Checked {
-        schema: "landfall.policy-check/1",
         file: path.display().to_string(),
         name: spec.name.clone(),
         description: spec.description.clone(),
@@ -185,27 +164,10 @@ fn check(path: &Path) -> Result<Checked, CliError> {
     })
 }
 
-impl Answer for Checked {
-    fn warnings(&self) -> &[String] {
-        &self.warnings
-    }
-
-    fn text(&self, page: Page) -> String {
-        render::policy::checked(self, page)
-    }
-
-    fn json(&self, out: &mut dyn Write) -> serde_json::Result<()> {
-        to_json(out, self)
-    }
-}
-
 /// The answer of `policy terms`.
 #[derive(Serialize)]
 pub(crate) struct Catalogue {
-    schema: &'static str,
-    /// All terms.
     pub(crate) terms: Vec<&'static TermInfo>,
-    /// All filters.
     pub(crate) filters: Vec<&'static FilterInfo>,
     /// Parameters of the policy itself: how devices and candidates are chosen.
     pub(crate) params: Vec<ParamInfo>,
@@ -214,7 +176,6 @@ pub(crate) struct Catalogue {
 impl Catalogue {
     fn all() -> Self {
         Self {
-            schema: "landfall.terms/1",
             terms: catalogue::terms().collect(),
             filters: catalogue::filters().collect(),
             params: CHOICE_PARAMS.into_iter().chain(devices::PARAMS).collect(),
@@ -222,31 +183,12 @@ impl Catalogue {
     }
 }
 
-impl Answer for Catalogue {
-    fn text(&self, page: Page) -> String {
-        render::catalogue::all(self, page)
-    }
-
-    fn json(&self, out: &mut dyn Write) -> serde_json::Result<()> {
-        to_json(out, self)
-    }
-}
-
 /// The answer of `policy terms NAME`.
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Part {
-    /// A term.
     Term(&'static TermInfo),
-    /// A filter.
     Filter(&'static FilterInfo),
-}
-
-#[derive(Serialize)]
-struct PartJson<'a> {
-    schema: &'static str,
-    #[serde(flatten)]
-    part: &'a Part,
 }
 
 impl Part {
@@ -257,15 +199,5 @@ impl Part {
                 catalogue::terms().map(|info| info.name).chain(catalogue::filters().map(|info| info.name));
             CliError::no_such("term or filter", name, names).or_hint("`landfall policy terms` lists them all")
         })
-    }
-}
-
-impl Answer for Part {
-    fn text(&self, page: Page) -> String {
-        render::catalogue::one(self, page)
-    }
-
-    fn json(&self, out: &mut dyn Write) -> serde_json::Result<()> {
-        to_json(out, &PartJson { schema: "landfall.term/1", part: self })
     }
 }

@@ -23,7 +23,6 @@ pub(crate) struct Asked {
     pub(crate) origin: Origin,
     /// Whether nearer regions come before points.
     pub(crate) by_region: bool,
-    /// The policy as data.
     pub(crate) policy: PolicySpec,
     pub(crate) warnings: Vec<String>,
 }
@@ -56,7 +55,6 @@ fn progress(is_long: bool, what: impl FnOnce() -> String) {
     }
 }
 
-/// A scenario that was read.
 pub(crate) struct Scenario {
     input: Input,
     situation: Situation,

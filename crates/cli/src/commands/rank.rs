@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::question::{Asked, Scenario, Subject};
 use crate::answer::{Answer, Page, to_json};
-use crate::error::CliError;
+use crate::error::{CliError, usage};
 use crate::exit::Exit;
 use crate::findings::{Group, groups};
 use crate::render;
@@ -18,7 +18,6 @@ use crate::selection::{self, Origin};
 /// Rows of a table unless somebody asks for more.
 const ROWS: usize = 20;
 
-/// Arguments of `rank`.
 #[derive(Debug, clap::Args)]
 #[command(group(clap::ArgGroup::new("subject").required(true).args(["job", "node"])))]
 #[command(after_help = "\
@@ -70,22 +69,19 @@ fn limit(text: &str) -> Result<Limit, String> {
     text.parse().map(Limit::Rows).map_err(|_| "give a whole number from 1 up, or `all`".to_owned())
 }
 
-/// The answer of `rank`.
 pub(crate) struct Ranked {
     asked: Asked,
     groups: Vec<Group>,
     limit: Option<Limit>,
 }
 
-/// Answers `rank`.
 pub(crate) fn run(args: &Args) -> Result<Ranked, CliError> {
     let scenario = Scenario::read(&args.scenario, &args.policy)?;
     let subject = match (&args.job, &args.node) {
         (Some(job), _) => Subject::Job(job),
         (None, Some(node)) => Subject::Node(node),
         (None, None) => {
-            let (message, hint) = ("nobody to rank for".into(), "give --job or --node".into());
-            return Err(CliError::Usage { message, hint });
+            return Err(usage("nobody to rank for", "give --job or --node"));
         }
     };
     let asked = scenario.rank(subject, &args.policy)?;

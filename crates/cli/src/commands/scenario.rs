@@ -1,16 +1,16 @@
 //! `landfall scenario check`: whether a scenario file is valid, and what is in it.
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use landfall_model::{Situation, Time};
 use landfall_policy::builtin;
 use serde::Serialize;
 
-use crate::answer::{Answer, Page, to_json};
+use crate::answer::Answer;
 use crate::error::CliError;
 use crate::input::Input;
 use crate::render;
+use crate::reply::Reply;
 
 /// Commands about scenario files.
 #[derive(Debug, clap::Subcommand)]
@@ -19,7 +19,6 @@ pub(crate) enum Command {
     Check(CheckArgs),
 }
 
-/// Arguments of `scenario check`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CheckArgs {
     /// The file, in TOML or JSON; `-` reads standard input.
@@ -27,19 +26,13 @@ pub(crate) struct CheckArgs {
     file: PathBuf,
 }
 
-/// The answer of `scenario check`.
 #[derive(Serialize)]
 pub(crate) struct Checked {
-    schema: &'static str,
-    /// The file as given.
     pub(crate) file: String,
-    /// The clock.
     pub(crate) now_ms: Time,
-    /// The policy it names.
     pub(crate) policy: Option<String>,
     /// How many there are of each thing.
     pub(crate) counts: Counts,
-    /// What looked odd.
     pub(crate) warnings: Vec<String>,
 }
 
@@ -61,18 +54,19 @@ pub(crate) struct Counts {
     pub(crate) mix: usize,
 }
 
-/// Answers `scenario check`.
-pub(crate) fn check(args: &CheckArgs) -> Result<Checked, CliError> {
+pub(crate) fn check(args: &CheckArgs) -> Result<Box<dyn Answer>, CliError> {
     let input = Input::read(&args.file)?;
     let situation = input.situation()?;
-    Ok(Checked {
-        schema: "landfall.scenario/1",
+    let warnings = warnings(&situation);
+    let checked = Checked {
         file: input.file,
         now_ms: situation.now,
         policy: situation.world.policy.name.as_ref().map(ToString::to_string),
         counts: counts(&situation),
-        warnings: warnings(&situation),
-    })
+        warnings: warnings.clone(),
+    };
+    let reply = Reply::new("landfall.scenario/1", checked, |checked, _| render::scenario::page(checked));
+    Ok(Box::new(reply.warn_all(warnings)))
 }
 
 fn counts(situation: &Situation) -> Counts {
@@ -112,18 +106,4 @@ fn warnings(situation: &Situation) -> Vec<String> {
         warnings.push("there are no jobs".into());
     }
     warnings
-}
-
-impl Answer for Checked {
-    fn warnings(&self) -> &[String] {
-        &self.warnings
-    }
-
-    fn text(&self, _page: Page) -> String {
-        render::scenario::page(self)
-    }
-
-    fn json(&self, out: &mut dyn Write) -> serde_json::Result<()> {
-        to_json(out, self)
-    }
 }

@@ -7,7 +7,7 @@ use landfall_model::scenario::{ScenarioError, closest, decode, locate};
 
 use super::pools::{Declared, declared};
 use super::table::{Kind, SETTINGS, Setting, cores};
-use crate::error::CliError;
+use crate::error::{CliError, usage};
 use crate::input::Input;
 
 /// The one argument that says where settings are.
@@ -21,9 +21,7 @@ pub(crate) struct ConfigArgs {
 /// Who said what a setting is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// A flag.
     Flag,
-    /// The environment.
     Env(&'static str),
     /// The file, in this line.
     File(Option<usize>),
@@ -37,11 +35,9 @@ struct Value {
     origin: Origin,
 }
 
-/// What is in force.
 #[derive(Debug)]
 pub(crate) struct Config {
     values: BTreeMap<&'static str, Value>,
-    /// The file that was read.
     pub(crate) file: Option<String>,
     /// Pools and tenants that the file declares.
     pub(crate) declared: Declared,
@@ -79,10 +75,8 @@ impl Config {
         }
         for setting in SETTINGS {
             if let Some(text) = env(setting.env) {
-                let wrong = |(message, hint): (String, &str)| CliError::Usage {
-                    message: format!("{}: {message}", setting.env),
-                    hint: hint.to_owned(),
-                };
+                let wrong =
+                    |(message, hint): (String, &str)| usage(format!("{}: {message}", setting.env), hint);
                 setting.check(&text).map_err(wrong)?;
                 values.insert(setting.key, Value { text, origin: Origin::Env(setting.env) });
             }
@@ -90,10 +84,7 @@ impl Config {
         for (key, text) in flags {
             let (Some(text), Some(setting)) = (text, Setting::of(key)) else { continue };
             let flag = key.rsplit('.').next().unwrap_or(key).replace('_', "-");
-            let wrong = |(message, hint): (String, &str)| CliError::Usage {
-                message: format!("--{flag}: {message}"),
-                hint: hint.to_owned(),
-            };
+            let wrong = |(message, hint): (String, &str)| usage(format!("--{flag}: {message}"), hint);
             setting.check(text).map_err(wrong)?;
             values.insert(setting.key, Value { text: text.clone(), origin: Origin::Flag });
         }
@@ -119,7 +110,6 @@ impl Config {
         self.values.get(key).map_or(Origin::Default, |value| value.origin.clone())
     }
 
-    /// A setting that is a path.
     pub(crate) fn path(&self, key: &str) -> Option<PathBuf> {
         self.text(key).map(PathBuf::from)
     }
@@ -129,13 +119,11 @@ impl Config {
         self.text(key).and_then(|text| text.parse().ok())
     }
 
-    /// A setting that is a list.
     pub(crate) fn list(&self, key: &str) -> Vec<String> {
         let items = self.text(key).unwrap_or_default().split(',').map(str::trim);
         items.filter(|item| !item.is_empty()).map(str::to_owned).collect()
     }
 
-    /// A setting that is a switch.
     pub(crate) fn is_on(&self, key: &str) -> bool {
         self.text(key) == Some("true")
     }
@@ -145,7 +133,6 @@ impl Config {
         self.parsed::<landfall_model::Bytes>(key).map(|bytes| bytes.get() >> 20)
     }
 
-    /// A setting in cores.
     pub(crate) fn cores(&self, key: &str) -> Option<u64> {
         self.text(key).and_then(|text| cores(text).ok()).map(|amount| amount.get())
     }
@@ -155,9 +142,11 @@ impl Config {
         if let Some(path) = self.path("server.data_dir") {
             return Ok(path);
         }
-        data_home().map(|home| home.join("landfall")).ok_or_else(|| CliError::Usage {
-            message: "there is no home directory to keep anything in".into(),
-            hint: "say where with --data-dir or LANDFALL_DATA_DIR".into(),
+        data_home().map(|home| home.join("landfall")).ok_or_else(|| {
+            usage(
+                "there is no home directory to keep anything in",
+                "say where with --data-dir or LANDFALL_DATA_DIR",
+            )
         })
     }
 }

@@ -11,15 +11,12 @@ use crate::error::CliError;
 use crate::input::Input;
 use crate::selection;
 
-/// A pool that the file declares.
 #[derive(Debug, Clone)]
 pub(crate) struct DeclaredPool {
     pub(crate) pool: Pool,
-    /// The text of its own policy.
     pub(crate) policy: Option<String>,
 }
 
-/// What the file declares.
 #[derive(Debug, Default)]
 pub(crate) struct Declared {
     pub(crate) pools: Vec<DeclaredPool>,
@@ -28,7 +25,6 @@ pub(crate) struct Declared {
     pub(crate) runtimes: BTreeMap<String, Vec<String>>,
 }
 
-/// Takes pools and tenants out of the file.
 pub(crate) fn declared(file: &Input, table: &mut toml::Table) -> Result<Declared, CliError> {
     let runtimes = runtimes(file, table)?;
     let mut rest = toml::Table::new();

@@ -37,189 +37,76 @@ pub(crate) struct Setting {
     pub(crate) key: &'static str,
     /// Its name in the environment.
     pub(crate) env: &'static str,
-    /// What it looks like.
     pub(crate) kind: Kind,
     /// What it is if nobody says anything, for people.
     pub(crate) default: &'static str,
     pub(crate) help: &'static str,
 }
 
-const fn setting(
-    key: &'static str,
-    env: &'static str,
-    kind: Kind,
-    default: &'static str,
-    help: &'static str,
-) -> Setting {
-    Setting { key, env, kind, default, help }
+/// A row for each: names in the file and in the environment, kind, what it is if nobody says anything, and help.
+macro_rules! settings {
+    ($($key:literal, $env:literal, $kind:ident, $default:literal, $help:literal;)*) => {
+        &[$(Setting { key: $key, env: $env, kind: Kind::$kind, default: $default, help: $help }),*]
+    };
 }
 
-pub(crate) const SETTINGS: &[Setting] = &[
-    setting(
-        "client.server",
-        "LANDFALL_SERVER",
-        Kind::Url,
-        "what `landfall up` wrote, else http://127.0.0.1:7878",
-        "where the server is",
-    ),
-    setting("client.token", "LANDFALL_TOKEN", Kind::Secret, "none", "the secret of a token"),
-    setting(
-        "client.token_file",
-        "LANDFALL_TOKEN_FILE",
-        Kind::Path,
-        "what `landfall up` wrote",
-        "a file with the secret of a token",
-    ),
-    setting(
-        "client.ca_file",
-        "LANDFALL_CA_FILE",
-        Kind::Path,
-        "the system's",
-        "certificates of authorities to trust instead of the system's, PEM",
-    ),
-    setting(
-        "server.data_dir",
-        "LANDFALL_DATA_DIR",
-        Kind::Path,
-        "$XDG_DATA_HOME/landfall",
-        "where the server keeps everything",
-    ),
-    setting("server.listen", "LANDFALL_LISTEN", Kind::Address, "127.0.0.1:7878", "where the server listens"),
-    setting("server.tls_cert", "LANDFALL_TLS_CERT", Kind::Path, "none", "the server's certificate, PEM"),
-    setting("server.tls_key", "LANDFALL_TLS_KEY", Kind::Path, "none", "the key of the certificate, PEM"),
-    setting(
-        "server.allow_insecure",
-        "LANDFALL_ALLOW_INSECURE",
-        Kind::Switch,
-        "false",
-        "listen beyond this machine without TLS",
-    ),
-    setting("server.body_limit", "LANDFALL_BODY_LIMIT", Kind::Size, "16MiB", "largest request"),
-    setting(
-        "server.queue_limit",
-        "LANDFALL_QUEUE_LIMIT",
-        Kind::Whole,
-        "4096",
-        "requests that may wait for the engine; more are turned away",
-    ),
-    setting(
-        "server.ended_in_memory",
-        "LANDFALL_ENDED_IN_MEMORY",
-        Kind::Whole,
-        "10000",
-        "ended jobs kept in memory; older ones are read from disk",
-    ),
-    setting(
-        "server.retention",
-        "LANDFALL_RETENTION",
-        Kind::Span,
-        "30d",
-        "how long ended jobs, their logs and the journal are kept",
-    ),
-    setting(
-        "server.snapshot_every",
-        "LANDFALL_SNAPSHOT_EVERY",
-        Kind::Whole,
-        "500000",
-        "events from one snapshot to the next",
-    ),
-    setting(
-        "server.log_limit",
-        "LANDFALL_LOG_LIMIT",
-        Kind::Size,
-        "16MiB",
-        "most that is kept of one stream of one attempt",
-    ),
-    setting(
-        "server.shutdown_grace",
-        "LANDFALL_SHUTDOWN_GRACE",
-        Kind::Span,
-        "5s",
-        "time that running requests get at the end",
-    ),
-    setting(
-        "agent.server",
-        "LANDFALL_AGENT_SERVER",
-        Kind::Url,
-        "client.server",
-        "the server that the agent speaks to",
-    ),
-    setting(
-        "agent.token_file",
-        "LANDFALL_AGENT_TOKEN_FILE",
-        Kind::Path,
-        "client.token_file",
-        "a file with the secret of the agent's token",
-    ),
-    setting(
-        "agent.ca_file",
-        "LANDFALL_AGENT_CA_FILE",
-        Kind::Path,
-        "client.ca_file",
-        "certificates of authorities to trust, PEM",
-    ),
-    setting("agent.node", "LANDFALL_NODE", Kind::Text, "the name of the machine", "what the node is called"),
-    setting(
-        "agent.data_dir",
-        "LANDFALL_AGENT_DATA_DIR",
-        Kind::Path,
-        "server.data_dir/agent",
-        "where the agent keeps jobs and what they wrote",
-    ),
-    setting("agent.pool", "LANDFALL_POOL", Kind::Text, "the only pool", "the pool it serves"),
-    setting("agent.region", "LANDFALL_REGION", Kind::Text, "none", "where it stands"),
-    setting("agent.cpus", "LANDFALL_CPUS", Kind::Cores, "all", "cores it offers"),
-    setting("agent.memory", "LANDFALL_MEMORY", Kind::Size, "all", "memory it offers"),
-    setting(
-        "agent.block",
-        "LANDFALL_BLOCK",
-        Kind::Text,
-        "none",
-        "the block of leased capacity it belongs to",
-    ),
-    setting("agent.group", "LANDFALL_GROUP", Kind::Text, "none", "the network group it is in"),
-    setting("agent.tenants", "LANDFALL_TENANTS", Kind::List, "all", "the only tenants it serves"),
-    setting("agent.features", "LANDFALL_FEATURES", Kind::List, "none", "features it has, for pull pools"),
-    setting(
-        "agent.max_concurrent",
-        "LANDFALL_MAX_CONCURRENT",
-        Kind::Whole,
-        "one for each core",
-        "jobs at once in pull pools",
-    ),
-    setting(
-        "agent.pass_env",
-        "LANDFALL_PASS_ENV",
-        Kind::List,
-        "none",
-        "variables of the machine that jobs get besides the usual ones",
-    ),
-    setting("agent.mains_only", "LANDFALL_MAINS_ONLY", Kind::Switch, "false", "take no work on battery"),
-    setting(
-        "agent.memory_free_min",
-        "LANDFALL_MEMORY_FREE_MIN",
-        Kind::Size,
-        "0MiB",
-        "take no work while less memory is available",
-    ),
-    setting(
-        "agent.hours",
-        "LANDFALL_HOURS",
-        Kind::List,
-        "always",
-        "hours of the day (UTC) in which it takes work, such as 22-6",
-    ),
-    setting(
-        "agent.stop_jobs",
-        "LANDFALL_STOP_JOBS",
-        Kind::Switch,
-        "false",
-        "stop jobs when the agent ends, instead of letting the next agent take them over",
-    ),
-];
+pub(crate) const SETTINGS: &[Setting] = settings! {
+    "client.server", "LANDFALL_SERVER", Url, "what `landfall up` wrote, else http://127.0.0.1:7878",
+        "where the server is";
+    "client.token", "LANDFALL_TOKEN", Secret, "none", "the secret of a token";
+    "client.token_file", "LANDFALL_TOKEN_FILE", Path, "what `landfall up` wrote",
+        "a file with the secret of a token";
+    "client.ca_file", "LANDFALL_CA_FILE", Path, "the system's",
+        "certificates of authorities to trust instead of the system's, PEM";
+    "server.data_dir", "LANDFALL_DATA_DIR", Path, "$XDG_DATA_HOME/landfall",
+        "where the server keeps everything";
+    "server.listen", "LANDFALL_LISTEN", Address, "127.0.0.1:7878", "where the server listens";
+    "server.tls_cert", "LANDFALL_TLS_CERT", Path, "none", "the server's certificate, PEM";
+    "server.tls_key", "LANDFALL_TLS_KEY", Path, "none", "the key of the certificate, PEM";
+    "server.allow_insecure", "LANDFALL_ALLOW_INSECURE", Switch, "false",
+        "listen beyond this machine without TLS";
+    "server.body_limit", "LANDFALL_BODY_LIMIT", Size, "16MiB", "largest request";
+    "server.queue_limit", "LANDFALL_QUEUE_LIMIT", Whole, "4096",
+        "requests that may wait for the engine; more are turned away";
+    "server.ended_in_memory", "LANDFALL_ENDED_IN_MEMORY", Whole, "10000",
+        "ended jobs kept in memory; older ones are read from disk";
+    "server.retention", "LANDFALL_RETENTION", Span, "30d",
+        "how long ended jobs, their logs and the journal are kept";
+    "server.snapshot_every", "LANDFALL_SNAPSHOT_EVERY", Whole, "500000",
+        "events from one snapshot to the next";
+    "server.log_limit", "LANDFALL_LOG_LIMIT", Size, "16MiB", "most that is kept of one stream of one attempt";
+    "server.shutdown_grace", "LANDFALL_SHUTDOWN_GRACE", Span, "5s",
+        "time that running requests get at the end";
+    "agent.server", "LANDFALL_AGENT_SERVER", Url, "client.server", "the server that the agent speaks to";
+    "agent.token_file", "LANDFALL_AGENT_TOKEN_FILE", Path, "client.token_file",
+        "a file with the secret of the agent's token";
+    "agent.ca_file", "LANDFALL_AGENT_CA_FILE", Path, "client.ca_file",
+        "certificates of authorities to trust, PEM";
+    "agent.node", "LANDFALL_NODE", Text, "the name of the machine", "what the node is called";
+    "agent.data_dir", "LANDFALL_AGENT_DATA_DIR", Path, "server.data_dir/agent",
+        "where the agent keeps jobs and what they wrote";
+    "agent.pool", "LANDFALL_POOL", Text, "the only pool", "the pool it serves";
+    "agent.region", "LANDFALL_REGION", Text, "none", "where it stands";
+    "agent.cpus", "LANDFALL_CPUS", Cores, "all", "cores it offers";
+    "agent.memory", "LANDFALL_MEMORY", Size, "all", "memory it offers";
+    "agent.block", "LANDFALL_BLOCK", Text, "none", "the block of leased capacity it belongs to";
+    "agent.group", "LANDFALL_GROUP", Text, "none", "the network group it is in";
+    "agent.tenants", "LANDFALL_TENANTS", List, "all", "the only tenants it serves";
+    "agent.features", "LANDFALL_FEATURES", List, "none", "features it has, for pull pools";
+    "agent.max_concurrent", "LANDFALL_MAX_CONCURRENT", Whole, "one for each core",
+        "jobs at once in pull pools";
+    "agent.pass_env", "LANDFALL_PASS_ENV", List, "none",
+        "variables of the machine that jobs get besides the usual ones";
+    "agent.mains_only", "LANDFALL_MAINS_ONLY", Switch, "false", "take no work on battery";
+    "agent.memory_free_min", "LANDFALL_MEMORY_FREE_MIN", Size, "0MiB",
+        "take no work while less memory is available";
+    "agent.hours", "LANDFALL_HOURS", List, "always",
+        "hours of the day (UTC) in which it takes work, such as 22-6";
+    "agent.stop_jobs", "LANDFALL_STOP_JOBS", Switch, "false",
+        "stop jobs when the agent ends, instead of letting the next agent take them over";
+};
 
 impl Setting {
-    /// The setting of a name.
     pub(crate) fn of(key: &str) -> Option<&'static Self> {
         SETTINGS.iter().find(|setting| setting.key == key)
     }

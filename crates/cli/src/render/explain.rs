@@ -13,7 +13,6 @@ use crate::answer::Page;
 use crate::commands::explain::{Explained, Outcome};
 use crate::findings::Comparison;
 
-/// The page of `explain`.
 pub(crate) fn page(explained: &Explained, page: Page) -> String {
     if explained.planned().is_some() {
         return standing(explained, page).trim_start().to_owned();
@@ -68,14 +67,7 @@ pub(super) fn scored(verdict: &Verdict, page: Page) -> String {
         summary.push(format!("on {devices}"));
     }
     let mut text = format!("{}\n\n", summary.join(", "));
-    let mut table = Table::new(vec![
-        Column::left("term"),
-        Column::right("raw"),
-        Column::right("weight"),
-        Column::right("contribution"),
-        Column::left(""),
-    ])
-    .indent(2);
+    let mut table = Table::of(&["term", ">raw", ">weight", ">contribution", ""]).indent(2);
     let digits = decimals(verdict.terms.iter().map(|term| term.contribution));
     let raw_digits = decimals(verdict.terms.iter().map(|term| term.raw));
     for term in &verdict.terms {

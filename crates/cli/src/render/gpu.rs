@@ -3,19 +3,18 @@
 use landfall_model::gpu_table::{Category, HardwareTier};
 
 use super::style::{GOOD, WARN};
-use super::table::{Column, Table};
+use super::table::Table;
 use super::text::{clean, number};
 use crate::answer::Page;
 use crate::commands::gpu::{Listing, LookedUp};
 
-/// The page of `gpu NAME`.
 pub(crate) fn page(gpu: &LookedUp, _page: Page) -> String {
     let name = clean(&gpu.name);
     let mut text = match gpu.key {
         Some(key) => format!("{GOOD}{name}{GOOD:#} is `{key}`\n"),
         None => format!("{WARN}{name}{WARN:#} is unknown\n"),
     };
-    let mut table = Table::new(vec![Column::left(""), Column::left("")]).indent(2);
+    let mut table = Table::of(&["", ""]).indent(2);
     let mut line = |what: &str, value: String| table.row(vec![what.into(), value.into()]);
     if let Some(slices) = gpu.memory_slices {
         line("slice", format!("{slices} of 8 memory slices"));
@@ -36,15 +35,8 @@ pub(crate) fn page(gpu: &LookedUp, _page: Page) -> String {
     text
 }
 
-/// The page of `gpu --list`.
 pub(crate) fn list(rows: &[Listing]) -> String {
-    let mut table = Table::new(vec![
-        Column::left("key"),
-        Column::right("GB/s"),
-        Column::left("category"),
-        Column::left("tier"),
-        Column::left("source"),
-    ]);
+    let mut table = Table::of(&["key", ">GB/s", "category", "tier", "source"]);
     for Listing { row, tier: class } in rows {
         let category = Category::ALL.into_iter().find(|(_, category)| *category == row.category);
         table.row(vec![

@@ -55,8 +55,7 @@ fn stopped(answer: &PlanAnswer) -> String {
     if answer.stopped.is_empty() {
         return String::new();
     }
-    let mut table =
-        Table::new(vec![Column::left("job"), Column::left("why"), Column::left("then")]).indent(2);
+    let mut table = Table::of(&["job", "why", "then"]).indent(2);
     for stopped in answer.stopped.iter().take(ROWS_MAX) {
         table.row(vec![
             clean(stopped.job.as_str()).into(),

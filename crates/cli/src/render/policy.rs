@@ -1,20 +1,14 @@
 //! Policies as pages.
 
 use super::style::{DIM, GOOD};
-use super::table::{Column, Table};
+use super::table::Table;
 use super::text::{clean, count, labelled, number, wrap};
 use super::{catalogue, table::with_gap, text::width};
 use crate::answer::Page;
 use crate::commands::policy::{Checked, Listing};
 
-/// The page of `policy list`.
 pub(crate) fn list(policies: &[Listing], page: Page) -> String {
-    let mut table = Table::new(vec![
-        Column::left("policy"),
-        Column::right("filters"),
-        Column::right("terms"),
-        Column::left("what it is for"),
-    ]);
+    let mut table = Table::of(&["policy", ">filters", ">terms", "what it is for"]);
     let name_width = policies.iter().map(|policy| width(&policy.name)).max().unwrap_or(0);
     let taken = with_gap(name_width) + with_gap("filters".len()) + with_gap("terms".len());
     for policy in policies {
@@ -32,7 +26,6 @@ pub(crate) fn list(policies: &[Listing], page: Page) -> String {
     table.render()
 }
 
-/// The page of `policy check`.
 pub(crate) fn checked(checked: &Checked, page: Page) -> String {
     let mut text = format!(
         "{GOOD}valid{GOOD:#}: policy {} with {} and {}\n",
@@ -48,13 +41,7 @@ pub(crate) fn checked(checked: &Checked, page: Page) -> String {
         text += &labelled("  filters: ", &clean(&checked.filters.join(", ")), page.text_width());
     }
     if !checked.terms.is_empty() {
-        let mut table = Table::new(vec![
-            Column::left("term"),
-            Column::right("weight"),
-            Column::left("class"),
-            Column::left("range"),
-        ])
-        .indent(2);
+        let mut table = Table::of(&["term", ">weight", "class", "range"]).indent(2);
         for term in &checked.terms {
             table.row(vec![
                 term.name.into(),

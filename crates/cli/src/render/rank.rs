@@ -11,7 +11,6 @@ use crate::commands::question::Asked;
 use crate::findings::Group;
 use crate::selection::Origin;
 
-/// The page of `rank`.
 pub(crate) fn page(asked: &Asked, groups: &[Group], rows: usize, page: Page) -> String {
     let ranking = &asked.ranking;
     let mut text = heading(ranking, asked.origin);

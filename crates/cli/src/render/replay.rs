@@ -15,7 +15,6 @@ use crate::commands::replay::{Replayed, Sequences};
 /// Tenants and sizes shown on a terminal; all are in the JSON answer.
 const GROUPS_SHOWN: usize = 8;
 
-/// The page of `replay`.
 pub(crate) fn replayed(answer: &Replayed) -> String {
     let run = &answer.measures;
     let seed = run.seed.map_or(String::new(), |seed| format!(", seed {seed}"));
@@ -25,7 +24,7 @@ pub(crate) fn replayed(answer: &Replayed) -> String {
         clean(&run.policy),
         count(run.jobs, "job")
     );
-    let mut table = Table::new(vec![Column::left("measure"), Column::right("value"), Column::left("")]);
+    let mut table = Table::of(&["measure", ">value", ""]);
     for measure in &CATALOGUE {
         if let Some(value) = measure.of(run).filter(|value| *value != 0.0 || tells(measure)) {
             let unit = Cell::styled(measure.unit.sign(), DIM);
@@ -117,13 +116,7 @@ fn written(files: &[String]) -> String {
 
 /// The page of `replay` over sequences.
 pub(crate) fn sequences(answer: &Sequences) -> String {
-    let mut table = Table::new(vec![
-        Column::right("first job"),
-        Column::right("jobs"),
-        Column::right("mean slowdown"),
-        Column::right("mean wait s"),
-        Column::right("utilisation"),
-    ]);
+    let mut table = Table::of(&[">first job", ">jobs", ">mean slowdown", ">mean wait s", ">utilisation"]);
     for one in &answer.sequences {
         table.row(vec![
             Cell::styled(one.start.to_string(), PLAIN),
@@ -145,7 +138,6 @@ pub(crate) fn sequences(answer: &Sequences) -> String {
     )
 }
 
-/// The page of `compare`.
 pub(crate) fn compared(answer: &Compared, page: Page) -> String {
     let pages = answer.comparisons.iter().map(|one| comparison(one, page));
     pages.collect::<Vec<_>>().join("\n") + &written(&answer.written)

@@ -1,11 +1,10 @@
 //! What is in a scenario file, as a page.
 
 use super::style::GOOD;
-use super::table::{Column, Table};
+use super::table::Table;
 use super::text::clean;
 use crate::commands::scenario::Checked;
 
-/// The page of `scenario check`.
 pub(crate) fn page(checked: &Checked) -> String {
     let mut text = format!("{GOOD}valid{GOOD:#}: {}, {}\n", clean(&checked.file), checked.now_ms);
     let counts = &checked.counts;
@@ -24,7 +23,7 @@ pub(crate) fn page(checked: &Checked) -> String {
         ("reports", counts.reports),
         ("mix classes", counts.mix),
     ];
-    let mut table = Table::new(vec![Column::left(""), Column::right("")]).indent(2);
+    let mut table = Table::of(&["", ">"]).indent(2);
     for (what, number) in rows.into_iter().filter(|(_, number)| *number > 0) {
         table.row(vec![what.into(), number.to_string().into()]);
     }

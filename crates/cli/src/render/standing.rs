@@ -105,7 +105,6 @@ pub(super) fn is_date(now: Time) -> bool {
     now.as_millis() > 1_000_000_000_000
 }
 
-/// Nodes with their devices.
 pub(super) fn nodes(nodes: &[OnNode]) -> String {
     const MOST: usize = 8;
     let one = |at: &OnNode| {
@@ -158,7 +157,6 @@ pub(super) fn dispatch(dispatch: Dispatch) -> &'static str {
     }
 }
 
-/// What kind of start it is.
 pub(super) fn kind(kind: StartKind) -> &'static str {
     match kind {
         StartKind::Start => "in its turn",

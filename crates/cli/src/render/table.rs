@@ -52,7 +52,6 @@ pub(crate) struct Cell {
 }
 
 impl Cell {
-    /// A cell in a style.
     pub(crate) fn styled(text: impl AsRef<str>, style: Style) -> Self {
         Self { text: clean(text.as_ref()), style }
     }
@@ -80,6 +79,15 @@ pub(crate) struct Table {
 impl Table {
     pub(crate) fn new(columns: Vec<Column>) -> Self {
         Self { columns, rows: Vec::new(), indent: 0 }
+    }
+
+    /// A table with these titles; `>` before one sets its column to the right, as numbers are.
+    pub(crate) fn of(titles: &[&str]) -> Self {
+        let column = |title: &&str| match title.strip_prefix('>') {
+            Some(title) => Column::right(title),
+            None => Column::left(title),
+        };
+        Self::new(titles.iter().map(column).collect())
     }
 
     /// Moves the table to the right.
@@ -195,7 +203,7 @@ mod tests {
 
     #[test]
     fn wide_characters_stay_aligned() {
-        let mut table = Table::new(vec![Column::left("node"), Column::right("total")]);
+        let mut table = Table::of(&["node", ">total"]);
         for (name, total) in [("gpu-1", "9.5"), ("节点", "100.0"), ("🚀 box", "1.0"), ("👩‍🚀", "2.0")]
         {
             table.row(vec![name.into(), total.into()]);
@@ -210,7 +218,7 @@ mod tests {
 
     #[test]
     fn lines_have_no_trailing_space_and_short_rows_are_fine() {
-        let mut table = Table::new(vec![Column::left("a"), Column::left("b"), Column::right("c")]).indent(2);
+        let mut table = Table::of(&["a", "b", ">c"]).indent(2);
         table.row(vec!["long cell".into(), "x".into()]);
         table.row(vec!["s".into(), "".into(), "1".into()]);
         table.row(vec![]);
@@ -231,14 +239,14 @@ mod tests {
 
     #[test]
     fn control_characters_do_not_reach_the_terminal() {
-        let mut table = Table::new(vec![Column::left("a")]);
+        let mut table = Table::of(&["a"]);
         table.row(vec!["x\u{1b}[2J".into()]);
         assert!(!plain(&table).contains('\u{1b}'));
     }
 
     #[test]
     fn an_empty_table_is_its_titles() {
-        assert_eq!(plain(&Table::new(vec![Column::left("a"), Column::right("b")])), "a  b\n");
-        assert_eq!(plain(&Table::new(vec![])), "");
+        assert_eq!(plain(&Table::of(&["a", ">b"])), "a  b\n");
+        assert_eq!(plain(&Table::of(&[])), "");
     }
 }

@@ -125,11 +125,15 @@ pub(crate) fn listed(words: &[&str]) -> String {
     }
 }
 
-/// A difference with its sign.
 pub(crate) fn signed(number: f64, decimals: usize) -> String {
     let text = fixed(number, decimals);
     let is_zero = text.bytes().all(|digit| matches!(digit, b'0' | b'.'));
     if number > 0.0 && !is_zero { format!("+{text}") } else { text }
+}
+
+/// A word as JSON spells it.
+pub(crate) fn word(value: impl serde::Serialize) -> String {
+    serde_json::to_value(value).ok().and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
 #[cfg(test)]

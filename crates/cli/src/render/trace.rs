@@ -10,7 +10,6 @@ use super::table::{Column, Table};
 use super::text::{clean, count, number};
 use crate::commands::trace::{Info, Written};
 
-/// The page of `trace info`.
 pub(crate) fn info(info: &Info) -> String {
     let mut text = format!("{GOOD}{}{GOOD:#}: {}\n", clean(&info.file), info.kind);
     let mut facts: Vec<(&str, String)> = vec![("records", info.records.to_string())];
@@ -93,7 +92,7 @@ pub(crate) fn written(written: &Written) -> String {
 }
 
 fn table(facts: &[(&str, String)]) -> String {
-    let mut table = Table::new(vec![Column::left(""), Column::left("")]).indent(2);
+    let mut table = Table::of(&["", ""]).indent(2);
     for (what, value) in facts {
         table.row(vec![(*what).into(), value.as_str().into()]);
     }

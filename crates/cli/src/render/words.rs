@@ -103,7 +103,6 @@ pub(super) fn instant(at: Time, now: Time) -> String {
     }
 }
 
-/// A fact as text.
 pub(super) fn fact(fact: &Fact) -> String {
     match fact {
         Fact::Number(x) => short(*x),

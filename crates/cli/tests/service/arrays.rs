@@ -4,8 +4,7 @@ use crate::stand::Stand;
 
 #[test]
 fn an_array_of_ten_thousand_runs_to_its_end() {
-    let mut stand = Stand::new();
-    stand.agent("n1", &["--cpus", "16"]);
+    let stand = Stand::with_agent(&["--cpus", "16"]);
     let id = stand.submit(&["--array", "1-10000", "--", "sh", "-c", "test $LANDFALL_ARRAY_INDEX -ne 777"]);
     let mut last = serde_json::Value::Null;
     stand.until("the array is over", || {
@@ -21,8 +20,7 @@ fn an_array_of_ten_thousand_runs_to_its_end() {
 
 #[test]
 fn an_array_is_cancelled_as_a_whole() {
-    let mut stand = Stand::new();
-    stand.agent("n1", &["--cpus", "4"]);
+    let stand = Stand::with_agent(&["--cpus", "4"]);
     let id = stand.submit(&["--array", "1-5000", "--", "sleep", "30"]);
     stand.until("some run", || stand.array(&id)["running"].as_u64() > Some(0));
     stand.run(&["cancel", &id]).ok();

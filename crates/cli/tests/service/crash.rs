@@ -14,8 +14,7 @@ fn fifty_kills_lose_no_acknowledged_job_and_run_none_twice() {
     let seed = std::env::var("LANDFALL_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(42);
     println!("LANDFALL_SEED={seed}");
     let mut random = Rng::new(seed);
-    let mut stand = Stand::new();
-    stand.agent("n1", &["--cpus", "8"]);
+    let mut stand = Stand::with_agent(&["--cpus", "8"]);
     let runs = stand.path("runs");
     // Each attempt that comes to its end leaves one line.
     let script = format!("sleep 0.0$((LANDFALL_JOB_ID % 10)); echo $LANDFALL_JOB_ID >> {}", runs.display());

@@ -4,8 +4,7 @@ use crate::stand::Stand;
 
 #[test]
 fn jobs_follow_what_they_depend_on() {
-    let mut stand = Stand::new();
-    stand.agent("n1", &["--cpus", "4"]);
+    let stand = Stand::with_agent(&["--cpus", "4"]);
     let order = stand.path("order");
     let file = format!(
         r#"
@@ -47,8 +46,7 @@ run.command = ["sh", "-c", "echo sorry >> {0}"]
 
 #[test]
 fn what_depends_on_a_failure_never_runs() {
-    let mut stand = Stand::new();
-    stand.agent("n1", &[]);
+    let stand = Stand::with_agent(&[]);
     let first = stand.submit(&["--hold", "--", "false"]);
     let second = stand.submit(&["--depends-on", &first, "--", "true"]);
     let rescue = stand.submit(&["--depends-on", &format!("{first}:failure"), "--", "true"]);

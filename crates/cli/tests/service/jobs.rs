@@ -6,8 +6,7 @@ use crate::stand::Stand;
 
 #[test]
 fn a_job_runs_and_says_what_it_wrote_and_how_it_ended() {
-    let mut stand = Stand::new();
-    stand.agent("n1", &[]);
+    let stand = Stand::with_agent(&[]);
     let id = stand.submit(&["--name", "greeter", "--", "sh", "-c", "echo out; echo err >&2; exit 3"]);
     let job = stand.wait_for(&id, &["failed"]);
     assert_eq!(job["exit_code"], 3);
@@ -24,8 +23,7 @@ fn a_job_runs_and_says_what_it_wrote_and_how_it_ended() {
 
 #[test]
 fn waiting_ends_with_the_exit_code_of_the_job_and_shows_its_output() {
-    let mut stand = Stand::new();
-    stand.agent("n1", &[]);
+    let stand = Stand::with_agent(&[]);
     let said = stand.run(&["submit", "--wait", "--", "sh", "-c", "echo hello; exit 7"]);
     assert!(said.out.contains("hello"), "{}", said.out);
     said.ends_with(7);
@@ -38,16 +36,14 @@ fn waiting_ends_with_the_exit_code_of_the_job_and_shows_its_output() {
 
 #[test]
 fn logs_follow_a_running_job() {
-    let mut stand = Stand::new();
-    stand.agent("n1", &[]);
+    let stand = Stand::with_agent(&[]);
     let id = stand.submit(&["--", "sh", "-c", "echo one; sleep 1; echo two"]);
     assert_eq!(stand.run(&["logs", "-f", &id]).ok(), "one\ntwo\n");
 }
 
 #[test]
 fn a_cancelled_job_stops_with_everything_it_started() {
-    let mut stand = Stand::new();
-    stand.agent("n1", &[]);
+    let stand = Stand::with_agent(&[]);
     let marker = stand.path("marker");
     let script = format!("(sleep 3; touch {0}) & sleep 60", marker.display());
     let id = stand.submit(&["--", "sh", "-c", &script]);
@@ -65,8 +61,7 @@ fn a_cancelled_job_stops_with_everything_it_started() {
 
 #[test]
 fn a_job_that_fails_is_tried_again_as_often_as_it_may() {
-    let mut stand = Stand::new();
-    stand.agent("n1", &[]);
+    let stand = Stand::with_agent(&[]);
     let tries = stand.path("tries");
     let script = format!("echo x >> {0}; test $(wc -l < {0}) -ge 3", tries.display());
     let id = stand.submit(&["--retries", "5", "--", "sh", "-c", &script]);
@@ -78,8 +73,7 @@ fn a_job_that_fails_is_tried_again_as_often_as_it_may() {
 
 #[test]
 fn a_job_sees_its_own_environment_and_nobody_elses() {
-    let mut stand = Stand::new();
-    stand.agent("n1", &[]);
+    let stand = Stand::with_agent(&[]);
     let said = stand.run(&["submit", "--wait", "--env", "COLOUR=blue", "--", "env"]);
     let out = said.ok();
     assert!(out.contains("COLOUR=blue"), "{out}");
@@ -91,8 +85,7 @@ fn a_job_sees_its_own_environment_and_nobody_elses() {
 
 #[test]
 fn a_job_that_takes_too_long_is_stopped() {
-    let mut stand = Stand::new();
-    stand.agent("n1", &[]);
+    let stand = Stand::with_agent(&[]);
     let id = stand.submit(&["--timeout", "1s", "--", "sleep", "60"]);
     let job = stand.wait_for(&id, &["failed", "completed"]);
     assert_eq!(job["state"], "failed", "{job}");
@@ -100,8 +93,7 @@ fn a_job_that_takes_too_long_is_stopped() {
 
 #[test]
 fn a_job_that_waits_can_say_why_and_a_plan_says_where() {
-    let mut stand = Stand::new();
-    stand.agent("n1", &["--cpus", "2"]);
+    let stand = Stand::with_agent(&["--cpus", "2"]);
     let id = stand.submit(&["--cpu", "64", "--", "true"]);
     let explained = stand.json(&["explain", &id]);
     assert!(explained.to_string().contains("cpu_short"), "{explained}");
@@ -118,8 +110,7 @@ fn a_module_runs_where_the_program_for_it_is_beside_the_agent() {
         beside.is_file(),
         "build landfall-wasm first: `cargo build -p landfall-wasm`, or test the --workspace"
     );
-    let mut stand = Stand::new();
-    stand.agent("n1", &[]);
+    let stand = Stand::with_agent(&[]);
     // The smallest module that a job can be: it exports `_start`, which does nothing.
     let module =
         b"\0asm\x01\0\0\0\x01\x04\x01\x60\0\0\x03\x02\x01\0\x07\x0a\x01\x06_start\0\0\x0a\x04\x01\x02\0\x0b";

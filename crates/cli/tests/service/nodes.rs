@@ -4,8 +4,7 @@ use crate::stand::Stand;
 
 #[test]
 fn a_draining_node_finishes_what_it_has_and_takes_nothing_new() {
-    let mut stand = Stand::new();
-    stand.agent("n1", &["--cpus", "4"]);
+    let stand = Stand::with_agent(&["--cpus", "4"]);
     let running = stand.submit(&["--", "sleep", "2"]);
     stand.wait_for(&running, &["running"]);
     stand.run(&["drain", "n1"]).ok();
@@ -19,8 +18,7 @@ fn a_draining_node_finishes_what_it_has_and_takes_nothing_new() {
 
 #[test]
 fn a_job_goes_on_when_its_agent_is_killed_and_comes_back() {
-    let mut stand = Stand::new();
-    stand.agent("n1", &[]);
+    let mut stand = Stand::with_agent(&[]);
     let id = stand.submit(&["--", "sh", "-c", "sleep 4; echo survived; exit 5"]);
     stand.wait_for(&id, &["running"]);
     stand.agent_process("n1").kill();
@@ -33,8 +31,7 @@ fn a_job_goes_on_when_its_agent_is_killed_and_comes_back() {
 
 #[test]
 fn a_job_runs_elsewhere_when_its_node_is_gone() {
-    let mut stand = Stand::new();
-    stand.agent("n1", &["--cpus", "2"]);
+    let mut stand = Stand::with_agent(&["--cpus", "2"]);
     let id = stand.submit(&["--cpu", "2", "--", "sh", "-c", "echo on $LANDFALL_NODE_ID; sleep 1"]);
     let long = stand.submit(&["--cpu", "2", "--", "sh", "-c", "test $LANDFALL_NODE_ID = n2 || sleep 600"]);
     stand.wait_for(&id, &["completed"]);
@@ -49,8 +46,7 @@ fn a_job_runs_elsewhere_when_its_node_is_gone() {
 
 #[test]
 fn of_two_agents_with_one_name_the_later_one_stays() {
-    let mut stand = Stand::new();
-    stand.agent("n1", &[]);
+    let mut stand = Stand::with_agent(&[]);
     stand.agent_in("twin", "n1", &[]);
     let mut first = stand.agent_process("n1");
     let mut code = None;

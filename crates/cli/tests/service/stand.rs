@@ -79,6 +79,13 @@ impl Stand {
         Self::with_config("")
     }
 
+    /// With the agent of node `n1`, started with these arguments.
+    pub(crate) fn with_agent(more: &[&str]) -> Self {
+        let mut stand = Self::new();
+        stand.agent("n1", more);
+        stand
+    }
+
     /// A server with a configuration file.
     pub(crate) fn with_config(config: &str) -> Self {
         let dir = TempDir::new().unwrap();
@@ -217,7 +224,6 @@ impl Stand {
         self.agents.push((dir.to_owned(), process));
     }
 
-    /// The process of an agent.
     pub(crate) fn agent_process(&mut self, node: &str) -> Process {
         let place = self.agents.iter().position(|(name, _)| name == node).unwrap();
         self.agents.remove(place).1

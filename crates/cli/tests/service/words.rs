@@ -114,8 +114,7 @@ fn mistakes_in_a_file_of_jobs_have_a_line_and_a_job() {
 
 #[test]
 fn orders_and_explanations_speak_in_words() {
-    let mut stand = Stand::new();
-    stand.agent("n1", &["--cpus", "4"]);
+    let stand = Stand::with_agent(&["--cpus", "4"]);
     let held = stand.submit(&["--hold", "--", "true"]);
     let shown = stand.run(&["explain", &held]).ok();
     assert!(shown.contains("it is held back [user_hold]") && !shown.contains("stale_job"), "{shown}");
@@ -140,8 +139,7 @@ fn orders_and_explanations_speak_in_words() {
 
 #[test]
 fn whoever_follows_a_log_goes_on_when_the_server_is_back() {
-    let mut stand = Stand::new();
-    stand.agent("n1", &[]);
+    let mut stand = Stand::with_agent(&[]);
     let go = stand.path("go");
     let script = format!("echo one; until test -e {}; do sleep 0.1; done; echo two", go.display());
     let id = stand.submit(&["--", "sh", "-c", &script]);

@@ -22,16 +22,15 @@ use serde::Serialize;
 
 use crate::answer::{Answer, Page, to_json};
 use crate::commands::trace::files::write_file;
-use crate::error::CliError;
+use crate::error::{CliError, usage};
 use crate::exit::Exit;
 use crate::render;
+use crate::reply::Reply;
 
 pub(crate) use bounds::{Bound, parse as parse_bound};
 pub(crate) use out::OutArgs;
 pub(crate) use progress::{Bar, step};
 pub(crate) use subject::{Read, SubjectArgs};
-
-pub(crate) use subject::usage;
 
 use options::parse_sequence;
 
@@ -58,7 +57,6 @@ Ends with 4 if a bound given with --fail-if was broken.",
     )
 }
 
-/// Arguments of `replay`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = help())]
 pub(crate) struct Args {
@@ -90,25 +88,20 @@ pub(crate) struct Args {
     out: OutArgs,
 }
 
-/// The answer of `replay`.
 #[derive(Debug, Serialize)]
 pub(crate) struct Replayed {
-    /// The form of this answer.
     pub(crate) schema: &'static str,
-    /// Everything measured.
     #[serde(flatten)]
     pub(crate) measures: Measures,
     /// Jobs of the trace that were left out, by reason.
     pub(crate) dropped: BTreeMap<String, u64>,
     /// Jobs whose missing estimate became their run time.
     pub(crate) estimates_defaulted: u64,
-    /// Bounds that were broken.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) broken: Vec<String>,
     /// What looked odd, bounds that were broken included.
     #[serde(skip)]
     pub(crate) warnings: Vec<String>,
-    /// Files written.
     #[serde(skip)]
     pub(crate) written: Vec<String>,
     /// How long it took, which is nobody's business but that of whoever waits for it.
@@ -119,8 +112,6 @@ pub(crate) struct Replayed {
 /// The answer of `replay` over sequences of a log.
 #[derive(Debug, Serialize)]
 pub(crate) struct Sequences {
-    /// The form of this answer.
-    pub(crate) schema: &'static str,
     pub(crate) trace: String,
     pub(crate) policy: String,
     pub(crate) jobs: u64,
@@ -130,7 +121,6 @@ pub(crate) struct Sequences {
     pub(crate) sequences: Vec<OneSequence>,
 }
 
-/// One sequence.
 #[derive(Debug, Serialize)]
 pub(crate) struct OneSequence {
     pub(crate) start: usize,
@@ -140,7 +130,6 @@ pub(crate) struct OneSequence {
     pub(crate) utilisation: f64,
 }
 
-/// Answers `replay`.
 pub(crate) fn run(args: &Args) -> Result<Box<dyn Answer>, CliError> {
     args.out.check(&FILES, &[&args.schedule_out, &args.curve_out])?;
     if let Some(bound) = args.fail_if.iter().find(|bound| bound.is_relative()) {
@@ -150,7 +139,9 @@ pub(crate) fn run(args: &Args) -> Result<Box<dyn Answer>, CliError> {
     let read = args.subject.read(&args.trace, !args.sequences.is_empty())?;
     let policy = policy_for(args.policy.as_deref(), &read.subject)?;
     if let (Subject::Log(log), false) = (&read.subject, args.sequences.is_empty()) {
-        return Ok(Box::new(sequences(args, log, &policy)?));
+        let data = sequences(args, log, &policy)?;
+        let page = |data: &Sequences, _| render::replay::sequences(data);
+        return Ok(Reply::new("landfall.replay-sequences/1", data, page).boxed());
     }
     args.suits(&read.subject, &policy)?;
     let (run, took) = replayed(args, &read, &policy)?;
@@ -241,7 +232,7 @@ pub(crate) fn policy_for(name: Option<&str>, subject: &Subject) -> Result<Chosen
 pub(crate) fn replay_error(error: ReplayError) -> CliError {
     match error {
         ReplayError::Policy { .. } => {
-            usage(&error.to_string(), "`landfall replay --help` lists policies for logs")
+            usage(error.to_string(), "`landfall replay --help` lists policies for logs")
         }
         ReplayError::Subject(message) => {
             usage(&message, "see `landfall replay --help` for what goes together")
@@ -262,7 +253,7 @@ fn sequences(args: &Args, log: &Log, policy: &Chosen) -> Result<Sequences, CliEr
         ("--cycle", given.cycle.is_some()),
     ];
     if let Some((name, _)) = ignored.iter().find(|(_, given)| *given) {
-        return Err(usage(&format!("{name} does not go with --sequence"), "leave one of them out"));
+        return Err(usage(format!("{name} does not go with --sequence"), "leave one of them out"));
     }
     let means = log.sequences(policy, &args.sequences).map_err(replay_error)?;
     let each = args.sequences.iter().enumerate().map(|(place, part)| OneSequence {
@@ -273,7 +264,6 @@ fn sequences(args: &Args, log: &Log, policy: &Chosen) -> Result<Sequences, CliEr
         utilisation: rounded(means.utilisations[place]),
     });
     Ok(Sequences {
-        schema: "landfall.replay-sequences/1",
         trace: log.name.clone(),
         policy: policy.name.clone(),
         jobs: args.sequences.iter().map(|part| part.count as u64).sum(),
@@ -295,16 +285,6 @@ impl Answer for Replayed {
 
     fn text(&self, _page: Page) -> String {
         render::replay::replayed(self)
-    }
-
-    fn json(&self, out: &mut dyn Write) -> serde_json::Result<()> {
-        to_json(out, self)
-    }
-}
-
-impl Answer for Sequences {
-    fn text(&self, _page: Page) -> String {
-        render::replay::sequences(self)
     }
 
     fn json(&self, out: &mut dyn Write) -> serde_json::Result<()> {

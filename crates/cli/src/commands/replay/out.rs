@@ -42,7 +42,6 @@ impl OutArgs {
         Ok(Some(dir))
     }
 
-    /// Writes one file.
     pub(crate) fn write(&self, path: &Path, bytes: &[u8]) -> Result<(), CliError> {
         write_file(path, self.force, |out| out.write_all(bytes))
     }

@@ -8,8 +8,7 @@ use landfall_replay::machine::{LOG_POLICIES, LogPolicy};
 use landfall_replay::subject::{Chosen, PolicyKind, Subject};
 use landfall_replay::trace::source::sha256;
 
-use super::subject::usage;
-use crate::error::CliError;
+use crate::error::{CliError, usage};
 use crate::input::Input;
 
 /// Whatever the pools of a cluster say themselves.
@@ -41,7 +40,7 @@ pub(super) fn choose(name: &str, subject: &Subject) -> Result<Chosen, CliError> 
         return Err(usage(&what, "use a policy that scores, see `landfall policy list`"));
     }
     if let Some(spec) = builtin::spec(name) {
-        let spec = spec.map_err(|error| usage(&error.to_string(), "use another policy"))?;
+        let spec = spec.map_err(|error| usage(error.to_string(), "use another policy"))?;
         return Ok(chosen(PolicyKind::Spec(Box::new(spec))));
     }
     let path = Path::new(name);
@@ -63,5 +62,5 @@ pub(super) fn choose(name: &str, subject: &Subject) -> Result<Chosen, CliError> 
     let near = closest(name, known.iter().copied()).map(|near| format!("did you mean `{near}`? "));
     let hint = format!("{}policies here: {}", near.unwrap_or_default(), known.join(", "));
     // Exit code 4 is for bounds that were broken, so a wrong name counts as a wrong command line.
-    Err(usage(&format!("there is no policy `{name}`"), &hint))
+    Err(usage(format!("there is no policy `{name}`"), &hint))
 }

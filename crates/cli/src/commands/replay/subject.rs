@@ -16,7 +16,7 @@ use landfall_replay::trace::{Kind, muri, openb};
 
 use super::options::{CycleArg, EstimateArg, EventsArg};
 use crate::commands::trace::files::Opened;
-use crate::error::CliError;
+use crate::error::{CliError, usage};
 use crate::input::Input;
 
 /// Arguments that say what is replayed.
@@ -80,7 +80,7 @@ impl SubjectArgs {
     fn only(&self, what: &str, given: &[(&str, bool)]) -> Result<(), CliError> {
         match given.iter().find(|(_, given)| *given) {
             Some((name, _)) => Err(usage(
-                &format!("{name} says nothing about {what}"),
+                format!("{name} says nothing about {what}"),
                 "leave it out, or see `landfall replay --help`",
             )),
             None => Ok(()),
@@ -309,10 +309,6 @@ fn read_with<T>(
 
 fn sha256_of(bytes: &[u8]) -> String {
     landfall_replay::trace::source::sha256(bytes)
-}
-
-pub(crate) fn usage(message: &str, hint: &str) -> CliError {
-    CliError::Usage { message: message.to_owned(), hint: hint.to_owned() }
 }
 
 impl From<EstimateArg> for Estimate {

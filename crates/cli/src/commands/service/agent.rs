@@ -8,12 +8,11 @@ use tokio_util::sync::CancellationToken;
 use super::server::{log_to_stderr, make_private, told_to_end};
 use crate::answer::Answer;
 use crate::config::{Config, Origin};
-use crate::error::CliError;
+use crate::error::{CliError, broken, usage};
 use crate::exit::Exit;
 use crate::reply::Said;
 use crate::service::{self, ConnectArgs};
 
-/// Arguments of `agent`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 The agent speaks first, so this machine needs no open port. When it ends, jobs go on and the next agent takes them over; \
@@ -142,9 +141,11 @@ fn hours(text: &str) -> Result<(u8, u8), CliError> {
         let hour = |text: &str| text.trim().parse::<u8>().ok().filter(|hour| *hour <= 24);
         Some((hour(from)?, hour(to)?))
     });
-    parsed.ok_or_else(|| CliError::Usage {
-        message: format!("agent.hours: `{text}` is no range of hours"),
-        hint: "write it as 22-6; several are separated by commas".into(),
+    parsed.ok_or_else(|| {
+        usage(
+            format!("agent.hours: `{text}` is no range of hours"),
+            "write it as 22-6; several are separated by commas",
+        )
     })
 }
 
@@ -154,9 +155,9 @@ pub(crate) fn failed(error: AgentError) -> CliError {
     match error {
         AgentError::Config { field, message } => {
             let message = format!("agent: {field}: {message}");
-            CliError::Usage { message, hint: "`landfall config show` says where it came from".into() }
+            usage(message, "`landfall config show` says where it came from")
         }
         AgentError::Refused(error) | AgentError::Client(error) => CliError::Service(error),
-        other => CliError::Failed { message: other.to_string(), hint },
+        other => broken(other.to_string(), hint),
     }
 }

@@ -8,12 +8,11 @@ use serde::Serialize;
 
 use crate::answer::{Answer, Page};
 use crate::config::{Config, ConfigArgs};
-use crate::error::CliError;
+use crate::error::{CliError, broken, usage};
 use crate::render::clock::mib;
 use crate::render::text::clean;
 use crate::reply::Reply;
 
-/// Arguments of `backup`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 One file with the journal, consistent, whether the server runs or not. To restore: stop the server, put the file in place of \
@@ -40,20 +39,18 @@ struct Made {
     bytes: u64,
 }
 
-/// Answers `backup`.
 pub(crate) fn run(args: &Args) -> Result<Box<dyn Answer>, CliError> {
     let flags = [("server.data_dir", args.data_dir.as_ref().map(|dir| dir.display().to_string()))];
     let dir = Config::load(&args.config, &flags)?.data_dir()?;
     if args.to.exists() {
-        let message = format!("{} is there already", args.to.display());
-        return Err(CliError::Usage { message, hint: "choose another name".into() });
+        return Err(usage(format!("{} is there already", args.to.display()), "choose another name"));
     }
     let mut reader = Sqlite::open_reader(&dir).map_err(failed)?;
     reader.backup(&args.to).map_err(|error| unwritten(&args.to, error))?;
     let bytes = std::fs::metadata(&args.to).map_or(0, |found| found.len());
     let data = Made { file: args.to.display().to_string(), data_dir: dir.display().to_string(), bytes };
     let page = |made: &Made, _: Page| format!("{} ({})\n", clean(&made.file), mib((made.bytes >> 20).max(1)));
-    Ok(Box::new(Reply::new("landfall.backup/1", data, page)))
+    Ok(Reply::new("landfall.backup/1", data, page).boxed())
 }
 
 /// Why there is no copy: a place that cannot be written to is no fault of the server.
@@ -68,5 +65,5 @@ fn unwritten(to: &Path, error: StoreError) -> CliError {
 
 fn failed(error: StoreError) -> CliError {
     let hint = error.hint();
-    CliError::Failed { message: error.to_string(), hint }
+    broken(error.to_string(), hint)
 }

@@ -7,11 +7,10 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::answer::{Answer, Page};
-use crate::error::CliError;
+use crate::error::{CliError, usage};
 use crate::render::text::clean;
 use crate::reply::Reply;
 
-/// Arguments of `certificate`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Writes cert.pem and key.pem. Give both to the server, and cert.pem to whoever shall trust it. For more than a try, get a certificate \
@@ -37,11 +36,9 @@ struct Made {
     hosts: Vec<String>,
 }
 
-/// Answers `certificate`.
 pub(crate) fn run(args: &Args) -> Result<Box<dyn Answer>, CliError> {
-    let bad = |error: rcgen::Error| CliError::Usage {
-        message: format!("no certificate can be made for that: {error}"),
-        hint: "give host names or addresses".into(),
+    let bad = |error: rcgen::Error| {
+        usage(format!("no certificate can be made for that: {error}"), "give host names or addresses")
     };
     let made = rcgen::generate_simple_self_signed(args.hosts.clone()).map_err(bad)?;
     let (cert, key) = (args.out.join("cert.pem"), args.out.join("key.pem"));
@@ -51,7 +48,7 @@ pub(crate) fn run(args: &Args) -> Result<Box<dyn Answer>, CliError> {
     let data =
         Made { cert: cert.display().to_string(), key: key.display().to_string(), hosts: args.hosts.clone() };
     let page = |made: &Made, _: Page| format!("{}\n{}\n", clean(&made.cert), clean(&made.key));
-    Ok(Box::new(Reply::new("landfall.certificate/1", data, page)))
+    Ok(Reply::new("landfall.certificate/1", data, page).boxed())
 }
 
 /// Never over something that is there: it may be the key of a server that runs.

@@ -11,7 +11,6 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::reply::{Reply, Said};
 
-/// Arguments of `completions`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -24,7 +23,6 @@ pub(crate) struct Args {
     shell: Shell,
 }
 
-/// Arguments of `man`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -36,7 +34,6 @@ pub(crate) struct ManArgs {
     out: Option<PathBuf>,
 }
 
-/// Answers `completions`.
 pub(crate) fn run(args: &Args, mut command: clap::Command) -> Result<Box<dyn Answer>, CliError> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut command, "landfall", &mut script);
@@ -49,7 +46,6 @@ struct Pages {
     pages: Vec<String>,
 }
 
-/// Answers `man`.
 pub(crate) fn man(args: &ManArgs, command: clap::Command) -> Result<Box<dyn Answer>, CliError> {
     let Some(dir) = &args.out else {
         let mut page = Vec::new();
@@ -67,7 +63,7 @@ pub(crate) fn man(args: &ManArgs, command: clap::Command) -> Result<Box<dyn Answ
     pages.sort();
     let page = |data: &Pages, _: Page| format!("{} pages in {}\n", data.pages.len(), data.directory);
     let data = Pages { directory: dir.display().to_string(), pages };
-    Ok(Box::new(Reply::new("landfall.man/1", data, page)))
+    Ok(Reply::new("landfall.man/1", data, page).boxed())
 }
 
 fn write(bytes: &[u8]) -> Result<Box<dyn Answer>, CliError> {

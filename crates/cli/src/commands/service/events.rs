@@ -14,7 +14,6 @@ use crate::render::text::clean;
 use crate::reply::Said;
 use crate::service::{self, ConnectArgs};
 
-/// Arguments of `events`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Events of the journal, oldest first: what was submitted, decided, started, ended, which nodes came and went. With --json: one \
@@ -42,7 +41,6 @@ pub(crate) struct Args {
     connect: ConnectArgs,
 }
 
-/// Answers `events`.
 pub(crate) fn run(args: &Args, json: bool) -> Result<Box<dyn Answer>, CliError> {
     /// Events shown if nobody says how many.
     const LAST: u64 = 100;

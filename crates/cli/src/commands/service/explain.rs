@@ -11,7 +11,7 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::render;
 use crate::reply::Reply;
-use crate::service::{self, ConnectArgs};
+use crate::service::ConnectArgs;
 
 /// An explanation of the server.
 #[derive(Serialize)]
@@ -32,8 +32,7 @@ pub(crate) struct ExplainedNode {
 
 /// Answers `explain` about a running server.
 pub(crate) fn run(job: &str, node: Option<&str>, connect: &ConnectArgs) -> Result<Box<dyn Answer>, CliError> {
-    let client = connect.client()?;
-    service::block_on(async {
+    connect.ask(async |client| {
         if let Some(node) = node {
             let path = with_query(&format!("/jobs/{}/explain", segment(job)), &[("node", Some(node))]);
             let why_not: WhyNot = client.get(&path).await?;
@@ -44,9 +43,8 @@ pub(crate) fn run(job: &str, node: Option<&str>, connect: &ConnectArgs) -> Resul
                 Reply::new("landfall.why-not/1", data, render::service::explain::node).exit(exit),
             ) as _);
         }
-        let found = ask(&client, job).await?;
-        Ok(Box::new(Reply::new("landfall.explanation/1", found, render::service::explain::job))
-            as Box<dyn Answer>)
+        let found = ask(client, job).await?;
+        Ok(Reply::new("landfall.explanation/1", found, render::service::explain::job).boxed())
     })
 }
 

@@ -9,12 +9,11 @@ use crate::answer::Answer;
 use crate::error::CliError;
 use crate::render;
 use crate::reply::Reply;
-use crate::service::{self, ConnectArgs, now_ms};
+use crate::service::{ConnectArgs, now_ms};
 
 /// Jobs that one page of the server holds at most.
 const PAGE_MAX: usize = 1000;
 
-/// Arguments of `jobs`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Jobs that have not ended, newest first; --all adds those that have. Elements of an array are one line with how many are \
@@ -54,7 +53,6 @@ pub(crate) struct Args {
     connect: ConnectArgs,
 }
 
-/// A list of jobs.
 #[derive(Serialize)]
 pub(crate) struct Listed {
     /// Jobs; elements of arrays that are in `arrays` are left out.
@@ -63,14 +61,11 @@ pub(crate) struct Listed {
     pub(crate) arrays: Vec<ArrayView>,
     /// Whether there are more.
     pub(crate) more: bool,
-    /// When that was.
     pub(crate) now_ms: u64,
 }
 
-/// Answers `jobs`.
 pub(crate) fn list(args: &Args) -> Result<Box<dyn Answer>, CliError> {
-    let client = args.connect.client()?;
-    service::block_on(async {
+    args.connect.ask(async |client| {
         let states = match (args.all || args.array.is_some(), args.state.as_slice()) {
             (_, states @ [_, ..]) => Some(states.join(",")),
             (true, []) => None,
@@ -85,12 +80,12 @@ pub(crate) fn list(args: &Args) -> Result<Box<dyn Answer>, CliError> {
             ("node", args.node.as_deref()),
         ];
         let fold = args.array.is_none();
-        let listed = collect(&client, &filter, args.limit as usize, fold).await?;
+        let listed = collect(client, &filter, args.limit as usize, fold).await?;
         let unknown = match listed.jobs.is_empty() && listed.arrays.is_empty() {
-            true => unknown(&client, args).await,
+            true => unknown(client, args).await,
             false => Vec::new(),
         };
-        let folded = folded(&client, args, &listed).await;
+        let folded = folded(client, args, &listed).await;
         let mut reply = Reply::new("landfall.jobs/1", listed, render::service::jobs::list);
         for words in unknown.into_iter().chain(folded) {
             reply = reply.warn(words);
@@ -159,7 +154,6 @@ async fn collect(
     }
 }
 
-/// Arguments of `job`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -174,40 +168,31 @@ pub(crate) struct OneArgs {
     connect: ConnectArgs,
 }
 
-/// A job as it is shown.
 #[derive(Serialize)]
 pub(crate) struct One {
-    /// The job.
     #[serde(flatten)]
     pub(crate) job: JobView,
     /// When it starts, if it waits.
     pub(crate) estimate: Option<serde_json::Value>,
-    /// When that was.
     pub(crate) now_ms: u64,
 }
 
-/// An array as it is shown.
 #[derive(Serialize)]
 pub(crate) struct OneArray {
-    /// The array.
     #[serde(flatten)]
     pub(crate) array: ArrayView,
-    /// When that was.
     pub(crate) now_ms: u64,
 }
 
-/// Answers `job`.
 pub(crate) fn one(args: &OneArgs) -> Result<Box<dyn Answer>, CliError> {
-    let client = args.connect.client()?;
-    service::block_on(async {
+    args.connect.ask(async |client| {
         let id = segment(&args.job);
         let job: JobView = match client.get(&format!("/jobs/{id}")).await {
             Ok(job) => job,
             Err(error) if error.status() == Some(404) => {
                 let array: ArrayView = client.get(&format!("/arrays/{id}")).await.map_err(|_| error)?;
                 let data = OneArray { array, now_ms: now_ms() };
-                return Ok(Box::new(Reply::new("landfall.array/1", data, render::service::jobs::array))
-                    as Box<dyn Answer>);
+                return Ok(Reply::new("landfall.array/1", data, render::service::jobs::array).boxed());
             }
             Err(error) => return Err(error.into()),
         };
@@ -217,6 +202,6 @@ pub(crate) fn one(args: &OneArgs) -> Result<Box<dyn Answer>, CliError> {
             false => None,
         };
         let data = One { job, estimate, now_ms: now_ms() };
-        Ok(Box::new(Reply::new("landfall.job/1", data, render::service::jobs::one)) as Box<dyn Answer>)
+        Ok(Reply::new("landfall.job/1", data, render::service::jobs::one).boxed())
     })
 }

@@ -13,7 +13,7 @@ use landfall_model::JobId;
 
 use super::submit::is_over;
 use crate::answer::Answer;
-use crate::error::CliError;
+use crate::error::{CliError, usage};
 use crate::exit::Exit;
 use crate::reply::Said;
 use crate::service::{self, ConnectArgs, Returning};
@@ -21,7 +21,6 @@ use crate::service::{self, ConnectArgs, Returning};
 /// Time between two tries to reach a server that is away.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
-/// Arguments of `logs`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 What the job wrote to standard output goes to standard output, what it wrote to standard error to standard error. With \
@@ -52,7 +51,6 @@ pub(crate) struct Args {
     connect: ConnectArgs,
 }
 
-/// Answers `logs`.
 pub(crate) fn run(args: &Args, json: bool) -> Result<Box<dyn Answer>, CliError> {
     let client = args.connect.client()?;
     let stream = match (args.stdout, args.stderr) {
@@ -92,10 +90,10 @@ fn has_no_output(array: &ArrayView) -> CliError {
     let ArrayView { id, range, .. } = array;
     let first = JobId::new(id).and_then(|array| element_id(&array, range.first, range.last));
     let first = first.map_or_else(|_| format!("{id}.{}", range.first), |element| element.to_string());
-    CliError::Usage {
-        message: format!("`{id}` is an array, which has no output of its own; its elements have"),
-        hint: format!("name an element: `landfall logs {first}`; `landfall jobs --array {id}` lists them"),
-    }
+    usage(
+        format!("`{id}` is an array, which has no output of its own; its elements have"),
+        format!("name an element: `landfall logs {first}`; `landfall jobs --array {id}` lists them"),
+    )
 }
 
 /// Shows pieces of logs, each byte once.

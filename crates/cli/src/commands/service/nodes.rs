@@ -18,7 +18,6 @@ use crate::render::text::clean;
 use crate::reply::Reply;
 use crate::service::{self, ConnectArgs, now_ms};
 
-/// Arguments of `nodes`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -36,28 +35,23 @@ pub(crate) struct Args {
     connect: ConnectArgs,
 }
 
-/// Nodes as they are shown.
 #[derive(Serialize)]
 pub(crate) struct Listed {
     /// The nodes, by id.
     pub(crate) nodes: Vec<NodeView>,
-    /// When that was.
     pub(crate) now_ms: u64,
 }
 
-/// Answers `nodes`.
 pub(crate) fn list(args: &Args) -> Result<Box<dyn Answer>, CliError> {
-    let client = args.connect.client()?;
-    service::block_on(async {
+    args.connect.ask(async |client| {
         let params =
             [("pool", args.pool.as_deref()), ("state", args.state.as_deref()), ("limit", Some("1000"))];
-        let nodes = listing::all(&client, "/nodes", &params).await?;
+        let nodes = listing::all(client, "/nodes", &params).await?;
         let data = Listed { nodes, now_ms: now_ms() };
-        Ok(Box::new(Reply::new("landfall.nodes/1", data, render::service::nodes::list)) as Box<dyn Answer>)
+        Ok(Reply::new("landfall.nodes/1", data, render::service::nodes::list).boxed())
     })
 }
 
-/// Arguments of `node`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -71,31 +65,25 @@ pub(crate) struct OneArgs {
     connect: ConnectArgs,
 }
 
-/// A node as it is shown.
 #[derive(Serialize)]
 pub(crate) struct One {
-    /// The node.
     #[serde(flatten)]
     pub(crate) node: NodeView,
     /// What it could run.
     pub(crate) good_for: Option<NodeWorkloads>,
-    /// When that was.
     pub(crate) now_ms: u64,
 }
 
-/// Answers `node`.
 pub(crate) fn one(args: &OneArgs) -> Result<Box<dyn Answer>, CliError> {
-    let client = args.connect.client()?;
-    service::block_on(async {
+    args.connect.ask(async |client| {
         let path = format!("/nodes/{}", segment(&args.node));
         let node = client.get(&path).await?;
         let workloads = client.get(&format!("{path}/workloads")).await.ok();
         let data = One { node, good_for: workloads, now_ms: now_ms() };
-        Ok(Box::new(Reply::new("landfall.node/1", data, render::service::nodes::one)) as Box<dyn Answer>)
+        Ok(Reply::new("landfall.node/1", data, render::service::nodes::one).boxed())
     })
 }
 
-/// Arguments of an order about nodes.
 #[derive(Debug, clap::Args)]
 pub(crate) struct OrderArgs {
     /// The nodes.
@@ -105,7 +93,6 @@ pub(crate) struct OrderArgs {
     connect: ConnectArgs,
 }
 
-/// Arguments of `drain`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 What runs there ends in peace; nothing new starts.
@@ -121,41 +108,19 @@ pub(crate) struct DrainArgs {
     wait: bool,
 }
 
-/// What is asked of nodes.
+/// What is asked of nodes: the word of its route, and what is said once it is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Order {
-    /// Finish and take nothing new.
-    Drain,
-    /// Take work again.
-    Return,
-    /// Be gone for good.
-    Leave,
-    /// Take part.
-    Approve,
-    /// Not take part.
-    Suspend,
+pub(crate) struct Order {
+    path: &'static str,
+    done: &'static str,
 }
 
 impl Order {
-    fn path(self) -> &'static str {
-        match self {
-            Self::Drain => "drain",
-            Self::Return => "return",
-            Self::Leave => "leave",
-            Self::Approve => "approve",
-            Self::Suspend => "suspend",
-        }
-    }
-
-    fn done(self) -> &'static str {
-        match self {
-            Self::Drain => "finishes what it has and takes nothing new",
-            Self::Return => "takes work again",
-            Self::Leave => "is taken out",
-            Self::Approve => "may take work",
-            Self::Suspend => "may not take work",
-        }
-    }
+    pub(crate) const DRAIN: Self = Self { path: "drain", done: "finishes what it has and takes nothing new" };
+    pub(crate) const RETURN: Self = Self { path: "return", done: "takes work again" };
+    pub(crate) const LEAVE: Self = Self { path: "leave", done: "is taken out" };
+    pub(crate) const APPROVE: Self = Self { path: "approve", done: "may take work" };
+    pub(crate) const SUSPEND: Self = Self { path: "suspend", done: "may not take work" };
 }
 
 #[derive(Serialize)]
@@ -172,20 +137,17 @@ struct OneDone {
     ignored: Option<String>,
 }
 
-/// Gives an order to nodes.
 pub(crate) fn order(args: &OrderArgs, order: Order) -> Result<Box<dyn Answer>, CliError> {
     let client = args.connect.client()?;
     service::block_on(async { give(&client, &args.nodes, order).await })
 }
 
-/// Answers `drain`.
 pub(crate) fn drain(args: &DrainArgs) -> Result<Box<dyn Answer>, CliError> {
-    let client = args.order.connect.client()?;
-    service::block_on(async {
-        let answer = give(&client, &args.order.nodes, Order::Drain).await?;
+    args.order.connect.ask(async |client| {
+        let answer = give(client, &args.order.nodes, Order::DRAIN).await?;
         if args.wait {
             for node in &args.order.nodes {
-                until_empty(&client, node).await?;
+                until_empty(client, node).await?;
             }
         }
         Ok(answer)
@@ -195,11 +157,11 @@ pub(crate) fn drain(args: &DrainArgs) -> Result<Box<dyn Answer>, CliError> {
 async fn give(client: &Client, nodes: &[String], order: Order) -> Result<Box<dyn Answer>, CliError> {
     let mut done = Vec::new();
     for node in nodes {
-        let Acted { ignored } = client.order(&format!("/nodes/{}/{}", segment(node), order.path())).await?;
+        let Acted { ignored } = client.order(&format!("/nodes/{}/{}", segment(node), order.path)).await?;
         done.push(OneDone { node: node.clone(), ignored });
     }
-    let data = Done { order: order.path(), nodes: done, words: order.done() };
-    Ok(Box::new(Reply::new("landfall.node-orders/1", data, page)))
+    let data = Done { order: order.path, nodes: done, words: order.done };
+    Ok(Reply::new("landfall.node-orders/1", data, page).boxed())
 }
 
 async fn until_empty(client: &Client, node: &str) -> Result<(), CliError> {

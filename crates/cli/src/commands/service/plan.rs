@@ -14,10 +14,8 @@ use crate::render;
 use crate::reply::Reply;
 use crate::service::{self, ConnectArgs};
 
-/// A plan of the server.
 #[derive(Serialize)]
 struct Planned {
-    /// The change in words.
     change: String,
     #[serde(flatten)]
     plan: PlanView,
@@ -93,5 +91,5 @@ async fn ask(
         (None, false) => Exit::Done,
     };
     let page = |planned: &Planned, page| render::plan::page(&planned.change, &planned.plan.answer, page);
-    Ok(Box::new(Reply::new("landfall.plan/1", Planned { change, plan }, page).exit(exit)))
+    Ok(Reply::new("landfall.plan/1", Planned { change, plan }, page).exit(exit).boxed())
 }

@@ -14,7 +14,7 @@ use crate::error::CliError;
 use crate::render;
 use crate::reply::Reply;
 use crate::selection;
-use crate::service::{self, ConnectArgs};
+use crate::service::ConnectArgs;
 
 /// Commands about pools.
 #[derive(Debug, clap::Subcommand)]
@@ -34,7 +34,6 @@ Examples:
     Set(SetArgs),
 }
 
-/// Arguments of `pools show`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ShowArgs {
     /// The pool.
@@ -44,7 +43,6 @@ pub(crate) struct ShowArgs {
     connect: ConnectArgs,
 }
 
-/// Arguments of `pools set`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SetArgs {
     /// The pool.
@@ -91,38 +89,26 @@ pub(crate) fn set_field(object: &mut Map<String, Value>, path: &str, value: Valu
     }
 }
 
-/// Pools as they are shown.
 #[derive(Serialize)]
 pub(crate) struct Listed {
-    /// The pools.
     pub(crate) pools: Vec<PoolView>,
 }
 
-/// A pool as it is shown.
 #[derive(Serialize)]
 pub(crate) struct One {
-    /// The pool.
     #[serde(flatten)]
     pub(crate) pool: PoolView,
 }
 
-/// Answers `pools`.
 pub(crate) fn run(command: &Command) -> Result<Box<dyn Answer>, CliError> {
     match command {
-        Command::List(connect) => {
-            let client = connect.client()?;
-            service::block_on(async {
-                let pools = listing::all(&client, "/pools", &[]).await?;
-                Ok(Box::new(Reply::new("landfall.pools/1", Listed { pools }, render::service::fleet::pools))
-                    as Box<dyn Answer>)
-            })
-        }
-        Command::Show(args) => {
-            let client = args.connect.client()?;
-            service::block_on(async {
-                Ok(shown(client.get(&format!("/pools/{}", segment(&args.pool))).await?))
-            })
-        }
+        Command::List(connect) => connect.ask(async |client| {
+            let pools = listing::all(client, "/pools", &[]).await?;
+            Ok(Reply::new("landfall.pools/1", Listed { pools }, render::service::fleet::pools).boxed())
+        }),
+        Command::Show(args) => args
+            .connect
+            .ask(async |client| Ok(shown(client.get(&format!("/pools/{}", segment(&args.pool))).await?))),
         Command::Set(args) => set(args),
     }
 }
@@ -139,8 +125,7 @@ fn set(args: &SetArgs) -> Result<Box<dyn Answer>, CliError> {
         Some(path) => policy_file::text(selection::load(path)?.spec()),
         None => None,
     };
-    let client = args.connect.client()?;
-    service::block_on(async {
+    args.connect.ask(async |client| {
         let path = format!("/pools/{}", segment(&args.pool));
         let before: Option<PoolView> = match client.get(&path).await {
             Ok(view) => Some(view),

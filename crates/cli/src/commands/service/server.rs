@@ -10,12 +10,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::answer::Answer;
 use crate::config::{Config, ConfigArgs};
-use crate::error::CliError;
+use crate::error::{CliError, broken, usage};
 use crate::exit::Exit;
 use crate::reply::Said;
 use crate::service;
 
-/// Arguments of `server`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Everything can also be said in the file with settings and in the environment (docs/reference/config.md). The file `token` in the \
@@ -99,10 +98,10 @@ pub(crate) fn server_config(
         (Some(cert), Some(key)) => Some(Tls { cert, key }),
         (None, None) => None,
         _ => {
-            return Err(CliError::Usage {
-                message: "a certificate and its key go together".into(),
-                hint: "set both server.tls_cert and server.tls_key".into(),
-            });
+            return Err(usage(
+                "a certificate and its key go together",
+                "set both server.tls_cert and server.tls_key",
+            ));
         }
     };
     server.allow_insecure = config.is_on("server.allow_insecure");
@@ -130,7 +129,6 @@ pub(crate) fn server_config(
     Ok(server)
 }
 
-/// A server that runs.
 pub(crate) type Running = tokio::task::JoinHandle<Result<(), ServerError>>;
 
 /// Starts a server and waits until it answers.
@@ -146,7 +144,7 @@ pub(crate) async fn start(
         Ok(ready) => Ok((server, ready)),
         Err(_) => Err(match server.await.map_err(broke)? {
             Err(error) => failed(error),
-            Ok(()) => CliError::Failed { message: "the server ended at once".into(), hint: String::new() },
+            Ok(()) => broken("the server ended at once", ""),
         }),
     }
 }
@@ -200,20 +198,14 @@ pub(crate) fn ended_early(
     ended: Result<Result<(), ServerError>, tokio::task::JoinError>,
 ) -> Result<(), CliError> {
     match ended.map_err(broke)? {
-        Ok(()) => Err(CliError::Failed {
-            message: "the server stopped by itself".into(),
-            hint: "its log says more".into(),
-        }),
+        Ok(()) => Err(broken("the server stopped by itself", "its log says more")),
         Err(error) => Err(failed(error)),
     }
 }
 
 /// A task that did not come to its end.
 pub(crate) fn broke(error: tokio::task::JoinError) -> CliError {
-    CliError::Failed {
-        message: format!("a part stopped working: {error}"),
-        hint: "please report this".into(),
-    }
+    broken(format!("a part stopped working: {error}"), "please report this")
 }
 
 /// Why a server does not start, in the words of the command line.
@@ -221,10 +213,10 @@ pub(crate) fn failed(error: ServerError) -> CliError {
     if let ServerError::Listen { address, source } = &error
         && source.kind() == std::io::ErrorKind::AddrInUse
     {
-        return CliError::Failed {
-            message: format!("port {} is taken", address.port()),
-            hint: "is a server up already? `landfall status` asks; --port or --listen chooses another, port 0 any free one".into(),
-        };
+        return broken(
+            format!("port {} is taken", address.port()),
+            "is a server up already? `landfall status` asks; --port or --listen chooses another, port 0 any free one",
+        );
     }
     let hint = match &error {
         ServerError::Insecure(_) => {
@@ -234,7 +226,7 @@ pub(crate) fn failed(error: ServerError) -> CliError {
         }
         error => error.hint(),
     };
-    CliError::Failed { message: error.to_string(), hint }
+    broken(error.to_string(), hint)
 }
 
 /// Sends what the parts say to standard error; LANDFALL_LOG says how much.

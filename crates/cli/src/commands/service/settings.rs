@@ -6,7 +6,7 @@ use crate::answer::{Answer, Page};
 use crate::config::{Config, Origin, SETTINGS, Setting};
 use crate::error::CliError;
 use crate::render::style::{DIM, GOOD};
-use crate::render::table::{Cell, Column, Table};
+use crate::render::table::{Cell, Table};
 use crate::render::text::{clean, count};
 use crate::reply::Reply;
 use crate::service::{self, ConnectArgs};
@@ -48,7 +48,6 @@ struct Checked {
     tenants: usize,
 }
 
-/// Answers `config`.
 pub(crate) fn run(command: &Command) -> Result<Box<dyn Answer>, CliError> {
     Ok(match command {
         Command::Check(connect) => {
@@ -60,7 +59,7 @@ pub(crate) fn run(command: &Command) -> Result<Box<dyn Answer>, CliError> {
                 tenants: config.declared.tenants.len(),
                 file: config.file,
             };
-            Box::new(Reply::new("landfall.config-check/1", data, checked))
+            Reply::new("landfall.config-check/1", data, checked).boxed()
         }
         Command::Show(connect) => {
             let config = connect.load()?;
@@ -72,7 +71,7 @@ pub(crate) fn run(command: &Command) -> Result<Box<dyn Answer>, CliError> {
                 tenants: declared.tenants.iter().map(|tenant| tenant.id.to_string()).collect(),
                 file: config.file.clone(),
             };
-            Box::new(Reply::new("landfall.config/1", data, shown))
+            Reply::new("landfall.config/1", data, shown).boxed()
         }
     })
 }
@@ -131,7 +130,7 @@ fn checked(data: &Checked, _: Page) -> String {
 }
 
 fn shown(data: &Shown, _: Page) -> String {
-    let mut table = Table::new(["setting", "value", "from"].map(Column::left).into());
+    let mut table = Table::of(&["setting", "value", "from"]);
     for row in &data.settings {
         let value = match &row.value {
             Some(value) => Cell::from(value),

@@ -7,9 +7,8 @@ use crate::answer::Answer;
 use crate::error::CliError;
 use crate::render;
 use crate::reply::Reply;
-use crate::service::{self, ConnectArgs};
+use crate::service::ConnectArgs;
 
-/// Arguments of `status`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -25,17 +24,14 @@ pub(crate) struct Args {
 pub(crate) struct Status {
     /// Where it is.
     pub(crate) server: String,
-    /// What it says.
     #[serde(flatten)]
     pub(crate) status: StatusView,
 }
 
-/// Answers `status`.
 pub(crate) fn run(args: &Args) -> Result<Box<dyn Answer>, CliError> {
-    let client = args.connect.client()?;
-    service::block_on(async {
+    args.connect.ask(async |client| {
         let status = client.get("/status").await?;
         let data = Status { server: client.server().to_owned(), status };
-        Ok(Box::new(Reply::new("landfall.status/1", data, render::service::status::page)) as Box<dyn Answer>)
+        Ok(Reply::new("landfall.status/1", data, render::service::status::page).boxed())
     })
 }

@@ -14,9 +14,8 @@ use crate::render::codes;
 use crate::render::style::DIM;
 use crate::render::text::clean;
 use crate::reply::Reply;
-use crate::service::{self, ConnectArgs};
+use crate::service::ConnectArgs;
 
-/// Arguments of an order about jobs.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Jobs; an array's id means all its elements where that makes sense.
@@ -26,7 +25,6 @@ pub(crate) struct Args {
     connect: ConnectArgs,
 }
 
-/// Arguments of `resume`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ResumeArgs {
     #[command(flatten)]
@@ -36,48 +34,22 @@ pub(crate) struct ResumeArgs {
     walltime: Option<u64>,
 }
 
-/// What is asked of jobs.
+/// What is asked of jobs: the word of its route, and what is said once it is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Order {
-    /// Take it back.
-    Cancel,
-    /// Keep it from starting.
-    Hold,
-    /// Let it start again.
-    Release,
-    /// Save its work and leave its nodes.
-    Suspend,
-    /// Go on.
-    Resume,
-    /// Save its work and go on.
-    Checkpoint,
+pub(crate) struct Order {
+    path: &'static str,
+    done: &'static str,
 }
 
 impl Order {
-    fn path(self) -> &'static str {
-        match self {
-            Self::Cancel => "cancel",
-            Self::Hold => "hold",
-            Self::Release => "release",
-            Self::Suspend => "suspend",
-            Self::Resume => "resume",
-            Self::Checkpoint => "checkpoint",
-        }
-    }
-
-    fn done(self) -> &'static str {
-        match self {
-            Self::Cancel => "cancelled",
-            Self::Hold => "held back",
-            Self::Release => "released",
-            Self::Suspend => "asked to save its work and leave",
-            Self::Resume => "goes on when there is room",
-            Self::Checkpoint => "asked to save its work",
-        }
-    }
+    pub(crate) const CANCEL: Self = Self { path: "cancel", done: "cancelled" };
+    pub(crate) const HOLD: Self = Self { path: "hold", done: "held back" };
+    pub(crate) const RELEASE: Self = Self { path: "release", done: "released" };
+    pub(crate) const SUSPEND: Self = Self { path: "suspend", done: "asked to save its work and leave" };
+    pub(crate) const RESUME: Self = Self { path: "resume", done: "goes on when there is room" };
+    pub(crate) const CHECKPOINT: Self = Self { path: "checkpoint", done: "asked to save its work" };
 }
 
-/// What became of the orders.
 #[derive(Serialize)]
 struct Done {
     order: &'static str,
@@ -142,32 +114,29 @@ async fn stopping(client: &Client, id: &str) -> Option<Stopping> {
     Some(Stopping { jobs, kill_after_ms, array })
 }
 
-/// Gives an order to jobs.
 pub(crate) fn run(args: &Args, order: Order) -> Result<Box<dyn Answer>, CliError> {
     give(args, order, None)
 }
 
-/// Answers `resume`.
 pub(crate) fn resume(args: &ResumeArgs) -> Result<Box<dyn Answer>, CliError> {
     let body = args.walltime.map(|span| ResumeRequest { walltime_ms: Some(span) });
-    give(&args.args, Order::Resume, body)
+    give(&args.args, Order::RESUME, body)
 }
 
 fn give(args: &Args, order: Order, body: Option<ResumeRequest>) -> Result<Box<dyn Answer>, CliError> {
-    let client = args.connect.client()?;
-    service::block_on(async {
+    args.connect.ask(async |client| {
         let mut jobs = Vec::new();
         let mut failed: Option<CliError> = None;
         for job in &args.jobs {
-            let path = format!("/jobs/{}/{}", segment(job), order.path());
+            let path = format!("/jobs/{}/{}", segment(job), order.path);
             let acted: Result<Acted, _> = match &body {
                 Some(body) => client.post(&path, body).await,
                 None => client.order(&path).await,
             };
             match acted {
                 Ok(Acted { ignored }) => {
-                    let stopping = match order == Order::Cancel && ignored.is_none() {
-                        true => stopping(&client, job).await,
+                    let stopping = match order == Order::CANCEL && ignored.is_none() {
+                        true => stopping(client, job).await,
                         false => None,
                     };
                     jobs.push(One { job: job.clone(), ignored, stopping });
@@ -182,7 +151,7 @@ fn give(args: &Args, order: Order, body: Option<ResumeRequest>) -> Result<Box<dy
         match failed {
             Some(error) if jobs.is_empty() => Err(error),
             failed => {
-                let data = Done { order: order.path(), jobs, words: order.done() };
+                let data = Done { order: order.path, jobs, words: order.done };
                 let mut reply = Reply::new("landfall.orders/1", data, page);
                 if let Some(error) = failed {
                     reply = reply.exit(error.exit()).warn(error.to_string());

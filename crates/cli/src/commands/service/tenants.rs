@@ -11,7 +11,7 @@ use crate::answer::Answer;
 use crate::error::CliError;
 use crate::render;
 use crate::reply::Reply;
-use crate::service::{self, ConnectArgs};
+use crate::service::ConnectArgs;
 
 /// Commands about tenants.
 #[derive(Debug, clap::Subcommand)]
@@ -30,7 +30,6 @@ Examples:
     Set(SetArgs),
 }
 
-/// Arguments of `tenants show`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ShowArgs {
     /// The tenant.
@@ -40,7 +39,6 @@ pub(crate) struct ShowArgs {
     connect: ConnectArgs,
 }
 
-/// Arguments of `tenants set`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SetArgs {
     /// The tenant.
@@ -68,39 +66,26 @@ pub(crate) struct SetArgs {
     connect: ConnectArgs,
 }
 
-/// Tenants as they are shown.
 #[derive(Serialize)]
 pub(crate) struct Listed {
-    /// The tenants.
     pub(crate) tenants: Vec<TenantView>,
 }
 
-/// A tenant as it is shown.
 #[derive(Serialize)]
 pub(crate) struct One {
-    /// The tenant.
     #[serde(flatten)]
     pub(crate) tenant: TenantView,
-    /// What it uses.
     pub(crate) usage: Option<TenantUsage>,
 }
 
-/// Answers `tenants`.
 pub(crate) fn run(command: &Command) -> Result<Box<dyn Answer>, CliError> {
     match command {
-        Command::List(connect) => {
-            let client = connect.client()?;
-            service::block_on(async {
-                let tenants = listing::all(&client, "/tenants", &[]).await?;
-                let data = Listed { tenants };
-                Ok(Box::new(Reply::new("landfall.tenants/1", data, render::service::fleet::tenants))
-                    as Box<dyn Answer>)
-            })
-        }
-        Command::Show(args) => {
-            let client = args.connect.client()?;
-            service::block_on(show(&client, &args.tenant))
-        }
+        Command::List(connect) => connect.ask(async |client| {
+            let tenants = listing::all(client, "/tenants", &[]).await?;
+            let data = Listed { tenants };
+            Ok(Reply::new("landfall.tenants/1", data, render::service::fleet::tenants).boxed())
+        }),
+        Command::Show(args) => args.connect.ask(async |client| show(client, &args.tenant).await),
         Command::Set(args) => set(args),
     }
 }
@@ -110,12 +95,11 @@ async fn show(client: &landfall_client::Client, id: &str) -> Result<Box<dyn Answ
     let tenant = client.get(&path).await?;
     let usage = client.get(&format!("{path}/usage")).await.ok();
     let data = One { tenant, usage };
-    Ok(Box::new(Reply::new("landfall.tenant/1", data, render::service::fleet::tenant)))
+    Ok(Reply::new("landfall.tenant/1", data, render::service::fleet::tenant).boxed())
 }
 
 fn set(args: &SetArgs) -> Result<Box<dyn Answer>, CliError> {
-    let client = args.connect.client()?;
-    service::block_on(async {
+    args.connect.ask(async |client| {
         let path = format!("/tenants/{}", segment(&args.tenant));
         let before: Option<TenantView> = match client.get(&path).await {
             Ok(view) => Some(view),
@@ -140,6 +124,6 @@ fn set(args: &SetArgs) -> Result<Box<dyn Answer>, CliError> {
             set_field(&mut tenant, field, value.clone());
         }
         let _: Value = client.put(&path, &tenant).await?;
-        show(&client, &args.tenant).await
+        show(client, &args.tenant).await
     })
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::listing;
 use super::submit::args::millis;
 use crate::answer::{Answer, Page};
-use crate::error::CliError;
+use crate::error::{CliError, usage};
 use crate::render;
 use crate::render::text::clean;
 use crate::reply::Reply;
@@ -33,7 +33,6 @@ Examples:
     Revoke(RevokeArgs),
 }
 
-/// Arguments of `token create`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CreateArgs {
     /// What it is called.
@@ -58,14 +57,12 @@ pub(crate) struct CreateArgs {
     connect: ConnectArgs,
 }
 
-/// Arguments of `token list`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ListArgs {
     #[command(flatten)]
     connect: ConnectArgs,
 }
 
-/// Arguments of `token revoke`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RevokeArgs {
     /// Ids of tokens (`landfall token list`), or names that only one token has.
@@ -75,24 +72,18 @@ pub(crate) struct RevokeArgs {
     connect: ConnectArgs,
 }
 
-/// A new token.
 #[derive(Serialize)]
 pub(crate) struct Created {
-    /// What it is.
     #[serde(flatten)]
     pub(crate) token: TokenView,
     /// The secret, unless it went to a file.
     pub(crate) secret: Option<String>,
-    /// The file it went to.
     pub(crate) file: Option<String>,
 }
 
-/// Tokens as they are shown.
 #[derive(Serialize)]
 pub(crate) struct Listed {
-    /// The tokens.
     pub(crate) tokens: Vec<TokenView>,
-    /// When that was.
     #[serde(skip)]
     pub(crate) now_ms: u64,
 }
@@ -102,32 +93,24 @@ struct Revoked {
     revoked: Vec<String>,
 }
 
-/// Answers `token`.
 pub(crate) fn run(command: &Command) -> Result<Box<dyn Answer>, CliError> {
     match command {
         Command::Create(args) => create(args),
-        Command::List(args) => {
-            let client = args.connect.client()?;
-            service::block_on(async {
-                let tokens = listing::all(&client, "/tokens", &[]).await?;
-                let data = Listed { tokens, now_ms: now_ms() };
-                Ok(Box::new(Reply::new("landfall.tokens/1", data, render::service::fleet::tokens))
-                    as Box<dyn Answer>)
-            })
-        }
-        Command::Revoke(args) => {
-            let client = args.connect.client()?;
-            service::block_on(async {
-                let known: Vec<TokenView> = listing::all(&client, "/tokens", &[]).await?;
-                let ids = args.ids.iter().map(|given| meant(given, &known)).collect::<Result<Vec<_>, _>>()?;
-                for id in &ids {
-                    client.delete::<serde_json::Value>(&format!("/tokens/{}", segment(id))).await?;
-                }
-                let page = |data: &Revoked, _: Page| format!("revoked {}\n", clean(&data.revoked.join(", ")));
-                let data = Revoked { revoked: ids };
-                Ok(Box::new(Reply::new("landfall.tokens-revoked/1", data, page)) as Box<dyn Answer>)
-            })
-        }
+        Command::List(args) => args.connect.ask(async |client| {
+            let tokens = listing::all(client, "/tokens", &[]).await?;
+            let data = Listed { tokens, now_ms: now_ms() };
+            Ok(Reply::new("landfall.tokens/1", data, render::service::fleet::tokens).boxed())
+        }),
+        Command::Revoke(args) => args.connect.ask(async |client| {
+            let known: Vec<TokenView> = listing::all(client, "/tokens", &[]).await?;
+            let ids = args.ids.iter().map(|given| meant(given, &known)).collect::<Result<Vec<_>, _>>()?;
+            for id in &ids {
+                client.delete::<serde_json::Value>(&format!("/tokens/{}", segment(id))).await?;
+            }
+            let page = |data: &Revoked, _: Page| format!("revoked {}\n", clean(&data.revoked.join(", ")));
+            let data = Revoked { revoked: ids };
+            Ok(Reply::new("landfall.tokens-revoked/1", data, page).boxed())
+        }),
     }
 }
 
@@ -144,10 +127,10 @@ fn meant(given: &str, known: &[TokenView]) -> Result<String, CliError> {
             Err(CliError::no_such("token", given, names).or_hint("`landfall token list` shows all"))
         }
         [only] => Ok((*only).to_owned()),
-        several => Err(CliError::Usage {
-            message: format!("{} tokens are called `{given}`", several.len()),
-            hint: format!("name one by its id: {}", several.join(", ")),
-        }),
+        several => Err(usage(
+            format!("{} tokens are called `{given}`", several.len()),
+            format!("name one by its id: {}", several.join(", ")),
+        )),
     }
 }
 
@@ -158,7 +141,6 @@ fn create(args: &CreateArgs) -> Result<Box<dyn Answer>, CliError> {
         "submitter" => Role::Submitter,
         _ => Role::Agent,
     };
-    let usage = |message: &str, hint: &str| CliError::Usage { message: message.into(), hint: hint.into() };
     match (role, &args.tenant, &args.node) {
         (Role::Submitter, None, _) => {
             return Err(usage("a submitter acts for a tenant", "name it with --tenant"));
@@ -192,7 +174,7 @@ fn create(args: &CreateArgs) -> Result<Box<dyn Answer>, CliError> {
             file = Some(path.display().to_string());
         }
         let data = Created { token, secret: shown, file };
-        Ok(Box::new(Reply::new("landfall.token/1", data, render::service::fleet::token)) as Box<dyn Answer>)
+        Ok(Reply::new("landfall.token/1", data, render::service::fleet::token).boxed())
     })
 }
 

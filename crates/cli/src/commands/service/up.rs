@@ -17,7 +17,7 @@ use super::submit::{Manner, Target, wait};
 use super::{explain, listing};
 use crate::answer::{Answer, Page, to_json};
 use crate::config::{Config, ConfigArgs};
-use crate::error::CliError;
+use crate::error::{CliError, broken};
 use crate::exit::Exit;
 use crate::render;
 use crate::render::style::{DIM, GOOD, STRONG};
@@ -31,7 +31,6 @@ const NODE_WAIT: Duration = Duration::from_secs(20);
 /// How long each part may take to end.
 const END_WAIT: Duration = Duration::from_secs(15);
 
-/// Arguments of `up`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Everything is kept in the data directory, the token with which you may do everything included; other commands of the same user \
@@ -134,7 +133,7 @@ async fn up(
         let joined = tokio::select! {
             ended = &mut running => Err(match ended.map_err(broke)? {
                 Err(error) => failed(error),
-                Ok(()) => CliError::Failed { message: "the agent ended at once".into(), hint: String::new() },
+                Ok(()) => broken("the agent ended at once", ""),
             }),
             joined = until_node(&client, &id) => joined,
         };
@@ -172,7 +171,7 @@ async fn up(
             let _ = tokio::time::timeout(END_WAIT, server).await;
             return Err(match ended.map_err(broke)? {
                 Err(error) => failed(error),
-                Ok(()) => CliError::Failed { message: "the agent ended by itself".into(), hint: String::new() },
+                Ok(()) => broken("the agent ended by itself", ""),
             });
         }
         () = told_to_end() => {}
@@ -207,7 +206,6 @@ async fn ended(
     }
 }
 
-/// Waits until the node takes work.
 async fn until_node(client: &Client, id: &str) -> Result<(), CliError> {
     let looks = async {
         loop {
@@ -220,13 +218,14 @@ async fn until_node(client: &Client, id: &str) -> Result<(), CliError> {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(NODE_WAIT, looks).await.map_err(|_| CliError::Failed {
-        message: format!("node {id} did not become ready within {} s", NODE_WAIT.as_secs()),
-        hint: "LANDFALL_LOG=info landfall up says more".into(),
+    tokio::time::timeout(NODE_WAIT, looks).await.map_err(|_| {
+        broken(
+            format!("node {id} did not become ready within {} s", NODE_WAIT.as_secs()),
+            "LANDFALL_LOG=info landfall up says more",
+        )
     })
 }
 
-/// Says what runs where.
 fn tell(running: &Running, stop_jobs: bool, json: bool) -> Result<(), CliError> {
     if json {
         let mut text = Vec::new();

@@ -9,11 +9,11 @@ use super::listing;
 use super::submit::args::JobArgs;
 use super::submit::request::{Asked, asked};
 use crate::answer::{Answer, Page};
-use crate::error::CliError;
+use crate::error::{CliError, usage};
 use crate::render;
 use crate::render::text::clean;
 use crate::reply::Reply;
-use crate::service::{self, ConnectArgs};
+use crate::service::ConnectArgs;
 
 /// Commands about workloads.
 #[derive(Debug, clap::Subcommand)]
@@ -33,7 +33,6 @@ Examples:
     Delete(OneArgs),
 }
 
-/// Arguments about one workload.
 #[derive(Debug, clap::Args)]
 pub(crate) struct OneArgs {
     /// The workload.
@@ -43,7 +42,6 @@ pub(crate) struct OneArgs {
     connect: ConnectArgs,
 }
 
-/// Arguments of `workloads set`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SetArgs {
     /// The workload.
@@ -55,17 +53,13 @@ pub(crate) struct SetArgs {
     connect: ConnectArgs,
 }
 
-/// Workloads as they are shown.
 #[derive(Serialize)]
 pub(crate) struct Listed {
-    /// The workloads.
     pub(crate) workloads: Vec<WorkloadView>,
 }
 
-/// A workload as it is shown.
 #[derive(Serialize)]
 pub(crate) struct One {
-    /// The workload.
     #[serde(flatten)]
     pub(crate) workload: WorkloadView,
     /// Which nodes could run it now.
@@ -77,43 +71,28 @@ struct Deleted {
     deleted: String,
 }
 
-/// Answers `workloads`.
 pub(crate) fn run(command: &Command) -> Result<Box<dyn Answer>, CliError> {
     match command {
-        Command::List(connect) => {
-            let client = connect.client()?;
-            service::block_on(async {
-                let data = Listed { workloads: listing::all(&client, "/workloads", &[]).await? };
-                Ok(Box::new(Reply::new("landfall.workloads/1", data, render::service::workloads::list))
-                    as Box<dyn Answer>)
-            })
-        }
-        Command::Show(args) => {
-            let client = args.connect.client()?;
-            service::block_on(show(&client, &args.workload))
-        }
+        Command::List(connect) => connect.ask(async |client| {
+            let data = Listed { workloads: listing::all(client, "/workloads", &[]).await? };
+            Ok(Reply::new("landfall.workloads/1", data, render::service::workloads::list).boxed())
+        }),
+        Command::Show(args) => args.connect.ask(async |client| show(client, &args.workload).await),
         Command::Set(args) => {
             let Asked::One(template) = asked(&args.job)? else {
-                return Err(CliError::Usage {
-                    message: "a workload is one job".into(),
-                    hint: "give a file with one job".into(),
-                });
+                return Err(usage("a workload is one job", "give a file with one job"));
             };
-            let client = args.connect.client()?;
-            service::block_on(async {
+            args.connect.ask(async |client| {
                 let _: Value = client.put(&format!("/workloads/{}", segment(&args.id)), &*template).await?;
-                show(&client, &args.id).await
+                show(client, &args.id).await
             })
         }
-        Command::Delete(args) => {
-            let client = args.connect.client()?;
-            service::block_on(async {
-                let _: Value = client.delete(&format!("/workloads/{}", segment(&args.workload))).await?;
-                let page = |data: &Deleted, _: Page| format!("deleted {}\n", clean(&data.deleted));
-                let data = Deleted { deleted: args.workload.clone() };
-                Ok(Box::new(Reply::new("landfall.workload-deleted/1", data, page)) as Box<dyn Answer>)
-            })
-        }
+        Command::Delete(args) => args.connect.ask(async |client| {
+            let _: Value = client.delete(&format!("/workloads/{}", segment(&args.workload))).await?;
+            let page = |data: &Deleted, _: Page| format!("deleted {}\n", clean(&data.deleted));
+            let data = Deleted { deleted: args.workload.clone() };
+            Ok(Reply::new("landfall.workload-deleted/1", data, page).boxed())
+        }),
     }
 }
 
@@ -121,9 +100,6 @@ async fn show(client: &landfall_client::Client, id: &str) -> Result<Box<dyn Answ
     let path = format!("/workloads/{}", segment(id));
     let workload = client.get(&path).await?;
     let availability = client.get(&format!("{path}/availability")).await.ok();
-    Ok(Box::new(Reply::new(
-        "landfall.workload/1",
-        One { workload, availability },
-        render::service::workloads::one,
-    )))
+    Ok(Reply::new("landfall.workload/1", One { workload, availability }, render::service::workloads::one)
+        .boxed())
 }

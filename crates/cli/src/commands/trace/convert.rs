@@ -12,10 +12,9 @@ use serde::Serialize;
 
 use super::files::{self, Opened, write_file};
 use crate::answer::{Answer, Page, to_json};
-use crate::error::CliError;
+use crate::error::{CliError, usage};
 use crate::render;
 
-/// Arguments of `trace convert`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 The kind of IN is told by what it says, that of OUT by its name: .swf is a log, anything else a trace of landfall's own.
@@ -66,13 +65,9 @@ pub(crate) struct Args {
 #[derive(Serialize)]
 pub(crate) struct Written {
     pub(super) schema: &'static str,
-    /// What was written.
     pub(crate) file: String,
-    /// Its kind.
     pub(crate) kind: &'static str,
-    /// Jobs in it.
     pub(crate) jobs: u64,
-    /// Nodes in it.
     pub(crate) nodes: u64,
     /// Jobs left out, by reason.
     pub(crate) dropped: BTreeMap<String, u64>,
@@ -100,10 +95,9 @@ pub(super) fn output_kind(path: &std::path::Path, asked: Option<Kind>) -> Result
     let by_name = if name.trim_end_matches(".gz").ends_with(".swf") { Kind::Swf } else { Kind::Own };
     match asked.unwrap_or(by_name) {
         kind @ (Kind::Swf | Kind::Own) => Ok(kind),
-        other => Err(CliError::Usage {
-            message: format!("a trace of kind {} cannot be written", other.name()),
-            hint: "write landfall or swf".into(),
-        }),
+        other => {
+            Err(usage(format!("a trace of kind {} cannot be written", other.name()), "write landfall or swf"))
+        }
     }
 }
 
@@ -129,16 +123,16 @@ pub(crate) fn run(args: &Args) -> Result<Written, CliError> {
         nodes: args.node_count,
     };
     if let (Kind::Swf, Content::Openb(..) | Content::Muri(_)) = (kind, &content) {
-        return Err(CliError::Usage {
-            message: format!("a log cannot say what {} says: it knows no GPUs", opened.kind.name()),
-            hint: "write a trace of landfall's own: give OUT another name than .swf, or --to landfall".into(),
-        });
+        return Err(usage(
+            format!("a log cannot say what {} says: it knows no GPUs", opened.kind.name()),
+            "write a trace of landfall's own: give OUT another name than .swf, or --to landfall",
+        ));
     }
     if let (Kind::Own, Content::Own(_)) = (kind, &content) {
-        return Err(CliError::Usage {
-            message: format!("{} is a trace of landfall's own already", opened.file),
-            hint: "write a log: give OUT a name that ends in .swf, or --to swf".into(),
-        });
+        return Err(usage(
+            format!("{} is a trace of landfall's own already", opened.file),
+            "write a log: give OUT a name that ends in .swf, or --to swf",
+        ));
     }
     let mut converted =
         write_file(&args.output, args.force, |out| write(&content, kind, shape, &header, out))?;
@@ -162,10 +156,10 @@ fn read(
             let (log, dropped) = Log::read_with(source, bad_lines).map_err(failed)?;
             bad = dropped;
             let Some(procs) = args.procs.or(log.processors()) else {
-                return Err(CliError::Usage {
-                    message: format!("{} does not say how many processors there are", opened.file),
-                    hint: "give --procs".into(),
-                });
+                return Err(usage(
+                    format!("{} does not say how many processors there are", opened.file),
+                    "give --procs",
+                ));
             };
             Content::Log(log, procs)
         }
@@ -184,10 +178,10 @@ fn read(
         }
         Kind::Muri => Content::Muri(muri::read(source).map_err(failed)?),
         Kind::OpenbNodes | Kind::OpenbArrivals => {
-            return Err(CliError::Usage {
-                message: format!("{} has no jobs", opened.file),
-                hint: "convert the pod list, with --nodes for the node list".into(),
-            });
+            return Err(usage(
+                format!("{} has no jobs", opened.file),
+                "convert the pod list, with --nodes for the node list",
+            ));
         }
     };
     Ok((content, bad))

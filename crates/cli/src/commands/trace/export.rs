@@ -18,7 +18,6 @@ use crate::commands::service::listing;
 use crate::error::CliError;
 use crate::service::{self, ConnectArgs};
 
-/// Arguments of `trace export`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Jobs that have ended, with when they came, how long they ran, what they needed and whose they were; and the nodes as they are now. \

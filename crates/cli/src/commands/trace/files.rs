@@ -17,17 +17,13 @@ pub(crate) fn kinds() -> String {
     Kind::ALL.map(|(name, _)| name).join(", ")
 }
 
-/// Reads a kind from the command line.
 pub(super) fn kind(text: &str) -> Result<Kind, String> {
     Kind::by_name(text).ok_or_else(|| format!("the kinds are {}", kinds()))
 }
 
-/// A trace that was opened.
 pub(crate) struct Opened {
-    /// Its name as people gave it.
     pub(crate) file: String,
     pub(crate) source: Source,
-    /// What kind it is.
     pub(crate) kind: Kind,
 }
 

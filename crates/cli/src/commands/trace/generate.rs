@@ -9,9 +9,8 @@ use landfall_replay::trace::generate::{Gpus, Settings, generate};
 
 use super::convert::{Written, output_kind};
 use super::files::{self, write_file};
-use crate::error::CliError;
+use crate::error::{CliError, usage};
 
-/// Arguments of `trace generate`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Users come by popularity and have programs with their usual size and run time; sizes are mostly powers of two; estimates are
@@ -72,10 +71,10 @@ pub(crate) fn run(args: &Args) -> Result<Written, CliError> {
     let kind = output_kind(&args.output, args.to)?;
     let gpus = args.gpus.map(|total| Gpus { total, per_node: args.gpus_per_node, vram_mib: args.vram.get() });
     if kind == Kind::Swf && gpus.is_some() {
-        return Err(CliError::Usage {
-            message: "a log cannot say which GPUs a job wants".into(),
-            hint: "give OUT another name than .swf, or --to landfall".into(),
-        });
+        return Err(usage(
+            "a log cannot say which GPUs a job wants",
+            "give OUT another name than .swf, or --to landfall",
+        ));
     }
     let settings = Settings {
         jobs: args.jobs,
@@ -86,9 +85,11 @@ pub(crate) fn run(args: &Args) -> Result<Written, CliError> {
         serial: args.serial,
         gpus,
     };
-    let jobs = generate(&settings).map_err(|(name, why)| CliError::Usage {
-        message: format!("--{}: {why}", name.replace('_', "-")),
-        hint: "landfall trace generate --help lists the arguments".into(),
+    let jobs = generate(&settings).map_err(|(name, why)| {
+        usage(
+            format!("--{}: {why}", name.replace('_', "-")),
+            "landfall trace generate --help lists the arguments",
+        )
     })?;
     let shape = Shape { procs_per_node: args.procs_per_node, ..Shape::default() };
     let converted = write_file(&args.output, args.force, |mut out| match kind {

@@ -1,7 +1,6 @@
 //! `landfall trace info`: what is in a trace.
 
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::path::PathBuf;
 
 use landfall_model::Millis;
@@ -13,11 +12,10 @@ use landfall_replay::trace::{Kind, TraceError, muri, openb};
 use serde::Serialize;
 
 use super::files::{self, Opened};
-use crate::answer::{Answer, Page, to_json};
 use crate::error::CliError;
 use crate::render;
+use crate::reply::Reply;
 
-/// Arguments of `trace info`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 The kind of the file is told by what it says: swf, landfall, openb, openb-nodes, openb-arrivals or muri, plain or gzip.
@@ -44,10 +42,7 @@ pub(crate) struct Args {
 /// The answer of `trace info`.
 #[derive(Serialize)]
 pub(crate) struct Info {
-    schema: &'static str,
-    /// The file as given.
     pub(crate) file: String,
-    /// Its kind.
     pub(crate) kind: &'static str,
     /// SHA-256 of its bytes.
     pub(crate) sha256: String,
@@ -55,13 +50,10 @@ pub(crate) struct Info {
     pub(crate) unit: &'static str,
     /// Units of the machine, if known.
     pub(crate) capacity: Option<u64>,
-    /// Records in the file.
     pub(crate) records: u64,
-    /// Nodes in the file.
     pub(crate) nodes: u64,
     /// Changes of nodes in the file.
     pub(crate) changes: u64,
-    /// The jobs in figures.
     pub(crate) jobs: Option<Summary>,
     /// Jobs that a replay leaves out, by reason.
     pub(crate) dropped: BTreeMap<String, u64>,
@@ -69,14 +61,12 @@ pub(crate) struct Info {
     pub(crate) bad_lines: BTreeMap<String, u64>,
     /// Jobs whose missing estimate would be their run time.
     pub(crate) estimates_defaulted: u64,
-    /// Jobs that ran longer than they asked for.
     pub(crate) runs_cut: u64,
-    /// What looked odd.
     pub(crate) warnings: Vec<String>,
 }
 
 /// Answers `trace info`.
-pub(crate) fn run(args: &Args) -> Result<Info, CliError> {
+pub(crate) fn run(args: &Args) -> Result<Reply<Info>, CliError> {
     let mut opened = Opened::open(&args.file, args.from)?;
     let failed = opened.failed();
     let mut info = empty(&opened);
@@ -90,12 +80,12 @@ pub(crate) fn run(args: &Args) -> Result<Info, CliError> {
         info.warnings
             .push("the size of the machine is not known, so there is no load; --procs tells it".into());
     }
-    Ok(info)
+    let warnings = info.warnings.clone();
+    Ok(Reply::new("landfall.trace-info/1", info, |info, _| render::trace::info(info)).warn_all(warnings))
 }
 
 fn empty(opened: &Opened) -> Info {
     Info {
-        schema: "landfall.trace-info/1",
         file: opened.file.clone(),
         kind: opened.kind.name(),
         sha256: String::new(),
@@ -211,19 +201,5 @@ fn of_pod(pod: &openb::OpenbPod) -> SummaryJob {
         width: f64::from(pod.num_gpu) * pod.gpu_milli as f64 / 1000.0,
         estimate_s: None,
         user: None,
-    }
-}
-
-impl Answer for Info {
-    fn warnings(&self) -> &[String] {
-        &self.warnings
-    }
-
-    fn text(&self, _page: Page) -> String {
-        render::trace::info(self)
-    }
-
-    fn json(&self, out: &mut dyn Write) -> serde_json::Result<()> {
-        to_json(out, self)
     }
 }

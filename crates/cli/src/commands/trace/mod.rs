@@ -25,7 +25,6 @@ pub(crate) enum Command {
     Generate(generate::Args),
 }
 
-/// Answers `trace`.
 pub(crate) fn run(command: Command) -> Result<Box<dyn Answer>, CliError> {
     Ok(match command {
         Command::Info(args) => Box::new(info::run(&args)?),

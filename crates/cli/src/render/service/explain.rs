@@ -3,16 +3,15 @@
 use landfall_api::answer::Granted;
 use landfall_model::answer::{OnNode, WhyNot};
 use landfall_model::life::Phase;
-use landfall_model::{NodeId, NodeState, PoolId};
+use landfall_model::{NodeId, PoolId};
 
 use super::super::explain::{may_not, refused, scored};
 use super::super::standing::{nodes, points, section};
 use super::super::style::{BAD, GOOD};
-use super::super::text::{clean, labelled};
+use super::super::text::{clean, labelled, word};
 use crate::answer::Page;
 use crate::commands::service::explain::{Explained, ExplainedNode};
 
-/// The page of `explain JOB`.
 pub(crate) fn job(explained: &Explained, page: Page) -> String {
     let mut text = format!(
         "job {} {}",
@@ -41,7 +40,6 @@ pub(crate) fn job(explained: &Explained, page: Page) -> String {
     text
 }
 
-/// The page of `explain JOB --node NODE`.
 pub(crate) fn node(explained: &ExplainedNode, page: Page) -> String {
     let found = &explained.why_not;
     let (job, node) = (clean(found.job.as_str()), clean(found.node.as_str()));
@@ -63,11 +61,6 @@ pub(crate) fn node(explained: &ExplainedNode, page: Page) -> String {
         text += &scored(&found.verdict, page);
     }
     text
-}
-
-/// A state as JSON spells it.
-fn word(state: NodeState) -> String {
-    serde_json::to_value(state).ok().and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
 /// What else is to be known about the node.

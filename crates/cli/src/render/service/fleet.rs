@@ -1,26 +1,16 @@
 //! Pools, tenants and tokens.
 
-use landfall_api::token::TokenView;
 use serde_json::Value;
 
 use super::super::clock::{ago, date};
 use super::super::style::{DIM, STRONG, WARN};
-use super::super::table::{Cell, Column, Table};
-use super::super::text::{clean, count, labelled, short};
+use super::super::table::{Cell, Table};
+use super::super::text::{clean, count, labelled, short, word};
 use crate::answer::Page;
 use crate::commands::service::{pools, tenants, token};
 
-/// The page of `pools list`.
 pub(crate) fn pools(listed: &pools::Listed, _: Page) -> String {
-    let mut table = Table::new(vec![
-        Column::left("pool"),
-        Column::left("dispatch"),
-        Column::left("policy"),
-        Column::right("nodes"),
-        Column::right("ready"),
-        Column::right("waiting"),
-        Column::right("running"),
-    ]);
+    let mut table = Table::of(&["pool", "dispatch", "policy", ">nodes", ">ready", ">waiting", ">running"]);
     for pool in &listed.pools {
         table.row(vec![
             Cell::from(&pool.id),
@@ -35,7 +25,6 @@ pub(crate) fn pools(listed: &pools::Listed, _: Page) -> String {
     table.render()
 }
 
-/// The page of `pools show`.
 pub(crate) fn pool(one: &pools::One, page: Page) -> String {
     let pool = &one.pool;
     let mut text = format!("{STRONG}pool {}{STRONG:#}\n", clean(&pool.id));
@@ -58,18 +47,11 @@ pub(crate) fn pool(one: &pools::One, page: Page) -> String {
     text
 }
 
-/// The page of `tenants list`.
 pub(crate) fn tenants(listed: &tenants::Listed, _: Page) -> String {
     if listed.tenants.is_empty() {
         return format!("no tenants\n{DIM}landfall tenants set NAME --share 0.5 makes one{DIM:#}\n");
     }
-    let mut table = Table::new(vec![
-        Column::left("tenant"),
-        Column::right("share"),
-        Column::right("max nodes"),
-        Column::right("max gpus"),
-        Column::right("max jobs"),
-    ]);
+    let mut table = Table::of(&["tenant", ">share", ">max nodes", ">max gpus", ">max jobs"]);
     for tenant in &listed.tenants {
         let settings = &tenant.tenant;
         let quota = |name: &str| plain(&settings["quota"][name]);
@@ -84,7 +66,6 @@ pub(crate) fn tenants(listed: &tenants::Listed, _: Page) -> String {
     table.render()
 }
 
-/// The page of `tenants show`.
 pub(crate) fn tenant(one: &tenants::One, page: Page) -> String {
     let mut text = format!("{STRONG}tenant {}{STRONG:#}\n", clean(&one.tenant.id));
     let mut line = |label: &str, content: &str| {
@@ -127,16 +108,8 @@ pub(crate) fn tenant(one: &tenants::One, page: Page) -> String {
     text
 }
 
-/// The page of `token list`.
 pub(crate) fn tokens(listed: &token::Listed, _: Page) -> String {
-    let mut table = Table::new(vec![
-        Column::left("id"),
-        Column::left("name"),
-        Column::left("role"),
-        Column::left("for"),
-        Column::right("made"),
-        Column::left("works"),
-    ]);
+    let mut table = Table::of(&["id", "name", "role", "for", ">made", "works"]);
     for token in &listed.tokens {
         let until = match token.expires_at_ms {
             None => Cell::from("until revoked"),
@@ -146,7 +119,7 @@ pub(crate) fn tokens(listed: &token::Listed, _: Page) -> String {
         table.row(vec![
             Cell::from(&token.id),
             Cell::from(&token.name),
-            role(token).into(),
+            word(token.role).into(),
             Cell::from(token.tenant.as_deref().or(token.node.as_deref()).unwrap_or_default()),
             ago(token.created_at_ms, listed.now_ms).into(),
             until,
@@ -155,10 +128,9 @@ pub(crate) fn tokens(listed: &token::Listed, _: Page) -> String {
     table.render()
 }
 
-/// The page of `token create`.
 pub(crate) fn token(created: &token::Created, _: Page) -> String {
     let token = &created.token;
-    let mut text = format!("token {} ({}, {})\n", clean(&token.id), clean(&token.name), role(token));
+    let mut text = format!("token {} ({}, {})\n", clean(&token.id), clean(&token.name), word(token.role));
     match (&created.secret, &created.file) {
         (Some(secret), _) => {
             text += &format!("\n  {STRONG}{}{STRONG:#}\n\n", clean(secret));
@@ -169,13 +141,6 @@ pub(crate) fn token(created: &token::Created, _: Page) -> String {
         (None, file) => text += &format!("its secret is in {}\n", clean(file.as_deref().unwrap_or_default())),
     }
     text
-}
-
-fn role(token: &TokenView) -> String {
-    serde_json::to_value(token.role)
-        .ok()
-        .and_then(|role| role.as_str().map(str::to_owned))
-        .unwrap_or_default()
 }
 
 /// A setting in words.

@@ -9,28 +9,19 @@ use super::super::clock::{ago, cores, date, mib, span};
 use super::super::codes;
 use super::super::standing::start;
 use super::super::style::{BAD, DIM, GOOD, PLAIN, STRONG, WARN};
-use super::super::table::{Cell, Column, Table};
+use super::super::table::{Cell, Table};
 use super::super::text::{clean, count, cut, labelled};
 use super::super::words::ranges;
 use crate::answer::Page;
 use crate::commands::service::jobs::{Listed, One, OneArray};
 use landfall_model::answer::Estimate;
 
-/// The page of `jobs`.
 pub(crate) fn list(listed: &Listed, _: Page) -> String {
     if listed.jobs.is_empty() && listed.arrays.is_empty() {
         return "no jobs\n".into();
     }
-    let mut table = Table::new(vec![
-        Column::right("job"),
-        Column::left("name"),
-        Column::left("state"),
-        Column::left("pool"),
-        Column::left("needs"),
-        Column::right("age"),
-        Column::right("ran"),
-        Column::left("where, or why it waits"),
-    ]);
+    let mut table =
+        Table::of(&[">job", "name", "state", "pool", "needs", ">age", ">ran", "where, or why it waits"]);
     enum Row<'a> {
         Job(&'a JobView),
         Array(&'a ArrayView),
@@ -102,7 +93,6 @@ fn what_runs(run: &RunSpec) -> String {
     words.map(String::as_str).collect::<Vec<_>>().join(" ")
 }
 
-/// The colour of a state.
 pub(crate) fn colour(state: &str) -> Style {
     match state {
         "running" | "completed" | "ready" => GOOD,
@@ -178,7 +168,6 @@ pub(crate) fn needs(needs: &Map<String, Value>) -> String {
     words.join(", ")
 }
 
-/// The page of `job`.
 pub(crate) fn one(one: &One, page: Page) -> String {
     let (job, now) = (&one.job, one.now_ms);
     let style = colour(&job.state);
@@ -245,7 +234,6 @@ pub(crate) fn one(one: &One, page: Page) -> String {
     text
 }
 
-/// The page of `job` for an array.
 pub(crate) fn array(one: &OneArray, page: Page) -> String {
     let array = &one.array;
     let mut text = format!(

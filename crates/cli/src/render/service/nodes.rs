@@ -4,30 +4,19 @@ use landfall_api::node::{GpuView, NodeView};
 
 use super::super::clock::{ago, cores, mib};
 use super::super::style::{DIM, PLAIN, STRONG, WARN};
-use super::super::table::{Cell, Column, Table};
+use super::super::table::{Cell, Table};
 use super::super::text::{clean, cut, labelled, short};
 use super::jobs::colour;
 use crate::answer::Page;
 use crate::commands::service::nodes::{Listed, One};
 
-/// The page of `nodes`.
 pub(crate) fn list(listed: &Listed, _: Page) -> String {
     if listed.nodes.is_empty() {
         return format!(
             "no nodes\n{DIM}landfall agent --server URL --token-file FILE adds the machine it runs on{DIM:#}\n"
         );
     }
-    let mut table = Table::new(vec![
-        Column::left("node"),
-        Column::left("state"),
-        Column::left("pool"),
-        Column::right("cpu"),
-        Column::right("memory"),
-        Column::left("gpus"),
-        Column::right("jobs"),
-        Column::right("heard"),
-        Column::left(""),
-    ]);
+    let mut table = Table::of(&["node", "state", "pool", ">cpu", ">memory", "gpus", ">jobs", ">heard", ""]);
     for node in &listed.nodes {
         table.row(vec![
             cut(&clean(&node.id), 32).into(),
@@ -72,7 +61,6 @@ pub(crate) fn gpus(gpus: &[GpuView]) -> String {
     models.iter().map(|(model, all, used)| format!("{used} of {all} {model}")).collect::<Vec<_>>().join(", ")
 }
 
-/// The page of `node`.
 pub(crate) fn one(one: &One, page: Page) -> String {
     let (node, now) = (&one.node, one.now_ms);
     let style = colour(&node.state);
@@ -119,15 +107,8 @@ pub(crate) fn one(one: &One, page: Page) -> String {
                 "{DIM}no workload that the server knows would run here (landfall workloads list){DIM:#}\n"
             );
         } else {
-            let mut table = Table::new(vec![
-                Column::left("good for"),
-                Column::left("level"),
-                Column::right("score"),
-                Column::right("speed"),
-                Column::right("fit"),
-                Column::right("headroom"),
-                Column::right("tokens/s"),
-            ]);
+            let mut table =
+                Table::of(&["good for", "level", ">score", ">speed", ">fit", ">headroom", ">tokens/s"]);
             for row in &good_for.workloads {
                 table.row(vec![
                     Cell::from(&row.workload),
@@ -146,14 +127,7 @@ pub(crate) fn one(one: &One, page: Page) -> String {
 }
 
 fn gpu_table(gpus: &[GpuView]) -> Table {
-    let mut table = Table::new(vec![
-        Column::right("gpu"),
-        Column::left("model"),
-        Column::right("memory held"),
-        Column::right("compute held"),
-        Column::left("job"),
-    ])
-    .indent(2);
+    let mut table = Table::of(&[">gpu", "model", ">memory held", ">compute held", "job"]).indent(2);
     for gpu in gpus {
         let all = gpu.vram_mib.map_or_else(|| "?".to_owned(), mib);
         table.row(vec![

@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 
 use super::super::clock::{mib, span};
 use super::super::style::{GOOD, STRONG};
-use super::super::text::{clean, count, labelled};
+use super::super::text::{clean, count, labelled, word};
 use crate::answer::Page;
 use crate::commands::service::status::Status;
 
-/// The page of `status`.
 pub(crate) fn page(status: &Status, page: Page) -> String {
     let Status { server, status } = status;
     let mut text = format!(
@@ -22,8 +21,7 @@ pub(crate) fn page(status: &Status, page: Page) -> String {
     let up = status.now_ms.saturating_sub(status.started_at_ms);
     line("running for", &format!("{} (start {})", span(up), status.epoch));
     let tenant = status.tenant.as_ref().map(|id| format!(" of tenant {id}")).unwrap_or_default();
-    let role = serde_json::to_value(status.role).ok().and_then(|role| role.as_str().map(str::to_owned));
-    line("you are", &format!("{} ({}{tenant})", status.token, role.unwrap_or_default()));
+    line("you are", &format!("{} ({}{tenant})", status.token, word(status.role)));
     line("jobs", &counts(&status.jobs, "none"));
     line("nodes", &counts(&status.nodes, "none; `landfall agent` adds one"));
     let pools: Vec<String> =

@@ -4,18 +4,17 @@ use landfall_model::Needs;
 use serde_json::{Map, Value};
 
 use super::super::style::{DIM, STRONG};
-use super::super::table::{Cell, Column, Table};
+use super::super::table::{Cell, Table};
 use super::super::text::{clean, cut, labelled, short};
 use super::jobs::needs;
 use crate::answer::Page;
 use crate::commands::service::workloads::{Listed, One};
 
-/// The page of `workloads list`.
 pub(crate) fn list(listed: &Listed, _: Page) -> String {
     if listed.workloads.is_empty() {
         return format!("no workloads\n{DIM}landfall workloads set NAME -- COMMAND makes one{DIM:#}\n");
     }
-    let mut table = Table::new(["workload", "needs", "runs"].map(Column::left).into());
+    let mut table = Table::of(&["workload", "needs", "runs"]);
     for workload in &listed.workloads {
         let command = workload.template.run.command.join(" ");
         table.row(vec![
@@ -34,7 +33,6 @@ fn fields(needs: &Needs) -> Map<String, Value> {
     }
 }
 
-/// The page of `workloads show`.
 pub(crate) fn one(one: &One, page: Page) -> String {
     let workload = &one.workload;
     let mut text = format!("{STRONG}workload {}{STRONG:#}\n", clean(&workload.id));

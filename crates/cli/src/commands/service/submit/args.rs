@@ -154,14 +154,11 @@ pub(crate) struct Negotiation {
     pub(crate) lease: Option<u64>,
 }
 
-/// GPUs as one argument.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct GpuNeed {
-    /// How many.
     pub(crate) count: u32,
     /// Memory of each.
     pub(crate) vram_mib: Option<u64>,
-    /// Lowest capability.
     pub(crate) capability: Option<String>,
 }
 

@@ -14,13 +14,12 @@ use self::request::{Asked, Origin, asked};
 pub(crate) use self::wait::{Manner, Target, is_over, wait};
 use super::{listing, plan};
 use crate::answer::{Answer, Page, warn};
-use crate::error::CliError;
+use crate::error::{CliError, broken};
 use crate::render::style::{DIM, STRONG};
 use crate::render::text::clean;
 use crate::reply::{Reply, Said};
-use crate::service::{self, ConnectArgs, Returning};
+use crate::service::{ConnectArgs, Returning};
 
-/// Arguments of `submit`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 A job that says nothing about what it needs gets one core and runs as a process. What you write after `--` runs as it stands, \
@@ -71,7 +70,6 @@ struct Accepted {
     quiet: bool,
 }
 
-/// Answers `submit`.
 pub(crate) fn run(args: &Args, json: bool) -> Result<Box<dyn Answer>, CliError> {
     let asked = asked(&args.job)?;
     let origin = Origin::of(&args.job, &asked);
@@ -79,24 +77,23 @@ pub(crate) fn run(args: &Args, json: bool) -> Result<Box<dyn Answer>, CliError> 
         Some(origin) => origin.place(error),
         None => error,
     };
-    let client = args.connect.client()?;
-    service::block_on(async {
+    args.connect.ask(async |client| {
         if args.dry_run {
-            return plan::dry_run(&client, asked).await.map_err(placed);
+            return plan::dry_run(client, asked).await.map_err(placed);
         }
         let asks_for = runtime_by_name(&args.job, &asked);
         let key = match &args.idempotency_key {
             Some(key) => key.clone(),
             None => made_up_key()?,
         };
-        let (accepted, targets) = submit(&client, &key, asked, args.quiet).await.map_err(placed)?;
+        let (accepted, targets) = submit(client, &key, asked, args.quiet).await.map_err(placed)?;
         if let Some(runtime) = asks_for
-            && nobody_offers(&client, &runtime).await
+            && nobody_offers(client, &runtime).await
         {
             warn(&format!("no node offers the runtime `{runtime}` now, so the job waits for one that does"));
         }
         if !args.wait {
-            return Ok(Box::new(Reply::new("landfall.submitted/1", accepted, page)) as Box<dyn Answer>);
+            return Ok(Reply::new("landfall.submitted/1", accepted, page).boxed());
         }
         if !json && !args.quiet {
             let names: Vec<&str> = accepted.jobs.iter().map(|job| job.id.as_str()).collect();
@@ -107,11 +104,10 @@ pub(crate) fn run(args: &Args, json: bool) -> Result<Box<dyn Answer>, CliError> 
             progress: !json && !args.quiet,
             cancel_on_interrupt: args.cancel_on_interrupt,
         };
-        let ended = wait(Returning::new(client, &args.connect), targets, manner).await?;
+        let ended = wait(Returning::new(client.clone(), &args.connect), targets, manner).await?;
         let exit = ended.exit;
         match json {
-            true => Ok(Box::new(Reply::new("landfall.waited/1", ended, |_, _| String::new()).exit(exit))
-                as Box<dyn Answer>),
+            true => Ok(Reply::new("landfall.waited/1", ended, |_, _| String::new()).exit(exit).boxed()),
             false => Ok(Box::new(Said(exit)) as Box<dyn Answer>),
         }
     })
@@ -164,9 +160,8 @@ async fn submit(
 /// A key that nobody else has.
 fn made_up_key() -> Result<String, CliError> {
     let mut bytes = [0_u8; 16];
-    getrandom::fill(&mut bytes).map_err(|error| CliError::Failed {
-        message: format!("the system gives no random numbers: {error}"),
-        hint: "say --idempotency-key yourself".into(),
+    getrandom::fill(&mut bytes).map_err(|error| {
+        broken(format!("the system gives no random numbers: {error}"), "say --idempotency-key yourself")
     })?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }

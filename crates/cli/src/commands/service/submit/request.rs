@@ -14,14 +14,13 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::args::{JobArgs, Negotiation, millis};
-use crate::error::CliError;
+use crate::error::{CliError, usage};
 use crate::input::{Input, is_stdin};
 use crate::service::now_ms;
 
 /// CPU of a job that says nothing about what it needs.
 const CPU_DEFAULT: MilliCpu = MilliCpu::new(1000);
 
-/// What is submitted.
 #[derive(Debug)]
 pub(crate) enum Asked {
     /// One job or array.
@@ -30,7 +29,6 @@ pub(crate) enum Asked {
     Dag(DagRequest),
 }
 
-/// What the arguments ask for.
 pub(crate) fn asked(args: &JobArgs) -> Result<Asked, CliError> {
     let Some(path) = &args.file else { return one(args, JobRequest::default()) };
     let input = Input::read(path)?;
@@ -50,8 +48,10 @@ pub(crate) fn asked(args: &JobArgs) -> Result<Asked, CliError> {
     }
     if !args.command.is_empty() || args.array.is_some() || args.name.is_some() || !args.depends_on.is_empty()
     {
-        let message = format!("{} holds several jobs, and flags say what one of them is", input.file);
-        return Err(usage(message, "say it in the file"));
+        return Err(usage(
+            format!("{} holds several jobs, and flags say what one of them is", input.file),
+            "say it in the file",
+        ));
     }
     let mut jobs = Vec::new();
     for (place, job) in dag.jobs.into_iter().enumerate() {
@@ -165,7 +165,7 @@ fn one(args: &JobArgs, mut job: JobRequest) -> Result<Asked, CliError> {
         && job.run.model.is_none();
     if says_nothing && job.workload.is_none() {
         return Err(usage(
-            "there is nothing to run".into(),
+            "there is nothing to run",
             "write the command after `--`, as in: landfall submit -- echo hello",
         ));
     }
@@ -298,10 +298,6 @@ fn instant(text: &str) -> Result<u64, CliError> {
             "write milliseconds since 1970, or a span from now such as +2h",
         )
     })
-}
-
-fn usage(message: String, hint: &str) -> CliError {
-    CliError::Usage { message, hint: hint.to_owned() }
 }
 
 #[cfg(test)]

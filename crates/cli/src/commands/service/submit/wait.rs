@@ -22,7 +22,6 @@ const LOOKS: (Duration, Duration) = (Duration::from_millis(50), Duration::from_s
 /// How long the last words of a job may take to arrive after it has ended.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
-/// What is waited for.
 #[derive(Debug, Clone)]
 pub(crate) enum Target {
     Job(String),
@@ -37,14 +36,12 @@ impl Target {
     }
 }
 
-/// How it is waited.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Manner {
     /// Show what a single job writes.
     pub(crate) output: bool,
     /// Show where the jobs stand.
     pub(crate) progress: bool,
-    /// Ctrl-C cancels the jobs.
     pub(crate) cancel_on_interrupt: bool,
 }
 
@@ -59,7 +56,6 @@ pub(crate) struct Ended {
     pub(crate) arrays: Vec<ArrayView>,
     /// Whether somebody stopped waiting before all had ended.
     pub(crate) interrupted: bool,
-    /// How the program ends.
     #[serde(skip)]
     pub(crate) exit: Exit,
 }
@@ -190,7 +186,6 @@ async fn look<T: serde::de::DeserializeOwned>(client: &Client, path: &str) -> Re
     }
 }
 
-/// Whether a job in this state has ended.
 pub(crate) fn is_over(state: &str) -> bool {
     matches!(state, "completed" | "failed" | "cancelled")
 }

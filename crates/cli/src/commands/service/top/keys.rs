@@ -12,7 +12,6 @@ pub(super) enum Action {
     Quit,
     /// Ask the server now.
     Look,
-    /// Cancel this job.
     Cancel(String),
 }
 

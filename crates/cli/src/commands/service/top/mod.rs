@@ -24,13 +24,12 @@ use self::keys::{Action, press};
 use self::state::{Known, Screen};
 use super::explain;
 use crate::answer::{Answer, Page};
-use crate::error::CliError;
+use crate::error::{CliError, usage};
 use crate::exit::Exit;
 use crate::render::standing::section;
 use crate::reply::Said;
 use crate::service::{self, ConnectArgs, now_ms};
 
-/// Arguments of `top`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Keys: up and down select, tab goes from jobs to nodes, / filters, c cancels the selected job after a question, q leaves.
@@ -49,14 +48,13 @@ pub(crate) struct Args {
 /// Jobs that are looked at at most.
 const JOBS_MAX: &str = "1000";
 
-/// Answers `top`.
 pub(crate) fn run(args: &Args) -> Result<Box<dyn Answer>, CliError> {
     let client = args.connect.client()?;
     if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
-        return Err(CliError::Usage {
-            message: "`top` needs a terminal".into(),
-            hint: "`landfall jobs` and `landfall nodes` show the same once".into(),
-        });
+        return Err(usage(
+            "`top` needs a terminal",
+            "`landfall jobs` and `landfall nodes` show the same once",
+        ));
     }
     let interval = Duration::from_millis(args.interval.max(200));
     service::block_on(async move {

@@ -4,7 +4,6 @@ use landfall_api::answer::StatusView;
 use landfall_api::job::JobView;
 use landfall_api::node::NodeView;
 
-/// What the server said.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Known {
     pub(super) server: String,
@@ -37,10 +36,8 @@ pub(super) enum Mode {
     Confirm(String),
 }
 
-/// Everything on the screen.
 #[derive(Debug)]
 pub(super) struct Screen {
-    /// What the server said.
     pub(super) known: Known,
     pub(super) pane: Pane,
     pub(super) mode: Mode,
@@ -63,7 +60,6 @@ impl Screen {
         screen
     }
 
-    /// Takes in what the server said.
     pub(super) fn learn(&mut self, mut known: Known) {
         if known.why.is_none() {
             known.why = self.known.why.take();
@@ -86,7 +82,6 @@ impl Screen {
         jobs
     }
 
-    /// Nodes that pass the filter.
     pub(super) fn nodes(&self) -> Vec<&NodeView> {
         let passes = |node: &&NodeView| {
             self.passes([&node.id, &node.state, &node.pool].into_iter().chain(node.region.as_ref()))
@@ -104,7 +99,6 @@ impl Screen {
         self.jobs().into_iter().find(|job| job.id == id)
     }
 
-    /// Which row is selected in the pane.
     pub(super) fn row(&self, pane: Pane) -> Option<usize> {
         match pane {
             Pane::Jobs => self.jobs().iter().position(|job| Some(&job.id) == self.job.as_ref()),
