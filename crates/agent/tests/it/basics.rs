@@ -5,17 +5,15 @@ use std::time::Duration;
 use landfall_api::agent::{Command, Offered};
 use landfall_model::life::{Failure, Report, StartRefusal};
 
-use crate::server::{Agent, Server, fence, is_exit, job, shell};
+use crate::server::{Agent, Server, fence, is_exit, job, shell, up};
 
 #[tokio::test]
 async fn a_job_runs_writes_and_ends() {
-    let server = Server::start("push").await;
-    let agent = Agent::start(&server);
+    let (server, agent) = up().await;
     let mut start =
         shell("a", "read line; echo \"$line $LANDFALL_JOB_ID $LANDFALL_NODE_ID\"; echo bad >&2; pwd; exit 7");
     start.run.stdin = Some("hello\n".into());
-    server.start_job(&start).await;
-    assert_eq!(server.exit_code(&start.fence).await, 7);
+    assert_eq!(server.run(&start).await, 7);
     let output = server.output(&start.fence, "stdout");
     assert!(output.starts_with("hello a n1\n"), "{output}");
     assert!(output.ends_with("/a.1\n"), "a directory of its own: {output}");
@@ -38,21 +36,17 @@ async fn a_job_runs_writes_and_ends() {
 
 #[tokio::test]
 async fn what_cannot_be_executed_is_the_jobs_own_fault() {
-    let server = Server::start("push").await;
-    let agent = Agent::start(&server);
+    let (server, agent) = up().await;
     let missing = job("missing", &["no-such-program-anywhere"]);
-    server.start_job(&missing).await;
-    assert_eq!(server.exit_code(&missing.fence).await, 127);
+    assert_eq!(server.run(&missing).await, 127);
     assert!(server.output(&missing.fence, "stderr").contains("no-such-program-anywhere: command not found"));
     let text = agent.dir.path().join("text");
     std::fs::write(&text, "hello").expect("written");
     let plain = job("plain", &[text.to_str().expect("text")]);
-    server.start_job(&plain).await;
-    assert_eq!(server.exit_code(&plain.fence).await, 126);
+    assert_eq!(server.run(&plain).await, 126);
     let mut nowhere = job("nowhere", &["true"]);
     nowhere.run.cwd = Some("/no/such/directory".into());
-    server.start_job(&nowhere).await;
-    assert_eq!(server.exit_code(&nowhere.fence).await, 126);
+    assert_eq!(server.run(&nowhere).await, 126);
     for (name, runtime, command, kind) in [
         ("strange", "quantum", &["x"][..], StartRefusal::Unsupported),
         ("empty", "process", &[], StartRefusal::Malformed),
@@ -68,8 +62,7 @@ async fn what_cannot_be_executed_is_the_jobs_own_fault() {
 
 #[tokio::test]
 async fn stops_are_gentle_first_and_firm_then() {
-    let server = Server::start("push").await;
-    let agent = Agent::start(&server);
+    let (server, agent) = up().await;
     let gentle = shell("gentle", "trap 'echo bye; exit 3' TERM; echo up; while :; do sleep 0.05; done");
     let stubborn = shell("stubborn", "trap '' TERM; echo up; while :; do sleep 0.05; done");
     for start in [&gentle, &stubborn] {
@@ -90,8 +83,7 @@ async fn stops_are_gentle_first_and_firm_then() {
 
 #[tokio::test]
 async fn time_limits_and_codes_that_mean_again() {
-    let server = Server::start("push").await;
-    let agent = Agent::start(&server);
+    let (server, agent) = up().await;
     let mut slow = job("slow", &["sleep", "600"]);
     slow.run.timeout_ms = Some(100);
     server.start_job(&slow).await;
@@ -111,11 +103,9 @@ async fn time_limits_and_codes_that_mean_again() {
 
 #[tokio::test]
 async fn leftovers_of_a_job_end_with_it() {
-    let server = Server::start("push").await;
-    let agent = Agent::start(&server);
+    let (server, agent) = up().await;
     let start = shell("parent", "sleep 600 & echo $!; exit 0");
-    server.start_job(&start).await;
-    assert_eq!(server.exit_code(&start.fence).await, 0);
+    assert_eq!(server.run(&start).await, 0);
     let child: u32 = server.output(&start.fence, "stdout").trim().parse().expect("a process id");
     server.until("the child is gone", |_| gone(child).then_some(())).await;
     agent.stop().await.1.expect("a good end");
@@ -131,12 +121,10 @@ pub(crate) fn gone(pid: u32) -> bool {
 async fn nothing_of_the_agents_environment_reaches_a_job() {
     // The test runner's own environment stands for the agent's: it is full of names that jobs must not see.
     assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
-    let server = Server::start("push").await;
-    let agent = Agent::start(&server);
+    let (server, agent) = up().await;
     let mut start = shell("env", "env; cat /proc/$PPID/environ | tr '\\0' '\\n'");
     start.run.env.insert("MINE".into(), "yes".into());
-    server.start_job(&start).await;
-    assert_eq!(server.exit_code(&start.fence).await, 0);
+    assert_eq!(server.run(&start).await, 0);
     let env = server.output(&start.fence, "stdout");
     assert!(env.contains("MINE=yes\n") && env.contains("LANDFALL_ATTEMPT=1\n"), "{env}");
     assert!(!env.contains("CARGO_") && !env.contains(crate::server::TOKEN), "{env}");
@@ -145,8 +133,7 @@ async fn nothing_of_the_agents_environment_reaches_a_job() {
 
 #[tokio::test]
 async fn fences_are_minded() {
-    let server = Server::start("push").await;
-    let agent = Agent::start(&server);
+    let (server, agent) = up().await;
     let mut start = shell("f", "echo up; sleep 600");
     start.fence.attempt = 2;
     server.start_job(&start).await;
@@ -184,8 +171,7 @@ async fn fences_are_minded() {
 
 #[tokio::test]
 async fn checkpoints_are_asked_for_and_waited_for() {
-    let server = Server::start("push").await;
-    let agent = Agent::start(&server);
+    let (server, agent) = up().await;
     let script =
         "trap 'echo saved > $LANDFALL_CHECKPOINT_DIR/state; touch $LANDFALL_CHECKPOINT_DIR/done' USR1
         test -e $LANDFALL_CHECKPOINT_DIR/state && cat $LANDFALL_CHECKPOINT_DIR/state && exit 0
@@ -198,8 +184,7 @@ async fn checkpoints_are_asked_for_and_waited_for() {
     let mut second = start.clone();
     second.fence.attempt = 2;
     second.resume = true;
-    server.start_job(&second).await;
-    assert_eq!(server.exit_code(&second.fence).await, 0);
+    assert_eq!(server.run(&second).await, 0);
     assert_eq!(server.output(&second.fence, "stdout"), "saved\n", "the next attempt finds what was saved");
     let deaf = shell("deaf", "trap '' USR1; echo up; sleep 600");
     server.start_job(&deaf).await;
@@ -218,8 +203,7 @@ async fn too_much_output_is_cut_and_said() {
     let agent = Agent::start_with(&server, |config| config.log_bytes_max = 1000);
     let start =
         shell("loud", "i=0; while [ $i -lt 400 ]; do echo 0123456789; i=$((i+1)); done; echo fine >&2");
-    server.start_job(&start).await;
-    assert_eq!(server.exit_code(&start.fence).await, 0);
+    assert_eq!(server.run(&start).await, 0);
     let output = server.output(&start.fence, "stdout");
     assert!(output.ends_with("the rest was dropped\n") && output.len() < 1200, "{output}");
     assert_eq!(server.output(&start.fence, "stderr"), "fine\n");
@@ -228,8 +212,7 @@ async fn too_much_output_is_cut_and_said() {
 
 #[tokio::test]
 async fn self_tests_and_offers_are_answered() {
-    let server = Server::start("push").await;
-    let agent = Agent::start(&server);
+    let (server, agent) = up().await;
     server.send(Command::Probe).await;
     assert!(server.until("the probe is answered", |said| said.probes.first().copied()).await);
     std::fs::write(agent.dir.path().join("inputs/here"), "x").expect("written");
@@ -276,8 +259,7 @@ async fn a_runtime_may_be_a_template() {
     let mut start = job("t", &["x", "y", "z"]);
     start.runtime = "echoing".into();
     start.share.cpu_milli = 1500;
-    server.start_job(&start).await;
-    assert_eq!(server.exit_code(&start.fence).await, 0);
+    assert_eq!(server.run(&start).await, 0);
     assert_eq!(server.output(&start.fence, "stdout"), "1.5 [y z]\n");
     let runtimes = server.said().registrations[0].heartbeat.performance_estimates.supported_runtimes.clone();
     assert!(["echoing", "process"].iter().all(|name| runtimes.iter().any(|it| it == name)), "{runtimes:?}");

@@ -59,8 +59,7 @@ async fn containers_run_and_stop() {
     start.run.image = Some("alpine".into());
     start.run.env.insert("MINE".into(), "inside".into());
     start.share.cpu_milli = 500;
-    server.start_job(&start).await;
-    assert_eq!(server.exit_code(&start.fence).await, 4);
+    assert_eq!(server.run(&start).await, 4);
     assert_eq!(server.output(&start.fence, "stdout"), "inside c1\n");
     let runtimes = server.said().registrations[0].heartbeat.performance_estimates.supported_runtimes.clone();
     assert!(runtimes.iter().any(|name| name == "container"), "{runtimes:?}");
@@ -68,8 +67,7 @@ async fn containers_run_and_stop() {
     let mut missing = start.clone();
     missing.fence = fence("c2", 1);
     missing.run.image = Some("missing".into());
-    server.start_job(&missing).await;
-    assert_eq!(server.exit_code(&missing.fence).await, 125);
+    assert_eq!(server.run(&missing).await, 125);
     assert_eq!(server.output(&missing.fence, "stderr"), "no such image\n");
 
     let mut long = start.clone();

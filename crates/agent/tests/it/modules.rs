@@ -3,7 +3,7 @@
 use landfall_api::agent::Start;
 use landfall_model::life::{Failure, Report};
 
-use crate::server::{Agent, Server, helper, is_exit, job};
+use crate::server::{Agent, helper, is_exit, job, up};
 
 fn module(agent: &Agent, name: &str, text: &str) -> Start {
     let path = agent.dir.path().join(format!("{name}.wasm"));
@@ -48,8 +48,7 @@ async fn modules_run_within_their_bounds() {
         beside.is_file(),
         "build landfall-wasm first: `cargo build -p landfall-wasm`, or test the --workspace"
     );
-    let server = Server::start("push").await;
-    let agent = Agent::start(&server);
+    let (server, agent) = up().await;
     let hello = module(&agent, "hello", HELLO);
     let mut hungry = module(&agent, "hungry", HUNGRY);
     hungry.share.ram_mib = 8;

@@ -125,6 +125,18 @@ impl Server {
         }
     }
 
+    /// Starts a job, waits for its end and returns its exit code.
+    pub(crate) async fn run(&self, start: &Start) -> i32 {
+        self.start_job(start).await;
+        self.exit_code(&start.fence).await
+    }
+
+    /// What the agent says is running in its next registration after so many.
+    pub(crate) async fn named_after(&self, registrations: usize) -> Vec<Fence> {
+        let named = |said: &mut Said| Some(said.registrations.get(registrations)?.heartbeat.running.clone());
+        self.until("it registers again", named).await
+    }
+
     /// What a job wrote, so far.
     pub(crate) fn output(&self, fence: &Fence, stream: &str) -> String {
         let at = (fence.job.as_str().to_owned(), fence.attempt, stream.to_owned());
@@ -295,6 +307,13 @@ impl Agent {
     pub(crate) async fn end(self) -> Result<(), landfall_agent::AgentError> {
         tokio::time::timeout(PATIENCE, self.task).await.expect("it ends").expect("no panic")
     }
+}
+
+/// A server whose pool is pushed to, and its agent.
+pub(crate) async fn up() -> (Server, Agent) {
+    let server = Server::start("push").await;
+    let agent = Agent::start(&server);
+    (server, agent)
 }
 
 pub(crate) fn fence(job: &str, attempt: u32) -> Fence {

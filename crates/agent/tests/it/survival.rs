@@ -7,7 +7,7 @@ use landfall_api::agent::Command;
 use landfall_model::life::Report;
 
 use crate::basics::gone;
-use crate::server::{Agent, Said, Server, TOKEN, helper, shell};
+use crate::server::{Agent, Said, Server, TOKEN, helper, shell, up};
 
 /// An agent in a process of its own, to be killed. It goes with the test, also with one that fails.
 struct Killed(Child);
@@ -71,11 +71,7 @@ async fn jobs_survive_a_killed_agent_and_their_ends_arrive() {
     let registered = server.said().registrations.len();
     let mut second = agent(&server, dir.path());
     assert_eq!(server.exit_code(&ends.fence).await, 5);
-    let named = server
-        .until("the new agent registers", |said| {
-            said.registrations.get(registered).map(|it| it.heartbeat.running.clone())
-        })
-        .await;
+    let named = server.named_after(registered).await;
     assert!(named.contains(&runs.fence), "{named:?}");
     std::fs::write(&go, "").expect("written");
     assert_eq!(server.exit_code(&runs.fence).await, 5);
@@ -90,8 +86,7 @@ async fn jobs_survive_a_killed_agent_and_their_ends_arrive() {
 
 #[tokio::test]
 async fn jobs_of_a_killed_keeper_are_ended_and_no_longer_named() {
-    let server = Server::start("push").await;
-    let agent = Agent::start(&server);
+    let (server, agent) = up().await;
     let start = shell("orphan", "echo $$; exec sleep 600");
     server.start_job(&start).await;
     let at = ("orphan".to_owned(), 1, "stdout".to_owned());
@@ -99,26 +94,20 @@ async fn jobs_of_a_killed_keeper_are_ended_and_no_longer_named() {
     let pid: u32 = String::from_utf8_lossy(&pid).trim().parse().expect("a process id");
     let registered = server.said().registrations.len();
     kill(keeper_pid(agent.dir.path()));
-    let named = server
-        .until("it registers again", |said| {
-            said.registrations.get(registered).map(|it| it.heartbeat.running.clone())
-        })
-        .await;
+    let named = server.named_after(registered).await;
     assert!(named.is_empty(), "{named:?}");
     server.until("the orphan is gone", |_| gone(pid).then_some(())).await;
     // Work goes on with another keeper.
     let mut next = start.clone();
     next.fence.attempt = 2;
     next.run.command = vec!["true".into()];
-    server.start_job(&next).await;
-    assert_eq!(server.exit_code(&next.fence).await, 0);
+    assert_eq!(server.run(&next).await, 0);
     agent.stop().await.1.expect("a good end");
 }
 
 #[tokio::test]
 async fn reports_wait_for_a_server_that_does_not_answer() {
-    let server = Server::start("push").await;
-    let agent = Agent::start(&server);
+    let (server, agent) = up().await;
     let start = shell("patient", "exit 9");
     server.until("the agent is there", |said| said.lines.as_ref().map(|_| said.deaf = true)).await;
     server.start_job(&start).await;
@@ -143,8 +132,7 @@ async fn reports_wait_for_a_server_that_does_not_answer() {
 
 #[tokio::test]
 async fn jobs_go_on_when_the_agent_ends_in_order_and_the_next_one_takes_over() {
-    let server = Server::start("push").await;
-    let agent = Agent::start(&server);
+    let (server, agent) = up().await;
     let start = shell("long", "echo up; sleep 600");
     server.start_job(&start).await;
     server.report(&start.fence, |report| *report == Report::Started).await;
@@ -153,11 +141,7 @@ async fn jobs_go_on_when_the_agent_ends_in_order_and_the_next_one_takes_over() {
     let registered = server.said().registrations.len();
     server.said().lines = None;
     let mut next = self::agent(&server, dir.path());
-    let named = server
-        .until("the next one registers", |said| {
-            said.registrations.get(registered).map(|it| it.heartbeat.running.clone())
-        })
-        .await;
+    let named = server.named_after(registered).await;
     assert_eq!(named, std::slice::from_ref(&start.fence));
     server.send(Command::Stop { fence: start.fence.clone(), grace_ms: 0 }).await;
     server.report(&start.fence, |report| *report == Report::Stopped).await;
@@ -167,8 +151,7 @@ async fn jobs_go_on_when_the_agent_ends_in_order_and_the_next_one_takes_over() {
 
 #[tokio::test]
 async fn what_a_job_leaves_running_ends_with_it_and_only_with_it() {
-    let server = Server::start("push").await;
-    let agent = Agent::start(&server);
+    let (server, agent) = up().await;
     // Both processes leave the group of their job, as daemons do; the second job goes on.
     let over = shell("over", "setsid sleep 300 & echo $!");
     let go = agent.dir.path().join("go");
@@ -180,8 +163,7 @@ async fn what_a_job_leaves_running_ends_with_it_and_only_with_it() {
         std::str::from_utf8(said.logs.get(&written(job))?).ok()?.trim().parse().ok()
     };
     let kept = server.until("the daemon is there", |said| pid(said, "runs")).await;
-    server.start_job(&over).await;
-    assert_eq!(server.exit_code(&over.fence).await, 0);
+    assert_eq!(server.run(&over).await, 0);
     let left = server.until("the other one was", |said| pid(said, "over")).await;
     server.until("it is gone", |_| gone(left).then_some(())).await;
     assert!(!gone(kept), "its job still runs");
@@ -197,12 +179,10 @@ async fn ends_arrive_also_when_the_server_cannot_keep_output() {
     server.said().log_disk_full = true;
     let agent = Agent::start(&server);
     let writes = shell("writes", "echo much; exit 3");
-    server.start_job(&writes).await;
-    assert_eq!(server.exit_code(&writes.fence).await, 3);
+    assert_eq!(server.run(&writes).await, 3);
     server.said().log_disk_full = false;
     let later = shell("later", "echo again");
-    server.start_job(&later).await;
-    assert_eq!(server.exit_code(&later.fence).await, 0);
+    assert_eq!(server.run(&later).await, 0);
     assert_eq!(server.output(&later.fence, "stdout"), "again\n");
     agent.stop().await.1.expect("a good end");
 }

@@ -5,8 +5,8 @@ use std::fs;
 use landfall_store::{Reader, Store, StoreError, encode_state};
 use tempfile::tempdir;
 
-use super::open;
 use super::support::Script;
+use super::{fresh, open};
 
 #[test]
 fn a_backup_is_one_consistent_file_that_starts_a_server() {
@@ -58,8 +58,7 @@ fn a_backup_while_appends_go_on_has_a_state_that_was() {
 
 #[test]
 fn a_backup_never_overwrites_and_leaves_nothing_after_an_error() {
-    let dir = tempdir().unwrap();
-    let mut store = open(dir.path());
+    let (dir, mut store) = fresh();
     let file = dir.path().join("copy");
     fs::write(&file, "").unwrap();
     let error = store.backup(&file).unwrap_err();

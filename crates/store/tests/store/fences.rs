@@ -3,13 +3,12 @@
 use landfall_store::{Batch, Change, Reader, Store, StoreError, Table};
 use tempfile::tempdir;
 
-use super::open;
 use super::support::Script;
+use super::{fresh, open};
 
 #[test]
 fn an_epoch_that_is_over_is_refused_and_stores_nothing() {
-    let dir = tempdir().unwrap();
-    let mut store = open(dir.path());
+    let (_dir, mut store) = fresh();
     let mut script = Script::new(1, 1);
     let mut batch = script.turns(4);
     batch.epoch = 7;

@@ -16,6 +16,12 @@ use std::path::Path;
 
 use landfall_store::sqlite::Sqlite;
 
+fn fresh() -> (tempfile::TempDir, Sqlite) {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path());
+    (dir, store)
+}
+
 /// Opens a data directory that must open.
 fn open(dir: &Path) -> Sqlite {
     Sqlite::open(dir).expect("the data directory opens")

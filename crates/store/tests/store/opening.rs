@@ -7,7 +7,7 @@ use landfall_store::{Store, StoreError};
 use tempfile::tempdir;
 
 use super::support::Script;
-use super::{meddle, open};
+use super::{fresh, meddle, open};
 
 fn refused(dir: &std::path::Path) -> StoreError {
     let error = Sqlite::open(dir).expect_err("it is refused");
@@ -17,8 +17,7 @@ fn refused(dir: &std::path::Path) -> StoreError {
 
 #[test]
 fn two_servers_cannot_have_one_directory() {
-    let dir = tempdir().unwrap();
-    let first = open(dir.path());
+    let (dir, first) = fresh();
     let error = refused(dir.path());
     assert!(
         matches!(error, StoreError::Locked { pid: Some(pid), .. } if pid == std::process::id()),

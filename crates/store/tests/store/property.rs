@@ -4,10 +4,9 @@ use landfall_engine::State;
 use landfall_model::Time;
 use landfall_store::{Reader, Store, encode_state};
 use proptest::prelude::*;
-use tempfile::tempdir;
 
-use super::open;
 use super::support::Script;
+use super::{fresh, open};
 
 #[derive(Debug, Clone)]
 enum Act {
@@ -32,8 +31,7 @@ proptest! {
 
     #[test]
     fn load_equals_applying_everything(seed in any::<u64>(), acts in prop::collection::vec(act(), 1..40)) {
-        let dir = tempdir().unwrap();
-        let mut store = open(dir.path());
+        let (dir, mut store) = fresh();
         let mut script = Script::new(seed, 2);
         let mut expected = State::default();
         let mut all = Vec::new();

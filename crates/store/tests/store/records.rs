@@ -1,9 +1,8 @@
 //! Records beside the journal.
 
 use landfall_store::{Batch, Change, Reader, Store, Table};
-use tempfile::tempdir;
 
-use super::open;
+use super::{fresh, open};
 
 fn keys(found: &[(String, Vec<u8>)]) -> Vec<&str> {
     found.iter().map(|(key, _)| key.as_str()).collect()
@@ -11,8 +10,7 @@ fn keys(found: &[(String, Vec<u8>)]) -> Vec<&str> {
 
 #[test]
 fn records_are_put_replaced_deleted_and_found_by_key() {
-    let dir = tempdir().unwrap();
-    let mut store = open(dir.path());
+    let (dir, mut store) = fresh();
     let changes = vec![
         Change::put(Table::Jobs, "b", b"1".as_slice()),
         Change::put(Table::Jobs, "a", b"2".as_slice()),
@@ -47,8 +45,7 @@ fn records_are_put_replaced_deleted_and_found_by_key() {
 
 #[test]
 fn a_reader_sees_what_was_acknowledged_before_it_asked() {
-    let dir = tempdir().unwrap();
-    let mut store = open(dir.path());
+    let (_dir, mut store) = fresh();
     let mut reader = store.reader().unwrap();
     for round in 0_u8..20 {
         let changes = vec![Change::put(Table::Meta, "round", vec![round])];

@@ -6,12 +6,11 @@ use landfall_store::{Batch, Change, Reader, Store, StoreError, Table, decode_sta
 use tempfile::tempdir;
 
 use super::support::Script;
-use super::{meddle, open};
+use super::{fresh, meddle, open};
 
 #[test]
 fn a_new_directory_has_nothing_and_an_empty_batch_adds_nothing() {
-    let dir = tempdir().unwrap();
-    let mut store = open(dir.path());
+    let (_dir, mut store) = fresh();
     assert_eq!(store.append(&Batch::default()).unwrap(), 0);
     let loaded = store.load().unwrap();
     assert_eq!((loaded.seq, loaded.replayed, loaded.snapshot_seq), (0, 0, 0));
@@ -41,8 +40,7 @@ fn a_server_that_starts_again_goes_on_where_it_was() {
 
 #[test]
 fn events_come_back_in_pages_with_their_instants() {
-    let dir = tempdir().unwrap();
-    let mut store = open(dir.path());
+    let (_dir, mut store) = fresh();
     let mut script = Script::new(2, 2);
     let mut all = Vec::new();
     for turns in [1, 30, 700, 2, 1, 1] {
@@ -70,8 +68,7 @@ fn events_come_back_in_pages_with_their_instants() {
 
 #[test]
 fn a_batch_of_many_rows_is_one_batch() {
-    let dir = tempdir().unwrap();
-    let mut store = open(dir.path());
+    let (_dir, mut store) = fresh();
     let mut script = Script::new(3, 4);
     let batch = script.turns(8000);
     assert!(batch.events.len() > 5 * 1024, "several rows: {}", batch.events.len());
@@ -83,8 +80,7 @@ fn a_batch_of_many_rows_is_one_batch() {
 
 #[test]
 fn a_snapshot_is_used_and_its_tail_is_short() {
-    let dir = tempdir().unwrap();
-    let mut store = open(dir.path());
+    let (_dir, mut store) = fresh();
     let mut script = Script::new(4, 3);
     store.append(&script.turns(100)).unwrap();
     let seq = store.last_seq().unwrap();
@@ -113,8 +109,7 @@ fn a_snapshot_is_the_state_byte_for_byte() {
 
 #[test]
 fn compaction_keeps_what_the_older_snapshot_and_the_time_ask_for() {
-    let dir = tempdir().unwrap();
-    let mut store = open(dir.path());
+    let (_dir, mut store) = fresh();
     let mut script = Script::new(6, 3);
     let end = Time::from_millis(i64::MAX);
     let mut seqs = Vec::new();
@@ -144,8 +139,7 @@ fn compaction_keeps_what_the_older_snapshot_and_the_time_ask_for() {
 
 #[test]
 fn compaction_does_a_bounded_amount_and_says_that_there_is_more() {
-    let dir = tempdir().unwrap();
-    let mut store = open(dir.path());
+    let (_dir, mut store) = fresh();
     let mut script = Script::new(7, 2);
     let mut batches = 0;
     while batches < 1200 {
@@ -168,8 +162,7 @@ fn compaction_does_a_bounded_amount_and_says_that_there_is_more() {
 
 #[test]
 fn compaction_gives_room_back() {
-    let dir = tempdir().unwrap();
-    let mut store = open(dir.path());
+    let (dir, mut store) = fresh();
     let pages =
         || -> u64 { meddle(dir.path()).pragma_query_value(None, "page_count", |row| row.get(0)).unwrap() };
     let empty = pages();
@@ -188,8 +181,7 @@ fn compaction_gives_room_back() {
 
 #[test]
 fn snapshots_are_stored_from_another_thread_while_the_server_appends() {
-    let dir = tempdir().unwrap();
-    let mut store = open(dir.path());
+    let (_dir, mut store) = fresh();
     let mut script = Script::new(8, 3);
     store.append(&script.turns(3000)).unwrap();
     let (seq, bytes) = (store.last_seq().unwrap(), encode_state(script.state()));
