@@ -34,7 +34,6 @@ impl Accepting {
     }
 }
 
-/// The settings of an agent.
 #[derive(Clone, PartialEq)]
 pub struct Config {
     /// Address of the server, such as `http://127.0.0.1:7878`.
@@ -44,12 +43,9 @@ pub struct Config {
     pub ca_file: Option<PathBuf>,
     /// What the node is called; the name of the machine if left as it is.
     pub node_id: String,
-    /// The pool it wants to serve.
     pub pool: Option<String>,
     pub region: Option<String>,
-    /// The block it belongs to.
     pub block: Option<String>,
-    /// The network group it is in.
     pub group: Option<String>,
     /// Tenants it serves; all if empty.
     pub tenants: Vec<String>,
@@ -74,7 +70,6 @@ pub struct Config {
     /// Where logs, checkpoints and what must survive lie.
     pub data_dir: PathBuf,
     pub runtimes: BTreeMap<String, Template>,
-    /// When it takes work.
     pub accepting: Accepting,
     /// Bytes of output kept of each attempt and stream.
     pub log_bytes_max: u64,

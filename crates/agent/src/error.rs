@@ -9,25 +9,13 @@ use landfall_client::ClientError;
 pub enum AgentError {
     /// A setting makes no sense.
     #[error("{field}: {message}")]
-    Config {
-        field: &'static str,
-        /// What is wrong with it.
-        message: String,
-    },
-    /// A file of the data directory cannot be used.
+    Config { field: &'static str, message: String },
     #[error("cannot use {path}: {source}")]
-    Data {
-        path: PathBuf,
-        /// What the system says.
-        source: std::io::Error,
-    },
-    /// Another agent uses the data directory.
+    Data { path: PathBuf, source: std::io::Error },
     #[error("another agent uses {0}")]
     Taken(PathBuf),
-    /// The keeper does not start.
     #[error("the keeper of {dir} does not start: {message}")]
     Keeper { dir: PathBuf, message: String },
-    /// The server does not want this agent.
     #[error("the server refuses this agent: {0}")]
     Refused(#[source] ClientError),
     /// The settings make no client.
@@ -36,7 +24,6 @@ pub enum AgentError {
 }
 
 impl AgentError {
-    /// What to do about it.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         Some(match self {

@@ -31,7 +31,6 @@ const CHECKPOINT_SIGNAL: &str = "USR1";
 /// Job id of self tests; they never meet the server.
 const PROBE_JOB: &str = "landfall-self-test";
 
-/// What is to be done.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Action {
     /// Ask the keeper.
@@ -53,7 +52,6 @@ pub(crate) enum Action {
     PrepareCheckpoint(JobId),
     /// Tell a job through a file that its node will be wanted back.
     Notice(JobId, u64),
-    /// The self test ended.
     Probed(bool),
     /// There is work to ask for.
     Ask,
@@ -78,7 +76,6 @@ struct Live {
     checkpoint: Option<Checkpoint>,
 }
 
-/// All jobs of the node.
 #[derive(Debug)]
 pub(crate) struct Jobs {
     pub(crate) site: Site,
@@ -121,7 +118,6 @@ impl Jobs {
         }
     }
 
-    /// How many jobs run.
     pub(crate) fn active(&self) -> u64 {
         self.live.len() as u64
     }
@@ -138,7 +134,6 @@ impl Jobs {
         self.live.values().map(stop).collect()
     }
 
-    /// What a command of the server means.
     pub(crate) fn on_command(&mut self, command: Command, now: Instant) -> Vec<Action> {
         match command {
             Command::Start(start) => self.on_start(*start, now),
@@ -345,7 +340,6 @@ impl Jobs {
         actions
     }
 
-    /// What the keeper tells.
     pub(crate) fn on_event(&mut self, event: Event) -> Vec<Action> {
         match event {
             Event::Hello(_) => Vec::new(),

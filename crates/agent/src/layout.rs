@@ -13,7 +13,6 @@ use sha2::{Digest as _, Sha256};
 /// Longest job id that is used as a file name as it is.
 const PLAIN_NAME_BYTES_MAX: usize = 120;
 
-/// The data directory of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Layout {
     root: PathBuf,
@@ -41,31 +40,26 @@ impl Layout {
         &self.root
     }
 
-    /// A file directly in the directory.
     #[must_use]
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.root.join(name)
     }
 
-    /// The socket on which the keeper listens.
     #[must_use]
     pub(crate) fn socket(&self) -> PathBuf {
         self.file("keeper.sock")
     }
 
-    /// What an attempt writes on standard output.
     #[must_use]
     pub(crate) fn stdout(&self, fence: &Fence) -> PathBuf {
         self.log(fence, "out")
     }
 
-    /// What an attempt writes on standard error.
     #[must_use]
     pub(crate) fn stderr(&self, fence: &Fence) -> PathBuf {
         self.log(fence, "err")
     }
 
-    /// What an attempt reads on standard input.
     #[must_use]
     pub(crate) fn stdin(&self, fence: &Fence) -> PathBuf {
         self.log(fence, "in")

@@ -19,7 +19,6 @@ const LISTENS_WITHIN: Duration = Duration::from_secs(10);
 /// How often it is tried meanwhile.
 const TRY_EVERY: Duration = Duration::from_millis(10);
 
-/// A connection to a keeper.
 #[derive(Debug)]
 pub(crate) struct Link {
     /// What it said first.

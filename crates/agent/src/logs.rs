@@ -22,9 +22,7 @@ use crate::hub::Hub;
 use crate::keeper::wire::Request;
 use crate::probe::ewma;
 
-/// Bytes in one piece.
 const PIECE_BYTES_MAX: u64 = 256 << 10;
-/// Bytes in one request.
 const REQUEST_BYTES_MAX: u64 = 768 << 10;
 /// How soon a job that writes is looked at again.
 const LOOK_FIRST: Duration = Duration::from_millis(250);

@@ -30,7 +30,6 @@ type Beat = tokio::task::JoinHandle<Result<String, ClientError>>;
 enum Broke {
     /// The server said so, or the line broke.
     Again(String),
-    /// The agent is over.
     Over,
 }
 

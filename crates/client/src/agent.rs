@@ -44,7 +44,6 @@ impl Client {
         self.post(&format!("/nodes/{}/heartbeat", segment(node)), heartbeat).await
     }
 
-    /// Opens the stream of commands.
     pub async fn commands(&self, node: &str) -> Result<Commands, ClientError> {
         let lines = self.stream_lines(&format!("/nodes/{}/commands", segment(node))).await?;
         Ok(Commands { lines, url: self.server().to_owned() })
@@ -55,7 +54,6 @@ impl Client {
         self.post(&format!("/nodes/{}/reports", segment(node)), reports).await
     }
 
-    /// Asks for work in a pull pool.
     pub async fn ask(&self, node: &str, ask: &Ask) -> Result<Asked, ClientError> {
         self.post(&format!("/nodes/{}/ask", segment(node)), ask).await
     }
@@ -70,7 +68,6 @@ impl Client {
         self.post(&format!("/nodes/{}/logs", segment(node)), pieces).await
     }
 
-    /// Says what became of a probe.
     pub async fn probed(&self, node: &str, probed: &Probed) -> Result<(), ClientError> {
         self.post::<IgnoredAny>(&format!("/nodes/{}/probe", segment(node)), probed).await.map(|_| ())
     }

@@ -25,7 +25,6 @@ const TRIES: [Duration; 4] =
 pub struct Settings {
     /// Its address, such as `http://127.0.0.1:7878`.
     pub server: String,
-    /// The secret of a token.
     pub token: Option<String>,
     /// Certificates of the authorities that are trusted instead of the system's, in PEM.
     pub ca_file: Option<PathBuf>,
@@ -33,7 +32,6 @@ pub struct Settings {
     pub connect_timeout: Duration,
     /// How long an answer may take; streams are not meant.
     pub timeout: Duration,
-    /// What the client calls itself.
     pub user_agent: String,
 }
 
@@ -128,7 +126,6 @@ impl Client {
         Ok(Self { http, base, token: token.map(str::to_owned), timeout: settings.timeout })
     }
 
-    /// The address of the server.
     #[must_use]
     pub fn server(&self) -> &str {
         self.base.as_str().trim_end_matches('/')
@@ -214,17 +211,8 @@ impl Client {
         Ok(Lines::new(url, Box::pin(chunks)))
     }
 
-    /// A stream of events.
     pub async fn stream_events(&self, path: &str) -> Result<Events, ClientError> {
         Ok(Events::new(self.stream_lines(path).await?))
-    }
-
-    /// Whether the server is ready, as its `/readyz` says.
-    pub async fn is_ready(&self) -> Result<bool, ClientError> {
-        let url = self.server().to_owned();
-        let request = self.http.get(format!("{url}/readyz")).timeout(self.timeout);
-        let response = request.send().await.map_err(|error| ClientError::on_the_way(&url, &error))?;
-        Ok(response.status().is_success())
     }
 
     fn request(&self, method: Method, path: &str) -> reqwest::RequestBuilder {

@@ -8,48 +8,26 @@ pub enum ClientError {
     /// The settings make no client.
     #[error("{message}")]
     Setup { message: String, hint: String },
-    /// Nobody answers there.
     #[error("cannot reach the server at {url}: {message}")]
     Unreachable {
-        /// Where it should be.
         url: String,
-        /// What the system says.
         message: String,
         /// Whether the request may have arrived all the same.
         maybe_sent: bool,
     },
-    /// The connection is not to be trusted.
     #[error("no secure connection to {url}: {message}")]
-    Tls {
-        /// Where it should be.
-        url: String,
-        message: String,
-    },
+    Tls { url: String, message: String },
     /// The server does not know the token, or it is not enough.
     #[error("{error}")]
-    Forbidden {
-        status: u16,
-        /// What the server says.
-        error: ApiError,
-    },
+    Forbidden { status: u16, error: ApiError },
     /// The server says no.
     #[error("{error}")]
-    Refused {
-        status: u16,
-        /// What the server says.
-        error: ApiError,
-    },
-    /// The answer makes no sense.
+    Refused { status: u16, error: ApiError },
     #[error("{url} answered with something else than expected: {message}")]
-    BadAnswer {
-        url: String,
-        /// What is wrong with it.
-        message: String,
-    },
+    BadAnswer { url: String, message: String },
 }
 
 impl ClientError {
-    /// What to do about it.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
@@ -92,7 +70,6 @@ impl ClientError {
         }
     }
 
-    /// The status of an answer that says no.
     #[must_use]
     pub fn status(&self) -> Option<u16> {
         match self {

@@ -7,7 +7,6 @@ use crate::lines::Lines;
 pub struct ServerEvent {
     /// Its number; give it as `after` to go on behind it.
     pub id: Option<String>,
-    /// What kind it is.
     pub kind: Option<String>,
     pub data: String,
 }

@@ -9,7 +9,6 @@ use landfall_model::{JobId, Time};
 /// Parts of a node in which shares of one are counted.
 pub const NODE_PARTS: u64 = 1000;
 
-/// How a job ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ending {
     /// It ran to its end.
@@ -22,7 +21,6 @@ pub enum Ending {
     NeverStarted(Box<str>),
 }
 
-/// One job of a replay.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JobRun {
     pub job: JobId,
@@ -62,7 +60,6 @@ impl JobRun {
     }
 }
 
-/// A tenant of a replay.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TenantRun {
     pub name: String,
@@ -90,10 +87,8 @@ pub struct Span {
     pub until: Time,
 }
 
-/// Counts of what happened.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Counts {
-    /// Starts of all kinds.
     pub starts: u64,
     /// Of these, backfilled ones.
     pub backfills: u64,

@@ -5,86 +5,45 @@ use std::path::PathBuf;
 /// Why something could not be stored or read.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// No room. Nothing was stored.
     #[error("no room left in {}", .path.display())]
     Full { path: PathBuf },
     /// The disk or the file system failed.
     #[error("{what}: {source}")]
-    Io {
-        /// What was being done.
-        what: String,
-        /// What the system says.
-        source: std::io::Error,
-    },
-    /// The database failed below SQL: reading, writing or syncing a file.
+    Io { what: String, source: std::io::Error },
     #[error("the disk under {} failed: {source}", .path.display())]
     Disk { path: PathBuf, source: rusqlite::Error },
-    /// Somebody else wrote for too long. Nothing was stored.
     #[error("the journal is busy: somebody else writes it (waited {waited_s} s)")]
     Busy {
         /// How long was waited, in seconds.
         waited_s: u64,
     },
-    /// A server with a higher epoch has taken over. Nothing was stored.
     #[error("epoch {epoch} is over: a server with epoch {highest} writes this journal")]
-    Fenced {
-        /// The epoch of the batch.
-        epoch: u32,
-        /// The highest epoch in the journal.
-        highest: u32,
-    },
-    /// Events that were asked for are gone.
+    Fenced { epoch: u32, highest: u32 },
     #[error("events before {oldest} are no longer in the journal")]
-    Compacted {
-        /// The oldest event that is still there.
-        oldest: u64,
-    },
-    /// Another process has the data directory.
+    Compacted { oldest: u64 },
     #[error("{} is in use by {}", .dir.display(), .pid.map_or("another process".to_owned(), |pid| format!("process {pid}")))]
     Locked {
         dir: PathBuf,
         /// Who has it, if known.
         pid: Option<u32>,
     },
-    /// The file is not a journal.
     #[error("{} is not a Landfall journal: {why}", .path.display())]
-    NotOurs {
-        path: PathBuf,
-        /// What it is instead.
-        why: String,
-    },
-    /// The file was written by a newer program.
+    NotOurs { path: PathBuf, why: String },
     #[error("{} has format {found}; this program knows formats up to {known}", .path.display())]
-    NewerVersion {
-        path: PathBuf,
-        found: u32,
-        /// The newest format this program knows.
-        known: u32,
-    },
-    /// Something on disk is not what was written.
+    NewerVersion { path: PathBuf, found: u32, known: u32 },
     #[error("{what} is damaged: {why}")]
     Damaged {
         what: String,
         /// The event it begins with, where it is a part of the journal.
         seq: Option<u64>,
-        /// How it was noticed.
         why: String,
     },
-    /// Something is as it was written, but this program cannot read it.
     #[error("{what} cannot be read by this version: {why}")]
     Unreadable { what: String, why: String },
-    /// There is a file where a new one should be written.
     #[error("{} exists already", .path.display())]
     Exists { path: PathBuf },
-    /// A snapshot claims events that the journal does not have.
     #[error("a snapshot of event {seq} cannot be stored: the journal ends at {last}")]
-    Ahead {
-        /// The last event in the snapshot.
-        seq: u64,
-        /// The last event of the journal.
-        last: u64,
-    },
-    /// The database refused a statement.
+    Ahead { seq: u64, last: u64 },
     #[error("the database refused: {source}")]
     Database { source: rusqlite::Error },
 }
@@ -118,7 +77,6 @@ impl StoreError {
         matches!(self, Self::Full { .. } | Self::Busy { .. })
     }
 
-    /// What to do about it.
     #[must_use]
     pub fn hint(&self) -> String {
         match self {

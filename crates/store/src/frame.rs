@@ -84,16 +84,12 @@ fn finish(kind: u8, context: &[u8], out: &mut [u8]) {
     head[1..].copy_from_slice(&check(&[context, &[kind], payload]));
 }
 
-/// What is wrong with a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Broken {
-    /// It has no room for its own head.
     #[error("it is too short")]
     Short,
-    /// Bytes differ from those written.
     #[error("its checksum is wrong")]
     Checksum,
-    /// The checksum is right, so a newer program wrote it.
     #[error("it is packed in a way that this version does not know")]
     Kind,
 }
@@ -111,7 +107,6 @@ pub(crate) fn open<'a>(context: &[u8], frame: &'a [u8]) -> Result<Payload<'a>, B
     }
 }
 
-/// A payload to read from.
 pub(crate) enum Payload<'a> {
     Plain(&'a [u8]),
     Packed(Box<BufReader<DeflateDecoder<&'a [u8]>>>),

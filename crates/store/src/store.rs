@@ -22,7 +22,6 @@ pub enum Table {
     Tokens,
     /// Answers to requests that may be repeated.
     Idempotency,
-    /// Policies that people stored.
     Policies,
     /// What is kept of nodes beside the state.
     Nodes,
@@ -70,7 +69,6 @@ impl Table {
     }
 }
 
-/// A change to one record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
     pub table: Table,
@@ -114,7 +112,6 @@ impl Batch {
     }
 }
 
-/// An event of the journal.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stored {
     /// Its number; the first event of a journal is 1.
@@ -126,7 +123,6 @@ pub struct Stored {
 /// What a server goes on from.
 #[derive(Debug, Clone)]
 pub struct Loaded {
-    /// The state after all events.
     pub state: State,
     /// Number of the last event in it; 0 if there is none.
     pub seq: u64,
@@ -153,16 +149,9 @@ pub struct Compacted {
 ///
 /// Each call sees the journal and the records as of one instant, with everything that was acknowledged before the call.
 pub trait Reader: Send {
-    /// The record of a key.
-    ///
-    /// # Errors
-    /// When the database cannot be read.
     fn get(&mut self, table: Table, key: &str) -> Result<Option<Vec<u8>>, StoreError>;
 
     /// Up to `limit` records by key (bytes compared), beginning behind the key `after`; `newest_first` goes backwards.
-    ///
-    /// # Errors
-    /// When the database cannot be read.
     fn scan(
         &mut self,
         table: Table,
@@ -178,21 +167,12 @@ pub trait Reader: Send {
     fn events(&mut self, after: u64, limit: usize) -> Result<Vec<Stored>, StoreError>;
 
     /// Number of the oldest event that is still there; one more than the last if there is none.
-    ///
-    /// # Errors
-    /// When the database cannot be read.
     fn oldest_seq(&mut self) -> Result<u64, StoreError>;
 
     /// Number of the last event; 0 if there is none.
-    ///
-    /// # Errors
-    /// When the database cannot be read.
     fn last_seq(&mut self) -> Result<u64, StoreError>;
 
     /// Bytes that the store takes.
-    ///
-    /// # Errors
-    /// When the database cannot be read.
     fn size_bytes(&mut self) -> Result<u64, StoreError>;
 
     /// Writes a consistent copy to a new file while everything goes on. The copy is on disk when this returns.
@@ -262,14 +242,8 @@ pub trait Store: Reader {
     fn compact(&mut self, keep_events_since: Time) -> Result<Compacted, StoreError>;
 
     /// A second connection that only reads.
-    ///
-    /// # Errors
-    /// When the database cannot be opened.
     fn reader(&self) -> Result<Box<dyn Reader>, StoreError>;
 
     /// A second connection that stores snapshots in small steps, so that appends do not wait for a large one.
-    ///
-    /// # Errors
-    /// When the database cannot be opened.
     fn snapshotter(&self) -> Result<Box<dyn Snapshotter>, StoreError>;
 }

@@ -35,7 +35,6 @@ struct Dir {
     writable: bool,
 }
 
-/// What the command line says.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Args {
     memory_mib: Option<u64>,

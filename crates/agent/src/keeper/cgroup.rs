@@ -30,7 +30,6 @@ pub struct Cgroups {
 /// What the kernel counted for a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Counted {
-    /// Peak memory in bytes.
     pub(crate) peak_bytes: Option<u64>,
     /// Whether it killed something for memory.
     pub(crate) oom: bool,
@@ -58,7 +57,6 @@ impl Cgroups {
         Self { base: Err(why) }
     }
 
-    /// Looks at this machine.
     #[must_use]
     pub fn of_this_machine() -> Self {
         let own = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -66,7 +64,6 @@ impl Cgroups {
         Self::set_up(Path::new("/sys/fs/cgroup"), own)
     }
 
-    /// Whether limits are enforced.
     #[must_use]
     pub fn enforced(&self) -> bool {
         self.base.is_ok()

@@ -27,7 +27,6 @@ pub(crate) fn key(fence: &Fence) -> Key {
     (fence.job.clone(), fence.attempt)
 }
 
-/// A process that was started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Started {
     pub(crate) fence: Fence,
@@ -91,14 +90,12 @@ impl Journal {
         self.rewrite()
     }
 
-    /// Notes that a process runs.
     pub(crate) fn started(&mut self, started: Started) -> io::Result<()> {
         let line = Line::Started(started.clone());
         self.live.insert(key(&started.fence), started);
         self.append(&line)
     }
 
-    /// Notes how a job ended.
     pub(crate) fn ended(&mut self, ended: &Ended) -> io::Result<()> {
         self.live.remove(&key(&ended.fence));
         self.ended.insert(key(&ended.fence), ended.clone());

@@ -18,7 +18,6 @@ const COMPANY: Duration = Duration::from_millis(2);
 /// How long it is waited for a full socket before looking whether the connection is still there.
 const FULL_LOOK: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
-/// What is to be told.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     inner: Mutex<Inner>,

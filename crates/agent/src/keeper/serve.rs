@@ -25,16 +25,11 @@ const SPAWNERS_MAX: usize = 32;
 /// Why a keeper does not keep.
 #[derive(Debug, thiserror::Error)]
 pub enum KeeperError {
-    /// There is one already.
     #[error("another keeper serves {0}")]
     Taken(String),
     /// A file or the socket failed.
     #[error("{what}: {source}")]
-    Io {
-        what: String,
-        /// What the system said.
-        source: io::Error,
-    },
+    Io { what: String, source: io::Error },
 }
 
 fn io_error(what: impl Into<String>) -> impl FnOnce(io::Error) -> KeeperError {

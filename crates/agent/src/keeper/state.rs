@@ -25,7 +25,6 @@ const TIMEOUT_GRACE: Duration = Duration::from_secs(10);
 /// How long after its walltime a job goes on before it is ended without the server.
 const WALLTIME_SLACK: Duration = Duration::from_secs(60);
 
-/// A process that runs.
 #[derive(Debug)]
 pub(crate) struct Live {
     pub(crate) child: Child,
@@ -158,7 +157,6 @@ impl Keeper {
         self.queued.notify_one();
     }
 
-    /// Sends a signal to all processes of a job.
     pub(crate) fn signal(&self, fence: &Fence, name: &str) {
         let state = self.lock();
         let Some(Job { phase: Phase::Live(live), .. }) = state.jobs.get(&key(fence)) else { return };
@@ -167,7 +165,6 @@ impl Keeper {
         }
     }
 
-    /// Asks a job to end.
     pub(crate) fn stop(&self, state: &mut State, at: &Key, grace: Duration, cause: Cause) {
         let Some(job) = state.jobs.get_mut(at) else { return };
         if matches!(job.phase, Phase::Ended(_)) {

@@ -40,7 +40,6 @@ fn is_nothing(shipped: &(u64, u64)) -> bool {
     *shipped == (0, 0)
 }
 
-/// A process to be started.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Program {
@@ -49,12 +48,10 @@ pub struct Program {
     /// Its working directory; a fresh one if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
-    /// Text for standard input.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stdin: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
-    /// What it may use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limits: Option<Limits>,
     /// Run this instead of sending a signal that asks it to end; `{grace_s}` becomes the seconds it has.
@@ -67,7 +64,6 @@ pub struct Program {
     pub elsewhere: bool,
 }
 
-/// A job to be started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spawn {
     pub fence: Fence,
@@ -91,7 +87,6 @@ pub enum Cause {
     Checkpointed,
 }
 
-/// What the agent wants.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Request {
@@ -133,17 +128,14 @@ pub struct Hello {
     pub ended: Vec<Ended>,
 }
 
-/// A job that runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Running {
     pub fence: Fence,
     /// For how long already.
     pub for_ms: u64,
-    /// What the agent noted.
     pub note: Note,
 }
 
-/// How a job ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Ended {
     pub fence: Fence,
@@ -170,20 +162,19 @@ pub struct Ended {
     /// Bytes it wrote on standard output and standard error.
     #[serde(default)]
     pub written: (u64, u64),
-    /// What the agent noted.
     pub note: Note,
 }
 
-/// What the keeper tells.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Event {
     /// First on every connection.
     Hello(Box<Hello>),
-    /// A job runs.
     Spawned(Fence),
     /// A job could not be started through no fault of its own.
-    Unstartable { fence: Fence, why: String },
-    /// A job ended.
+    Unstartable {
+        fence: Fence,
+        why: String,
+    },
     Ended(Box<Ended>),
 }

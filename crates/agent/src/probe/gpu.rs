@@ -4,9 +4,7 @@ use landfall_api::node::GpuFacts;
 
 /// Somebody who knows the GPUs of a machine.
 pub trait GpuSource: Send + Sync {
-    /// The GPUs with what they use right now.
     fn gpus(&self) -> Vec<GpuFacts>;
-    /// The version of their driver.
     fn driver(&self) -> Option<String>;
 }
 
@@ -14,7 +12,6 @@ pub trait GpuSource: Send + Sync {
 #[derive(Debug, Clone, Default)]
 pub struct Recorded {
     pub gpus: Vec<GpuFacts>,
-    /// The version of their driver.
     pub driver: Option<String>,
 }
 

@@ -22,7 +22,6 @@ pub struct Programs {
     /// A container engine that answers.
     pub engine: Option<Engine>,
     pub llama: Option<Llama>,
-    /// What runs WebAssembly.
     pub wasm: Option<PathBuf>,
     /// Runtimes of templates whose programs are there.
     pub templates: BTreeMap<String, Template>,
@@ -54,7 +53,6 @@ pub struct Machine {
     pub ram_mib: u64,
     /// Speed of one core.
     pub core_score: Option<u32>,
-    /// What can run jobs.
     pub programs: Programs,
     /// Disk speed of recent jobs.
     pub disk: Ewma,
@@ -83,7 +81,6 @@ impl Machine {
         }
     }
 
-    /// The GPUs with what they use right now.
     #[must_use]
     pub fn gpus(&self) -> Vec<GpuFacts> {
         self.gpus.gpus()

@@ -19,9 +19,7 @@ pub(crate) const CHECKPOINT_TARGET: &str = "/landfall/checkpoint";
 pub enum EngineKind {
     /// `podman`, which needs no daemon.
     Podman,
-    /// `docker`.
     Docker,
-    /// `nerdctl`.
     Nerdctl,
 }
 
@@ -50,7 +48,6 @@ pub struct Engine {
     pub version: String,
 }
 
-/// The name of a container.
 pub(crate) fn name(fence: &Fence) -> String {
     let safe = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') { c } else { '_' };
     format!("landfall-{}-{}", fence.job.as_str().chars().map(safe).collect::<String>(), fence.attempt)

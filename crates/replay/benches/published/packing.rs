@@ -42,7 +42,6 @@ pub(crate) fn pack(pods: &Subject, policy: &str, seed: u64) -> Run {
     pods.run(&chosen, seed, Decisions::new(None), &mut |_| true).expect("a run")
 }
 
-/// Seeds of a variant.
 pub(crate) fn seeds(pods: &Pods) -> Vec<u64> {
     pods.arrivals.iter().flat_map(|arrivals| arrivals.keys().copied()).collect()
 }

@@ -19,7 +19,6 @@ struct Work {
     nodes: Vec<NodeId>,
 }
 
-/// All agents of a cluster.
 #[derive(Debug, Default)]
 pub(super) struct Agents {
     work: BTreeMap<JobId, Work>,

@@ -37,7 +37,6 @@ struct Page {
     qos_wait_ms: Option<u64>,
 }
 
-/// A decision as it is logged.
 #[derive(Serialize)]
 struct Decision<'a> {
     at_ms: i64,

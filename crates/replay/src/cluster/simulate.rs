@@ -16,10 +16,8 @@ use crate::run::{NODE_PARTS, Run, TenantRun};
 /// back-off or grace of the engine.
 const IDLE_END: Millis = Millis::secs(6 * 3600);
 
-/// A job of the trace.
 #[derive(Debug, Clone)]
 pub struct Arrival {
-    /// When it is submitted.
     pub at: Time,
     /// How long it really takes; `None` if it runs until it is stopped.
     pub run: Option<Millis>,
@@ -46,11 +44,9 @@ impl Change {
     }
 }
 
-/// What a trace brings.
 #[derive(Debug, Clone, Default)]
 pub struct Workload {
     pub arrivals: Vec<Arrival>,
-    /// What happens to nodes.
     pub changes: Vec<(Time, Change)>,
 }
 
@@ -62,7 +58,6 @@ struct Clock<'a, 'b> {
     changes: std::iter::Peekable<std::vec::IntoIter<(Time, Change)>>,
     /// Batch pools whose cycles follow events.
     on_events: Vec<PoolId>,
-    /// Pull pools with their workers.
     pull: Vec<(PoolId, Vec<NodeId>)>,
     now: Time,
     /// When something last happened that was not merely a cycle.

@@ -25,7 +25,6 @@ use landfall_model::Millis;
 
 use crate::trace::batch::BatchJob;
 
-/// The order of simultaneous events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Events {
     /// One pass after every event.
@@ -64,12 +63,9 @@ impl Estimate {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
     pub procs: u32,
-    /// Who decides what starts.
     pub planning: Planning,
-    /// The order of simultaneous events.
     pub events: Events,
     /// Passes on a beat from the first arrival on; `None` means after every instant with an event.
     pub cycle: Option<Millis>,
-    /// What the planner is told.
     pub estimate: Estimate,
 }

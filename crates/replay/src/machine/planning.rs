@@ -5,7 +5,6 @@ use landfall_model::{Millis, Time};
 
 use crate::trace::batch::BatchJob;
 
-/// Who decides what starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Planning {
     /// The line and what may overtake in it.
@@ -26,7 +25,6 @@ impl From<learned::Settings> for Planning {
     }
 }
 
-/// A planner at work.
 pub(super) enum Planner {
     Rules(counted::Planner),
     Learned(Box<learned::Planner>),

@@ -59,7 +59,6 @@ pub const LOG_POLICIES: [(&str, LogPolicy, &str); 9] = {
 };
 
 impl LogPolicy {
-    /// The policy of a name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         LOG_POLICIES.iter().find(|(known, ..)| *known == name).map(|(_, policy, _)| *policy)

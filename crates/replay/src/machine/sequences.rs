@@ -13,7 +13,6 @@ use crate::trace::swf::Log;
 /// Run time that stands in for an unknown one, in seconds.
 const UNKNOWN_RUN: i64 = 10;
 
-/// A part of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sequence {
     /// Its first job, counted from 0.

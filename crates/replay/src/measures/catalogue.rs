@@ -5,12 +5,9 @@ use std::collections::BTreeMap;
 use super::number::{grouped, with_decimals};
 use super::{Distribution, Measures, Packing};
 
-/// Which way is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Better {
-    /// Less is better.
     Lower,
-    /// More is better.
     Higher,
     /// Neither: it tells how a policy works, not how well.
     Neither,
@@ -22,13 +19,10 @@ pub enum Unit {
     Seconds,
     /// A part of a whole, from 0 to 1.
     Part,
-    /// Per cent.
     Percent,
     /// Times: a ratio that may be above 1.
     Times,
-    /// Things counted.
     Count,
-    /// GPU-hours.
     GpuHours,
 }
 
@@ -90,9 +84,7 @@ pub struct Measure {
     pub key: &'static str,
     /// Its name for people.
     pub title: &'static str,
-    /// What it is counted in.
     pub unit: Unit,
-    /// Which way is better.
     pub better: Better,
     get: Get,
 }
@@ -117,7 +109,6 @@ impl Measure {
         }
     }
 
-    /// The measure with this key.
     #[must_use]
     pub fn named(key: &str) -> Option<&'static Self> {
         CATALOGUE.iter().find(|measure| measure.key == key)

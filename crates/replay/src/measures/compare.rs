@@ -8,25 +8,15 @@ use super::{Better, CATALOGUE, Measure, Measures};
 /// Why runs cannot be compared.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CompareError {
-    /// There are no runs.
     #[error("there is no run to compare")]
     NoRuns,
-    /// The baseline is none of the policies.
     #[error("no run of the baseline `{baseline}` on `{trace}`; policies there: {have}")]
-    NoBaseline {
-        /// What was asked for.
-        baseline: String,
-        /// Where it is missing.
-        trace: String,
-        have: String,
-    },
+    NoBaseline { baseline: String, trace: String, have: String },
 }
 
-/// The runs of one policy.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct PolicyRuns {
     pub policy: String,
-    /// The seed of each run.
     pub seeds: Vec<Option<u64>>,
 }
 
@@ -53,7 +43,6 @@ pub struct Row {
 /// One measure of one policy.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 pub struct Cell {
-    /// Runs that have the measure.
     pub runs: usize,
     #[serde(serialize_with = "number::six")]
     pub mean: f64,

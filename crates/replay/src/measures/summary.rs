@@ -82,7 +82,6 @@ pub struct Measures {
     pub estimates: Option<Estimates>,
     /// Decisions per scheduling pass.
     pub decisions_per_pass: Option<f64>,
-    /// Counts of what happened.
     pub counts: Counts,
     /// Packing at the loads reported.
     pub packing: Option<Packing>,

@@ -20,7 +20,6 @@ impl Window {
         Some(Self { from, to })
     }
 
-    /// Its length in milliseconds.
     #[must_use]
     pub fn length_ms(self) -> u64 {
         self.to.since(self.from).get()

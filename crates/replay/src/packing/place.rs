@@ -23,16 +23,13 @@ pub(super) fn gpu_total(pod: &OpenbPod) -> u64 {
 /// Why a packing run could not begin.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PackingError {
-    /// A name that cannot be an id.
     #[error("`{0}` cannot be used as a name: {1}")]
     Name(String, String),
-    /// The sequence names a row that is not there.
     #[error("the arrivals name {what} row {row}, but there are {rows}: they belong to other files")]
     Row {
         /// `pod` or `node`.
         what: &'static str,
         row: u32,
-        /// How many there are.
         rows: usize,
     },
     /// The engine did not take the cluster or the policy.

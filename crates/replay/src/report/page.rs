@@ -15,7 +15,6 @@ pub(super) struct Page {
 }
 
 impl Page {
-    /// A page with its heading.
     pub(super) fn new(title: &str, lead: &str) -> Self {
         let body = format!(
             "<header>\n<h1>{}</h1>\n<p class=\"lead\">{}</p>\n</header>\n",

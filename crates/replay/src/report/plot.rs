@@ -67,7 +67,6 @@ impl Plot {
         self.svg.text("label", (WIDTH - RIGHT, HEIGHT - 8.0), Anchor::End, &self.x.label);
     }
 
-    /// A line through points.
     pub(super) fn line(&mut self, style: &str, points: &[(f64, f64)]) {
         let mut path = String::new();
         for (place, (x, y)) in points.iter().enumerate() {

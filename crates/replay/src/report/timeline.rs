@@ -144,7 +144,6 @@ impl Timeline {
         first.into_iter().chain(middles).chain(last).collect()
     }
 
-    /// Its length in seconds.
     pub(super) fn length_s(&self) -> f64 {
         self.bounds_s.last().copied().unwrap_or(0.0)
     }

@@ -16,7 +16,6 @@ use crate::measures::bounded_slowdown;
 use crate::run::Run;
 use crate::trace::batch::BatchJob;
 
-/// A log to replay.
 #[derive(Debug, Clone)]
 pub struct Log {
     /// Its name, without path.
@@ -25,11 +24,9 @@ pub struct Log {
     pub procs: u32,
     /// Processors of a node, for policies that look at nodes.
     pub procs_per_node: u64,
-    /// The order of simultaneous events.
     pub events: Events,
     /// Passes on a beat; `None` means after every instant with an event.
     pub cycle: Option<Millis>,
-    /// What the planner is told.
     pub estimate: Estimate,
     /// SHA-256 of the file.
     pub inputs_sha256: BTreeMap<String, String>,

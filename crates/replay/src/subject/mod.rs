@@ -23,13 +23,11 @@ use crate::run::Run;
 /// Why something cannot be replayed.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
-    /// The policy is not for this kind of subject.
     #[error("policy `{policy}` cannot be used here: {why}")]
     Policy { policy: String, why: String },
     /// The subject makes no sense.
     #[error("{0}")]
     Subject(String),
-    /// The log of decisions could not be written.
     #[error("the decisions cannot be written: {0}")]
     Decisions(#[from] std::io::Error),
 }
@@ -43,7 +41,6 @@ pub struct Chosen {
     pub sha256: Option<String>,
 }
 
-/// What kind of policy it is.
 #[derive(Debug, Clone)]
 pub enum PolicyKind {
     /// One that orders a line of jobs for alike processors.
@@ -91,9 +88,7 @@ const SEED: &str = "seed";
 /// ```
 #[derive(Debug)]
 pub enum Subject {
-    /// A batch log.
     Log(Log),
-    /// GPU pods.
     Pods(Pods),
     Cluster(Box<Cluster>),
 }
@@ -126,7 +121,6 @@ impl Subject {
             || matches!(&policy.what, PolicyKind::Spec(spec) if spec.params.contains_key(SEED))
     }
 
-    /// Replays under a policy.
     pub fn run(
         &self,
         policy: &Chosen,

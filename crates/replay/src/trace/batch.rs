@@ -9,7 +9,6 @@ use super::swf::{Log, SwfJob};
 /// A job as a machine of alike processors sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchJob {
-    /// Its number in the log.
     pub number: i64,
     /// When it was submitted, in seconds.
     pub submit: i64,
@@ -68,7 +67,6 @@ impl Dropped {
     }
 }
 
-/// What is kept of a log.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Kept {
     /// Jobs by (submit, number).

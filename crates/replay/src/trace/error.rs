@@ -7,7 +7,6 @@ use landfall_model::scenario::{Position, ScenarioError};
 /// Why a trace cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
-    /// The system, or a damaged compression.
     #[error("cannot read the trace: {0}")]
     Read(#[from] io::Error),
     /// The content: which field, where, what was found, what to do.

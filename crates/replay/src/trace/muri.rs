@@ -26,10 +26,6 @@ pub struct MuriJob {
     pub priority: u64,
 }
 
-/// Reads a trace.
-///
-/// # Errors
-/// If reading fails or a row is bad.
 pub fn read(reader: impl BufRead) -> Result<Vec<MuriJob>, TraceError> {
     let mut table = Table::new(reader)?;
     let [number, num_gpu, submit] =

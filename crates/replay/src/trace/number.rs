@@ -57,7 +57,6 @@ impl Number {
         }
     }
 
-    /// The number with its fraction.
     #[inline]
     pub(crate) fn decimal(self) -> f64 {
         match self {

@@ -7,11 +7,9 @@ use super::error::{TraceError, shown};
 use super::lines::Lines;
 use super::table::Table;
 
-/// A node of an openb cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenbNode {
     pub name: String,
-    /// CPU in thousandths of a core.
     pub cpu_milli: u64,
     pub memory_mib: u64,
     pub gpus: u32,
@@ -19,11 +17,9 @@ pub struct OpenbNode {
     pub model: Option<String>,
 }
 
-/// A pod of an openb trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenbPod {
     pub name: String,
-    /// CPU in thousandths of a core.
     pub cpu_milli: u64,
     pub memory_mib: u64,
     pub num_gpu: u32,
@@ -44,9 +40,6 @@ pub struct OpenbPod {
 }
 
 /// Reads a node list (`sn,cpu_milli,memory_mib,gpu,model`).
-///
-/// # Errors
-/// If reading fails or a row is bad.
 pub fn read_nodes(reader: impl BufRead) -> Result<Vec<OpenbNode>, TraceError> {
     let mut table = Table::new(reader)?;
     let [name, cpu, memory, gpus] =
@@ -66,9 +59,6 @@ pub fn read_nodes(reader: impl BufRead) -> Result<Vec<OpenbNode>, TraceError> {
 }
 
 /// Reads a pod list: at least `name,cpu_milli,memory_mib,num_gpu,gpu_milli`; the other columns where they are.
-///
-/// # Errors
-/// If reading fails or a row is bad.
 pub fn read_pods(reader: impl BufRead) -> Result<Vec<OpenbPod>, TraceError> {
     let mut table = Table::new(reader)?;
     let [name, cpu, memory] = [table.need("name")?, table.need("cpu_milli")?, table.need("memory_mib")?];
@@ -169,10 +159,6 @@ pub struct ExpectedCurve {
     pub values: Vec<Option<f64>>,
 }
 
-/// Reads published curves.
-///
-/// # Errors
-/// If reading fails or a row is bad.
 pub fn read_expected(reader: impl BufRead) -> Result<Vec<ExpectedCurve>, TraceError> {
     let mut table = Table::new(reader)?;
     let [workload, policy] = [table.need("workload")?, table.need("sc_policy")?];

@@ -2,23 +2,18 @@
 
 use std::io::{self, BufRead};
 
-/// A kind of trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// Standard Workload Format.
     Swf,
     /// Landfall's own.
     Own,
     OpenbPods,
     OpenbNodes,
-    /// openb arrival orders.
     OpenbArrivals,
-    /// Muri jobs.
     Muri,
 }
 
 impl Kind {
-    /// All kinds with their names.
     pub const ALL: [(&'static str, Self); 6] = [
         ("swf", Self::Swf),
         ("landfall", Self::Own),
@@ -28,13 +23,11 @@ impl Kind {
         ("muri", Self::Muri),
     ];
 
-    /// What the kind is called.
     #[must_use]
     pub fn name(self) -> &'static str {
         Self::ALL.into_iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
     }
 
-    /// The kind of this name.
     #[must_use]
     pub fn by_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|(known, _)| *known == name).map(|(_, kind)| kind)
@@ -42,9 +35,6 @@ impl Kind {
 }
 
 /// Looks at the first bytes without consuming them; `None` if they are like nothing known.
-///
-/// # Errors
-/// If reading fails.
 pub fn recognise(reader: &mut impl BufRead) -> io::Result<Option<Kind>> {
     Ok(kind_of(reader.fill_buf()?))
 }

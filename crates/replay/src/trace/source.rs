@@ -23,19 +23,12 @@ enum Stream {
     Gzip(Box<BufReader<MultiGzDecoder<BufReader<Hashing>>>>),
 }
 
-/// Opens a trace.
-///
-/// # Errors
-/// If the file cannot be opened or its first bytes cannot be read.
 pub fn open(path: &Path) -> io::Result<Source> {
     Source::new(File::open(path)?)
 }
 
 impl Source {
     /// Reads from anything.
-    ///
-    /// # Errors
-    /// If the first bytes cannot be read.
     pub fn new(mut reader: impl Read + Send + 'static) -> io::Result<Self> {
         let mut first = Vec::with_capacity(GZIP_MAGIC.len());
         reader.by_ref().take(GZIP_MAGIC.len() as u64).read_to_end(&mut first)?;
@@ -57,9 +50,6 @@ impl Source {
     }
 
     /// Reads whatever is left and gives the SHA-256 of the file's own bytes (compressed, if it is compressed), as hex.
-    ///
-    /// # Errors
-    /// If the rest cannot be read.
     pub fn finish(mut self) -> io::Result<String> {
         io::copy(&mut self, &mut io::sink())?;
         let mut raw = match self.stream {

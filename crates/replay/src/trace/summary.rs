@@ -19,7 +19,6 @@ pub struct SummaryJob {
     pub user: Option<String>,
 }
 
-/// The spread of a quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Spread {
     pub mean: f64,
@@ -53,7 +52,6 @@ pub struct SizeClass {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Summary {
     pub jobs: u64,
-    /// First submission in seconds.
     pub first_submit_s: Option<f64>,
     /// From the first to the last submission, in seconds.
     pub span_s: Option<f64>,
@@ -64,7 +62,6 @@ pub struct Summary {
     pub width: Option<Spread>,
     /// Widths by class: 1, 2, 3 to 4, 5 to 8, …
     pub sizes: Vec<SizeClass>,
-    /// Run times in seconds.
     pub run_s: Option<Spread>,
     /// Jobs that say how long they will run.
     pub estimates_known: u64,

@@ -23,7 +23,6 @@ impl<R: Read> Table<R> {
         Ok(Self { reader, columns, record: StringRecord::new() })
     }
 
-    /// What the columns are called.
     pub(crate) fn columns(&self) -> &[String] {
         &self.columns
     }
@@ -61,16 +60,13 @@ impl<R: Read> Table<R> {
     }
 }
 
-/// One row of a table.
 pub(crate) struct Row<'a> {
     record: &'a StringRecord,
     columns: &'a [String],
-    /// Its line in the file.
     pub(crate) line: usize,
 }
 
 impl Row<'_> {
-    /// A value as text.
     pub(crate) fn text(&self, column: usize) -> &str {
         self.record.get(column).unwrap_or_default()
     }
@@ -101,7 +97,6 @@ impl Row<'_> {
         value.map(Some).ok_or_else(|| self.wrong(column, "a number, or nothing"))
     }
 
-    /// A number with its fraction.
     pub(crate) fn decimal(&self, column: usize) -> Result<f64, TraceError> {
         let value = Number::parse(self.text(column).as_bytes()).map(Number::decimal);
         value.ok_or_else(|| self.wrong(column, "a number"))

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use crate::error::StoreError;
 
-/// Name of the database.
 pub(super) const DATABASE: &str = "journal.db";
 const LOCK: &str = "lock";
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";

@@ -71,9 +71,6 @@ impl Sqlite {
     }
 
     /// Opens a data directory, or makes one, with settings.
-    ///
-    /// # Errors
-    /// As [`Sqlite::open`].
     pub fn open_with(dir: &Path, options: Options) -> Result<Self, StoreError> {
         let directory = Directory::lock(dir)?;
         let path = directory.database()?;

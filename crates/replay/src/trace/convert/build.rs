@@ -48,7 +48,6 @@ pub(super) fn submission(
     })
 }
 
-/// Exactly so many nodes.
 pub(super) fn exactly(nodes: u64) -> Option<NodeCount> {
     let nodes = u32::try_from(nodes).ok()?;
     Some(NodeCount { min: nodes, max: nodes })

@@ -15,9 +15,7 @@ pub use to_swf::to_swf;
 /// How processors become nodes, and how GPUs are spread over them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
-    /// Processors of a node.
     pub procs_per_node: u64,
-    /// GPUs of a node.
     pub gpus_per_node: u32,
     /// Nodes to write, where the input knows none.
     pub nodes: Option<u64>,

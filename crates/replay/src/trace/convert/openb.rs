@@ -13,9 +13,6 @@ use crate::trace::own::{GpuFacts, Header, NodeFacts, Writer};
 
 /// Writes openb nodes and pods. A pod comes when it was created and runs from its scheduling to its deletion; one that
 /// was never scheduled runs as long as it was there. Pods of lists without times all come at 0 and never end.
-///
-/// # Errors
-/// If writing fails.
 pub fn from_openb(
     nodes: &[OpenbNode],
     pods: &[OpenbPod],
@@ -70,9 +67,6 @@ fn write_pod<W: Write>(pod: &OpenbPod, writer: &mut Writer<W>) -> Result<(), Ref
 }
 
 /// Writes Muri jobs; those with more GPUs than a node has become gangs over whole nodes.
-///
-/// # Errors
-/// If writing fails.
 pub fn from_muri(jobs: &[MuriJob], shape: Shape, header: &Header, out: impl Write) -> io::Result<Converted> {
     let mut writer = Writer::new(out, header)?;
     let mut converted = Converted { nodes: shape.nodes.unwrap_or(0), ..Converted::default() };

@@ -13,9 +13,6 @@ use crate::trace::own::{GpuFacts, Header, NodeFacts, Writer};
 use crate::trace::swf::{Log, SwfJob};
 
 /// Writes the jobs of a log that a machine of `procs` processors can run, and the nodes of that machine.
-///
-/// # Errors
-/// If writing fails.
 pub fn from_swf(
     log: &Log,
     procs: u64,
@@ -102,9 +99,6 @@ pub fn generated_log(settings: &Settings, jobs: &[Generated]) -> Log {
 }
 
 /// Writes a made-up workload and the nodes it was made for.
-///
-/// # Errors
-/// If writing fails.
 pub fn from_generated(
     settings: &Settings,
     jobs: &[Generated],

@@ -18,7 +18,6 @@ const TOO_LOW: f64 = 0.05;
 const POWER_OF_TWO: f64 = 0.75;
 /// Share of jobs that ask for GPUs on a machine that has them.
 const GPU_JOBS: f64 = 0.85;
-/// Longest run in seconds.
 const RUN_MAX: f64 = 4.0 * 86_400.0;
 
 /// Times that people ask for, in seconds.
@@ -34,7 +33,6 @@ struct Program {
     size: f64,
     /// Whether it knows no parallelism.
     serial: bool,
-    /// Median run time in seconds.
     run: f64,
     /// What the user always asks for, if it is always the same.
     favourite: Option<i64>,

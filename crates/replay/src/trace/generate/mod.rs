@@ -27,12 +27,10 @@ pub struct Settings {
     pub gpus: Option<Gpus>,
 }
 
-/// GPUs of the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gpus {
     pub total: u64,
     pub per_node: u32,
-    /// Memory of each in MiB.
     pub vram_mib: u64,
 }
 
@@ -44,9 +42,6 @@ impl Settings {
     }
 
     /// Refuses what makes no workload; says which setting and why.
-    ///
-    /// # Errors
-    /// If a setting is out of range.
     pub fn check(&self) -> Result<(), (&'static str, String)> {
         let range =
             |name, value: f64, min: f64, max: f64| match value.is_finite() && (min..=max).contains(&value) {
@@ -73,7 +68,6 @@ pub struct GpuNeed {
     pub count: u64,
     /// Compute of each in thousandths; below 1000 the one device is shared.
     pub milli: u64,
-    /// Memory of each in MiB.
     pub vram_mib: u64,
 }
 
@@ -97,7 +91,6 @@ pub struct Generated {
     pub executable: i64,
     /// Whether it was stopped at its estimate.
     pub killed: bool,
-    /// Memory per processor in MiB.
     pub memory_mib: u64,
     /// GPUs, if it asks for any.
     pub gpus: Option<GpuNeed>,

@@ -94,9 +94,6 @@ impl<R: BufRead> Reader<R> {
     }
 
     /// The next record; `None` at the end.
-    ///
-    /// # Errors
-    /// If reading fails or a line is bad.
     pub fn next_record(&mut self) -> Result<Option<Record>, TraceError> {
         while let Some((number, text)) = self.lines.next()? {
             self.line = number;
@@ -195,9 +192,6 @@ fn instant(at_ms: Option<i64>) -> Result<Time, ScenarioError> {
 
 impl Trace {
     /// Reads a whole trace, and checks that ids are used once and that changes are about nodes that exist.
-    ///
-    /// # Errors
-    /// If reading fails or a line is bad.
     pub fn read(reader: impl BufRead) -> Result<Self, TraceError> {
         let mut reader = Reader::new(reader)?;
         let mut trace = Self { header: reader.header.clone(), ..Self::default() };

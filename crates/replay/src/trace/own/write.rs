@@ -17,9 +17,7 @@ pub struct NodeFacts {
     /// How many, if more than this one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
-    /// CPU of each in thousandths of a core.
     pub cpu_milli: u64,
-    /// Memory of each in MiB.
     pub ram_mib: u64,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub gpus: Vec<GpuFacts>,
@@ -31,7 +29,6 @@ pub struct GpuFacts {
     pub count: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Memory of each in MiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vram_mib: Option<u64>,
 }
@@ -81,9 +78,6 @@ pub struct Writer<W> {
 
 impl<W: Write> Writer<W> {
     /// Writes the header.
-    ///
-    /// # Errors
-    /// If writing fails.
     pub fn new(out: W, header: &Header) -> io::Result<Self> {
         let mut writer = Self { out };
         writer.line(&HeaderLine {
@@ -94,18 +88,11 @@ impl<W: Write> Writer<W> {
         Ok(writer)
     }
 
-    /// Writes a row of nodes.
-    ///
-    /// # Errors
-    /// If writing fails.
     pub fn node(&mut self, node: &NodeFacts) -> io::Result<()> {
         self.line(&NodeLine { node })
     }
 
     /// Writes a submission; it reads back equal if the job was never queued before.
-    ///
-    /// # Errors
-    /// If writing fails.
     pub fn submission(&mut self, submission: &Submission) -> io::Result<()> {
         let Submission { at, run, job, after, join } = submission;
         let join = Some(*join).filter(|join| *join != Join::All);
@@ -113,15 +100,11 @@ impl<W: Write> Writer<W> {
     }
 
     /// Writes a change of a node.
-    ///
-    /// # Errors
-    /// If writing fails.
     pub fn change(&mut self, change: &NodeChange) -> io::Result<()> {
         let change_fields = ChangeFields { node: change.node.as_str(), to: change.to };
         self.line(&ChangeLine { at_ms: change.at, change: change_fields })
     }
 
-    /// What was written to.
     pub fn into_inner(self) -> W {
         self.out
     }
