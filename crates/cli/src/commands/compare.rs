@@ -24,7 +24,7 @@ Runs every policy on every trace, with every seed where one matters, on all core
 with the difference to the baseline; the first policy is the baseline unless --baseline names another.
 
 Examples:
-  landfall compare kth.swf.gz --procs 100 --policy easy --policy sjbf --policy landfall-batch
+  landfall compare kth.swf.gz --procs 100 --policy easy --policy easy++ --policy landfall-batch
   landfall compare pods.csv --nodes nodes.csv --policy fgd --policy landfall-pack --seeds 10 --out packing
   landfall compare week.jsonl --cluster lab.toml --policy balanced --policy hpc-batch --fail-if 'mean_wait_s>+10%'
 

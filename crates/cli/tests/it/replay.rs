@@ -67,7 +67,7 @@ fn every_policy_for_logs_replays_and_twice_gives_the_same_bytes() {
     assert_eq!(waits_of("greedy"), [0, 270, 0, 350, 120, 0, 20]);
     assert_eq!(waits_of("sjbf"), [0, 180, 0, 260, 350, 20, 0]);
     assert_eq!(waits_of("conservative-standing"), [0, 180, 0, 260, 20, 140, 260]);
-    for policy in ["conservative", "sjf", "f1", "landfall-batch"] {
+    for policy in ["conservative", "easy++", "easy++-tsafrir", "sjf", "f1", "landfall-batch"] {
         assert_eq!(waits_of(policy).len(), 7, "{policy}");
     }
 }

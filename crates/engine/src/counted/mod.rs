@@ -15,13 +15,19 @@
 //! by the shadow, or is content with `extra`. So nobody who overtakes can delay the promise, however short the jobs
 //! that run turn out to be.
 //!
+//! *Durations* are what jobs ask for, or predictions from what their users' jobs took before ([`Rules::learned`]): half of
+//! the last two together, as published under the name EASY++. A job that outlives its prediction is expected to end later
+//! ([`Corrector`]); with predictions the shadow is a guess and not a promise.
+//!
 //! [`learned`] is a second planner with an interface of the same manner: it orders by what users' jobs took before.
 
+mod forecast;
 pub mod learned;
 mod line;
 mod planner;
 mod profile;
 mod reservations;
 
+pub use forecast::Corrector;
 pub use planner::{Ask, Mode, Planner, Rules, Start, Ticket};
 pub use profile::Profile;

@@ -1,7 +1,10 @@
 //! The planner: who waits, who runs, and one pass.
 
+use std::collections::BTreeSet;
+
 use landfall_model::{Millis, Time};
 
+use super::forecast::{Corrector, LastTwo};
 use super::line::{Entry, Gap, Line};
 use super::reservations::Promises;
 
@@ -30,8 +33,19 @@ pub enum Mode {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
     pub mode: Mode,
-    /// Whether those who overtake are looked at in an order of their own, by [`Ask::rank`].
+    /// Whether those who overtake are looked at shortest first; the order of arrival decides between equals.
     pub ranked: bool,
+    /// Whether durations are predicted from what users' jobs took before, and what becomes of a prediction that a job
+    /// outlives. `None`: as asked for.
+    pub learned: Option<Corrector>,
+}
+
+impl Rules {
+    /// With the durations that jobs ask for.
+    #[must_use]
+    pub const fn asked(mode: Mode, ranked: bool) -> Self {
+        Self { mode, ranked, learned: None }
+    }
 }
 
 /// What a job asks for.
@@ -41,8 +55,8 @@ pub struct Ask {
     pub units: u32,
     /// How long it may hold them.
     pub duration: Millis,
-    /// Its place among those who overtake, smallest first; the order of arrival decides between equals.
-    pub rank: i64,
+    /// Whose job it is: any number, the same one for all jobs of a user.
+    pub user: i64,
 }
 
 /// A job that starts.
@@ -103,8 +117,18 @@ impl Releases {
 #[derive(Debug, Clone, Copy)]
 struct Known {
     ask: Ask,
+    /// How long it is expected to hold its units, in milliseconds, as of its arrival.
+    expected: i64,
+    started: i64,
     /// When its units are expected back, once it runs.
     release: i64,
+}
+
+impl Known {
+    /// When its time is over by what it asked for, once it runs.
+    fn limit(&self) -> i64 {
+        self.started.saturating_add_unsigned(self.ask.duration.get())
+    }
 }
 
 /// Alike units and the jobs that want them.
@@ -115,9 +139,13 @@ pub struct Planner {
     total: u32,
     jobs: Vec<Known>,
     running: Releases,
+    /// Run times of jobs that ended, where durations are predicted.
+    history: LastTwo,
+    /// Running jobs by the end of a prediction that is shorter than what they asked for.
+    predicted: BTreeSet<(i64, Ticket)>,
     /// Waiting jobs by arrival.
     line: Line,
-    /// The same jobs by rank, where those who overtake are looked at so.
+    /// The same jobs, shortest first, where those who overtake are looked at so.
     ranked: Line,
     promises: Promises,
     /// Promise to the head of the line as of the last pass.
@@ -136,6 +164,8 @@ impl Planner {
             total: units,
             jobs: Vec::new(),
             running: Releases::default(),
+            history: LastTwo::default(),
+            predicted: BTreeSet::new(),
             line: Line::default(),
             ranked: Line::default(),
             promises: Promises::default(),
@@ -155,18 +185,24 @@ impl Planner {
             return None;
         }
         let ticket = Ticket::try_from(self.jobs.len()).ok()?;
-        self.jobs.push(Known { ask, release: 0 });
+        let asked = i64::try_from(ask.duration.get()).unwrap_or(i64::MAX);
+        let expected = self.rules.learned.map_or(asked, |_| self.history.expect(ask.user, asked));
+        self.jobs.push(Known { ask, expected, started: 0, release: 0 });
         let entry = self.entry(ticket);
         self.line.insert(entry);
         if self.rules.ranked {
-            self.ranked.insert(Entry { key: ask.rank, ..entry });
+            self.ranked.insert(Entry { key: expected, ..entry });
         }
         Some(ticket)
     }
 
     /// A running job ends.
-    pub fn end(&mut self, ticket: Ticket) {
+    pub fn end(&mut self, now: Time, ticket: Ticket) {
         let job = self.jobs[ticket as usize];
+        if self.rules.learned.is_some() {
+            self.history.learn(job.ask.user, now.since(Time::from_millis(job.started)));
+            self.predicted.remove(&(job.release, ticket));
+        }
         if job.release <= self.released {
             return;
         }
@@ -176,8 +212,10 @@ impl Planner {
 
     /// Counts units of jobs whose time is over as free, before their ends are told one by one.
     ///
-    /// For replays of events one at a time, where it is known that they end at this very instant.
-    pub fn release_due(&mut self, now: Time) {
+    /// For replays of events one at a time, where it is known that they end at this very instant. Of a job whose
+    /// prediction is over now that is known only through `ends`; if it does not end, its prediction is corrected.
+    pub fn release_due(&mut self, now: Time, ends: impl Fn(Ticket) -> bool) {
+        self.correct(now.as_millis(), ends);
         self.released = self.released.max(now.as_millis());
         self.free += self.running.take_until(self.released);
     }
@@ -185,6 +223,7 @@ impl Planner {
     /// Starts what may start now.
     pub fn pass(&mut self, now: Time, starts: &mut Vec<Start>) {
         let now = now.as_millis();
+        self.correct(now, |_| false);
         if let Mode::Reserving { depth, standing } = self.rules.mode {
             self.reserving_pass(now, depth, standing, starts);
             return;
@@ -236,6 +275,24 @@ impl Planner {
         self.promises.moved_later
     }
 
+    /// Moves the expected ends of jobs that have outlived their predictions.
+    fn correct(&mut self, now: i64, ends: impl Fn(Ticket) -> bool) {
+        let Some(corrector) = self.rules.learned else { return };
+        while let Some((release, ticket)) = self.predicted.first().copied().filter(|(at, _)| *at <= now) {
+            self.predicted.pop_first();
+            if release == now && ends(ticket) {
+                continue;
+            }
+            let job = &mut self.jobs[ticket as usize];
+            job.release = corrector.after(job.started, job.expected, release).min(job.limit());
+            self.running.remove(release, job.ask.units);
+            self.running.insert(job.release, job.ask.units);
+            if job.release < job.limit() {
+                self.predicted.insert((job.release, ticket));
+            }
+        }
+    }
+
     fn overtake(&mut self, now: i64, head: Ticket, gap: Gap, starts: &mut Vec<Start>) {
         let first = starts.len();
         let found = |job: Entry| starts.push(Start { ticket: job.ticket, backfill: true });
@@ -266,20 +323,24 @@ impl Planner {
     }
 
     fn entry(&self, ticket: Ticket) -> Entry {
-        let ask = self.jobs[ticket as usize].ask;
-        Entry { key: i64::from(ticket), ticket, units: ask.units, duration: ask.duration.get() as i64 }
+        let job = &self.jobs[ticket as usize];
+        Entry { key: i64::from(ticket), ticket, units: job.ask.units, duration: job.expected }
     }
 
     fn leave_line(&mut self, entry: &Entry) {
         self.line.remove(i64::from(entry.ticket), entry.ticket);
         if self.rules.ranked {
-            self.ranked.remove(self.jobs[entry.ticket as usize].ask.rank, entry.ticket);
+            self.ranked.remove(self.jobs[entry.ticket as usize].expected, entry.ticket);
         }
     }
 
     fn start(&mut self, now: i64, ticket: Ticket) {
         let job = &mut self.jobs[ticket as usize];
-        job.release = now.saturating_add(job.ask.duration.get() as i64);
+        job.started = now;
+        job.release = now.saturating_add(job.expected);
+        if self.rules.learned.is_some() && job.release < job.limit() {
+            self.predicted.insert((job.release, ticket));
+        }
         self.running.insert(job.release, job.ask.units);
         self.free -= job.ask.units;
     }

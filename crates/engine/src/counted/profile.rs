@@ -54,11 +54,16 @@ impl Profile {
     /// The first instant from which so many units are free for so long.
     #[must_use]
     pub fn earliest(&self, units: u64, duration: i64) -> Option<i64> {
+        self.earliest_from(self.steps[0].0, units, duration)
+    }
+
+    /// The same, and not before an instant.
+    pub(super) fn earliest_from(&self, from: i64, units: u64, duration: i64) -> Option<i64> {
         let units = units as i64;
-        let mut at = 0;
+        let mut at = self.steps.partition_point(|step| step.0 <= from).saturating_sub(1);
         loop {
             at += self.steps[at..].iter().position(|step| step.1 >= units)?;
-            let start = self.steps[at].0;
+            let start = self.steps[at].0.max(from);
             let end = start.saturating_add(duration);
             let blocked =
                 self.steps[at..].iter().take_while(|step| step.0 < end).position(|step| step.1 < units);
@@ -93,6 +98,16 @@ impl Profile {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_instant_within_a_step_is_a_beginning_too() {
+        let mut profile = Profile::new(10, 4);
+        profile.take(30, 50, 3);
+        assert_eq!(profile.earliest_from(15, 4, 15), Some(15));
+        assert_eq!(profile.earliest_from(16, 4, 15), Some(50));
+        assert_eq!(profile.earliest_from(40, 1, 90), Some(40));
+        assert_eq!(profile.earliest_from(0, 4, 20), profile.earliest(4, 20));
+    }
 
     #[test]
     fn the_fewest_units_of_a_span_count_its_beginning_and_not_its_end() {

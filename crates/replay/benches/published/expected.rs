@@ -9,6 +9,13 @@ pub(crate) const LOGS: [(&str, u32, [f64; 6]); 4] = [
     ("CEA-curie", 80_640, [202.133162, 69.925935, 255.290735, 169.030310, 12.079795, 198.990043]),
 ];
 
+/// Predicted durations on the same logs: policy, then mean bounded slowdown and longest time from submission to end in
+/// days for each log.
+pub(crate) const LEARNERS: [(&str, [(f64, f64); 4]); 2] = [
+    ("easy++", [(62.856883, 6.2), (65.063601, 11.9), (16.826861, 14.2), (21.328427, 33.7)]),
+    ("easy++-tsafrir", [(63.500677, 6.3), (79.396282, 8.8), (20.986431, 16.3), (193.471298, 40.5)]),
+];
+
 /// Whole logs with all events of an instant taken together: file, processors, policy, mean bounded slowdown with so many
 /// decimals, mean wait in seconds, utilisation.
 pub(crate) const REFERENCE: [(&str, u32, &str, f64, usize, f64, f64); 20] = [

@@ -6,13 +6,13 @@ use std::time::Instant;
 use landfall_replay::decisions::Decisions;
 use landfall_replay::machine::{Estimate, Events, LogPolicy};
 use landfall_replay::measures::Measures;
-use landfall_replay::run::Run;
+use landfall_replay::run::{JobRun, Run};
 use landfall_replay::subject::{Chosen, Log, PolicyKind, Subject};
 use landfall_replay::trace::batch::Kept;
 use landfall_replay::trace::{open, swf};
 
 use crate::Findings;
-use crate::expected::{LOGS, REFERENCE};
+use crate::expected::{LEARNERS, LOGS, REFERENCE};
 
 /// Reads a log for a machine of so many processors.
 pub(crate) fn read(path: &Path, procs: u32, events: Events) -> Log {
@@ -32,10 +32,19 @@ pub(crate) fn read(path: &Path, procs: u32, events: Events) -> Log {
 
 /// Replays a log under a policy by name.
 pub(crate) fn replay(log: &Log, policy: &str) -> Run {
-    let what = PolicyKind::Log(LogPolicy::named(policy).expect("a policy for logs"));
-    let chosen = Chosen { name: policy.to_owned(), what, sha256: None };
+    replay_as(log, policy, LogPolicy::named(policy).expect("a policy for logs"))
+}
+
+fn replay_as(log: &Log, name: &str, policy: LogPolicy) -> Run {
+    let chosen = Chosen { name: name.to_owned(), what: PolicyKind::Log(policy), sha256: None };
     let subject = Subject::Log(log.clone());
     subject.run(&chosen, 0, Decisions::new(None), &mut |_| true).expect("a run")
+}
+
+/// Mean bounded slowdown and longest wait in seconds under a policy.
+pub(crate) fn mean_and_longest(log: &Log, policy: LogPolicy) -> (f64, f64) {
+    let measures = Measures::of(&replay_as(log, "", policy));
+    (slowdown(&measures), measures.wait_s.map_or(f64::NAN, |found| found.max))
 }
 
 fn slowdown(measures: &Measures) -> f64 {
@@ -49,7 +58,7 @@ pub(crate) fn published(folder: &Path, findings: &mut Findings) {
         "{:<10} {:<5} {:<5} {:>12} {:>12}  {:<9} {:>8}",
         "log", "", "est.", "published", "here", "", "s"
     );
-    for (name, procs, expected) in LOGS {
+    for (at, (name, procs, expected)) in LOGS.into_iter().enumerate() {
         let path = folder.join(format!("swf/easy-schedules/{name}.easy.swf.gz"));
         let mut log = read(&path, procs, Events::Single);
         let estimates = [("user", Estimate::User), ("true", Estimate::True), ("x2", Estimate::Double)];
@@ -71,6 +80,25 @@ pub(crate) fn published(folder: &Path, findings: &mut Findings) {
                 let verdict = findings.check(differing == 0);
                 println!("{name:<10} waits differing from the published schedule: {differing}  {verdict}");
             }
+        }
+        log.estimate = Estimate::User;
+        for (policy, published) in LEARNERS {
+            let (published, published_days) = published[at];
+            let began = Instant::now();
+            let run = replay(&log, policy);
+            let took = began.elapsed().as_secs_f64();
+            let measures = Measures::of(&run);
+            let here = slowdown(&measures);
+            let flow = |job: &JobRun| job.ended.map_or(0, |end| end.since(job.queued).get());
+            let days = run.jobs.iter().map(flow).max().unwrap_or(0) as f64 / 86_400_000.0;
+            // One of the published days is cut where the others are rounded.
+            let good =
+                format!("{here:.6}") == format!("{published:.6}") && (days - published_days).abs() < 0.06;
+            let verdict = findings.check(good);
+            println!(
+                "{name:<10} {policy:<14} {published:>9.6} {here:>12.6}  {verdict:<9} {took:>8.3}  longest flow \
+                 {published_days} d, here {days:.1} d"
+            );
         }
     }
 }

@@ -2,8 +2,11 @@
 //!
 //! Needs the traces: `LANDFALL_TRACES`, or `shared/traces` beside the repository. Without them it says so and ends well.
 //!
-//! `cargo bench -p landfall-replay --bench published [-- logs|reference|sequences|packing|drawn|ours|speed]...`
+//! `cargo bench -p landfall-replay --bench published [-- logs|reference|sequences|packing|drawn|ours|speed|choose]...`
+//!
+//! `choose` tries constants for minutes and runs only when it is asked for.
 
+mod choose;
 mod expected;
 mod logs;
 mod ours;
@@ -56,7 +59,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     type Part = fn(&Path, &mut Findings);
-    let parts: [(&str, Part); 7] = [
+    let parts: [(&str, Part); 8] = [
         ("logs", logs::published),
         ("reference", logs::reference),
         ("sequences", sequences::published),
@@ -64,10 +67,11 @@ fn main() -> ExitCode {
         ("drawn", packing::drawn),
         ("ours", ours::compared),
         ("speed", speed::measured),
+        ("choose", choose::left_out),
     ];
     let mut findings = Findings::default();
     for (name, part) in parts {
-        if asked.is_empty() || asked.iter().any(|asked| asked == name) {
+        if (asked.is_empty() && name != "choose") || asked.iter().any(|asked| asked == name) {
             part(&folder, &mut findings);
             println!();
         }

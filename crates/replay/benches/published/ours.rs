@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use landfall_replay::machine::Events;
-use landfall_replay::measures::Measures;
+use landfall_replay::machine::{Events, LogPolicy};
 use landfall_replay::subject::Subject;
 
 use crate::Findings;
+use crate::choose::LONGEST;
 use crate::expected::{LOGS, VARIANTS};
 use crate::{logs, packing};
 
@@ -21,22 +21,42 @@ fn batch(folder: &Path, findings: &mut Findings) {
     println!(
         "Batch, user estimates, one pass per event: mean bounded slowdown (longest wait against EASY's)"
     );
-    println!("{:<10} {:>20} {:>20} {:>20}", "log", "easy", "sjbf", "landfall-batch");
+    println!("{:<30} {:>18} {:>18} {:>18} {:>18}", "log", POLICIES[0], POLICIES[1], POLICIES[2], POLICIES[3]);
     for (name, procs, _) in LOGS {
-        let path = folder.join(format!("swf/easy-schedules/{name}.easy.swf.gz"));
-        let log = logs::read(&path, procs, Events::Single);
-        let measured = ["easy", "sjbf", "landfall-batch"].map(|policy| {
-            let measures = Measures::of(&logs::replay(&log, policy));
-            let slowdown = measures.bounded_slowdown.map_or(f64::NAN, |found| found.mean);
-            (slowdown, measures.wait_s.map_or(f64::NAN, |found| found.max))
-        });
-        let longest = measured[0].1;
-        let cells = measured.map(|(slowdown, wait)| format!("{slowdown:.6} ({:.3})", wait / longest));
-        let ours = measured[2];
-        let better = ours.0 < measured[0].0.min(measured[1].0) && ours.1 <= 1.1 * longest;
-        let word = if findings.check(better) == "same" { "better" } else { "NOT BETTER" };
-        println!("{name:<10} {:>20} {:>20} {:>20}  {word}", cells[0], cells[1], cells[2]);
+        let [easy, sjbf, learner, ours] =
+            row(&folder.join(format!("swf/easy-schedules/{name}.easy.swf.gz")), procs);
+        // The learner buys its mean with waits of weeks; on CEA-Curie that is not yet matched without them.
+        let better = ours.0 < easy.0.min(sjbf.0) && ours.1 <= LONGEST * easy.1;
+        let word = if findings.check(better) == "same" { "better than easy and sjbf" } else { "NOT BETTER" };
+        let than = if ours.0 < learner.0 { "and than easy++" } else { "not than easy++" };
+        println!("  {word} {than}");
     }
+    println!("Logs that nothing was chosen on: reported, not checked");
+    for (file, procs) in ASIDE {
+        row(&folder.join("swf").join(file), procs);
+        println!();
+    }
+}
+
+const POLICIES: [&str; 4] = ["easy", "sjbf", "easy++", "landfall-batch"];
+
+/// Logs kept aside.
+const ASIDE: [(&str, u32); 5] = [
+    ("theta_walltime.swf.gz", 4392),
+    ("mira_walltime.swf.gz", 49_152),
+    ("NASA-iPSC-1993-3.1-cln.swf.gz", 128),
+    ("lublin_256.swf", 256),
+    ("lublin_256_new2.swf", 256),
+];
+
+/// Prints the figures of a log without ending the line.
+fn row(path: &Path, procs: u32) -> [(f64, f64); 4] {
+    let log = logs::read(path, procs, Events::Single);
+    let measured = POLICIES
+        .map(|policy| logs::mean_and_longest(&log, LogPolicy::named(policy).expect("a policy for logs")));
+    let cells = measured.map(|(slowdown, wait)| format!("{slowdown:.6} ({:.3})", wait / measured[0].1));
+    print!("{:<30} {:>18} {:>18} {:>18} {:>18}", log.name, cells[0], cells[1], cells[2], cells[3]);
+    measured
 }
 
 fn pack(folder: &Path, findings: &mut Findings) {

@@ -48,9 +48,7 @@ impl Planner {
     /// Takes a job in that is said to take so long.
     pub(super) fn submit(&mut self, job: &BatchJob, units: u32, duration: Millis) -> Option<Ticket> {
         match self {
-            Self::Rules(planner) => {
-                planner.submit(counted::Ask { units, duration, rank: duration.get() as i64 })
-            }
+            Self::Rules(planner) => planner.submit(counted::Ask { units, duration, user: job.user }),
             Self::Learned(planner) => {
                 let ask = learned::Ask { units, duration, user: job.user };
                 planner.submit(Time::from_secs(job.submit), ask)
@@ -60,14 +58,14 @@ impl Planner {
 
     pub(super) fn end(&mut self, at: Time, ticket: Ticket) {
         match self {
-            Self::Rules(planner) => planner.end(ticket),
+            Self::Rules(planner) => planner.end(at, ticket),
             Self::Learned(planner) => planner.end(at, ticket),
         }
     }
 
-    pub(super) fn release_due(&mut self, now: Time) {
+    pub(super) fn release_due(&mut self, now: Time, ends: impl Fn(Ticket) -> bool) {
         match self {
-            Self::Rules(planner) => planner.release_due(now),
+            Self::Rules(planner) => planner.release_due(now, ends),
             Self::Learned(planner) => planner.release_due(now),
         }
     }

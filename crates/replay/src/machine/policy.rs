@@ -1,6 +1,6 @@
 //! Policies for logs, by the names they are known under.
 
-use landfall_engine::counted::{Mode, Rules, learned};
+use landfall_engine::counted::{Corrector, Mode, Rules, learned};
 
 use super::{Planning, Score};
 
@@ -14,12 +14,16 @@ pub enum LogPolicy {
 }
 
 /// In order of arrival, without overtaking.
-pub const FCFS: LogPolicy = LogPolicy::Planned(Planning::Rules(Rules { mode: Mode::Strict, ranked: false }));
+pub const FCFS: LogPolicy = LogPolicy::Planned(Planning::Rules(Rules::asked(Mode::Strict, false)));
 
 /// Every policy for logs: its name, what it is, what it says in words.
-pub const LOG_POLICIES: [(&str, LogPolicy, &str); 9] = {
+pub const LOG_POLICIES: [(&str, LogPolicy, &str); 11] = {
     const fn rules(mode: Mode, ranked: bool) -> LogPolicy {
-        LogPolicy::Planned(Planning::Rules(Rules { mode, ranked }))
+        LogPolicy::Planned(Planning::Rules(Rules::asked(mode, ranked)))
+    }
+    const fn learned(corrector: Corrector) -> LogPolicy {
+        let learned = Some(corrector);
+        LogPolicy::Planned(Planning::Rules(Rules { mode: Mode::Easy, ranked: true, learned }))
     }
     [
         ("fcfs", FCFS, "in order of arrival; nobody overtakes"),
@@ -29,6 +33,16 @@ pub const LOG_POLICIES: [(&str, LogPolicy, &str); 9] = {
             "EASY backfilling: who overtakes must not delay the first that waits",
         ),
         ("sjbf", rules(Mode::Easy, true), "EASY with the shortest estimate first among those who overtake"),
+        (
+            "easy++",
+            learned(Corrector::Asked),
+            "SJBF by predictions: half of what the user's last two jobs took; what was asked for once that is over",
+        ),
+        (
+            "easy++-tsafrir",
+            learned(Corrector::Steps),
+            "the same; a prediction that is over grows in steps, from a minute to days",
+        ),
         (
             "conservative",
             rules(Mode::Reserving { depth: None, standing: false }, false),
@@ -43,7 +57,7 @@ pub const LOG_POLICIES: [(&str, LogPolicy, &str); 9] = {
         (
             "landfall-batch",
             LogPolicy::Planned(Planning::Learned(learned::Settings::USUAL)),
-            "run times learned per user: the largest expected slowdown for what a job takes goes first; promises that hold",
+            "run times learned per user: most expected slowdown for what a job takes goes first, one of many alike as a probe; promises hold",
         ),
         (
             "sjf",

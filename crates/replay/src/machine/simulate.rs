@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use landfall_engine::counted::{Mode, Rules, Start, Ticket};
-use landfall_model::Time;
+use landfall_model::{Millis, Time};
 
 use super::planning::Planner;
 use super::{Events, Planning, Settings};
@@ -37,6 +37,9 @@ pub struct Schedule {
 struct Clock<'a> {
     jobs: &'a [BatchJob],
     settings: Settings,
+    /// Whether a newcomer that does not fit is followed by no pass. The published programs look at nothing else then;
+    /// with an order of their own among those who overtake they do.
+    skips: bool,
     planner: Planner,
     /// Ends to come: when, in which order they started, who.
     ends: BinaryHeap<Reverse<(Time, u32, Ticket)>>,
@@ -57,6 +60,7 @@ pub fn simulate(jobs: &[BatchJob], settings: Settings, progress: Progress<'_>) -
     let mut clock = Clock {
         jobs,
         settings,
+        skips: settings.planning == Planning::Rules(Rules::asked(Mode::Easy, false)),
         planner: Planner::new(settings.procs, settings.planning),
         ends: BinaryHeap::new(),
         arrived: 0,
@@ -80,6 +84,10 @@ pub fn simulate(jobs: &[BatchJob], settings: Settings, progress: Progress<'_>) -
     }
     clock.schedule.moved_later = clock.planner.moved_later();
     clock.schedule
+}
+
+fn run_of(job: &BatchJob) -> Millis {
+    Millis::secs(job.run.max(0) as u64)
 }
 
 impl Clock<'_> {
@@ -111,22 +119,16 @@ impl Clock<'_> {
     /// One event, then a pass.
     fn one_event(&mut self) -> bool {
         let (arrival, end) = (self.next_arrival(), self.next_end());
-        let arrives = match (arrival, end) {
-            (None, None) => return false,
-            (Some(arrival), Some(end)) => arrival <= end,
-            (arrival, None) => arrival.is_some(),
-            (None, Some(_)) => false,
-        };
-        let now = if arrives { arrival } else { end };
-        let Some(now) = now else { return false };
+        let Some(now) = arrival.into_iter().chain(end).min() else { return false };
         // A job whose estimate is over now ends now, and its processors count as free before its turn comes.
-        self.planner.release_due(now);
-        if arrives {
+        let (jobs, started) = (self.jobs, &self.schedule.started);
+        self.planner.release_due(now, |ticket| {
+            let at = ticket as usize;
+            started[at].is_some_and(|start| start + run_of(&jobs[at]) == now)
+        });
+        if arrival == Some(now) {
             let units = self.arrive();
-            // The published programs look at nothing else when the newcomer does not fit; with an order of their own
-            // among those who overtake they do.
-            let in_order = Planning::Rules(Rules { mode: Mode::Easy, ranked: false });
-            if self.settings.planning == in_order && units > self.planner.free() {
+            if self.skips && units > self.planner.free() {
                 return true;
             }
         } else {
@@ -165,8 +167,11 @@ impl Clock<'_> {
         self.planner.pass(now, &mut self.starts);
         for start in self.starts.drain(..) {
             let at = start.ticket as usize;
-            let run = landfall_model::Millis::secs(self.jobs[at].run.max(0) as u64);
-            self.ends.push(Reverse((now + run, self.schedule.order.len() as u32, start.ticket)));
+            self.ends.push(Reverse((
+                now + run_of(&self.jobs[at]),
+                self.schedule.order.len() as u32,
+                start.ticket,
+            )));
             self.schedule.order.push(start.ticket);
             self.schedule.started[at] = Some(now);
             self.schedule.backfilled[at] = start.backfill;

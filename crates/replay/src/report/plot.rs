@@ -13,6 +13,9 @@ const LEFT: f64 = 64.0;
 const RIGHT: f64 = 26.0;
 const TOP: f64 = 34.0;
 const BOTTOM: f64 = 52.0;
+/// Room for a name beside a dot.
+const NAME_WIDTH: f64 = 130.0;
+const NAME_HEIGHT: f64 = 13.0;
 /// Colours of the style sheet.
 const COLOURS: usize = 8;
 
@@ -76,6 +79,27 @@ impl Plot {
         self.svg.path(style, &path);
     }
 
+    /// Dots with their names beside them; names that would lie on each other are moved down.
+    pub(super) fn points(&mut self, points: &[(&str, f64, f64)]) {
+        let mut order: Vec<usize> = (0..points.len()).collect();
+        order.sort_by(|one, two| points[*two].2.total_cmp(&points[*one].2));
+        let mut named: Vec<(f64, f64)> = Vec::new();
+        for place in order {
+            let (name, x, y) = points[place];
+            let (x, y) = (self.at_x(x), self.at_y(y));
+            let mut under = y + 4.0;
+            // From top to bottom, so whoever is in the way is above.
+            for (_, taken) in named.iter().filter(|(other, _)| (other - x).abs() < NAME_WIDTH) {
+                under = under.max(taken + NAME_HEIGHT);
+            }
+            named.push((x, under));
+            let right = x < WIDTH - RIGHT - NAME_WIDTH;
+            let (aside, anchor) = if right { (8.0, Anchor::Start) } else { (-8.0, Anchor::End) };
+            self.svg.dot("f0", (x, y), 4.5);
+            self.svg.text("tick", (x + aside, under), anchor, name);
+        }
+    }
+
     /// A line that keeps each value from one bound to the next.
     pub(super) fn steps(&mut self, style: &str, bounds: &[f64], values: &[f64]) {
         let path = self.step_path(bounds, values);
@@ -132,6 +156,22 @@ mod tests {
     fn the_first_sixty_four_lines_look_different() {
         let styles: BTreeSet<String> = (0..64).map(line_style).collect();
         assert_eq!(styles.len(), 64);
+    }
+
+    #[test]
+    fn names_of_points_that_lie_close_do_not_lie_on_each_other() {
+        let mut plot = Plot::new(Axis::from_zero(10.0, "x"), Axis::from_zero(10.0, "y"));
+        plot.points(&[("one", 5.0, 5.0), ("two", 5.1, 5.0), ("far", 0.0, 5.0), ("right", 10.0, 5.0)]);
+        let text = plot.finish("points");
+        for expected in [
+            r#"<circle class="f0" cx="299" cy="136" r="4.5"/>"#,
+            r#"x="307" y="140" text-anchor="start">one<"#,
+            r#"y="153" text-anchor="start">two<"#,
+            r#"x="72" y="140" text-anchor="start">far<"#,
+            r#"x="526" y="140" text-anchor="end">right<"#,
+        ] {
+            assert!(text.contains(expected), "{expected} in {text}");
+        }
     }
 
     #[test]

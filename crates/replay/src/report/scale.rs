@@ -132,6 +132,15 @@ impl Axis {
         Self { scale: Scale::Log(1.0, end), ticks, label: label.to_owned() }
     }
 
+    /// The same, from the last mark that is not above `smallest` on.
+    pub(super) fn powers_from(smallest: f64, largest: f64, label: &str) -> Self {
+        let mut axis = Self::powers(largest, label);
+        let first = axis.ticks.iter().rposition(|tick| tick.at <= smallest).unwrap_or(0);
+        axis.ticks.drain(..first);
+        axis.scale = Scale::Log(axis.ticks[0].at, axis.end());
+        axis
+    }
+
     /// The last value that has a place.
     pub(super) fn end(&self) -> f64 {
         match self.scale {
@@ -207,6 +216,9 @@ mod tests {
         assert_eq!(texts(&axis), ["1", "10", "100", "1000", "10\u{202f}000"]);
         assert!((axis.end() - 20_000.0).abs() < 1e-6);
         assert_eq!(texts(&Axis::powers(7.0, "")), ["1", "2", "5", "10"]);
+        let axis = Axis::powers_from(46.0, 93.0, "");
+        assert_eq!((texts(&axis), axis.scale), (vec!["20", "50", "100"], Scale::Log(20.0, 100.0)));
+        assert_eq!(texts(&Axis::powers_from(0.5, 7.0, "")), ["1", "2", "5", "10"]);
         assert_eq!(texts(&Axis::spans(350.0, "")), ["1 s", "10 s", "1 min", "10 min"]);
     }
 }

@@ -152,3 +152,17 @@ fn a_comparison_tells_better_from_worse() {
     assert!(page.contains("85.00<small class=\"bad\">−5.00 points worse</small>"));
     assert!(of_comparison(&extracts, Some("fourth")).is_err());
 }
+
+#[test]
+fn a_comparison_draws_the_mean_against_the_worst() {
+    let page = of_comparison(&comparison(), None).unwrap();
+    let title = page.find("<h3>Mean against worst</h3>").expect("the plot");
+    let figure = &page[title..title + page[title..].find("</figure>").unwrap()];
+    assert_eq!(figure.matches("<circle").count(), 3, "{figure}");
+    for name in [">easy<", ">sjbf<", ">new<", "Mean bounded slowdown", "Longest wait"] {
+        assert!(figure.contains(name), "{name} in {figure}");
+    }
+    // Packing has no waits, and one policy has nobody to be compared with.
+    assert!(!pages()[6].contains("Mean against worst"));
+    assert!(!of_comparison(&comparison()[..3], None).unwrap().contains("Mean against worst"));
+}

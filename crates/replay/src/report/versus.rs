@@ -81,8 +81,8 @@ fn part(page: &mut Page, comparison: &Comparison, runs: &[&Extract]) {
              by more than its own size: chance alone could have made it.",
         );
     }
-    let mut plots: Vec<String> =
-        DRAWN.iter().filter_map(|key| bar_plot(comparison, comparison.row(key)?)).collect();
+    let mut plots: Vec<String> = frontier(comparison).into_iter().collect();
+    plots.extend(DRAWN.iter().filter_map(|key| bar_plot(comparison, comparison.row(key)?)));
     plots.extend(distributions(&policies));
     plots.extend(over_time(&policies));
     plots.extend(curves(
@@ -179,15 +179,57 @@ fn judged(row: &Row, value: &Value) -> Cell {
     Cell::Judged(text, remark, class)
 }
 
+/// Mean slowdown against the longest wait: low means are easily bought with starvation, and here that shows.
+fn frontier(comparison: &Comparison) -> Option<String> {
+    let (slowdowns, waits) = (comparison.row("mean_bounded_slowdown")?, comparison.row("max_wait_s")?);
+    let both = comparison.policies.iter().zip(slowdowns.cells.iter().zip(&waits.cells));
+    let points: Vec<(&str, f64, f64)> = both
+        .filter_map(|(policy, (slowdown, wait))| Some((&*policy.policy, (*slowdown)?.mean, (*wait)?.mean)))
+        .collect();
+    if points.len() < 2 {
+        return None;
+    }
+    let ends = |of: fn(&(&str, f64, f64)) -> f64| {
+        let values = || points.iter().map(of);
+        (values().fold(f64::INFINITY, f64::min), values().fold(0.0, f64::max))
+    };
+    let (least, most) = ends(|point| point.1);
+    let (_, longest) = ends(|point| point.2);
+    let (size, unit) = time_unit(longest);
+    let x = Axis::powers_from(least, most, "Mean bounded slowdown");
+    let y = Axis::from_zero(longest / size, &format!("Longest wait ({unit})"));
+    let points: Vec<(&str, f64, f64)> = points.into_iter().map(|(name, x, y)| (name, x, y / size)).collect();
+    let mut best: Vec<(f64, f64)> = points.iter().map(|(_, x, y)| (*x, *y)).collect();
+    best.sort_by(|one, two| one.0.total_cmp(&two.0).then(one.1.total_cmp(&two.1)));
+    let mut lowest = f64::INFINITY;
+    best.retain(|(_, wait)| {
+        let before = lowest;
+        lowest = lowest.min(*wait);
+        *wait < before
+    });
+    let mut plot = Plot::new(x, y);
+    plot.line("line axis", &best);
+    plot.points(&points);
+    let title = "Mean against worst";
+    let caption = "Each policy by its mean bounded slowdown and its longest wait; further left and lower is better. The line \
+                   joins the policies that no other beats in both: from one of them to the next, one is paid for with the \
+                   other.";
+    Some(figure(title, "", &plot.finish("Mean bounded slowdown against the longest wait"), caption, ""))
+}
+
+/// The unit that suits a span of so many seconds, and its length.
+fn time_unit(seconds: f64) -> (f64, &'static str) {
+    let sizes = [(86_400.0, "days"), (3600.0, "hours"), (60.0, "minutes")];
+    sizes.into_iter().find(|(size, _)| seconds >= 2.0 * size).unwrap_or((1.0, "seconds"))
+}
+
 fn bar_plot(comparison: &Comparison, row: &Row) -> Option<String> {
     let unit = row.measure.unit;
     let most = row.cells.iter().flatten().map(|cell| cell.mean).fold(0.0, f64::max);
     let (scale, label) = match unit {
         Unit::Part => (100.0, titled(row)),
         Unit::Seconds => {
-            let sizes = [(86_400.0, "days"), (3600.0, "hours"), (60.0, "minutes")];
-            let (size, name) =
-                sizes.into_iter().find(|(size, _)| most >= 2.0 * size).unwrap_or((1.0, "seconds"));
+            let (size, name) = time_unit(most);
             (1.0 / size, format!("{} ({name})", row.measure.title))
         }
         _ => (1.0, titled(row)),

@@ -23,7 +23,7 @@ fn workload() -> impl Strategy<Value = Vec<BatchJob>> {
 }
 
 fn counted(jobs: &[BatchJob], mode: Mode, ranked: bool) -> Vec<i64> {
-    let rules = Rules { mode, ranked };
+    let rules = Rules::asked(mode, ranked);
     let settings = machine::Settings {
         procs: NODES as u32,
         planning: rules.into(),

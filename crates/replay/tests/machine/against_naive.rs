@@ -1,7 +1,7 @@
 //! The planner against schedules worked out plainly, and what every schedule must keep to.
 
-use landfall_engine::counted::{Mode, Rules};
-use landfall_model::Time;
+use landfall_engine::counted::{Corrector, Mode, Rules};
+use landfall_model::{Millis, Time};
 use landfall_replay::machine::{Estimate, Events, Schedule, Settings, simulate};
 use landfall_replay::trace::batch::BatchJob;
 use proptest::prelude::*;
@@ -25,7 +25,7 @@ pub(crate) fn workload() -> impl Strategy<Value = Vec<BatchJob>> {
 }
 
 fn replay(jobs: &[BatchJob], mode: Mode, ranked: bool, events: Events) -> Schedule {
-    let rules = Rules { mode, ranked };
+    let rules = Rules::asked(mode, ranked);
     let settings = Settings {
         procs: PROCS as u32,
         planning: rules.into(),
@@ -108,6 +108,22 @@ proptest! {
         let schedule = replay(&jobs, mode, ranked, events);
         prop_assert_eq!(schedule.moved_later, 0);
         prop_assert!(nobody_is_late(&schedule));
+    }
+
+    #[test]
+    fn with_predictions_every_job_still_starts_once(
+        jobs in workload(), steps: bool, ranked: bool, single: bool, mode in 0usize..3, beat in 0u64..9,
+    ) {
+        let corrector = if steps { Corrector::Steps } else { Corrector::Asked };
+        let mode = [Mode::Easy, CONSERVATIVE, Mode::Reserving { depth: Some(2), standing: false }][mode];
+        let settings = Settings {
+            procs: PROCS as u32,
+            planning: Rules { mode, ranked, learned: Some(corrector) }.into(),
+            events: if single { Events::Single } else { Events::Batch },
+            cycle: (beat > 0).then(|| Millis::secs(beat)),
+            estimate: Estimate::User,
+        };
+        keeps_to_the_machine(&jobs, &simulate(&jobs, settings, &mut |_| true))?;
     }
 
     #[test]

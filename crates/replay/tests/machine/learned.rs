@@ -12,9 +12,10 @@ use crate::tables::job;
 
 /// Settings for workloads of a few minutes.
 fn settings() -> impl Strategy<Value = learned::Settings> {
-    (0u64..60, 0u32..5, 1u16..9, 1u64..12).prop_map(|(patience, promises, memory, bound)| {
-        let (patience, bound) = (Millis::secs(patience), Millis::secs(bound));
-        learned::Settings { patience, promises, memory, bound }
+    let spans = (0u64..60, 1u64..12, 0u64..30, 0u64..90);
+    (spans, 0u32..5, 1u16..9).prop_map(|((patience, bound, grace, limit), promises, memory)| {
+        let [patience, bound, grace, limit] = [patience, bound, grace, limit].map(Millis::secs);
+        learned::Settings { patience, promises, grace, limit, memory, bound }
     })
 }
 
@@ -112,13 +113,41 @@ fn a_wide_job_starves_without_a_promise_and_not_with_one() {
     let jobs = wide_among_narrow();
     let patience = Millis::secs(60);
     let start = |promises| {
-        let learned = learned::Settings { patience, promises, ..learned::Settings::default() };
+        let learned =
+            learned::Settings { patience, promises, grace: Millis::ZERO, ..learned::Settings::default() };
         let schedule = replay(&jobs, on(4, learned, Events::Batch));
         (secs(&schedule)[1], schedule.promised[1].map(|at| at.as_millis() / 1000))
     };
     assert_eq!(start(0), (1005, None));
     // It has waited for 61 s when the pass at 65 s sees it; the newest narrow job holds until 75 s.
     assert_eq!(start(5), (75, Some(75)));
+}
+
+#[test]
+fn short_jobs_go_before_a_holder_while_grace_is_given() {
+    // The wide job is promised the time at which the first one ends, and with grace a time 20 s later; a job of 30 s
+    // that ends by then goes first.
+    let jobs = [job(1, 0, 2, 100), job(2, 1, 4, 100), job(3, 70, 4, 500), job(4, 90, 2, 30)];
+    let start = |grace, limit| {
+        let [grace, limit, patience] = [grace, limit, 60].map(Millis::secs);
+        let learned =
+            learned::Settings { patience, promises: 1, grace, limit, ..learned::Settings::default() };
+        let schedule = replay(&jobs, on(4, learned, Events::Batch));
+        (secs(&schedule), schedule.promised[1].map(|at| at.as_millis() / 1000))
+    };
+    assert_eq!(start(0, 1000), (vec![0, 100, 230, 200], Some(100)));
+    assert_eq!(start(20, 1000), (vec![0, 120, 220, 90], Some(120)));
+    assert_eq!(start(20, 60), (vec![0, 100, 230, 200], Some(100)), "who has waited long enough gives none");
+}
+
+#[test]
+fn the_first_of_many_alike_goes_first_so_that_the_others_are_known() {
+    // A stranger's ten jobs ask for as much as the one before them and take next to nothing.
+    let asks = |number, submit, run, user| BatchJob { estimate: 1000, user, ..job(number, submit, 4, run) };
+    let mut jobs = vec![asks(1, 0, 100, 1), asks(2, 1, 1000, 2)];
+    jobs.extend((0..10).map(|at| asks(3 + at, 2, 1, 3)));
+    let starts = secs(&replay(&jobs, on(4, learned::Settings::default(), Events::Batch)));
+    assert_eq!(starts[1..4], [110, 100, 101]);
 }
 
 #[test]

@@ -16,6 +16,8 @@ struct World<'a> {
     procs: i64,
     patience: i64,
     promises: usize,
+    grace: i64,
+    limit: i64,
     memory: i128,
     bound: i64,
     now: i64,
@@ -39,6 +41,8 @@ pub(crate) fn learned(jobs: &[BatchJob], procs: u64, settings: Settings, events:
         procs: procs as i64,
         patience: secs(settings.patience),
         promises: settings.promises as usize,
+        grace: secs(settings.grace),
+        limit: secs(settings.limit),
         memory: i128::from(settings.memory),
         bound: secs(settings.bound),
         now: 0,
@@ -91,35 +95,38 @@ impl World<'_> {
         if std::mem::take(&mut self.early) {
             for place in 0..self.holders.len() {
                 let (job, at) = self.holders[place];
-                let earlier = self.earliest(job, Some(place));
+                let earlier = self.lenient(job, Some(place));
                 self.holders[place].1 = at.min(earlier);
             }
         }
-        while let Some(place) =
-            (0..self.holders.len()).find(|place| self.fits(self.holders[*place].0, self.now, Some(*place)))
-        {
-            let (job, _) = self.holders.remove(place);
-            self.start(job);
-        }
-        let mut line: Vec<usize> = (0..self.arrived).filter(|job| self.waits(*job)).collect();
-        line.sort_by(|one, two| {
-            let ((slowdown, cost), (other_slowdown, other_cost)) = (self.merit(*one), self.merit(*two));
-            (other_slowdown * cost).cmp(&(slowdown * other_cost)).then(one.cmp(two))
-        });
-        for job in line {
-            if self.fits(job, self.now, None) {
-                self.start(job);
-            }
-        }
+        while self.sweep() {}
         while self.holders.len() < self.promises {
             let Some(oldest) = (0..self.arrived).find(|job| self.waits(*job)) else { break };
             if self.now - self.jobs[oldest].submit < self.patience {
                 break;
             }
-            let at = self.earliest(oldest, None);
+            let at = self.lenient(oldest, None);
             self.holders.push((oldest, at));
             self.promised[oldest] = Some(at);
         }
+    }
+
+    /// Starts who may start, best first; whether a holder was among them.
+    fn sweep(&mut self) -> bool {
+        let mut waiting: Vec<usize> = (0..self.arrived).filter(|job| self.started[*job].is_none()).collect();
+        waiting.sort_by(|one, two| {
+            let ((slowdown, cost), (other_slowdown, other_cost)) = (self.merit(*one), self.merit(*two));
+            (other_slowdown * cost).cmp(&(slowdown * other_cost)).then(one.cmp(two))
+        });
+        let holders = self.holders.len();
+        for job in waiting {
+            let place = self.holders.iter().position(|(holder, _)| *holder == job);
+            if self.fits(job, self.now, place) {
+                self.holders.retain(|(holder, _)| *holder != job);
+                self.start(job);
+            }
+        }
+        self.holders.len() < holders
     }
 
     fn start(&mut self, job: usize) {
@@ -154,11 +161,17 @@ impl World<'_> {
         (at..at + asked.estimate).all(|second| self.free(second, without) >= asked.procs as i64)
     }
 
-    fn earliest(&self, job: usize, without: Option<usize>) -> i64 {
-        (self.now..).find(|at| self.fits(job, *at, without)).expect("the machine is empty one day")
+    fn earliest(&self, job: usize, from: i64, without: Option<usize>) -> i64 {
+        (from..).find(|at| self.fits(job, *at, without)).expect("the machine is empty one day")
     }
 
-    /// (1 + w·h) and (u·r).
+    fn lenient(&self, job: usize, without: Option<usize>) -> i64 {
+        let first = self.earliest(job, self.now, without);
+        let lenient = self.now < self.jobs[job].submit + self.limit;
+        if lenient { self.earliest(job, first + self.grace, without) } else { first }
+    }
+
+    /// n·(1 + w·h) and u·r.
     fn merit(&self, at: usize) -> (i128, i128) {
         let job = &self.jobs[at];
         let longest = i128::from(job.estimate.max(self.bound));
@@ -179,8 +192,15 @@ impl World<'_> {
             run = ((runs + run) << 16) / (count + (1 << 16));
             inverse = ((inverses + inverse) << 16) / (count + (1 << 16));
         }
+        let alike = |other: &usize| {
+            let other = &self.jobs[*other];
+            (other.user, other.estimate, other.procs) == (job.user, job.estimate, job.procs)
+        };
+        let runs = self.order.iter().any(|other| alike(other) && !self.ended.contains(other));
+        let waiting = (0..self.arrived).filter(|other| alike(other) && self.started[*other].is_none());
+        let pupils = if runs { 1 } else { waiting.count() as i128 };
         let run = (run >> 16).clamp(i128::from(self.bound), longest);
         let inverse = inverse.max((1 << 40) / longest);
-        ((1 << 40) + i128::from(self.now - job.submit) * inverse, run * i128::from(job.procs))
+        (pupils * ((1 << 40) + i128::from(self.now - job.submit) * inverse), run * i128::from(job.procs))
     }
 }

@@ -1,6 +1,6 @@
 //! Acceptance cases B27 and B29 of batch scheduling.
 
-use landfall_engine::counted::{Mode, Rules};
+use landfall_engine::counted::{Corrector, Mode, Rules};
 use landfall_model::Millis;
 use landfall_replay::machine::{Estimate, Events, Settings, simulate};
 use landfall_replay::trace::batch::BatchJob;
@@ -24,7 +24,7 @@ fn starts(rules: Rules, cycle: Option<Millis>) -> Vec<i64> {
 }
 
 const fn rules(mode: Mode, ranked: bool) -> Rules {
-    Rules { mode, ranked }
+    Rules::asked(mode, ranked)
 }
 
 #[test]
@@ -51,4 +51,45 @@ fn b29_a_beat_of_five_seconds_changes_nothing_where_all_times_fall_on_it() {
     assert_eq!(starts(easy, Some(Millis::secs(5))), starts(easy, None));
     // A beat that times do not fall on delays starts to the next one.
     assert_eq!(starts(easy, Some(Millis::secs(7)))[2], 35);
+}
+
+/// Two jobs teach that user 1 needs 15 s. The fourth takes the whole machine and is blocked; the fifth is user 1's, asks
+/// for 100 s, is expected to take 15 and takes 40; the sixth asks for 60 s and fits if the fifth is expected to go on.
+fn six() -> Vec<BatchJob> {
+    let rows = [
+        (0, 4, 10, 100, 1),
+        (10, 4, 20, 100, 1),
+        (30, 2, 50, 50, 2),
+        (31, 4, 50, 50, 2),
+        (32, 1, 40, 100, 1),
+        (50, 1, 60, 60, 3),
+    ];
+    let made = rows.iter().zip(1..).map(|(&(submit, procs, run, estimate, user), number)| BatchJob {
+        estimate,
+        user,
+        ..job(number, submit, procs, run)
+    });
+    made.collect()
+}
+
+#[test]
+fn predictions_and_what_becomes_of_those_that_are_outlived_worked_by_hand() {
+    let learned = |corrector| Rules { mode: Mode::Easy, ranked: true, learned: Some(corrector) };
+    let table = [
+        (rules(Mode::Easy, true), [0, 10, 30, 80, 130, 130]),
+        // From 47 s on the fifth is expected until 132 s, so the head waits for that, and the sixth is over by then.
+        (learned(Corrector::Asked), [0, 10, 30, 110, 32, 50]),
+        // From 47 s on the fifth is expected until 107 s, and the sixth would be in the way.
+        (learned(Corrector::Steps), [0, 10, 30, 80, 32, 130]),
+    ];
+    for (rules, expected) in table {
+        for events in [Events::Batch, Events::Single] {
+            let settings =
+                Settings { procs: 4, planning: rules.into(), events, cycle: None, estimate: Estimate::User };
+            let schedule = simulate(&six(), settings, &mut |_| true);
+            let starts: Vec<i64> =
+                schedule.started.iter().map(|start| start.map_or(-1, |at| at.as_millis() / 1000)).collect();
+            assert_eq!(starts, expected, "{rules:?} {events:?}");
+        }
+    }
 }

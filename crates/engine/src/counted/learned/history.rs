@@ -37,6 +37,10 @@ struct Habit {
     inverses: u64,
     /// Jobs that ended, none forgotten; expectations made at the same count are the same.
     ended: u32,
+    /// Jobs that wait.
+    waiting: u32,
+    /// Jobs that run.
+    running: u32,
 }
 
 /// The ended jobs of all classes.
@@ -74,9 +78,28 @@ impl History {
         })
     }
 
+    /// A job of these classes joins the line.
+    pub(super) fn joined(&mut self, [.., narrowest]: Classes) {
+        self.habits[narrowest as usize].waiting += 1;
+    }
+
+    /// A job of these classes starts.
+    pub(super) fn started(&mut self, [.., narrowest]: Classes) {
+        let habit = &mut self.habits[narrowest as usize];
+        habit.waiting -= 1;
+        habit.running += 1;
+    }
+
+    /// How many jobs learn from the next one of these classes that runs: all that wait, if none of them runs yet.
+    pub(super) fn pupils(&self, [.., narrowest]: Classes) -> u32 {
+        let habit = &self.habits[narrowest as usize];
+        if habit.running == 0 { habit.waiting } else { 1 }
+    }
+
     /// A job ended after so many seconds.
     pub(super) fn learn(&mut self, classes: Classes, run: u64) {
         let run = run.max(self.shortest);
+        self.habits[classes[2] as usize].running -= 1;
         for class in classes {
             let habit = &mut self.habits[class as usize];
             habit.jobs = fade(habit.jobs, JOB, self.memory);
@@ -123,6 +146,27 @@ fn fade(sum: u64, new: u64, memory: u64) -> u64 {
 mod tests {
     use super::*;
 
+    /// A job comes, runs at once and ends.
+    fn ran(history: &mut History, classes: Classes, run: u64) {
+        history.joined(classes);
+        history.started(classes);
+        history.learn(classes, run);
+    }
+
+    #[test]
+    fn all_who_wait_learn_from_the_first_that_runs() {
+        let mut history = History::new(8, 10);
+        let classes = history.classes(1, 3600, 4);
+        for _ in 0..3 {
+            history.joined(classes);
+        }
+        assert_eq!(history.pupils(classes), 3);
+        history.started(classes);
+        assert_eq!(history.pupils(classes), 1, "one is on its way");
+        history.learn(classes, 20);
+        assert_eq!(history.pupils(classes), 2);
+    }
+
     #[test]
     fn a_newcomer_is_believed() {
         let mut history = History::new(8, 10);
@@ -136,7 +180,7 @@ mod tests {
         let classes = history.classes(1, 3600, 4);
         let mut last = 3600;
         for ended in 1..=5 {
-            history.learn(classes, 360);
+            ran(&mut history, classes, 360);
             let run = history.expect(classes, 3600).run;
             assert!(run < last && run >= 360, "{run} after {ended} jobs");
             last = run;
@@ -154,8 +198,8 @@ mod tests {
         // Memory 2: one job of 100 s, then one of 40 s, give N = 1.5, R = 90, H = 0.005 + 0.025 in every class.
         let mut history = History::new(2, 10);
         let classes = history.classes(7, 200, 1);
-        history.learn(classes, 100);
-        history.learn(classes, 40);
+        ran(&mut history, classes, 100);
+        ran(&mut history, classes, 40);
         // r: (90 + 200) / 2.5 = 116, (90 + 116) / 2.5 = 82.4, (90 + 82.4) / 2.5 = 68.96.
         let expected = history.expect(classes, 200);
         assert_eq!(expected.run, 68);
@@ -170,12 +214,12 @@ mod tests {
         let longest = seconds(u64::MAX);
         let classes = history.classes(-1, longest, u32::MAX);
         for _ in 0..200_000 {
-            history.learn(classes, longest);
+            ran(&mut history, classes, longest);
         }
         // Rounding lets the count of so many jobs grow a little too large.
         assert!(history.expect(classes, longest).run > longest - longest / 50_000);
         for run in [0, 0, 0, 1] {
-            history.learn(classes, run);
+            ran(&mut history, classes, run);
         }
         let expected = history.expect(classes, 1);
         assert_eq!((expected.run, expected.inverse), (1, PER_SECOND));

@@ -41,8 +41,9 @@ impl Known {
         };
         self.expected = Some((state, expected));
         let waited = now.saturating_sub(self.submitted).max(0) as u64 / 1000;
+        let slowdown = u128::from(PER_SECOND) + u128::from(waited) * u128::from(expected.inverse);
         Candidate {
-            slowdown: PER_SECOND.saturating_add(waited.saturating_mul(expected.inverse)),
+            slowdown: slowdown.saturating_mul(u128::from(history.pupils(self.classes))),
             cost: expected.run * u64::from(self.ask.units),
             ticket,
         }
@@ -52,8 +53,8 @@ impl Known {
 /// A job that may start, and what speaks for it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Candidate {
-    /// Slowdown by now, in parts of [`PER_SECOND`].
-    slowdown: u64,
+    /// Slowdown by now of all who learn from it, in parts of [`PER_SECOND`].
+    slowdown: u128,
     /// Unit-seconds it is expected to take.
     cost: u64,
     pub(super) ticket: Ticket,
@@ -62,7 +63,7 @@ pub(super) struct Candidate {
 impl Candidate {
     /// Most slowdown per cost first; who came first decides between equals.
     pub(super) fn order(&self, other: &Self) -> Ordering {
-        let crosswise = |one: &Self, two: &Self| u128::from(one.slowdown) * u128::from(two.cost);
+        let crosswise = |one: &Self, two: &Self| one.slowdown.saturating_mul(u128::from(two.cost));
         crosswise(other, self).cmp(&crosswise(self, other)).then(self.ticket.cmp(&other.ticket))
     }
 }

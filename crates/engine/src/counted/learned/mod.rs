@@ -14,7 +14,9 @@
 //! (1 + w·h) / (u·r)      largest first; who came first decides between equals
 //! ```
 //!
-//! that is, as much slowdown as can be ended per unit-second. Whoever fits starts, whether or not a better one waits for
+//! that is, as much slowdown as can be ended per unit-second. If no job runs that is alike in user, `d` and `u`, the upper
+//! part counts once for each of the alike that wait: the first of them to end tells what all of them take, and a user who
+//! sends a thousand tiny jobs that ask for a day must not wait behind his own word. Whoever fits starts, whether or not a better one waits for
 //! more units. `r` and `h` are learned apart because `1/r` is much less than `h` where run times spread, and a job that
 //! may end at once is the one that must not wait.
 //!
@@ -35,24 +37,25 @@
 //!
 //! **The promises.** The order alone would let a wide, long job wait forever. So, at the end of a pass, the oldest waiting
 //! job that has waited for [`Settings::patience`] is promised a time, while fewer than [`Settings::promises`] jobs have
-//! one: the first instant from which its units are free for its duration, when running jobs end by their durations and
-//! each holder of a promise runs from its time on. One *pass* is, in turn:
+//! one. Its *first time* is the first instant from which its units are free for its duration, when running jobs end by
+//! their durations and each holder of a promise runs from its time on. The promise is the first such instant that is at
+//! least [`Settings::grace`] after its first time, so that short jobs need not wait until it has run; once it has waited
+//! for [`Settings::limit`], it is its first time. One *pass* is, in turn:
 //!
-//! 1. If a job has ended before its duration was over: each holder, oldest first, moves to the first such instant beside
-//!    the other holders, if that is earlier.
-//! 2. The oldest holder starts that fits now and, by durations, leaves their units to all other holders; again, until
-//!    there is none.
-//! 3. The others are taken by the order above; each starts that fits now and, by durations, leaves their units to all
-//!    holders.
-//! 4. Promises are made as said.
+//! 1. If a job has ended before its duration was over: each holder, oldest first, moves to the time that it would be
+//!    promised now beside the other holders, if that is earlier.
+//! 2. All who wait, holders or not, are taken by the order above; each starts that fits now and, by durations, leaves
+//!    their units to all other holders. If a holder was among them, again.
+//! 3. Promises are made as said.
 //!
 //! *Why they hold.* Free units by plan only grow as running jobs end, and shrink only where a holder begins; so who starts
 //! now for `d` keeps to all promises if he finds his units free now and at the beginning of each holder before `now + d`.
-//! No start in 2 and 3 takes what a holder was given, and ends before their time only add. Let a holder's time come. In
-//! the plan its units are free from then on. Either they became free just then, by the end of a running job, and that
-//! end brings a pass; or they were free by plan before, and the pass after the last end before that had started the
-//! holder. Two things break this: jobs that outlive their duration, and passes that come late. Then holders move later,
-//! oldest first, which [`Planner::moved_later`] counts.
+//! No start takes what a holder was given, and ends before their time only add. After a pass nobody who waits could start,
+//! since 2 is repeated when what a holder leaves becomes free. Let the time of a holder come, and no earlier one's be
+//! between it and the last end. That end brought a pass. Whatever was free by plan at the holder's time was free by plan
+//! in that pass, as nothing ended since; so the holder could start in it, and did. Two things break this: jobs that
+//! outlive their duration, and passes that come late. Then holders move later, oldest first, which
+//! [`Planner::moved_later`] counts.
 //!
 //! *What is saved.* Between ends nothing is freed, and as time passes fewer jobs end before the next holder begins. So who
 //! could not start in the last pass cannot start now, and a pass with no end before it looks at newcomers only.

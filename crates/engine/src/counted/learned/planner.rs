@@ -6,7 +6,7 @@ use super::super::line::Line;
 use super::super::planner::{Releases, Start, Ticket};
 use super::history::{History, seconds};
 use super::job::{Candidate, Known};
-use super::promises::Promises;
+use super::promises::{Holder, Promises};
 use super::room::Room;
 
 /// How the planner works.
@@ -16,6 +16,10 @@ pub struct Settings {
     pub patience: Millis,
     /// How many jobs have a promise at once, at most.
     pub promises: u32,
+    /// How much later than the first time there is a promise is made, so that short jobs may go before.
+    pub grace: Millis,
+    /// How long a job waits before no grace is taken from it any more.
+    pub limit: Millis,
     /// About how many of its ended jobs a class remembers; at least 1.
     pub memory: u16,
     /// Run times below this are not told apart: the bound of the bounded slowdown, in whole seconds, at least 1.
@@ -24,14 +28,24 @@ pub struct Settings {
 
 impl Settings {
     /// What is used where nobody says otherwise.
-    pub const USUAL: Self =
-        Self { patience: Millis::secs(16 * 3600), promises: 5, memory: 8, bound: Millis::secs(10) };
+    pub const USUAL: Self = Self {
+        patience: Millis::secs(20 * 3600),
+        promises: 2,
+        grace: Millis::secs(2 * 3600),
+        limit: Millis::secs(60 * 3600),
+        memory: 8,
+        bound: Millis::secs(10),
+    };
 }
 
 impl Default for Settings {
     fn default() -> Self {
         Self::USUAL
     }
+}
+
+fn millis(span: Millis) -> i64 {
+    i64::try_from(span.get()).unwrap_or(i64::MAX)
 }
 
 /// What a job asks for.
@@ -110,6 +124,7 @@ impl Planner {
         }
         let ticket = Ticket::try_from(self.jobs.len()).ok()?;
         let classes = self.history.classes(ask.user, seconds(ask.duration.get()), ask.units);
+        self.history.joined(classes);
         let submitted = now.as_millis();
         let job = Known { ask, classes, submitted, started: 0, release: 0, expected: None };
         self.line.insert(job.entry(ticket));
@@ -149,9 +164,13 @@ impl Planner {
         let everyone = std::mem::take(&mut self.freed) || missed;
         let early = std::mem::take(&mut self.early);
         if everyone {
-            self.start_holders(now, missed, early, starts);
+            self.move_holders(now, missed, early);
         }
         self.start_best(now, everyone, starts);
+        // A holder that starts before its time leaves what was kept for it to those who were refused before.
+        while std::mem::take(&mut self.freed) {
+            self.start_best(now, true, starts);
+        }
         self.seen = self.jobs.len();
         let oldest_left = self.oldest_waiting();
         for start in &mut starts[first..] {
@@ -171,8 +190,8 @@ impl Planner {
         self.promises.moved_later
     }
 
-    /// Steps 1 and 2 of a pass, and what they leave to the others.
-    fn start_holders(&mut self, now: i64, missed: bool, early: bool, starts: &mut Vec<Start>) {
+    /// Step 1 of a pass, and what is left beside the holders.
+    fn move_holders(&mut self, now: i64, missed: bool, early: bool) {
         self.room.now = self.free;
         if self.promises.holders.is_empty() {
             return;
@@ -181,15 +200,12 @@ impl Planner {
         if missed {
             self.promises.move_missed(&mut plan);
         } else if early {
-            self.promises.move_forward(&mut plan);
-        }
-        while let Some(holder) = self.promises.take_startable(now, self.free, &mut plan) {
-            self.start(now, holder.ticket, starts);
+            self.promises.move_forward(now, millis(self.settings.grace), &mut plan);
         }
         self.promises.room(self.free, &plan, &mut self.room);
     }
 
-    /// Step 3 of a pass: among everyone in the line, or among newcomers.
+    /// Step 2 of a pass: among everyone who waits, or among newcomers.
     fn start_best(&mut self, now: i64, everyone: bool, starts: &mut Vec<Start>) {
         if self.room.now == 0 {
             return;
@@ -203,6 +219,10 @@ impl Planner {
                 let job = &mut self.jobs[entry.ticket as usize];
                 candidates.push(job.candidate(now, entry.ticket, &self.history));
             }
+            for holder in &self.promises.holders {
+                let job = &mut self.jobs[holder.ticket as usize];
+                candidates.push(job.candidate(now, holder.ticket, &self.history));
+            }
         } else {
             for (job, ticket) in self.jobs[self.seen..].iter_mut().zip(self.seen as Ticket..) {
                 if admits(job.ask.units, job.duration()) {
@@ -214,25 +234,42 @@ impl Planner {
         for candidate in &candidates {
             let job = &self.jobs[candidate.ticket as usize];
             let (units, until) = (job.ask.units, now.saturating_add(job.duration()));
-            if self.room.admits(units, until) {
-                self.room.take(units, until);
+            let holder = self.promises.holders.iter().position(|holder| holder.ticket == candidate.ticket);
+            if let Some(place) = holder {
+                // It may take the units that are kept for itself; if that does not do, all stays as it was.
+                let before = self.room.clone();
+                let Holder { at, duration, .. } = self.promises.holders[place];
+                self.room.forgo(units, at, at.saturating_add(duration));
+                if !self.room.admits(units, until) {
+                    self.room = before;
+                    continue;
+                }
+                self.promises.holders.remove(place);
+                self.freed = true;
+            } else if self.room.admits(units, until) {
                 self.line.remove(i64::from(candidate.ticket), candidate.ticket);
-                self.start(now, candidate.ticket, starts);
+            } else {
+                continue;
             }
+            self.room.take(units, until);
+            self.start(now, candidate.ticket, starts);
         }
         self.candidates = candidates;
     }
 
-    /// Step 4 of a pass.
+    /// Step 3 of a pass.
     fn promise_oldest(&mut self, now: i64) {
-        let patience = i64::try_from(self.settings.patience.get()).unwrap_or(i64::MAX);
+        let Settings { patience, promises, grace, limit, .. } = self.settings;
         while let Some(oldest) = self.line.first().copied() {
-            let waited = now.saturating_sub(self.jobs[oldest.ticket as usize].submitted);
-            if waited < patience || self.promises.holders.len() >= self.settings.promises as usize {
+            let submitted = self.jobs[oldest.ticket as usize].submitted;
+            if now < submitted.saturating_add(millis(patience))
+                || self.promises.holders.len() >= promises as usize
+            {
                 break;
             }
             let mut plan = self.promises.plan(now, self.free, &self.running);
-            if !self.promises.give(&oldest, &mut plan) {
+            let lenient_until = submitted.saturating_add(millis(limit));
+            if !self.promises.give(&oldest, lenient_until, now, millis(grace), &mut plan) {
                 break;
             }
             self.line.remove(oldest.key, oldest.ticket);
@@ -247,6 +284,7 @@ impl Planner {
 
     fn start(&mut self, now: i64, ticket: Ticket, starts: &mut Vec<Start>) {
         let job = &mut self.jobs[ticket as usize];
+        self.history.started(job.classes);
         job.started = now;
         job.release = now.saturating_add(job.duration());
         self.running.insert(job.release, job.ask.units);

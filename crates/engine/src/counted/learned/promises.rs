@@ -14,6 +14,8 @@ pub(super) struct Holder {
     pub(super) duration: i64,
     /// When it starts at the latest.
     pub(super) at: i64,
+    /// Until then its times leave room for others before it.
+    pub(super) lenient_until: i64,
 }
 
 impl Holder {
@@ -27,6 +29,15 @@ impl Holder {
 
     fn earliest(&self, plan: &Profile) -> Option<i64> {
         plan.earliest(u64::from(self.units), self.duration)
+    }
+
+    /// The first time it could have, and from then on the first with so much room before it while that is still due.
+    fn lenient(&self, now: i64, grace: i64, plan: &Profile) -> Option<i64> {
+        let first = self.earliest(plan)?;
+        if now >= self.lenient_until {
+            return Some(first);
+        }
+        plan.earliest_from(first.saturating_add(grace), u64::from(self.units), self.duration)
     }
 }
 
@@ -66,38 +77,28 @@ impl Promises {
     }
 
     /// Gives each holder, oldest first, an earlier time if there is one beside the others.
-    pub(super) fn move_forward(&mut self, plan: &mut Profile) {
+    pub(super) fn move_forward(&mut self, now: i64, grace: i64, plan: &mut Profile) {
         for holder in &mut self.holders {
             holder.cancel(plan);
-            if let Some(at) = holder.earliest(plan) {
+            if let Some(at) = holder.lenient(now, grace, plan) {
                 holder.at = holder.at.min(at);
             }
             holder.book(plan);
         }
     }
 
-    /// Takes out the oldest holder that may start now without harm to the others; its units are taken from now on.
-    pub(super) fn take_startable(&mut self, now: i64, free: u32, plan: &mut Profile) -> Option<Holder> {
-        for place in 0..self.holders.len() {
-            let holder = self.holders[place];
-            if holder.units > free {
-                continue;
-            }
-            holder.cancel(plan);
-            let started = Holder { at: now, ..holder };
-            if plan.fewest(now, now.saturating_add(holder.duration)) >= i64::from(holder.units) {
-                started.book(plan);
-                return Some(self.holders.remove(place));
-            }
-            holder.book(plan);
-        }
-        None
-    }
-
-    /// Promises a job the first time that its units are free for its duration, if there is one.
-    pub(super) fn give(&mut self, job: &Entry, plan: &mut Profile) -> bool {
-        let mut holder = Holder { ticket: job.ticket, units: job.units, duration: job.duration, at: 0 };
-        let Some(at) = holder.earliest(plan) else { return false };
+    /// Promises a job the first time that its units are free for its duration, with room before it, if there is one.
+    pub(super) fn give(
+        &mut self,
+        job: &Entry,
+        lenient_until: i64,
+        now: i64,
+        grace: i64,
+        plan: &mut Profile,
+    ) -> bool {
+        let Entry { ticket, units, duration, .. } = *job;
+        let mut holder = Holder { ticket, units, duration, at: 0, lenient_until };
+        let Some(at) = holder.lenient(now, grace, plan) else { return false };
         holder.at = at;
         holder.book(plan);
         self.holders.push(holder);

@@ -24,6 +24,16 @@ impl Room {
         }
     }
 
+    /// Gives a holder's units back from its time on until another, and the place where it begins.
+    pub(super) fn forgo(&mut self, units: u32, from: i64, until: i64) {
+        if let Some(place) = self.later.iter().position(|(at, _)| *at == from) {
+            self.later.remove(place);
+        }
+        for (_, free) in self.later.iter_mut().filter(|(at, _)| (from..until).contains(at)) {
+            *free += i64::from(units);
+        }
+    }
+
     fn before(&self, until: i64) -> &[(i64, i64)] {
         let begun = self.later.iter().take_while(|(at, _)| *at < until).count();
         &self.later[..begun]
@@ -44,5 +54,12 @@ mod tests {
         assert_eq!((room.now, &*room.later), (3, &[(100, 1), (200, 3)][..]));
         assert!(!room.admits(2, 300));
         assert!(room.admits(1, 300));
+    }
+
+    #[test]
+    fn a_holder_that_starts_now_leaves_its_place_to_others() {
+        let mut room = Room { now: 4, later: vec![(100, 0), (150, 1), (200, 3)] };
+        room.forgo(2, 100, 200);
+        assert_eq!((room.now, &*room.later), (4, &[(150, 3), (200, 3)][..]));
     }
 }

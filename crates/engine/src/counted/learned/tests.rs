@@ -6,7 +6,7 @@ use super::super::planner::{Start, Ticket};
 use super::{Ask, Planner, Settings};
 
 fn planner() -> Planner {
-    Planner::new(4, Settings { patience: Millis::secs(50), ..Settings::default() })
+    Planner::new(4, Settings { patience: Millis::secs(50), grace: Millis::ZERO, ..Settings::default() })
 }
 
 fn submit(planner: &mut Planner, at: i64, units: u32, secs: u64) -> Option<Ticket> {
