@@ -23,7 +23,6 @@ pub struct Accepting {
 
 impl Accepting {
     /// Whether work is taken at this hour with this much memory and power.
-    #[must_use]
     pub fn allows(&self, hour: u8, ram_free_mib: Option<u64>, on_battery: bool) -> bool {
         let within = |(from, to): &(u8, u8)| {
             if from <= to { (*from..*to).contains(&hour) } else { hour >= *from || hour < *to }
@@ -82,7 +81,6 @@ pub struct Config {
 }
 
 impl Config {
-    #[must_use]
     pub fn new(server: impl Into<String>, data_dir: impl Into<PathBuf>) -> Self {
         let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
         Self {

@@ -24,7 +24,6 @@ pub enum AgentError {
 }
 
 impl AgentError {
-    #[must_use]
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Self::Config { .. } => return None,

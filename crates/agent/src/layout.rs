@@ -20,7 +20,6 @@ pub(crate) struct Layout {
 
 impl Layout {
     /// A layout below a directory; nothing is made yet.
-    #[must_use]
     pub(crate) fn new(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
     }
@@ -35,44 +34,36 @@ impl Layout {
         Ok(())
     }
 
-    #[must_use]
     pub(crate) fn root(&self) -> &Path {
         &self.root
     }
 
-    #[must_use]
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.root.join(name)
     }
 
-    #[must_use]
     pub(crate) fn socket(&self) -> PathBuf {
         self.file("keeper.sock")
     }
 
-    #[must_use]
     pub(crate) fn stdout(&self, fence: &Fence) -> PathBuf {
         self.log(fence, "out")
     }
 
-    #[must_use]
     pub(crate) fn stderr(&self, fence: &Fence) -> PathBuf {
         self.log(fence, "err")
     }
 
-    #[must_use]
     pub(crate) fn stdin(&self, fence: &Fence) -> PathBuf {
         self.log(fence, "in")
     }
 
     /// Where a runtime of ours says why it ended a job.
-    #[must_use]
     pub(crate) fn outcome(&self, fence: &Fence) -> PathBuf {
         self.log(fence, "outcome")
     }
 
     /// The fresh working directory of an attempt.
-    #[must_use]
     pub(crate) fn work(&self, fence: &Fence) -> PathBuf {
         self.root.join("work").join(stem(fence))
     }
@@ -88,13 +79,11 @@ impl Layout {
     }
 
     /// Where a job saves its work. It belongs to the job, not to the attempt: the next attempt finds it.
-    #[must_use]
     pub(crate) fn checkpoint(&self, job: &str) -> PathBuf {
         self.root.join("checkpoints").join(safe(job))
     }
 
     /// Where an input lies once it was fetched.
-    #[must_use]
     pub(crate) fn input(&self, digest: &str) -> PathBuf {
         self.root.join("inputs").join(safe(digest))
     }

@@ -21,7 +21,6 @@ pub struct ApiError {
 
 impl ApiError {
     /// An error with a code and a message.
-    #[must_use]
     pub fn new(code: impl Into<String>, message: impl Into<String>) -> Self {
         Self { code: code.into(), message: message.into(), hint: None, field: None }
     }

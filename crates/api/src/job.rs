@@ -67,7 +67,6 @@ pub struct RunSpec {
 
 impl RunSpec {
     /// What runs it, where its needs do not say.
-    #[must_use]
     pub fn runtime(&self) -> &'static str {
         match (&self.image, &self.module, &self.model) {
             (Some(_), ..) => "container",
@@ -122,7 +121,6 @@ fn one() -> u32 {
 
 impl ArrayRange {
     /// How many elements that are.
-    #[must_use]
     pub fn count(self) -> u64 {
         if self.last < self.first || self.step == 0 {
             return 0;
@@ -406,7 +404,6 @@ pub struct ArrayView {
 
 impl ArrayView {
     /// Whether all its jobs have ended.
-    #[must_use]
     pub fn is_over(&self) -> bool {
         self.completed + self.failed + self.cancelled >= self.total
     }

@@ -41,6 +41,7 @@ fn of(kind: Kind, text: Option<String>) -> RefOr<Schema> {
         Kind::Text => typed(&[Type::String]).description(text).into(),
         Kind::Flag => typed(&[Type::Boolean]).description(text).into(),
         Kind::Whole => typed(&[Type::Integer]).description(text).into(),
+        Kind::Number => typed(&[Type::Number]).description(text).into(),
         Kind::Amount(unit) => {
             let text = text.unwrap_or_default();
             let text = format!("{text} A number of {unit}, or text with a unit.");

@@ -98,7 +98,6 @@ pub enum Call {
 
 impl Autoscaler {
     /// Starts without memory; `scope` keeps its request ids apart from those of others.
-    #[must_use]
     pub fn new(scope: Name) -> Self {
         Self {
             scope,

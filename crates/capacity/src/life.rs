@@ -59,7 +59,6 @@ impl BlockLife {
 
 /// What a job's part of a block is resold for: its share of the block's cost, for its time, times 2.0 (FAST) or 1.1
 /// (FLEX). The share is what the job holds, in milli-GPU, of the GPUs of the block. Rounded half up to a micro-unit.
-#[must_use]
 pub fn resale_price(
     block_cost_per_hour: Money,
     gpu_milli_held: u64,

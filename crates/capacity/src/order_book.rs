@@ -70,32 +70,27 @@ impl OrderBook {
     }
 
     /// The asks, cheapest first.
-    #[must_use]
     pub fn asks(&self) -> &[Ask] {
         &self.asks
     }
 
     /// The lowest price at which something is on offer.
-    #[must_use]
     pub fn cheapest(&self) -> Option<Money> {
         self.asks.iter().find(|ask| ask.gpus > 0).map(|ask| ask.price)
     }
 
     /// GPUs on offer at any price.
-    #[must_use]
     pub fn gpus(&self) -> u64 {
         self.asks.iter().map(|ask| u64::from(ask.gpus)).sum()
     }
 
     /// The same book without asks above a price.
-    #[must_use]
     pub fn up_to(&self, price: Option<Money>) -> Self {
         let within = |ask: &&Ask| price.is_none_or(|most| ask.price <= most);
         Self { asks: self.asks.iter().filter(within).copied().collect() }
     }
 
     /// The price to bid for so many GPUs; `None` if nothing is on offer or nothing is required.
-    #[must_use]
     pub fn bid(&self, required: i64, lookahead: u32) -> Option<Bid> {
         let cheapest = self.asks.first()?;
         let required = u64::try_from(required).ok().filter(|&gpus| gpus > 0)?;

@@ -38,7 +38,6 @@ pub struct Purchase {
 
 impl Purchase {
     /// The request that orders it.
-    #[must_use]
     pub fn to_request(&self) -> ProvisionRequest {
         ProvisionRequest {
             id: self.request.clone(),

@@ -43,7 +43,6 @@ pub struct Description {
 
 impl Description {
     /// The providers known when nobody names any.
-    #[must_use]
     pub fn defaults() -> Vec<Self> {
         let describe = |provider: Provider| match provider.class {
             ProviderClass::Bulk => Self { provider, startup_ms: Millis::secs(120), preemptible: false },
@@ -52,19 +51,16 @@ impl Description {
         Provider::defaults().into_iter().map(describe).collect()
     }
 
-    #[must_use]
     pub fn name(&self) -> &Name {
         &self.provider.name
     }
 
     /// GPUs of its largest node.
-    #[must_use]
     pub fn max_gpus(&self) -> u32 {
         self.provider.shape.gpus
     }
 
     /// The lease to ask it for.
-    #[must_use]
     pub fn lease(&self) -> Millis {
         LEASE.min(self.provider.lease_max_ms)
     }
@@ -94,7 +90,6 @@ impl PerGpu {
     }
 
     /// Whether a node of that shape has this for each of its GPUs.
-    #[must_use]
     pub fn fits(&self, shape: &Shape) -> bool {
         let gpus = u64::from(shape.gpus);
         self.vram_mib <= shape.vram_mib
@@ -181,7 +176,6 @@ pub enum DeliveryStatus {
 pub enum Ending {
     /// It never started.
     FailedToStart,
-    /// The lease was over.
     LeaseOver,
     /// The provider took it back.
     Preempted,

@@ -30,7 +30,6 @@ struct Heard {
 pub enum Known<'a> {
     /// They were quoted.
     Quoted(&'a OrderBook),
-    /// They are assumed.
     Assumed,
 }
 
@@ -46,7 +45,6 @@ impl Quotes {
     }
 
     /// The quote of a provider, if it may still be acted on.
-    #[must_use]
     pub fn live(&self, provider: &Name, now: Time, ttl: Millis) -> Option<&Quote> {
         let quote = self.heard.get(provider)?.quote.as_ref()?;
         (now.since(quote.at) <= ttl).then_some(quote)

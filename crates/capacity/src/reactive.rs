@@ -73,7 +73,6 @@ fn cooldown() -> Millis {
 
 impl ReactiveSettings {
     /// The usual settings with this rule.
-    #[must_use]
     pub fn new(rule: ScaleRule) -> Self {
         Self {
             rule,
@@ -306,7 +305,6 @@ pub struct HeldNode<'a> {
 }
 
 /// The node a job gives up: a borrowed one first, then one whose loss lowers the span, then the highest id.
-#[must_use]
 pub fn node_to_give_up<'a>(nodes: &[HeldNode<'a>]) -> Option<&'a NodeId> {
     let alone = |node: &HeldNode<'_>| nodes.iter().filter(|other| other.group == node.group).count() == 1;
     nodes.iter().max_by_key(|node| (node.borrowed, alone(node), node.id)).map(|node| node.id)

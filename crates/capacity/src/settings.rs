@@ -74,7 +74,6 @@ const MONTH_MS: u64 = 30 * 86_400_000;
 
 impl AutoscaleSettings {
     /// How long a block of that class of provider is idle before it may be released.
-    #[must_use]
     pub fn idle_cooldown(&self, class: ProviderClass) -> Millis {
         match class {
             ProviderClass::Exact => self.idle_cooldown_exact_ms,
@@ -83,7 +82,6 @@ impl AutoscaleSettings {
     }
 
     /// GPUs wanted when `gpus` are used or waited for: `⌊gpus · fast_safety_factor⌋`.
-    #[must_use]
     pub fn fast_target(&self, gpus: u64) -> u64 {
         // As billionths, so that 20 · 1.15 is 23 and not a hair less.
         let factor = (self.fast_safety_factor * 1e9).round().max(0.0) as u128;

@@ -44,7 +44,6 @@ pub struct FleetView<'a> {
 
 impl FleetView<'_> {
     /// Demand of a tier.
-    #[must_use]
     pub fn load(&self, tier: Tier) -> TierLoad {
         match tier {
             Tier::Fast => self.fast,
@@ -53,7 +52,6 @@ impl FleetView<'_> {
     }
 
     /// The numbers of a tier; `in_flight` GPUs are ordered but not yet among the blocks. The target is left at 0.
-    #[must_use]
     pub(super) fn balance(&self, tier: Tier, in_flight: u64, now: Time) -> Balance {
         let load = self.load(tier);
         let (mut total, mut ordered) = (load.own_gpus, in_flight);
@@ -80,7 +78,6 @@ pub(super) fn has_ended(block: &Block, now: Time) -> bool {
 ///
 /// The flag says whether a job is demand: ready (dependencies met, quota allows), pending or queued, and not
 /// `unsatisfiable`. A gang counts once per node that it needs.
-#[must_use]
 pub fn queue_gpus<'a>(tier: Tier, jobs: impl IntoIterator<Item = (&'a JobSpec, bool)>) -> u64 {
     let milli = jobs
         .into_iter()

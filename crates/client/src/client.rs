@@ -37,7 +37,6 @@ pub struct Settings {
 
 impl Settings {
     /// A server with the usual settings.
-    #[must_use]
     pub fn new(server: impl Into<String>) -> Self {
         Self {
             server: server.into(),
@@ -126,7 +125,6 @@ impl Client {
         Ok(Self { http, base, token: token.map(str::to_owned), timeout: settings.timeout })
     }
 
-    #[must_use]
     pub fn server(&self) -> &str {
         self.base.as_str().trim_end_matches('/')
     }

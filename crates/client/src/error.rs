@@ -28,7 +28,6 @@ pub enum ClientError {
 }
 
 impl ClientError {
-    #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Setup { hint, .. } => Some(hint.clone()),
@@ -61,7 +60,6 @@ impl ClientError {
     }
 
     /// Whether the server may be there again in a moment, so that the same request is worth another try.
-    #[must_use]
     pub fn may_pass(&self) -> bool {
         match self {
             Self::Unreachable { .. } => true,
@@ -70,7 +68,6 @@ impl ClientError {
         }
     }
 
-    #[must_use]
     pub fn status(&self) -> Option<u16> {
         match self {
             Self::Forbidden { status, .. } | Self::Refused { status, .. } => Some(*status),
@@ -79,7 +76,6 @@ impl ClientError {
     }
 
     /// What the server says, if it says no.
-    #[must_use]
     pub fn api(&self) -> Option<&ApiError> {
         match self {
             Self::Forbidden { error, .. } | Self::Refused { error, .. } => Some(error),

@@ -1,7 +1,6 @@
 //! Names in paths and queries.
 
 /// A name as one part of a path or as a value of a query: everything but letters, digits and `-._~` is escaped.
-#[must_use]
 pub fn segment(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -14,7 +13,6 @@ pub fn segment(text: &str) -> String {
 }
 
 /// A path with those of the parameters that have a value.
-#[must_use]
 pub fn with_query(path: &str, params: &[(&str, Option<&str>)]) -> String {
     let mut out = path.to_owned();
     let mut mark = '?';

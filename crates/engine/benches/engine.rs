@@ -46,13 +46,18 @@ fn main() {
         steady(*mode, &plan);
     }
     if modes.contains(&Mode::Batch) {
-        println!("\none batch cycle");
+        println!("\na first batch cycle; then with the answers of all nodes that start something");
         println!(
-            "{:<9} {:>9} {:>9} {:>9} {:>9} {:>9}",
-            "waiting", "nodes", "free", "started", "reserved", "ms"
+            "{:<9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}",
+            "waiting", "nodes", "free", "started", "reserved", "ms", "with all"
         );
         for waiting in [plan.nodes / 10, plan.nodes] {
             cycle(plan.nodes, waiting);
+        }
+        println!("\nbatch cycles of a full pool, each after one job ended and one came");
+        println!("{:<9} {:>9} {:>9} {:>9} {:>9}", "waiting", "cycles", "median ms", "p99 ms", "most ms");
+        for waiting in [plan.waiting / 10, plan.waiting] {
+            changes(plan.nodes, waiting, plan.steps / 20);
         }
     }
     if only.is_none_or(|only| only == "negotiate") {
@@ -144,8 +149,20 @@ fn cycle(nodes: usize, waiting: usize) {
     cluster.cycle();
     let took: Duration = begin.elapsed();
     let (started, reserved) = (cluster.running() - running, cluster.reserved());
-    let ms = took.as_secs_f64() * 1e3;
-    println!("{waiting:<9} {nodes:>9} {free:>9} {started:>9} {reserved:>9} {ms:>9.1}");
+    let (alone, all) = (cluster.last.as_secs_f64() * 1e3, took.as_secs_f64() * 1e3);
+    println!("{waiting:<9} {nodes:>9} {free:>9} {started:>9} {reserved:>9} {alone:>9.1} {all:>9.1}");
+}
+
+fn changes(nodes: usize, waiting: usize, cycles: usize) {
+    let mut cluster = Cluster::new(Mode::Batch, nodes);
+    cluster.fill();
+    cluster.queue(waiting);
+    cluster.cycle();
+    let mut took: Vec<f64> =
+        (0..cycles).map(|_| cluster.cycle_after_a_change().as_secs_f64() * 1e3).collect();
+    took.sort_by(f64::total_cmp);
+    let at = |percent: usize| took[(took.len() * percent).div_ceil(100).max(1) - 1];
+    println!("{waiting:<9} {cycles:>9} {:>9.2} {:>9.2} {:>9.2}", at(50), at(99), at(100));
 }
 
 /// Memory is measured in a process of its own, where nothing was freed before that could be used again.

@@ -1,38 +1,7 @@
 //! Whether a running job should save its work now: what that costs against what it may save, in GPU-seconds.
 
-use landfall_model::Millis;
+use landfall_model::{CheckpointSettings, Millis};
 use serde::{Deserialize, Serialize};
-
-/// What saving costs, and how likely a loss is.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct CheckpointSettings {
-    /// State of one node, in GiB.
-    pub gib_per_node: f64,
-    /// What storage takes from all nodes together, in GiB/s; 0 or less means there is none.
-    pub storage_gib_s: f64,
-    /// What storage takes from each node, in GiB/s, where nodes write side by side.
-    pub node_gib_s: Option<f64>,
-    /// GPU-seconds that a second of the storage path counts.
-    pub storage_weight: f64,
-    /// GPU-seconds that a stored GiB counts.
-    pub per_gib: f64,
-    /// How likely a run is lost.
-    pub loss_probability: f64,
-}
-
-impl Default for CheckpointSettings {
-    fn default() -> Self {
-        Self {
-            gib_per_node: 80.0,
-            storage_gib_s: 10.0,
-            node_gib_s: None,
-            storage_weight: 1.0,
-            per_gib: 0.02,
-            loss_probability: 0.001,
-        }
-    }
-}
 
 /// A running job as this decision sees it.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -78,7 +47,6 @@ pub enum Decision {
 
 impl Decision {
     /// Whether the job saves its work.
-    #[must_use]
     pub fn saves(self) -> bool {
         matches!(self, Self::Worth | Self::Overdue)
     }
@@ -95,13 +63,11 @@ fn at_most(sensitive: bool) -> Millis {
 }
 
 /// How long a checkpoint may take.
-#[must_use]
 pub fn timeout(sensitive: bool) -> Millis {
     if sensitive { Millis::secs(900) } else { Millis::secs(600) }
 }
 
 /// Weighs cost against value.
-#[must_use]
 pub fn weigh(settings: &CheckpointSettings, job: &Candidate) -> Weighed {
     let nodes = job.nodes as f64;
     let gpus = job.gpus_per_node.max(1) as f64;
@@ -118,7 +84,6 @@ pub fn weigh(settings: &CheckpointSettings, job: &Candidate) -> Weighed {
 }
 
 /// Decides whether a job saves its work now.
-#[must_use]
 pub fn decide(settings: &CheckpointSettings, job: &Candidate) -> Decision {
     if settings.node_gib_s.unwrap_or(settings.storage_gib_s) <= 0.0 {
         return Decision::NoStorage;

@@ -52,14 +52,16 @@ pub enum Alert {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
-    /// It was done.
     Done,
     /// It changed nothing, for the given reason: a copy, an old fence, something that is so already.
     Ignored(std::borrow::Cow<'static, str>),
     /// It was not done.
     Refused(Refused),
     /// A hold was made, or was there already; it is live until it expires.
-    Held { id: u64, expires_at: Time },
+    Held {
+        id: u64,
+        expires_at: Time,
+    },
     /// A worker gets this job.
     Work(Fence),
     /// A worker gets nothing, for the given reason.

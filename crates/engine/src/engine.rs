@@ -61,13 +61,11 @@ impl Clone for Engine {
 
 impl Engine {
     /// An engine that knows nothing yet.
-    #[must_use]
     pub fn new() -> Self {
         Self::of(State::default())
     }
 
     /// An engine that goes on from a state: a snapshot, or one rebuilt from its events.
-    #[must_use]
     pub fn of(mut state: State) -> Self {
         state.share_specs();
         Self::with(state)
@@ -101,44 +99,31 @@ impl Engine {
         engine
     }
 
-    #[must_use]
     pub fn state(&self) -> &State {
         &self.state
     }
 
-    #[must_use]
     pub fn now(&self) -> Time {
         self.now
     }
 
     /// Whether a job is in the queue of its pool; queues are found out from the state.
-    #[must_use]
     pub fn is_queued(&self, job: &JobId) -> bool {
         let pool = self.state.job(job).and_then(|record| self.pools.get(&record.pool));
         pool.is_some_and(|pool| pool.has(job))
     }
 
     /// How many jobs are in the queue of a pool, without folded elements of arrays; `None` if it does not dispatch.
-    #[must_use]
     pub fn queue_len(&self, pool: &PoolId) -> Option<usize> {
         self.pools.get(pool).map(Dispatcher::queued)
     }
 
     /// The deadline of an owner.
-    #[must_use]
     pub fn deadline(&self, of: &Timer) -> Option<Time> {
         self.timers.of(of)
     }
 
-    /// When a waiting job of a batch pool was expected to start, as of the last cycle.
-    #[must_use]
-    pub fn planned_start(&self, job: &JobId) -> Option<Time> {
-        let record = self.state.job(job)?;
-        self.pools.get(&record.pool)?.last_wait(job)?.planned_start
-    }
-
     /// The name of the policy that a pool uses, and why that is not the one it asks for.
-    #[must_use]
     pub fn policy_in_force(&self, pool: &PoolId) -> Option<(&str, Option<&str>)> {
         let dispatcher = self.pools.get(pool)?;
         Some((dispatcher.policy(landfall_model::JobKind::Build).name(), dispatcher.policy_warning()))
@@ -146,7 +131,6 @@ impl Engine {
 
     /// How many jobs of a pool are in its queue, with the elements of arrays that wait folded. Those of an array that
     /// follows another element by element are not counted before they are unfolded.
-    #[must_use]
     pub fn waiting_in(&self, pool: &PoolId) -> usize {
         let folded = self.state.folded.values().filter(|array| array.pool == *pool);
         let folded: usize = folded.map(|array| array.waiting() as usize).sum();
@@ -154,7 +138,6 @@ impl Engine {
     }
 
     /// When the engine wants to be called with [`Input::Tick`], if nothing else happens before.
-    #[must_use]
     pub fn next_wake(&self) -> Option<Time> {
         let pools = self.state.pools.iter().filter(|(_, pool)| !pool.pool.batch.cycle_on_events);
         let cycles = pools.filter(|(id, _)| self.wants_cycle(id)).map(|(_, pool)| pool.next_cycle);

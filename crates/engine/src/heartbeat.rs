@@ -28,7 +28,6 @@ pub struct Heartbeat {
 
 impl Heartbeat {
     /// Whether a number in it is not finite.
-    #[must_use]
     pub fn is_finite(&self) -> bool {
         let metrics = self.metrics.unwrap_or_default();
         let numbers = [metrics.cpu_usage_pct, metrics.disk_mb_s, metrics.network_mbit_s];
@@ -36,7 +35,6 @@ impl Heartbeat {
     }
 
     /// Whether it says anything that a policy could read.
-    #[must_use]
     pub fn is_bare(&self) -> bool {
         *self == Self::default()
     }

@@ -28,7 +28,6 @@ pub struct Proposal {
     pub attempt: u32,
     /// What the job would get, on all its nodes, by node id.
     pub grants: SmallVec<[Grant; 1]>,
-    /// What kind of start it is.
     pub kind: StartKind,
     pub why: Breakdown,
 }
@@ -72,7 +71,6 @@ impl State {
     }
 
     /// Whether a node takes new work, as far as its state goes.
-    #[must_use]
     pub(crate) fn takes_work(&self, now: Time, node: &Node, job: &JobId) -> bool {
         let degraded = || self.jobs.get(job).is_some_and(|record| record.job.spec.allow_degraded);
         node.accepting
@@ -193,7 +191,6 @@ impl State {
     }
 
     /// How many nodes a pool lends now.
-    #[must_use]
     pub fn lendable(&self, pool: &PoolState) -> u64 {
         let mut lent = 0;
         let mut idle = 0;
@@ -207,7 +204,6 @@ impl State {
 }
 
 /// Whether a node is in service with nothing on it and kept for nobody.
-#[must_use]
 pub fn is_idle(node: &Node, record: &NodeRecord) -> bool {
     node.state == NodeState::Ready
         && node.placements.is_empty()
@@ -219,7 +215,6 @@ pub fn is_idle(node: &Node, record: &NodeRecord) -> bool {
 
 /// Watts that a job adds to what the node draws when idle; `None` if nothing is known. Whoever plans counts like the
 /// ledger, or plans would not come true.
-#[must_use]
 pub fn known_extra_power(asked: Option<u64>, node: &Node) -> Option<u64> {
     match (asked, node.power) {
         (Some(asked), power) => Some(asked.saturating_sub(power.map_or(0, |power| power.idle_w))),
@@ -229,13 +224,11 @@ pub fn known_extra_power(asked: Option<u64>, node: &Node) -> Option<u64> {
 }
 
 /// The same, with 0 for what is not known.
-#[must_use]
 pub fn extra_power(asked: Option<u64>, node: &Node) -> u64 {
     known_extra_power(asked, node).unwrap_or(0)
 }
 
 /// The whole of a node for a job that takes it alone, on the given devices.
-#[must_use]
 pub fn whole_node(record: &JobRecord, node: &Node) -> Placement {
     let spec = &record.job.spec;
     let devices: Vec<u16> = node.gpus.iter().map(|gpu| gpu.index).collect();
@@ -247,7 +240,6 @@ pub fn whole_node(record: &JobRecord, node: &Node) -> Placement {
 
 impl PoolState {
     /// Watts drawn: all nodes idle and what placed jobs add, or what was measured lately if that is more.
-    #[must_use]
     pub fn power_drawn(&self, now: Time) -> u64 {
         let idle = self.nodes.iter().filter(|node| node.state != NodeState::Down);
         let sum = idle.filter_map(|node| node.power).map(|power| power.idle_w).sum::<u64>() + self.power_w;
@@ -255,7 +247,6 @@ impl PoolState {
     }
 
     /// Bytes per second that placed jobs move, or what was measured lately if that is more.
-    #[must_use]
     pub fn io_moved(&self, now: Time) -> u64 {
         self.io_bytes_s.max(self.measured_lately(now).and_then(|measured| measured.io_bytes_s).unwrap_or(0))
     }

@@ -45,6 +45,7 @@ mod engine;
 pub mod life;
 mod timers;
 
+pub use answers::Estimates;
 pub use effect::{Alert, Answer, Effect};
 pub use engine::{Engine, Outcome};
 pub use event::Event;

@@ -34,7 +34,6 @@ pub fn may_borrow(spec: &JobSpec) -> Result<(), MayNotBorrow> {
 }
 
 /// How many nodes a pool lends: of those that are idle, up to its fraction of all, less what it has lent.
-#[must_use]
 pub fn lendable(settings: &LoanSettings, home: u64, idle: u64, lent: u64) -> u64 {
     if !settings.lend {
         return 0;

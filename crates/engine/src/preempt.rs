@@ -11,13 +11,11 @@
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 
-use landfall_model::{Checkpoint, JobId, Lifecycle, Millis, PreemptRule, Time};
+use landfall_model::{Checkpoint, JobId, Lifecycle, Millis, Minutes, PreemptRule, Time};
 use landfall_policy::q;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-/// A job that ran for less than this is left alone.
-pub const MIN_RUN: Millis = Millis::secs(600);
 /// A job that has no more than this left is left alone.
 pub const NEAR_END: Millis = Millis::secs(300);
 /// A job that was stopped so often within [`PREEMPT_WINDOW`] is left alone.
@@ -34,7 +32,6 @@ pub const PREEMPTORS_PER_CYCLE: u32 = 4;
 pub const PREEMPTIONS_PER_HOUR: u32 = 100;
 
 /// How long nodes are kept for a job that has work stopped for it: the longest checkpoint, the kill grace, two cycles.
-#[must_use]
 pub fn kept_for(cycle: Millis) -> Millis {
     Millis::new(930_000_u64.saturating_add(cycle.get().saturating_mul(2)))
 }
@@ -99,6 +96,8 @@ pub struct Incumbent<'a> {
     pub over_share: bool,
     /// When it was stopped before.
     pub preempted: &'a Preempted,
+    /// Until when it is left alone.
+    pub min_run: Millis,
 }
 
 /// Why a job is not stopped.
@@ -141,7 +140,6 @@ impl Preempted {
     }
 
     /// Whether the job was stopped often enough lately.
-    #[must_use]
     pub fn is_enough(&self, now: Time) -> bool {
         self.0.iter().filter(|&&at| now.since(at) < PREEMPT_WINDOW).count() >= PREEMPT_LIMIT
     }
@@ -159,10 +157,9 @@ pub struct Victim {
 }
 
 /// Minutes one checkpoint takes: as declared, else as last measured, else the usual; `None` for a job that cannot save.
-#[must_use]
 pub fn checkpoint_minutes(
     checkpoint: Checkpoint,
-    declared: Option<u32>,
+    declared: Option<Minutes>,
     measured: Option<Millis>,
 ) -> Option<f64> {
     let usual = match checkpoint {
@@ -170,7 +167,7 @@ pub fn checkpoint_minutes(
         Checkpoint::Auto => 5.0,
         Checkpoint::Manual => 10.0,
     };
-    Some(declared.map(f64::from).or(measured.map(minutes)).unwrap_or(usual))
+    Some(declared.map(Minutes::as_f64).or(measured.map(minutes)).unwrap_or(usual))
 }
 
 fn minutes(span: Millis) -> f64 {
@@ -186,7 +183,7 @@ pub fn judge(job: &Incumbent<'_>, claim: Claim, now: Time) -> Result<Victim, Exe
         (job.class >= CLASS_CRITICAL, Exempt::Class10),
         (!job.preemptible, Exempt::NotPreemptible),
         (!claim.beats(job.class), Exempt::Class),
-        (now.since(job.started) < MIN_RUN, Exempt::MinRun),
+        (now.since(job.started) < job.min_run, Exempt::MinRun),
         (bounded && job.ends_at.is_some_and(|end| end.since(now) <= NEAR_END), Exempt::NearEnd),
         (job.checkpoint == Checkpoint::None && job.class >= CLASS_HIGH, Exempt::NoCheckpointHigh),
         (!bounded && job.on_home_nodes, Exempt::ServiceHome),
@@ -201,7 +198,6 @@ pub fn judge(job: &Incumbent<'_>, claim: Claim, now: Time) -> Result<Victim, Exe
 }
 
 /// What stopping a job costs: what is lost or must be written, dearer near the end, half price above a share.
-#[must_use]
 pub fn cost(job: &Incumbent<'_>, now: Time) -> f64 {
     let saved_or_lost = match job.checkpoint_minutes {
         Some(minutes) if job.checkpoint != Checkpoint::None => minutes,
@@ -263,7 +259,6 @@ pub enum NoVictims {
 }
 
 /// Sorts candidates as they are tried and drops all but the first; [`choose`] does the same.
-#[must_use]
 pub fn shortlist(mut candidates: Vec<Victim>) -> Vec<Victim> {
     candidates.sort_by(|a, b| {
         (a.class.cmp(&b.class))
@@ -378,7 +373,6 @@ impl PreemptBudget {
     }
 
     /// How many more jobs may be stopped now for one more preemptor; 0 if none.
-    #[must_use]
     pub fn room(&self, now: Time) -> u32 {
         if self.preemptors >= PREEMPTORS_PER_CYCLE {
             return 0;
@@ -431,6 +425,7 @@ mod tests {
             checkpoint_minutes: None,
             over_share: false,
             preempted: never(),
+            min_run: min(10),
         }
     }
 
@@ -487,7 +482,8 @@ mod tests {
     #[test]
     fn checkpoint_minutes_as_declared_measured_or_usual() {
         let of = |declared, measured| checkpoint_minutes(Checkpoint::Manual, declared, measured);
-        assert_eq!(of(Some(0), Some(min(3))), Some(0.0));
+        assert_eq!(of(Some(Minutes::new(min(0))), Some(min(3))), Some(0.0));
+        assert_eq!(of(Some(Minutes::new(Millis::secs(150))), None), Some(2.5));
         assert_eq!(of(None, Some(Millis::secs(90))), Some(1.5));
         assert_eq!(of(None, None), Some(10.0));
         assert_eq!(checkpoint_minutes(Checkpoint::None, None, Some(min(1))), None);

@@ -88,14 +88,12 @@ pub(crate) fn at_commit(tenant: &TenantState, commit: &Commit, spec: &JobSpec, n
 }
 
 /// GPU-milliseconds that a job may use up: its devices for as long as it may run.
-#[must_use]
 pub fn gpu_ms(spec: &JobSpec, gpus: u64) -> u128 {
     let span = if spec.lifecycle == Lifecycle::Bounded { spec.walltime_ms } else { OPEN_ENDED };
     u128::from(gpus) * u128::from(span.get())
 }
 
 /// Milliseconds of devices or nodes as hours.
-#[must_use]
 pub fn hours(ms: u128) -> f64 {
     ms as f64 / MS_PER_HOUR
 }
@@ -114,7 +112,6 @@ pub struct UsageMeter {
 
 impl UsageMeter {
     /// A meter that starts now.
-    #[must_use]
     pub fn new(at: Time, units: f64) -> Self {
         Self { since: at, units, ..Self::default() }
     }
@@ -128,7 +125,6 @@ impl UsageMeter {
     }
 
     /// The tenant's share of what the pool had.
-    #[must_use]
     pub fn share(&self, at: Time, half_life: Millis) -> f64 {
         let mut until = *self;
         until.set(at, self.held, self.units, half_life);
@@ -177,7 +173,6 @@ impl Spending {
     }
 
     /// GPU-hours and node-hours used in the window that ends now.
-    #[must_use]
     pub fn hours(&self, now: Time) -> (f64, f64) {
         let edge = now - BUDGET_WINDOW;
         let (mut gpu_ms, mut node_ms) = (self.gpu_ms, self.node_ms);

@@ -39,14 +39,12 @@ pub struct RunNode {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stop {
     pub cause: Cause,
-    /// When it is killed.
     pub kill_at: Time,
 }
 
 /// A checkpoint under way.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Saving {
-    /// When it was asked for.
     pub asked_at: Time,
     /// When it is given up.
     pub deadline: Time,
@@ -67,7 +65,6 @@ pub struct Run {
     pub started_at: Option<Time>,
     /// When its walltime is over; `None` if it has none or does not run yet.
     pub ends_at: Option<Time>,
-    /// What kind of start it was.
     pub kind: StartKind,
     /// Start commands sent so far.
     pub sends: u8,
@@ -111,7 +108,6 @@ pub struct Past {
     pub fetch_misses: u32,
     /// Rejections by the ledger in a row.
     pub rejections: u32,
-    /// When it first started.
     pub first_started_at: Option<Time>,
 }
 
@@ -142,13 +138,11 @@ pub struct JobRecord {
 
 impl JobRecord {
     /// Whether it may be placed now as far as the job itself is concerned.
-    #[must_use]
     pub fn is_queued(&self) -> bool {
         self.state == JobState::Pending && self.job.waits_for.is_none() && !self.user_hold
     }
 
     /// What is kept of earlier runs.
-    #[must_use]
     pub fn past(&self) -> Past {
         self.past.as_deref().cloned().unwrap_or_default()
     }
@@ -179,7 +173,6 @@ pub struct NodeRecord {
 
 impl NodeRecord {
     /// A node heard just now.
-    #[must_use]
     pub fn new(at: Time) -> Self {
         Self {
             heard_at: at,

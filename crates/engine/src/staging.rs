@@ -15,7 +15,6 @@ const START_FROM: f64 = 0.95;
 const STALL_FROM: f64 = 0.80;
 
 /// The part of a job's inputs that is near; `None` if nothing is declared or no size is known.
-#[must_use]
 pub fn near_fraction(inputs: Option<&[Input]>) -> Option<f64> {
     let known =
         || inputs.unwrap_or_default().iter().filter_map(|input| Some((input.tier, input.bytes?.get())));
@@ -41,7 +40,6 @@ pub enum Gate {
 
 impl Gate {
     /// What people should know about a start, if anything.
-    #[must_use]
     pub fn flag(self) -> Option<&'static str> {
         match self {
             Self::StallExpected => Some("stall_expected"),
@@ -52,7 +50,6 @@ impl Gate {
 }
 
 /// The gate of a job whose inputs are near to this part. A pool without a stager gates nothing.
-#[must_use]
 pub fn gate(staging: bool, near: Option<f64>, given_up: bool) -> Gate {
     match near {
         Some(near) if staging && q(near) < q(START_FROM) => match () {

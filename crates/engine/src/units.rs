@@ -10,7 +10,6 @@ pub const MICRO: Micro = 1_000_000;
 /// What a placement counts for: one if the job has the node to itself, else the largest part of GPUs, CPU or RAM it takes.
 ///
 /// Integers, so that a sum kept by adding and removing equals one made afresh.
-#[must_use]
 pub fn node_units(node: &Node, placement: &Placement) -> Micro {
     if placement.exclusive_node {
         return MICRO;

@@ -88,19 +88,16 @@ macro_rules! amounts {
             }
 
             /// Wraps a number that the program itself made; sums of accepted amounts may pass [`Self::MAX`].
-            #[must_use]
             pub const fn new(value: u64) -> Self {
                 Self(value)
             }
 
             /// The number of base units.
-            #[must_use]
             pub const fn get(self) -> u64 {
                 self.0
             }
 
             /// The number of base units as a float, for scores.
-            #[must_use]
             pub const fn as_f64(self) -> f64 {
                 self.0 as f64
             }
@@ -112,7 +109,6 @@ macro_rules! amounts {
             }
 
             /// Whether there is none.
-            #[must_use]
             pub const fn is_zero(self) -> bool {
                 self.0 == 0
             }
@@ -208,7 +204,6 @@ amounts! {
 
 impl Mib {
     /// A number of GiB.
-    #[must_use]
     pub const fn gib(value: u64) -> Self {
         Self(value * 1024)
     }
@@ -216,7 +211,6 @@ impl Mib {
 
 impl MilliCpu {
     /// A number of whole cores.
-    #[must_use]
     pub const fn cores(value: u64) -> Self {
         Self(value * 1000)
     }

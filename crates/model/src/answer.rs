@@ -40,14 +40,12 @@ pub struct Why {
 
 impl Why {
     /// A reason with what it means here; what would help comes from the reason.
-    #[must_use]
     pub fn new(reason: Reason, detail: impl Into<String>) -> Self {
         let (detail, help) = (detail.into(), Cow::Borrowed(reason.help()));
         Self { reason, detail, needed: None, found: None, jobs: Vec::new(), until: None, help }
     }
 
     /// A reason that says all there is.
-    #[must_use]
     pub fn plain(reason: Reason) -> Self {
         Self::new(reason, reason.said())
     }
@@ -106,7 +104,6 @@ pub struct NodeReason {
 
 impl NodeReason {
     /// What verdicts say against their candidates, most frequent first.
-    #[must_use]
     pub fn count<'a>(verdicts: impl Iterator<Item = &'a Verdict>) -> Vec<Self> {
         let mut found: BTreeMap<&'static str, Self> = BTreeMap::new();
         for verdict in verdicts {
@@ -151,7 +148,6 @@ impl NodeReason {
     }
 
     /// As a reason of the job, in a pool of so many nodes.
-    #[must_use]
     pub fn why(&self, of: u64) -> Why {
         let detail = self.reason.of_nodes(&self.needed, Some(&self.most), self.nodes, of, self.may_pass);
         let mut why = Why::new(self.reason, detail);
@@ -288,20 +284,17 @@ pub struct Estimate {
 
 impl Estimate {
     /// No time can be told, for a reason.
-    #[must_use]
     pub fn none(reason: impl Into<Cow<'static, str>>) -> Self {
         let reason = reason.into();
         Self { planned_start: None, likely_start: None, precision: Precision::None, reason }
     }
 
-    #[must_use]
     pub fn at(time: Time, precision: Precision, reason: impl Into<Cow<'static, str>>) -> Self {
         let reason = reason.into();
         Self { planned_start: Some(time), likely_start: Some(time), precision, reason }
     }
 
     /// What it rests on, or why there is none, in words.
-    #[must_use]
     pub fn said(&self) -> Cow<'_, str> {
         match Reason::named(&self.reason) {
             Some(reason) => reason.said(),

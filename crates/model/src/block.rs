@@ -54,13 +54,11 @@ pub struct Block {
 
 impl Block {
     /// The instant after which nothing on the block runs, if there is one.
-    #[must_use]
     pub fn ends_at(&self) -> Option<Time> {
         [self.end_at, self.drain_deadline].into_iter().flatten().min()
     }
 
     /// Whether its nodes may be used at `now`.
-    #[must_use]
     pub fn usable_at(&self, now: Time) -> bool {
         self.status == BlockStatus::Active && self.start_at.is_none_or(|start| start <= now)
     }
@@ -115,7 +113,6 @@ fn yes() -> bool {
 
 impl Provider {
     /// The providers known when a scenario names none.
-    #[must_use]
     pub fn defaults() -> Vec<Provider> {
         let shape =
             Shape { gpus: 8, vram_mib: Mib::gib(80), cpu_milli: MilliCpu::cores(64), ram_mib: Mib::gib(512) };

@@ -17,7 +17,6 @@ pub struct Inputs<'a> {
 
 impl Inputs<'_> {
     /// The fingerprint in lower-case hexadecimal.
-    #[must_use]
     pub fn hash(&self) -> String {
         let mut params = self.kernel_params.to_vec();
         params.sort_unstable();

@@ -46,7 +46,6 @@ pub struct Gpu {
 }
 
 impl Gpu {
-    #[must_use]
     pub fn new(index: u16, model: Option<Arc<GpuModel>>, vram: Option<Mib>) -> Self {
         Self {
             index,
@@ -64,37 +63,31 @@ impl Gpu {
     }
 
     /// Memory in all; unknown counts as none.
-    #[must_use]
     pub fn vram_total(&self) -> Mib {
         self.vram.unwrap_or(Mib::ZERO)
     }
 
     /// Memory in use: what is committed or what is reported, whichever is more.
-    #[must_use]
     pub fn vram_in_use(&self) -> Mib {
         self.vram_committed.max(self.vram_reported)
     }
 
     /// Memory that the ledger has not given away.
-    #[must_use]
     pub fn vram_free(&self) -> Mib {
         self.vram_total().saturating_sub(self.vram_committed)
     }
 
     /// The job for which the device is being kept.
-    #[must_use]
     pub fn hold(&self) -> Option<&JobId> {
         self.hold.as_deref()
     }
 
     /// Whether some job has the device to itself, or is about to.
-    #[must_use]
     pub fn is_closed(&self) -> bool {
         self.holder.is_some() || self.hold.is_some()
     }
 
     /// Compute that can still be given away; none if a job has the device to itself.
-    #[must_use]
     pub fn milli_free(&self) -> MilliGpu {
         if self.is_closed() { MilliGpu::ZERO } else { MilliGpu::WHOLE.saturating_sub(self.milli_committed) }
     }

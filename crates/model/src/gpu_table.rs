@@ -64,7 +64,6 @@ pub enum HardwareTier {
 }
 
 impl HardwareTier {
-    #[must_use]
     pub fn multiplier(self) -> f64 {
         match self {
             Self::CpuOnly => 0.5,
@@ -76,7 +75,6 @@ impl HardwareTier {
     }
 
     /// The tier of a model by its bandwidth, for models that no list names.
-    #[must_use]
     pub fn by_bandwidth(gb_s: f64) -> Self {
         match gb_s {
             x if x >= 1500.0 => Self::Enterprise,
@@ -186,7 +184,6 @@ pub struct GpuModel {
 
 impl GpuModel {
     /// Looks a model up.
-    #[must_use]
     pub fn new(name: Name) -> Arc<Self> {
         Arc::new(Self::from(name))
     }
@@ -219,7 +216,6 @@ pub fn rows() -> impl Iterator<Item = &'static Row> {
 }
 
 /// Finds the row for a device name.
-#[must_use]
 pub fn lookup(name: &str) -> Option<Match> {
     let mut tokens = tokens_of(name);
     let memory_slices = match tokens.iter().position(|token| token == "mig") {
@@ -239,7 +235,6 @@ pub fn lookup(name: &str) -> Option<Match> {
 }
 
 /// Rows whose keys look like a name that the table does not know, nearest first.
-#[must_use]
 pub fn near(name: &str, count: usize) -> Vec<&'static Row> {
     /// How much of a name may differ before a suggestion is noise.
     const LIKENESS_MIN: f64 = 0.6;
@@ -252,7 +247,6 @@ pub fn near(name: &str, count: usize) -> Vec<&'static Row> {
 }
 
 /// The hardware tier of a device, by name if a list names it, otherwise by bandwidth.
-#[must_use]
 pub fn tier(name: &str, gb_s: f64) -> HardwareTier {
     let tokens = tokens_of(name);
     if Marks::of(&tokens) == Marks::default() {
@@ -269,7 +263,6 @@ pub fn tier(name: &str, gb_s: f64) -> HardwareTier {
 }
 
 /// Estimated tokens per second of a 7B model at 4 bits, as agents report it; `None` without GPU.
-#[must_use]
 pub fn estimated_llm_tok_s(gb_s: f64, vram: Option<Mib>) -> f64 {
     const REFERENCE_MODEL_GB: f64 = 4.5;
     const REFERENCE_MODEL: Mib = Mib::new(4608);

@@ -59,20 +59,17 @@ const MIB: u64 = 1 << 20;
 
 impl Prediction {
     /// The size bucket of an input size: the integer logarithm of its MiB.
-    #[must_use]
     pub fn bucket(bytes: Bytes) -> u32 {
         (bytes.get() / MIB).max(1).ilog2()
     }
 
     /// The neighbouring sizes of a bucket, in bytes, both ends included.
-    #[must_use]
     pub fn bucket_range(bucket: u32) -> (u64, u64) {
         let from = if bucket <= 1 { 0 } else { MIB << (bucket - 1).min(43) };
         (from, (MIB << (bucket + 2).min(43)) - 1)
     }
 
     /// Predicts from the rows of one workload, newest first; with a known input size only neighbouring sizes count.
-    #[must_use]
     pub fn from_rows<'a>(rows: impl Iterator<Item = &'a HistoryRow>, input: Option<Bytes>) -> Self {
         let range = input.map(|bytes| Self::bucket_range(Self::bucket(bytes)));
         let near = |row: &&HistoryRow| match (range, row.input_bytes) {
@@ -106,7 +103,6 @@ impl Prediction {
     }
 
     /// Predicts for a project of `eval` jobs: the interpolated 95th percentile of the peaks of the last day.
-    #[must_use]
     pub fn from_eval_peaks(mut peaks: Vec<Mib>) -> Self {
         peaks.sort_unstable();
         let Some(last) = peaks.len().checked_sub(1) else { return Self::default() };

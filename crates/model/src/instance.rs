@@ -62,7 +62,6 @@ impl Window {
 
 impl Instance {
     /// All windows with their names.
-    #[must_use]
     pub fn windows(&self) -> [(&'static str, &Window); 12] {
         [
             ("missing_inputs", &self.missing_inputs),

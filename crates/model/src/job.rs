@@ -237,25 +237,21 @@ const MODEL_RUNTIMES: [&str; 3] = ["llmcpp", "coreml", "onnx"];
 
 impl JobSpec {
     /// Whether a GPU is asked for.
-    #[must_use]
     pub fn is_gpu_job(&self) -> bool {
         self.gpu_count >= 1
     }
 
     /// Whether it asks for part of a device only.
-    #[must_use]
     pub fn shares_a_gpu(&self) -> bool {
         self.gpu_count == 1 && self.gpu_milli < MilliGpu::WHOLE
     }
 
     /// Compute asked of all its GPUs on one node, in milli-GPU.
-    #[must_use]
     pub fn gpu_milli_total(&self) -> u64 {
         self.gpu_milli.get() * u64::from(self.gpu_count)
     }
 
     /// The model size in MiB: declared, or `share` of the memory asked.
-    #[must_use]
     pub fn model_mib_f64(&self, share: f64) -> f64 {
         if let Some(model) = self.model_mib.filter(|model| !model.is_zero()) {
             return model.as_f64();
@@ -265,19 +261,16 @@ impl JobSpec {
     }
 
     /// Whether the runtime is the given one.
-    #[must_use]
     pub fn runs_with(&self, runtime: &str) -> bool {
         self.runtime.as_str() == runtime
     }
 
     /// Whether it is a fetch or copy that runs on any node.
-    #[must_use]
     pub fn is_builtin(&self) -> bool {
         self.architecture.as_str() == "builtin"
     }
 
     /// Total size of the inputs whose size is known; `None` if none is. Declaring no inputs is a known size of 0.
-    #[must_use]
     pub fn inputs_total_bytes(&self) -> Option<Bytes> {
         let inputs = self.inputs.as_ref()?;
         if inputs.is_empty() {
@@ -339,7 +332,7 @@ impl JobSpec {
             let message = "checkpoint_minutes needs checkpoint = \"auto\" or \"manual\"".into();
             return err("checkpoint_minutes", "contradiction", message);
         }
-        if self.checkpoint_minutes.is_some_and(|minutes| minutes > 1440) {
+        if self.checkpoint_minutes.is_some_and(|minutes| minutes.as_f64() > 1440.0) {
             return err("checkpoint_minutes", "out_of_range", "checkpoint_minutes must be 0 to 1440".into());
         }
         if self.sensitive && self.preemptible {
@@ -400,7 +393,6 @@ pub struct Job {
 
 impl Job {
     /// A job that becomes ready at `at`.
-    #[must_use]
     pub fn new(id: JobId, spec: Arc<JobSpec>, at: Time) -> Self {
         Self {
             id,

@@ -11,7 +11,7 @@ use serde::ser::{Serialize, SerializeMap, SerializeStruct, Serializer};
 use crate::job_read::give;
 use crate::{
     Bytes, Checkpoint, FeatureNeed, Hints, Input, JobKind, Lifecycle, LocalityBias, Mib, MilliCpu, MilliGpu,
-    Millis, Name, NodeCount, Offload, PoolId, Requeue, Scope, SetHint, TenantId, Tier, WorkloadId,
+    Millis, Minutes, Name, NodeCount, Offload, PoolId, Requeue, Scope, SetHint, TenantId, Tier, WorkloadId,
 };
 
 /// What the value of a field looks like in a file or a request.
@@ -20,6 +20,8 @@ pub enum Kind {
     Text,
     Flag,
     Whole,
+    /// A number, whole or not.
+    Number,
     /// A whole number of this unit, or text with a unit.
     Amount(&'static str),
     /// One of these words.
@@ -68,6 +70,7 @@ values! {
     Kind::Text => Name, WorkloadId, TenantId, PoolId;
     Kind::Flag => bool;
     Kind::Whole => u8, u32, u64, i32;
+    Kind::Number => Minutes;
     Kind::Amount(MilliCpu::UNIT) => MilliCpu;
     Kind::Amount(MilliGpu::UNIT) => MilliGpu;
     Kind::Amount(Mib::UNIT) => Mib;
@@ -296,8 +299,8 @@ job_fields! {
     sensitive: bool = false, "`false`";
     /// How it saves its work: not at all, on its own, or when asked.
     checkpoint: Checkpoint = Checkpoint::None, "`none`";
-    /// Minutes that one checkpoint takes, 0 to 1440; only with a checkpoint.
-    checkpoint_minutes: Option<u32> = None, "none";
+    /// Minutes that one checkpoint takes, 0 to 1440, whole or not; only with a checkpoint.
+    checkpoint_minutes: Option<Minutes> = None, "none";
     /// Wants CPUs and GPUs of one memory domain.
     same_numa: bool = false, "`false`";
     /// Which closeness matters inside a node: links between GPUs, both alike, or memory domains.
@@ -361,7 +364,6 @@ impl Default for JobSpec {
 
 impl JobSpec {
     /// A job of the default runtime that asks for nothing.
-    #[must_use]
     pub fn empty() -> Self {
         EMPTY.clone()
     }

@@ -24,7 +24,6 @@ pub struct JobFacts {
 
 impl Needs {
     /// Whether nothing is given.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -42,7 +41,6 @@ impl Needs {
     }
 
     /// The fewest needs from which the same spec is made.
-    #[must_use]
     pub fn of(spec: &JobSpec) -> Self {
         Self::between(spec, &JobSpec::unsaid(spec.sensitive, spec.vram_mib))
     }
@@ -63,7 +61,6 @@ impl Default for JobMaker {
 
 impl JobMaker {
     /// Makes jobs where these providers lease capacity.
-    #[must_use]
     pub fn new(providers: Vec<Provider>) -> Self {
         Self { specs: BTreeSet::new(), providers }
     }

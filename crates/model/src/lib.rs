@@ -57,10 +57,11 @@ pub use node::{
 };
 pub use placement::{DeviceShare, GpuClass, Placement};
 pub use pool::{
-    Backfill, BackfillOrder, BatchSettings, Discipline, Dispatch, LoanSettings, Pool, PoolError, PreemptRule,
-    PullSettings, PushSettings, QueueOrder, QuotaOnSubmit, Rescore, Reservations, SetHint, Usage,
+    Backfill, BackfillOrder, BatchSettings, CheckpointSettings, Discipline, Dispatch, LoanSettings, Pool,
+    PoolError, PreemptRule, PullSettings, PushSettings, QueueOrder, QuotaOnSubmit, Rescore, Reservations,
+    SetHint, Usage,
 };
 pub use situation::{JobReport, MixClass, PolicySetting, Situation, SituationError, World};
 pub use tenant::{Budget, Quota, Tenant};
-pub use time::{Millis, Time};
+pub use time::{Millis, Minutes, Time};
 pub use topology::{Links, MemoryDomain};

@@ -35,13 +35,11 @@ pub enum JobState {
 
 impl JobState {
     /// Whether the job will never change again.
-    #[must_use]
     pub fn is_final(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
     }
 
     /// Whether the job holds nodes.
-    #[must_use]
     pub fn is_placed(self) -> bool {
         matches!(self, Self::Staging | Self::Running | Self::Checkpointing | Self::Stopping)
     }
@@ -282,7 +280,6 @@ pub struct Breakdown {
 
 impl Breakdown {
     /// What is kept of a verdict.
-    #[must_use]
     pub fn of(verdict: &Verdict, runner_up: Option<Name>) -> Self {
         let terms = verdict.terms.iter().chain(&verdict.multipliers);
         let points =
@@ -319,7 +316,6 @@ pub struct Refused {
 
 impl Refused {
     /// A refusal with a hint.
-    #[must_use]
     pub fn new(code: &'static str, message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { code: code.into(), message: message.into(), hint: hint.into() }
     }

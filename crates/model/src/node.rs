@@ -274,7 +274,6 @@ pub enum PlacementError {
 
 impl Node {
     /// A ready, idle desktop without GPUs.
-    #[must_use]
     pub fn new(id: NodeId, cpu: MilliCpu, ram: Mib) -> Self {
         Self {
             id,
@@ -322,49 +321,41 @@ impl Node {
     }
 
     /// CPU that the ledger has not given away.
-    #[must_use]
     pub fn cpu_free(&self) -> MilliCpu {
         self.cpu_total.saturating_sub(self.cpu_committed)
     }
 
     /// RAM that the ledger has not given away.
-    #[must_use]
     pub fn ram_free(&self) -> Mib {
         self.ram_total.saturating_sub(self.ram_committed)
     }
 
     /// RAM in use: what is committed or what is reported, whichever is more.
-    #[must_use]
     pub fn ram_in_use(&self) -> Mib {
         self.ram_committed.max(self.ram_reported.unwrap_or(Mib::ZERO))
     }
 
     /// Jobs running here, by the ledger or by its own report, whichever is more.
-    #[must_use]
     pub fn active(&self) -> u64 {
         self.active_reported.max(self.placements.len() as u64)
     }
 
     /// Compute left on all devices together, in milli-GPU.
-    #[must_use]
     pub fn gpu_milli_free(&self) -> u64 {
         self.gpus.iter().map(|gpu| gpu.milli_free().get()).sum()
     }
 
     /// Which jobs its lease serves.
-    #[must_use]
     pub fn tier(&self) -> Tier {
         self.block.as_ref().map_or(Tier::Fast, |block| block.tier)
     }
 
     /// Observed speed for a runtime.
-    #[must_use]
     pub fn correction(&self, runtime: &Name) -> Correction {
         self.corrections.get(runtime).copied().unwrap_or_default()
     }
 
     /// The device with this index.
-    #[must_use]
     pub fn gpu(&self, index: u16) -> Option<&Gpu> {
         self.gpus.iter().find(|gpu| gpu.index == index)
     }
@@ -379,19 +370,16 @@ impl Node {
     }
 
     /// Whether a device is being kept for this job.
-    #[must_use]
     pub fn holds_for(&self, job: &JobId) -> bool {
         self.has_holds() && self.gpus.iter().any(|gpu| gpu.hold() == Some(job))
     }
 
     /// Whether a device is being kept for any job.
-    #[must_use]
     pub fn has_holds(&self) -> bool {
         self.held_devices > 0
     }
 
     /// The node as a job sees it: what is kept for that job is open to it.
-    #[must_use]
     pub fn without_holds_of(&self, job: &JobId) -> Self {
         let mut node = self.clone();
         for gpu in &mut node.gpus {

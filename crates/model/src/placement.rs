@@ -17,7 +17,6 @@ pub enum GpuClass {
 
 impl GpuClass {
     /// The class of a job.
-    #[must_use]
     pub fn of(spec: &JobSpec) -> Self {
         match (spec.gpu_count, spec.gpu_milli) {
             (0, _) => Self::None,
@@ -56,7 +55,6 @@ pub struct Placement {
 
 impl Placement {
     /// The placement of `spec` on the given devices, as the job asked for them.
-    #[must_use]
     pub fn of(job: JobId, spec: &JobSpec, devices: &[u16]) -> Self {
         Self {
             job,

@@ -141,7 +141,7 @@ pub enum SetHint {
     Any,
 }
 
-/// When fair shares are looked at anew.
+/// When fair shares are looked at anew. Only `cycle` is accepted; journals of earlier versions may have the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rescore {
@@ -239,6 +239,30 @@ settings! {
         pub half_life_ms: Millis = Millis::secs(7 * 86_400),
         /// What happens at submission over a quota.
         pub quota_on_submit: QuotaOnSubmit = QuotaOnSubmit::Queue,
+        /// Work that has run for less is not stopped for others.
+        pub min_run_ms: Millis = Millis::secs(600),
+        /// When jobs save their work by themselves.
+        pub checkpoint: CheckpointSettings = CheckpointSettings::default(),
+    }
+}
+
+settings! {
+    /// What saving costs, and how likely a loss is.
+    #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+    #[serde(deny_unknown_fields, default)]
+    pub struct CheckpointSettings {
+        /// State of one node, in GiB.
+        pub gib_per_node: f64 = 80.0,
+        /// What storage takes from all nodes together, in GiB/s; 0 means there is none.
+        pub storage_gib_s: f64 = 10.0,
+        /// What storage takes from each node, in GiB/s, where nodes write side by side.
+        pub node_gib_s: Option<f64> = None,
+        /// GPU-seconds that a second of the storage path counts.
+        pub storage_weight: f64 = 1.0,
+        /// GPU-seconds that a stored GiB counts.
+        pub per_gib: f64 = 0.02,
+        /// How likely a run is lost.
+        pub loss_probability: f64 = 0.001,
     }
 }
 
@@ -306,7 +330,6 @@ pub struct PoolError {
 
 impl Pool {
     /// A pool with the usual settings.
-    #[must_use]
     pub fn new(id: PoolId, dispatch: Dispatch) -> Self {
         Self {
             id,
@@ -322,7 +345,6 @@ impl Pool {
     }
 
     /// The name of its policy: the one it names, or the usual one of its way to dispatch.
-    #[must_use]
     pub fn policy_name(&self) -> &str {
         match (&self.policy, self.dispatch) {
             (Some(name), _) => name.as_str(),
@@ -368,14 +390,27 @@ impl Pool {
             ("loans.lend_max_fraction", self.loans.lend_max_fraction, 1.0),
             ("loans.borrow_penalty", self.loans.borrow_penalty, f64::MAX),
             ("batch.preempt_cost_max", batch.preempt_cost_max, f64::MAX),
+            ("batch.checkpoint.gib_per_node", batch.checkpoint.gib_per_node, f64::MAX),
+            ("batch.checkpoint.storage_gib_s", batch.checkpoint.storage_gib_s, f64::MAX),
+            ("batch.checkpoint.node_gib_s", batch.checkpoint.node_gib_s.unwrap_or(0.0), f64::MAX),
+            ("batch.checkpoint.storage_weight", batch.checkpoint.storage_weight, f64::MAX),
+            ("batch.checkpoint.per_gib", batch.checkpoint.per_gib, f64::MAX),
+            ("batch.checkpoint.loss_probability", batch.checkpoint.loss_probability, 1.0),
         ];
         for (field, value, most) in fractions {
             if !value.is_finite() || value < 0.0 || value > most {
                 return Err(PoolError {
                     field,
-                    message: format!("{field} must be 0 or more and finite, not {value}"),
+                    message: match most {
+                        1.0 => format!("{field} must be 0 to 1, not {value}"),
+                        _ => format!("{field} must be 0 or more and finite, not {value}"),
+                    },
                 });
             }
+        }
+        if batch.rescore == Rescore::Start {
+            let message = "batch.rescore must be `cycle`: shares are looked at once per cycle".to_owned();
+            return Err(PoolError { field: "batch.rescore", message });
         }
         if batch.usage == Usage::Decayed && batch.half_life_ms.is_zero() {
             let message =
@@ -400,6 +435,10 @@ mod tests {
         assert_eq!(field(&|_| {}), None);
         assert_eq!(field(&|pool| pool.batch.cycle_ms = Millis::secs(31)), Some("batch.cycle_ms"));
         assert_eq!(field(&|pool| pool.batch.depth = 0), Some("batch.depth"));
+        assert_eq!(field(&|pool| pool.batch.rescore = Rescore::Start), Some("batch.rescore"));
+        let likely = |chance| move |pool: &mut Pool| pool.batch.checkpoint.loss_probability = chance;
+        assert_eq!(field(&likely(1.5)), Some("batch.checkpoint.loss_probability"));
+        assert_eq!(field(&likely(f64::NAN)), Some("batch.checkpoint.loss_probability"));
         assert_eq!(field(&|pool| pool.loans.lend_max_fraction = f64::NAN), Some("loans.lend_max_fraction"));
         let forgets = |pool: &mut Pool| {
             (pool.batch.usage, pool.batch.half_life_ms) = (Usage::Decayed, Millis::ZERO);

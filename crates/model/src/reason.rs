@@ -78,24 +78,20 @@ macro_rules! reasons {
             pub const ALL: &'static [Self] = &[$(Self::$name),*];
 
             /// Its stable name, for programs.
-            #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$name => $text,)* }
             }
 
-            #[must_use]
             pub const fn concerns(self) -> Concern {
                 match self { $(Self::$name => Concern::$concern,)* }
             }
 
             /// What usually makes it worth looking again.
-            #[must_use]
             pub const fn wake(self) -> Wake {
                 match self { $(Self::$name => Wake::$wake,)* }
             }
 
             /// What would help, for people; empty if nothing but waiting would.
-            #[must_use]
             pub const fn help(self) -> &'static str {
                 match self { $(Self::$name => $help,)* }
             }
@@ -212,7 +208,6 @@ reasons! {
 
 impl Reason {
     /// The reason with this name.
-    #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|reason| reason.name() == name)
     }
@@ -236,7 +231,6 @@ impl Reason {
     }
 
     /// What it means, for people, where no amounts are known.
-    #[must_use]
     pub fn said(self) -> Cow<'static, str> {
         match self.concerns() {
             Concern::Node => Cow::Owned(format!("nodes {}", self.words())),
@@ -246,7 +240,6 @@ impl Reason {
 
     /// What stands against a job on `against` of `of` nodes: what it needs, and the most that one of these nodes has.
     /// `passes` if waiting may change it on one of them.
-    #[must_use]
     pub fn of_nodes(
         self,
         needed: &Quantity,
@@ -286,7 +279,6 @@ impl Reason {
     }
 
     /// The same of so many nodes, where nothing else is known of them.
-    #[must_use]
     pub fn of_some(self, nodes: u64) -> String {
         let words = self.words();
         if nodes == 1 { format!("1 node {}", singular(words)) } else { format!("{nodes} nodes {words}") }
@@ -444,7 +436,6 @@ pub enum Quantity {
 
 impl Quantity {
     /// A fixed word.
-    #[must_use]
     pub const fn word(word: &'static str) -> Self {
         Self::Word(Cow::Borrowed(word))
     }

@@ -145,38 +145,32 @@ impl Situation {
     }
 
     /// Nodes, sorted by id.
-    #[must_use]
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
 
     /// Nodes for changing what is on them; their order and ids must stay.
-    #[must_use]
     pub fn nodes_mut(&mut self) -> &mut [Node] {
         &mut self.nodes
     }
 
     /// Jobs, sorted by id.
-    #[must_use]
     pub fn jobs(&self) -> &[Job] {
         &self.jobs
     }
 
     /// For each node, its place among nodes that are otherwise equal; lower wins.
-    #[must_use]
     pub fn tie_ranks(&self) -> &[u32] {
         &self.tie_ranks
     }
 
     /// The job with this id.
-    #[must_use]
     pub fn job(&self, id: &str) -> Option<&Job> {
         let slot = self.jobs.binary_search_by(|job| job.id.as_str().cmp(id)).ok()?;
         Some(&self.jobs[slot])
     }
 
     /// The node with this id.
-    #[must_use]
     pub fn node(&self, id: &str) -> Option<&Node> {
         let slot = self.nodes.binary_search_by(|node| node.id.as_str().cmp(id)).ok()?;
         Some(&self.nodes[slot])
@@ -185,7 +179,6 @@ impl Situation {
 
 impl World {
     /// What a node reports for a job.
-    #[must_use]
     pub fn report(&self, job: &JobId, node: &NodeId) -> Option<JobReport> {
         self.reports.get(job)?.get(node).copied()
     }

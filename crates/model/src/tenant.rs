@@ -17,7 +17,6 @@ pub struct Budget {
 
 impl Budget {
     /// The larger of the two used fractions; `None` without any budget. A budget of zero is exhausted.
-    #[must_use]
     pub fn used_fraction(&self) -> Option<f64> {
         let fraction = |used: f64, budget: Option<f64>| {
             budget.map(|budget| if budget > 0.0 { used / budget } else { f64::MAX })
@@ -64,7 +63,6 @@ pub struct Tenant {
 
 impl Tenant {
     /// A tenant without share, usage or budget.
-    #[must_use]
     pub fn new(id: TenantId) -> Self {
         Self {
             id,

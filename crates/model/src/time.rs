@@ -16,13 +16,11 @@ amounts! {
 
 impl Millis {
     /// A number of seconds.
-    #[must_use]
     pub const fn secs(value: u64) -> Self {
         Self::new(value * 1000)
     }
 
     /// The span in seconds.
-    #[must_use]
     pub const fn as_secs_f64(self) -> f64 {
         self.get() as f64 / 1000.0
     }
@@ -51,25 +49,21 @@ impl Time {
     pub const ZERO: Self = Self(0);
 
     /// An instant so many milliseconds after the epoch.
-    #[must_use]
     pub const fn from_millis(ms: i64) -> Self {
         Self(ms)
     }
 
     /// An instant so many seconds after the epoch.
-    #[must_use]
     pub const fn from_secs(secs: i64) -> Self {
         Self(secs * 1000)
     }
 
     /// Milliseconds since the epoch.
-    #[must_use]
     pub const fn as_millis(self) -> i64 {
         self.0
     }
 
     /// The span from `earlier` to this instant; zero if this instant is the earlier one.
-    #[must_use]
     pub const fn since(self, earlier: Self) -> Millis {
         let ms = self.0.saturating_sub(earlier.0);
         Millis::new(if ms > 0 { ms as u64 } else { 0 })
@@ -93,6 +87,54 @@ impl Sub<Millis> for Time {
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "t={:.3} s", self.0 as f64 / 1000.0)
+    }
+}
+
+/// A span that people give in minutes, whole or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Minutes(Millis);
+
+impl Minutes {
+    pub const fn new(span: Millis) -> Self {
+        Self(span)
+    }
+
+    pub fn as_f64(self) -> f64 {
+        self.0.as_secs_f64() / 60.0
+    }
+}
+
+impl<'de> Deserialize<'de> for Minutes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Number;
+        impl Visitor<'_> for Number {
+            type Value = Minutes;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a number of minutes, 0 or more")
+            }
+            fn visit_u64<E: de::Error>(self, minutes: u64) -> Result<Minutes, E> {
+                self.visit_f64(minutes as f64)
+            }
+            fn visit_i64<E: de::Error>(self, minutes: i64) -> Result<Minutes, E> {
+                self.visit_f64(minutes as f64)
+            }
+            fn visit_f64<E: de::Error>(self, minutes: f64) -> Result<Minutes, E> {
+                // Far more than anybody means, and exact.
+                if !(0.0..=1e9).contains(&minutes) {
+                    return Err(E::invalid_value(de::Unexpected::Float(minutes), &self));
+                }
+                Ok(Minutes(Millis::new((minutes * 60_000.0).round() as u64)))
+            }
+        }
+        deserializer.deserialize_any(Number)
+    }
+}
+
+impl Serialize for Minutes {
+    /// Whole minutes are written as such, as they were before there were others.
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (whole, rest) = (self.0.get() / 60_000, self.0.get() % 60_000);
+        if rest == 0 { serializer.serialize_u64(whole) } else { serializer.serialize_f64(self.as_f64()) }
     }
 }
 

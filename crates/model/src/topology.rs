@@ -13,19 +13,16 @@ impl Links {
     pub const UNKNOWN_GB_S: u32 = 32;
 
     /// Links from `(device, device, GB/s)` rows; the order inside a pair does not matter.
-    #[must_use]
     pub fn new(rows: impl IntoIterator<Item = (u16, u16, u32)>) -> Self {
         Self { pairs: rows.into_iter().map(|(a, b, gb_s)| ((a.min(b), a.max(b)), gb_s)).collect() }
     }
 
     /// Bandwidth between two devices.
-    #[must_use]
     pub fn between(&self, a: u16, b: u16) -> u32 {
         self.pairs.get(&(a.min(b), a.max(b))).copied().unwrap_or(Self::UNKNOWN_GB_S)
     }
 
     /// Whether nothing is known at all.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.pairs.is_empty()
     }

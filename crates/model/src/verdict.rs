@@ -62,14 +62,12 @@ pub struct Refusal {
 
 impl Refusal {
     /// A refusal that waiting may lift.
-    #[must_use]
     pub fn not_now(reason: Reason, needed: Quantity, found: Quantity, wake: Wake) -> Self {
         let class = RefusalClass::NotNow;
         Self { reason, class, needed, found, total: None, remedy: Cow::Borrowed(""), wake, until_ms: None }
     }
 
     /// A refusal that holds as long as job and node stay what they are.
-    #[must_use]
     pub fn never(reason: Reason, needed: Quantity, found: Quantity, wake: Wake) -> Self {
         Self { class: RefusalClass::Never, ..Self::not_now(reason, needed, found, wake) }
     }
@@ -96,7 +94,6 @@ impl Refusal {
     }
 
     /// The refusal in a sentence.
-    #[must_use]
     pub fn said(&self) -> String {
         let passes = self.class == RefusalClass::NotNow;
         self.reason
@@ -132,7 +129,6 @@ pub enum Fact {
 }
 
 impl Fact {
-    #[must_use]
     pub const fn word(word: &'static str) -> Self {
         Self::Word(Cow::Borrowed(word))
     }
@@ -150,7 +146,6 @@ impl Facts {
     }
 
     /// The fact of that name.
-    #[must_use]
     pub fn get(&self, name: &str) -> Option<&Fact> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, fact)| fact)
     }
@@ -265,7 +260,6 @@ fn is_none_mode(mode: &Mode) -> bool {
 
 impl Verdict {
     /// A verdict that says nothing yet.
-    #[must_use]
     pub fn empty(candidate: &str) -> Self {
         Self {
             candidate: Name::new(candidate).unwrap_or_else(|_| unreachable!("every id is a name")),
@@ -284,13 +278,11 @@ impl Verdict {
     }
 
     /// Whether every filter admits the pair.
-    #[must_use]
     pub fn is_admitted(&self) -> bool {
         self.refusals.is_empty()
     }
 
     /// What the term of that name gave.
-    #[must_use]
     pub fn term(&self, name: &str) -> Option<&TermScore> {
         self.terms.iter().find(|term| term.term == name)
     }

@@ -12,30 +12,24 @@ use serde::{Deserialize, Serialize, Serializer};
 pub struct Blob(Arc<Vec<u8>>);
 
 impl Blob {
-    #[must_use]
     pub fn new(bytes: Vec<u8>) -> Self {
         Self(Arc::new(bytes))
     }
 
-    #[must_use]
     pub fn as_slice(&self) -> &[u8] {
         &self.0
     }
 
-    /// How many there are.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
     /// Whether there are none.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// BLAKE3 of the bytes.
-    #[must_use]
     pub fn digest(&self) -> Digest {
         Digest(*blake3::hash(self.as_slice()).as_bytes())
     }

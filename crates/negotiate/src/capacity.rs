@@ -41,7 +41,6 @@ pub struct Probe {
     pub storage_measured: u64,
     /// Disk in use by negotiated jobs.
     pub storage_own: u64,
-    /// Network in Mbit/s.
     pub network_mbit_s: u32,
     pub gpus: Vec<ProbedGpu>,
     /// Jobs running here that were not negotiated.
@@ -56,19 +55,16 @@ pub struct Probe {
 }
 
 impl Probe {
-    #[must_use]
     pub fn queued_total(&self) -> u64 {
         self.queued.values().fold(0, |sum, queued| sum.saturating_add(*queued))
     }
 
     /// Jobs queued here for one scope.
-    #[must_use]
     pub fn queued_for(&self, scope: Scope) -> u64 {
         self.queued.get(&scope).copied().unwrap_or(0)
     }
 
     /// Whether a total differs by a tenth or more.
-    #[must_use]
     pub(super) fn totals_changed(&self, before: &Self) -> bool {
         let changed = |a: u64, b: u64| a.abs_diff(b).saturating_mul(10) >= a.max(b) && a != b;
         changed(self.cpu_total, before.cpu_total)
@@ -96,7 +92,6 @@ pub struct Grant {
     pub cpu_milli: u64,
     pub memory_mib: u64,
     pub storage_mib: u64,
-    /// Network in Mbit/s.
     pub network_mbit_s: u64,
     pub gpus: Vec<u16>,
 }
@@ -114,18 +109,15 @@ fn free(total: u64, promised: u64, measured: u64, own: u64) -> u64 {
 }
 
 impl Ledger {
-    #[must_use]
     pub const fn probe(&self) -> Option<&Probe> {
         self.probe.as_ref()
     }
 
-    #[must_use]
     pub const fn grants(&self) -> &BTreeMap<Digest, Grant> {
         &self.grants
     }
 
     /// Reservations, which is to say negotiated jobs that run or are about to.
-    #[must_use]
     pub fn reservations(&self) -> u64 {
         self.grants.values().filter(|grant| grant.kind == GrantKind::Reservation).count() as u64
     }
@@ -150,7 +142,6 @@ impl Ledger {
     }
 
     /// What is free now, as an offer for a job says it; nothing was ever probed: none.
-    #[must_use]
     pub fn facts(&self, now: Time, need: Option<&GpuNeed>, asked: &[Name]) -> Option<Facts> {
         let probe = self.probe.as_ref()?;
         let fitting = self.free_gpus().filter(|gpu| need.is_none_or(|need| will_do(gpu, need))).count();

@@ -83,7 +83,6 @@ pub struct Start {
 pub struct RunRecord {
     pub arbiter: NodeId,
     pub request: PlacementRequest,
-    /// When it was received.
     pub received_at: Time,
     pub fence: Fence,
     pub lease_ms: u64,
@@ -221,7 +220,6 @@ pub enum Metric {
 
 impl Metric {
     /// The name of the metric it belongs to.
-    #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
             Self::RequestReceived => "landfall_placement_requests_received_total",

@@ -175,39 +175,31 @@ impl Peer {
         Ok((peer, out.effects))
     }
 
-    #[must_use]
     pub const fn id(&self) -> &NodeId {
         &self.id
     }
 
-    #[must_use]
     pub const fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    #[must_use]
     pub const fn epoch(&self) -> u64 {
         self.epoch
     }
 
-    #[must_use]
     pub const fn trust(&self) -> &TrustTable {
         &self.trust
     }
 
-    /// The jobs it is arbiter of.
-    #[must_use]
     pub const fn jobs(&self) -> &BTreeMap<Digest, ArbiterJob> {
         &self.jobs
     }
 
     /// Its part as a node.
-    #[must_use]
     pub const fn host(&self) -> &Host {
         &self.host
     }
 
-    #[must_use]
     pub const fn timers(&self) -> &Timers {
         &self.timers
     }

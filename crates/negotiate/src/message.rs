@@ -20,7 +20,6 @@ pub struct Fence {
 impl Fence {
     /// Whether this is the same award, under this or an earlier start of the arbiter. Attempts are never reused, so a
     /// restart alone does not make an award another one.
-    #[must_use]
     pub const fn is_award_of(self, present: Self) -> bool {
         self.attempt == present.attempt && self.epoch <= present.epoch
     }
@@ -31,7 +30,6 @@ impl Fence {
 pub struct BodyRef {
     /// BLAKE3 of the bytes.
     pub digest: Digest,
-    /// How many bytes there are.
     pub bytes: u64,
     /// The bytes themselves, if they are few.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -44,9 +42,7 @@ pub struct PlacementRequest {
     pub job: Digest,
     /// The arbiter's start counter.
     pub epoch: u64,
-    /// Which round this is.
     pub round: u32,
-    /// Who submitted the job.
     pub submitter: NodeId,
     /// What it needs; absent on the simple path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -166,13 +162,10 @@ pub struct AwardRefuse {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Closing {
-    /// The job was placed.
     Placed,
     /// Nobody was found.
     NoOffer,
-    /// The job was cancelled.
     Cancelled,
-    /// The job failed.
     Failed,
 }
 
@@ -252,7 +245,6 @@ pub struct TaskResult {
     pub fuel_used: u64,
     /// How long it ran.
     pub run_ms: u64,
-    /// Digest of the output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Digest>,
 }
@@ -327,7 +319,6 @@ pub enum Topic {
 
 impl Topic {
     /// Its name on the wire.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Placement => "landfall/placement/1",
@@ -338,7 +329,6 @@ impl Topic {
 
 impl Message {
     /// The topic it is broadcast on.
-    #[must_use]
     pub const fn topic(&self) -> Topic {
         match self {
             Self::NodeCapacityAnnounce(_) => Topic::Capacity,

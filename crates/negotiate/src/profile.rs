@@ -23,7 +23,6 @@ pub struct Profile {
     pub memory_mib: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub storage_mib: Option<u64>,
-    /// Network in Mbit/s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network_mbit_s: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -35,7 +34,6 @@ pub struct Profile {
 
 impl Profile {
     /// What a job without a profile is taken to need.
-    #[must_use]
     pub fn minimal() -> Self {
         Self { cpu_milli: Some(100), memory_mib: Some(128), storage_mib: Some(10), ..Self::default() }
     }
@@ -98,7 +96,6 @@ pub struct Facts {
 
 impl Facts {
     /// Whether they can be true: nothing free beyond what is there, nothing beyond any machine.
-    #[must_use]
     pub fn are_plausible(&self, asked_digests: usize) -> bool {
         self.cpu_free <= self.cpu_total
             && self.memory_free <= self.memory_total

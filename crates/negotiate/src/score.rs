@@ -240,7 +240,6 @@ fn marker(job: JobId) -> landfall_model::Placement {
     landfall_model::Placement::of(job, &JobSpec::empty(), &[])
 }
 
-/// A digest as the id of a job.
 pub(super) fn job_id(digest: &Digest) -> JobId {
     JobId::new(&digest.to_string()).unwrap_or_else(|_| unreachable!("hexadecimal digits make an id"))
 }

@@ -19,7 +19,6 @@ pub enum Preset {
 
 impl Preset {
     /// The policy that scores it.
-    #[must_use]
     pub const fn policy(self) -> &'static str {
         match self {
             Self::Standard => "offer-standard",
@@ -74,7 +73,6 @@ settings! {
         pub preset: Preset = Preset::Standard,
         /// The text of a policy file that judges offers instead of any preset.
         pub policy: Option<String> = None,
-        /// Weight of the jitter.
         pub jitter_weight: f64 = 0.0,
         /// What the jitter starts from.
         pub jitter_seed: u64 = 0,
@@ -163,14 +161,12 @@ impl Settings {
     }
 
     /// Price and delay of an offer at a queue length.
-    #[must_use]
     pub const fn price(&self, queued: u64) -> (u64, u64) {
         let cost = if queued > self.surge_above { self.base_price * 3 / 2 } else { self.base_price };
         (cost, queued.saturating_mul(10_000))
     }
 
     /// The pause after round `round`, counted from 1.
-    #[must_use]
     pub fn backoff_after(&self, round: u32) -> u64 {
         let doublings = round.saturating_sub(1).min(16);
         self.backoff_ms.saturating_mul(1 << doublings).min(BACKOFF_MS_MAX)
@@ -182,7 +178,6 @@ pub(super) const PRICE_MAX: u64 = 1 << 40;
 const BACKOFF_MS_MAX: u64 = 30_000;
 
 /// What an accepted result costs: `fuel` at `price` credits per 1000, at least 1, nothing for no fuel.
-#[must_use]
 pub fn charge(fuel: u64, price: u64) -> u64 {
     if fuel == 0 {
         return 0;

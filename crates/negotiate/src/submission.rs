@@ -78,7 +78,6 @@ pub struct SubmitRefusal {
 
 impl Submission {
     /// A job of class 5 that may run anywhere and asks for nothing.
-    #[must_use]
     pub fn new(submitter: NodeId, nonce: u64) -> Self {
         Self {
             nonce,
@@ -141,7 +140,6 @@ impl Submission {
     }
 
     /// Whether it takes the simple path.
-    #[must_use]
     pub const fn is_simple(&self) -> bool {
         match self.protocol {
             Protocol::Auto => self.profile.is_none(),
@@ -151,13 +149,11 @@ impl Submission {
     }
 
     /// What offers are judged by.
-    #[must_use]
     pub fn need(&self) -> Profile {
         self.profile.clone().unwrap_or_else(Profile::minimal)
     }
 
     /// The farthest scope of a round, counted from 1.
-    #[must_use]
     pub fn reach(&self, round: u32) -> Scope {
         const STEPS: [Scope; 5] = [Scope::Local, Scope::Cell, Scope::Org, Scope::Federation, Scope::Commons];
         let Some(start) = self.start_scope else { return self.max_scope };
@@ -165,7 +161,6 @@ impl Submission {
         STEPS.get(further).copied().unwrap_or(Scope::Commons).min(self.max_scope)
     }
 
-    #[must_use]
     pub fn lease_ms(&self, settings: &Settings) -> u64 {
         self.lease_ms.unwrap_or(settings.lease_ms)
     }

@@ -48,7 +48,6 @@ pub enum HostTimer {
     Forget,
 }
 
-/// What a timer is for.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum TimerId {
     /// For a job of this arbiter.
@@ -62,8 +61,6 @@ pub enum TimerId {
 }
 
 impl TimerId {
-    /// The job it is for.
-    #[must_use]
     pub const fn job(&self) -> Option<Digest> {
         match self {
             Self::Job { job, .. } | Self::Host { job, .. } => Some(*job),
@@ -90,8 +87,6 @@ impl<'de> Deserialize<'de> for Timers {
 }
 
 impl Timers {
-    /// When a timer is due.
-    #[must_use]
     pub fn due_at(&self, id: &TimerId) -> Option<Time> {
         self.0.get(id).copied()
     }
@@ -101,7 +96,6 @@ impl Timers {
     }
 
     /// Whether a job of this arbiter has a pending timer that moves it on.
-    #[must_use]
     pub fn drives_job(&self, job: &Digest) -> bool {
         [JobTimer::Decide, JobTimer::Ack, JobTimer::Backoff, JobTimer::Lease]
             .iter()

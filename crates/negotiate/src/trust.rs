@@ -57,25 +57,21 @@ impl TrustTable {
     }
 
     /// Trust in a peer; unknown is 0.
-    #[must_use]
     pub fn of(&self, peer: &NodeId) -> f64 {
         self.trust.get(peer).copied().unwrap_or(0.0)
     }
 
     /// The entry for a peer, if there is one.
-    #[must_use]
     pub fn entry(&self, peer: &NodeId) -> Option<f64> {
         self.trust.get(peer).copied()
     }
 
     /// How near a peer is; unknown is anybody.
-    #[must_use]
     pub fn scope(&self, peer: &NodeId) -> Scope {
         self.members.get(peer).map_or(Scope::Commons, |member| member.scope)
     }
 
     /// The cell of a peer, if known.
-    #[must_use]
     pub fn cell(&self, peer: &NodeId) -> Option<&Name> {
         self.members.get(peer)?.cell.as_ref()
     }

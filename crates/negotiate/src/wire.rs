@@ -27,14 +27,11 @@ pub struct Envelope {
 }
 
 impl Envelope {
-    /// A message for all.
-    #[must_use]
     pub const fn to_all(message: Message) -> Self {
         Self { v: VERSION, to: None, message }
     }
 
     /// A message for one peer.
-    #[must_use]
     pub const fn to_one(to: NodeId, message: Message) -> Self {
         Self { v: VERSION, to: Some(to), message }
     }

@@ -38,26 +38,22 @@ pub const ALL: &[(&str, &str)] = &[
 pub const FALLBACK: &str = "resource-aware";
 
 /// The file of a built-in policy.
-#[must_use]
 pub fn text(name: &str) -> Option<&'static str> {
     ALL.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
 }
 
 /// A built-in policy, ready to use.
-#[must_use]
 pub fn policy(name: &str) -> Option<Result<Policy, PolicyError>> {
     Some(spec(name)?.and_then(Policy::compile))
 }
 
 /// The data of a built-in policy.
-#[must_use]
 pub fn spec(name: &str) -> Option<Result<PolicySpec, PolicyError>> {
     Some(policy_file::parse(text(name)?).map_err(|e| PolicyError::at(e.field, e.message)))
 }
 
 /// The policy of a pool that names a built-in one. An unknown name does not stop the pool: it falls back to [`FALLBACK`],
 /// whose own name is then reported, with one warning that names the unknown one.
-#[must_use]
 pub fn pool_policy(name: &str) -> (Policy, Option<String>) {
     pool_policy_with(name, &PolicySetting::default())
         .unwrap_or_else(|error| unreachable!("every built-in policy compiles: {error}"))

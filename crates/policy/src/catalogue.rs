@@ -27,14 +27,10 @@ pub fn filters() -> impl Iterator<Item = &'static FilterInfo> + Clone {
         .copied()
 }
 
-/// The term of that name.
-#[must_use]
 pub fn term(name: &str) -> Option<&'static TermInfo> {
     terms().find(|info| info.name == name)
 }
 
-/// The filter of that name.
-#[must_use]
 pub fn filter(name: &str) -> Option<&'static FilterInfo> {
     filters().find(|info| info.name == name)
 }
@@ -54,7 +50,6 @@ pub struct PullRule {
 }
 
 /// The rules of pull pools, sorted by name: those that the default policy uses, or all that there are.
-#[must_use]
 pub fn pull_rules(all: bool) -> Vec<PullRule> {
     let used = builtin::spec(builtin::FALLBACK).and_then(Result::ok).map_or_else(Vec::new, |spec| spec.terms);
     let mut rules: Vec<PullRule> = terms::pull::ALL

@@ -120,28 +120,37 @@ impl Policy {
     }
 
     /// The total of a waiting job as the queue orders it, before any node is chosen.
-    #[must_use]
     pub fn queue_total(&self, pass: &Pass<'_>, job: &Job) -> f64 {
+        self.on_queue(pass, job, |view| self.score(view, &mut Nothing).total)
+    }
+
+    /// Asks about a job of a queue, whatever the node.
+    pub(crate) fn on_queue<T>(&self, pass: &Pass<'_>, job: &Job, ask: impl FnOnce(&View<'_>) -> T) -> T {
         let (node, devices) = (no_node(), Devices::default());
-        self.score(&Pair { pass, job, node, ranks_nodes: false }.view(&self.filters, &devices), &mut Nothing)
-            .total
+        ask(&Pair { pass, job, node, ranks_nodes: false }.view(&self.filters, &devices))
+    }
+
+    /// The same with the points of each term, without the facts they rest on.
+    pub fn queue_points(&self, pass: &Pass<'_>, job: &Job) -> Verdict {
+        self.on_queue(pass, job, |view| {
+            let mut verdict = Verdict::empty(job.id.as_str());
+            verdict.total = Some(self.score(view, &mut verdict).total);
+            verdict
+        })
     }
 
     /// The same with everything that speaks for it.
-    #[must_use]
     pub fn queue_verdict(&self, pass: &Pass<'_>, job: &Job) -> Verdict {
-        let (node, devices) = (no_node(), Devices::default());
-        let view = Pair { pass, job, node, ranks_nodes: false }.view(&self.filters, &devices);
-        let mut verdict = Verdict::empty(job.id.as_str());
-        verdict.total = Some(self.score(&view, &mut verdict).total);
-        for bound in self.terms.iter().chain(&self.multipliers) {
-            bound.term.explain(&view, &mut verdict.facts);
-        }
+        let mut verdict = self.queue_points(pass, job);
+        self.on_queue(pass, job, |view| {
+            for bound in self.terms.iter().chain(&self.multipliers) {
+                bound.term.explain(view, &mut verdict.facts);
+            }
+        });
         verdict
     }
 
     /// Whether time alone may change what the policy says of a pair.
-    #[must_use]
     pub fn reads_clock(&self) -> bool {
         self.reads().clock || self.filters.iter().any(|(info, _)| info.clock)
     }

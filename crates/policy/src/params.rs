@@ -50,7 +50,6 @@ pub struct ParamInfo {
 }
 
 impl ParamInfo {
-    #[must_use]
     pub const fn number(
         name: &'static str,
         default: f64,
@@ -61,7 +60,6 @@ impl ParamInfo {
     }
 
     /// A finite number from `min` up.
-    #[must_use]
     pub const fn at_least(
         name: &'static str,
         default: f64,
@@ -73,7 +71,6 @@ impl ParamInfo {
     }
 
     /// A finite number from `min` to `max`.
-    #[must_use]
     pub const fn between(
         name: &'static str,
         default: f64,
@@ -87,7 +84,6 @@ impl ParamInfo {
     }
 
     /// A whole number from 0 up.
-    #[must_use]
     pub const fn whole(
         name: &'static str,
         default: i64,
@@ -98,13 +94,11 @@ impl ParamInfo {
         Self { name, default: Default::Whole(default), kind, unit, description }
     }
 
-    #[must_use]
     pub const fn switch(name: &'static str, default: bool, description: &'static str) -> Self {
         Self { name, default: Default::Switch(default), kind: ParamKind::Switch, unit: "", description }
     }
 
     /// One of some words.
-    #[must_use]
     pub const fn word(
         name: &'static str,
         default: &'static str,

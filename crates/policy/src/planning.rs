@@ -57,13 +57,11 @@ impl Policy {
     }
 
     /// How closely its filters look at nodes: those that are alike up to there are judged alike.
-    #[must_use]
     pub fn looks_at(&self) -> About {
         self.filters.iter().map(|(info, _)| info.about).fold(About::Make, About::max)
     }
 
     /// Whether job and node go together by what they are.
-    #[must_use]
     pub fn suits(&self, pass: &Pass<'_>, job: &Job, node: &Node) -> bool {
         self.planned(pass, job, node, |view| {
             view.refusals(&[About::Make, About::Registration]).next().is_none()
@@ -91,7 +89,6 @@ impl Policy {
     }
 
     /// The reasons of the filters about some things that refuse the pair, each once.
-    #[must_use]
     pub fn misfits(&self, pass: &Pass<'_>, job: &Job, node: &Node, about: &[About]) -> Vec<Reason> {
         let mut reasons: Vec<_> = self
             .planned(pass, job, node, |view| view.refusals(about).map(|refusal| refusal.reason).collect());
@@ -101,13 +98,11 @@ impl Policy {
     }
 
     /// Whether the job could use the node some day if nothing ran there.
-    #[must_use]
     pub fn is_eligible(&self, pass: &Pass<'_>, job: &Job, node: &Node) -> bool {
         self.planned(pass, job, node, |view| view.is_eligible())
     }
 
     /// Whether the node, idle as it is, could take the job now.
-    #[must_use]
     pub fn admits_idle(&self, pass: &Pass<'_>, job: &Job, node: &Node) -> bool {
         self.planned(pass, job, node, |view| view.is_eligible() && view.is_free())
     }

@@ -47,6 +47,12 @@ pub(crate) struct Bound {
 }
 
 impl Bound {
+    /// Whether a longer wait can only raise a total through it.
+    fn favours_waiting(&self) -> bool {
+        let mut weights = self.by_runtime.iter().map(|(_, weight)| *weight).chain([self.weight]);
+        !self.info.reads.queue_wait || weights.all(|weight| weight >= 0.0)
+    }
+
     /// Whether it can change a total or veto; a weight of 0 leaves only the veto.
     fn counts(&self) -> bool {
         self.weight != 0.0
@@ -64,7 +70,6 @@ impl Bound {
         self.by_runtime.iter().map(|(_, weight)| *weight).fold(self.weight, f64::min)
     }
 
-    /// The weight for jobs of a runtime.
     pub(crate) fn weight_for(&self, runtime: &str) -> f64 {
         self.by_runtime.iter().find(|(name, _)| name == runtime).map_or(self.weight, |(_, weight)| *weight)
     }
@@ -170,27 +175,30 @@ impl Policy {
         Ok(policy)
     }
 
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.spec.name
     }
 
     /// The data it was made from.
-    #[must_use]
     pub fn spec(&self) -> &PolicySpec {
         &self.spec
     }
 
     /// What looked odd but was accepted.
-    #[must_use]
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
     /// What its terms look at beyond the pair.
-    #[must_use]
     pub fn reads(&self) -> Reads {
         self.reads
+    }
+
+    /// Whether jobs that differ in nothing but their times keep the order of their queue times, whatever the clock says.
+    pub fn keeps_queue_order(&self) -> bool {
+        let scaled = self.multipliers.iter().any(|bound| bound.info.reads.queue_wait);
+        let (reads, mut terms) = (self.reads, self.terms.iter());
+        !(reads.ready_wait || reads.report || reads.identity || scaled) && terms.all(Bound::favours_waiting)
     }
 
     /// What the catalogue says about its enabled terms, with the weight of each.
@@ -199,20 +207,17 @@ impl Policy {
     }
 
     /// The lowest total that may be chosen, if there is one.
-    #[must_use]
     pub fn dispatch_floor(&self) -> Option<f64> {
         Some(self.choice.dispatch_floor).filter(|floor| floor.is_finite())
     }
 
     /// Whether capacity is asked for when no node is admitted.
-    #[must_use]
     pub fn requests_capacity(&self) -> bool {
         self.spec.otherwise == Otherwise::RequestCapacity
     }
 
     /// Rounds after which the number of rounds a job has been pending no longer matters.
     /// Rounds after which a job is no longer held back for want of a report.
-    #[must_use]
     pub fn rescore_rounds(&self) -> u32 {
         const DEFAULT: i64 = 4;
         let own = self.spec.terms.iter().map(|term| &term.params);

@@ -16,13 +16,11 @@ pub fn load(text: &str) -> Result<Policy, ScenarioError> {
 }
 
 /// A policy as the text of a file; `None` if it has a parameter that TOML cannot say.
-#[must_use]
 pub fn text(spec: &PolicySpec) -> Option<String> {
     toml::to_string(spec).ok()
 }
 
 /// A policy error with its place in the file.
-#[must_use]
 pub fn located(error: PolicyError, text: &str) -> ScenarioError {
     ScenarioError {
         position: locate(text, Format::Toml, &error.field),

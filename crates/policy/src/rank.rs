@@ -43,14 +43,11 @@ struct Judged {
 }
 
 impl Policy {
-    /// Ranks all nodes for a job.
-    #[must_use]
     pub fn rank_nodes(&self, situation: &Situation, job: &Job) -> Ranking {
         self.rank_nodes_in(&Pass::new(situation), situation.tie_ranks(), job)
     }
 
     /// Ranks all nodes of a pass for a job; `tie_ranks` has the place of each node among nodes that are otherwise equal.
-    #[must_use]
     pub fn rank_nodes_in(&self, pass: &Pass<'_>, tie_ranks: &[u32], job: &Job) -> Ranking {
         let skipped = self.left_out(pass, job);
         let judged = pass
@@ -68,14 +65,11 @@ impl Policy {
     }
 
     /// What the policy says about one pair.
-    #[must_use]
     pub fn pair_verdict(&self, pass: &Pass<'_>, job: &Job, node: &Node, direction: Direction) -> Verdict {
         let ranks_nodes = direction == Direction::NodesForJob;
         self.explain(Pair { pass, job, node, ranks_nodes }).1
     }
 
-    /// Ranks all jobs for a node.
-    #[must_use]
     pub fn rank_jobs(&self, situation: &Situation, node: &Node) -> Ranking {
         let pass = Pass::new(situation);
         let judged = (0u32..)
@@ -89,7 +83,6 @@ impl Policy {
     }
 
     /// The best node for a job, by looking at every node: the oracle of [`crate::index::NodeIndex`].
-    #[must_use]
     pub fn best_node(&self, pass: &Pass<'_>, tie_ranks: &[u32], job: &Job) -> Option<Best> {
         let skipped = self.left_out(pass, job);
         let pair = |slot: usize| Pair { pass, job, node: &pass.nodes()[slot], ranks_nodes: true };
@@ -104,7 +97,6 @@ impl Policy {
     }
 
     /// The best job for a node, by looking at every job: the oracle of [`crate::index::JobIndex`].
-    #[must_use]
     pub fn best_job(&self, pass: &Pass<'_>, jobs: &[Job], node: &Node) -> Option<Best> {
         let pair = |slot: usize| Pair { pass, job: &jobs[slot], node, ranks_nodes: false };
         let keys = (0..jobs.len()).filter_map(|slot| Some((self.job_key(pair(slot), slot as u32)?, slot)));

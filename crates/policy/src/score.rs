@@ -3,25 +3,21 @@
 use sha2::{Digest as _, Sha256};
 
 /// The integer that stands for a score whenever two are compared, so that the order of a summation never decides.
-#[must_use]
 pub fn q(score: f64) -> i64 {
     (score * 1e9).round() as i64
 }
 
 /// Clamps to 0..100, the range of fit scores.
-#[must_use]
 pub(crate) fn clamp100(x: f64) -> f64 {
     x.clamp(0.0, 100.0)
 }
 
 /// Clamps to 0..1.
-#[must_use]
 pub(crate) fn clamp01(x: f64) -> f64 {
     x.clamp(0.0, 1.0)
 }
 
 /// The first eight bytes of a SHA-256, big-endian: a draw that is the same on every machine.
-#[must_use]
 pub(crate) fn hash64(parts: &[&[u8]]) -> u64 {
     let mut hasher = Sha256::new();
     for part in parts {
@@ -32,13 +28,11 @@ pub(crate) fn hash64(parts: &[&[u8]]) -> u64 {
 }
 
 /// A hash as a number in [0, 1), using its top 53 bits.
-#[must_use]
 pub(crate) fn unit(hash: u64) -> f64 {
     (hash >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
 }
 
 /// A draw from `0..count`.
-#[must_use]
 pub(crate) fn draw(hash: u64, count: usize) -> usize {
     ((u128::from(hash) * count as u128) >> 64) as usize
 }

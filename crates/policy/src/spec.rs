@@ -71,7 +71,6 @@ pub enum Weight {
     Param(String),
 }
 
-/// A filter in use.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FilterUse {
@@ -80,7 +79,6 @@ pub struct FilterUse {
     pub params: BTreeMap<String, toml::Value>,
 }
 
-/// A term in use.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TermUse {
@@ -123,7 +121,6 @@ pub struct PolicySpec {
     /// How one candidate is picked.
     #[serde(default)]
     pub pick: Pick,
-    /// Which levels it has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub levels: Option<Levels>,
     /// What decides between nodes of equal total.

@@ -32,7 +32,6 @@ impl Devices {
     }
 
     /// The indices of the chosen devices.
-    #[must_use]
     pub fn indices(&self, node: &Node) -> Vec<u16> {
         self.gpus(node).map(|gpu| gpu.index).collect()
     }
@@ -42,7 +41,6 @@ impl Devices {
     /// What the ledger would commit for a job on these devices.
     ///
     /// An offloaded model takes the device's free memory up to its need and the rest as RAM; without device all is RAM.
-    #[must_use]
     pub fn placement(&self, job: &Job, node: &Node) -> Placement {
         let spec = &job.spec;
         let mut placement = Placement::of(job.id.clone(), spec, &self.indices(node));
@@ -97,13 +95,11 @@ enum Queue<'a> {
 
 impl<'a> Pass<'a> {
     /// A pass over a situation.
-    #[must_use]
     pub fn new(situation: &'a Situation) -> Self {
         Self::over(situation.now, &situation.world, situation.nodes(), Queue::Jobs(situation.jobs()))
     }
 
     /// A pass over parts that somebody else keeps; `backlog` is what the waiting jobs add up to.
-    #[must_use]
     pub fn of_parts(now: Time, world: &'a World, nodes: &'a [Node], backlog: Backlog) -> Self {
         Self::over(now, world, nodes, Queue::Backlog(backlog))
     }
@@ -128,13 +124,11 @@ impl<'a> Pass<'a> {
     }
 
     /// The nodes of the pass.
-    #[must_use]
     pub fn nodes(&self) -> &'a [Node] {
         self.nodes
     }
 
     /// How often the lazy providers were asked so far.
-    #[must_use]
     pub fn lazy_counts(&self) -> LazyCounts {
         self.counts.get()
     }
@@ -146,7 +140,6 @@ impl<'a> Pass<'a> {
     }
 
     /// What history predicts for a job; computed once per workload and size bucket.
-    #[must_use]
     pub fn history(&self, spec: &Arc<JobSpec>) -> Prediction {
         let Some(workload) = &spec.workload else { return Prediction::default() };
         if let Some(given) = self.world.predictions.get(workload) {
@@ -172,7 +165,6 @@ impl<'a> Pass<'a> {
     }
 
     /// Total size of a job's inputs; summed once per class.
-    #[must_use]
     pub fn inputs_total_bytes(&self, spec: &Arc<JobSpec>) -> Option<Bytes> {
         self.inputs.get_or(spec, || {
             self.count(|counts| counts.inputs_total_bytes += 1);
@@ -180,20 +172,17 @@ impl<'a> Pass<'a> {
         })
     }
 
-    #[must_use]
     pub fn tenant(&self, spec: &JobSpec) -> Option<&'a Tenant> {
         self.world.tenants.get(spec.tenant.as_ref()?)
     }
 
     /// The share of the running work that the job's tenant has.
-    #[must_use]
     pub fn tenant_work_share(&self, spec: &JobSpec) -> Option<f64> {
         self.count(|counts| counts.tenant_work_share += 1);
         self.tenant(spec)?.work_share
     }
 
     /// What the waiting jobs add up to.
-    #[must_use]
     pub fn backlog(&self) -> Backlog {
         *self.backlog.get_or_init(|| match self.queue {
             Queue::Jobs(jobs) => Backlog::of(jobs),
@@ -202,27 +191,35 @@ impl<'a> Pass<'a> {
     }
 
     /// Hours of work that wait, and that run.
-    #[must_use]
     pub fn pressure(&self) -> Pressure {
         *self.pressure.get_or_init(|| Pressure::of(self))
     }
 
     /// Occupied part of the nodes, 0 to 1.
-    #[must_use]
     pub fn utilisation(&self) -> f64 {
         *self.utilisation.get_or_init(|| crate::rules::snapshot::utilisation(self.nodes))
     }
 
     /// Number of topology groups.
-    #[must_use]
     pub fn groups(&self) -> u64 {
         *self.groups.get_or_init(|| crate::rules::snapshot::groups(self.nodes))
     }
 
     /// What each class of the expected mix weighs on these nodes.
-    #[must_use]
     pub(crate) fn mix_weights(&self) -> &[f64] {
         self.mix_weights.get_or_init(|| Supply::of(self.nodes).weights(&self.world.mix))
+    }
+
+    /// Takes groups and pressure from one who keeps them up to date, so that nodes need not be looked at.
+    pub fn know_totals(&self, groups: u64, pressure: Pressure) {
+        debug_assert_eq!(groups, crate::rules::snapshot::groups(self.nodes));
+        debug_assert_eq!(pressure, Pressure::of(self));
+        self.groups.get_or_init(|| groups);
+        self.pressure.get_or_init(|| pressure);
+    }
+
+    pub(crate) fn know_spec_view(&self, spec: &Arc<JobSpec>, seen: SpecView) {
+        self.spec_views.get_or(spec, || seen);
     }
 
     /// Takes the weights from one who kept them up to date, so that nodes need not be counted.
@@ -273,24 +270,20 @@ pub struct View<'a> {
 
 impl View<'_> {
     /// A text for people, made only if somebody will read it.
-    #[must_use]
     pub fn say(&self, text: impl FnOnce() -> String) -> Cow<'static, str> {
         if self.explains { Cow::Owned(text()) } else { Cow::Borrowed("") }
     }
 
-    #[must_use]
     pub fn now(&self) -> Time {
         self.pass.now
     }
 
     /// What the nodes of the pass look like to jobs of this class; computed once per class.
-    #[must_use]
     pub fn spec_view(&self) -> SpecView {
         self.pass.spec_views.get_or(self.spec, || SpecView::of(self))
     }
 
     /// What this node says it would have to fetch.
-    #[must_use]
     pub fn report(&self) -> Option<JobReport> {
         self.pass.world.report(&self.job.id, &self.node.id)
     }
@@ -300,7 +293,6 @@ impl View<'_> {
     }
 
     /// Place of the node's region for the job: 0 same, then neighbours in order, then the rest.
-    #[must_use]
     pub fn region_rank(&self) -> u32 {
         let Some(wanted) = &self.spec.region else { return 0 };
         let neighbours = self.pass.world.regions.get(wanted).map_or(&[][..], Vec::as_slice);
@@ -315,7 +307,6 @@ impl View<'_> {
     }
 
     /// Region tier: 0 same, 1 adjacent, 2 any.
-    #[must_use]
     pub fn region_tier(&self) -> u8 {
         let Some(wanted) = &self.spec.region else { return 0 };
         let neighbours = self.pass.world.regions.get(wanted).map_or(0, Vec::len) as u32;
@@ -327,7 +318,6 @@ impl View<'_> {
     }
 
     /// Whether the job's workload is warm on the node.
-    #[must_use]
     pub fn is_warm(&self) -> bool {
         self.spec.workload.as_ref().is_some_and(|workload| self.node.cache.contains(workload))
     }

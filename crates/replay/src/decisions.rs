@@ -20,7 +20,6 @@ impl std::fmt::Debug for Decisions<'_> {
 
 impl<'a> Decisions<'a> {
     /// A log that is written to `out`, or only hashed.
-    #[must_use]
     pub fn new(out: Option<&'a mut dyn Write>) -> Self {
         Self { hash: Sha256::new(), out, line: Vec::new(), failed: None }
     }

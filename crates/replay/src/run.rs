@@ -54,7 +54,6 @@ pub struct JobRun {
 
 impl JobRun {
     /// From eligible to the first start.
-    #[must_use]
     pub fn wait_ms(&self) -> Option<u64> {
         Some(self.started?.since(self.queued).get())
     }
@@ -151,13 +150,11 @@ pub struct Run {
 
 impl Run {
     /// How large a job is: processors, or nodes with a shared one counted as whole.
-    #[must_use]
     pub fn size_of(&self, job: &JobRun) -> u64 {
         job.units.div_ceil(self.parts())
     }
 
     /// How many units make one of what is counted; never 0.
-    #[must_use]
     pub fn parts(&self) -> u64 {
         self.unit_parts.max(1)
     }

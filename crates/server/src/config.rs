@@ -53,7 +53,6 @@ pub struct Config {
 
 impl Config {
     /// A server with the usual settings and one pool `default`.
-    #[must_use]
     pub fn new(data_dir: PathBuf) -> Self {
         let pool = PoolId::new("default").unwrap_or_else(|_| unreachable!("a literal id is valid"));
         Self {

@@ -26,7 +26,6 @@ pub enum ServerError {
 }
 
 impl ServerError {
-    #[must_use]
     pub fn hint(&self) -> String {
         match self {
             Self::Store(error) => error.hint(),

@@ -107,7 +107,6 @@ const TAIL_BYTES_MAX: u64 = 16 << 20;
 
 impl Logs {
     /// Logs below a data directory, with so many bytes kept of each stream.
-    #[must_use]
     pub fn new(data_dir: &Path, limit: u64) -> Self {
         Self { dir: data_dir.join("logs"), limit, jobs: Mutex::default() }
     }
@@ -239,7 +238,6 @@ impl Logs {
     }
 
     /// Chunks from a position of the index on, and the position behind them.
-    #[must_use]
     pub fn read(&self, job: &str, from: u64, stream: Option<&str>) -> (Vec<LogChunk>, u64) {
         let (entries, position) = self.entries(job, from, BATCH_BYTES);
         let wanted = entries.into_iter().filter(|entry| stream.is_none_or(|wanted| wanted == entry.stream));
@@ -263,7 +261,6 @@ impl Logs {
     }
 
     /// The last lines of a log, and the position behind them.
-    #[must_use]
     pub fn tail(&self, job: &str, lines: usize, stream: Option<&str>) -> (Vec<LogChunk>, u64) {
         let (entries, position) = self.entries(job, 0, u64::MAX);
         let mut chunks = Vec::new();

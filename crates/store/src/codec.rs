@@ -14,7 +14,6 @@ const STATE: &[u8] = b"landfall state";
 /// The bytes of a snapshot, with a checksum.
 ///
 /// The state is packed while it is written, so only the packed form is held in memory beside it.
-#[must_use]
 pub fn encode_state(state: &State) -> Vec<u8> {
     let mut sealing = Sealing::new();
     let mut buffered = std::io::BufWriter::with_capacity(1 << 16, &mut sealing);

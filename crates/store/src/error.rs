@@ -50,7 +50,6 @@ pub enum StoreError {
 
 impl StoreError {
     /// A short name that programs can rely on.
-    #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Full { .. } => "store_full",
@@ -72,12 +71,10 @@ impl StoreError {
     /// Whether it is certain that nothing was stored and the same batch may be appended again.
     ///
     /// After a failed sync the journal on disk may or may not have the batch; only loading again tells.
-    #[must_use]
     pub const fn is_retryable(&self) -> bool {
         matches!(self, Self::Full { .. } | Self::Busy { .. })
     }
 
-    #[must_use]
     pub fn hint(&self) -> String {
         match self {
             Self::Full { .. } => {

@@ -40,7 +40,6 @@ impl Table {
     ];
 
     /// Its name in messages.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Meta => "meta",
@@ -79,13 +78,11 @@ pub struct Change {
 
 impl Change {
     /// Stores a record, in place of the one of that key.
-    #[must_use]
     pub fn put(table: Table, key: impl Into<String>, value: impl Into<Vec<u8>>) -> Self {
         Self { table, key: key.into(), value: Some(value.into()) }
     }
 
     /// Deletes a record, if there is one.
-    #[must_use]
     pub fn delete(table: Table, key: impl Into<String>) -> Self {
         Self { table, key: key.into(), value: None }
     }
@@ -106,7 +103,6 @@ pub struct Batch {
 
 impl Batch {
     /// Whether there is nothing to store.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.events.is_empty() && self.changes.is_empty()
     }

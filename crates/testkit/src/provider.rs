@@ -66,7 +66,6 @@ pub struct Behaviour {
 
 impl Behaviour {
     /// A provider that always delivers, at one price.
-    #[must_use]
     pub fn reliable(description: Description, price: Money, capacity_gpus: u64) -> Self {
         Self {
             description,
@@ -109,7 +108,6 @@ struct Leased {
 
 impl SimulatedProvider {
     /// A provider that has leased out nothing yet.
-    #[must_use]
     pub fn new(mut behaviour: Behaviour) -> Self {
         behaviour.preemptions.sort();
         if let Prices::Series(series) = &mut behaviour.prices {
@@ -126,7 +124,6 @@ impl SimulatedProvider {
     }
 
     /// GPUs leased out, including those that are being made.
-    #[must_use]
     pub fn leased_gpus(&self) -> u64 {
         self.blocks.values().filter(|block| block.ended.is_none()).map(|block| u64::from(block.gpus)).sum()
     }

@@ -7,7 +7,6 @@ use landfall_replay::trace::random::Random;
 pub struct Rng(Random);
 
 impl Rng {
-    #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(Random::new(seed))
     }

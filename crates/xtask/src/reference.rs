@@ -52,6 +52,7 @@ fn value(kind: Kind) -> String {
         Kind::Text => "name".to_owned(),
         Kind::Flag => "`true`, `false`".to_owned(),
         Kind::Whole => "whole number".to_owned(),
+        Kind::Number => "number".to_owned(),
         Kind::Amount(unit) => unit.to_owned(),
         Kind::Word(words) => ticked(words),
         Kind::List(item) => format!("list: {}", value(*item)),

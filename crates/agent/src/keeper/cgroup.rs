@@ -37,7 +37,6 @@ pub(crate) struct Counted {
 
 impl Cgroups {
     /// Looks for a place below the hierarchy mounted at `root`; `own` is the path of our own group in it.
-    #[must_use]
     pub fn set_up(root: &Path, own: &str) -> Self {
         if !root.join("cgroup.controllers").exists() {
             return Self { base: Err(format!("no control groups version 2 at {}", root.display())) };
@@ -57,20 +56,17 @@ impl Cgroups {
         Self { base: Err(why) }
     }
 
-    #[must_use]
     pub fn of_this_machine() -> Self {
         let own = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         let own = own.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/");
         Self::set_up(Path::new("/sys/fs/cgroup"), own)
     }
 
-    #[must_use]
     pub fn enforced(&self) -> bool {
         self.base.is_ok()
     }
 
     /// How limits are enforced, in one line.
-    #[must_use]
     pub fn describe(&self) -> String {
         match &self.base {
             Ok(base) => {

@@ -3,7 +3,6 @@
 use rustix::process::Signal;
 
 /// The signal with a name such as `USR1` or `SIGUSR1`.
-#[must_use]
 pub fn by_name(name: &str) -> Option<Signal> {
     let upper = name.trim().to_ascii_uppercase();
     Some(match upper.strip_prefix("SIG").unwrap_or(&upper) {

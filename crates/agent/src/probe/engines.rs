@@ -12,7 +12,6 @@ use crate::runtime::wasm;
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
 /// Finds an executable file in a search path.
-#[must_use]
 pub fn find(program: &str, search: &str) -> Option<PathBuf> {
     let usable =
         |path: &Path| path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok();
@@ -54,13 +53,11 @@ async fn answer(path: &Path) -> Option<String> {
 }
 
 /// llama.cpp, if it is there.
-#[must_use]
 pub fn llama(search: &str) -> Option<Llama> {
     ["llama-cli", "llama-server"].iter().find_map(|program| find(program, search)).map(|path| Llama { path })
 }
 
 /// `landfall-wasm`: beside this program, where LANDFALL_WASM says, or in the search path.
-#[must_use]
 pub fn wasm(this: Option<&Path>, search: &str) -> Option<PathBuf> {
     let beside = this.and_then(Path::parent).and_then(Path::to_str);
     let named = std::env::var("LANDFALL_WASM").unwrap_or_default();

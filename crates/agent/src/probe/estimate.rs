@@ -9,7 +9,6 @@ const GB_S_PER_GIB: f64 = 40.0;
 const GB_S_UNKNOWN: f64 = 200.0;
 
 /// Memory bandwidth of a GPU: measured, by its name, or by the size of its memory.
-#[must_use]
 pub fn bandwidth_gb_s(gpu: &GpuFacts) -> f64 {
     let measured = gpu.bandwidth_gb_s.filter(|gb_s| gb_s.is_finite() && *gb_s > 0.0);
     let known = || gpu.model.as_deref().and_then(gpu_table::lookup).map(|found| found.gb_s);
@@ -18,7 +17,6 @@ pub fn bandwidth_gb_s(gpu: &GpuFacts) -> f64 {
 }
 
 /// The estimates of a machine.
-#[must_use]
 pub fn estimates(
     cpu_milli: u64,
     ram_mib: u64,

@@ -16,20 +16,17 @@ impl Ewma {
     }
 
     /// The figure, to three digits.
-    #[must_use]
     pub fn value(self) -> Option<f64> {
         self.0.map(|value| (value * 1000.0).round() / 1000.0)
     }
 }
 
 /// Mbit/s of a transfer.
-#[must_use]
 pub fn network_mbit_s(bytes: u64, seconds: f64) -> f64 {
     bytes as f64 * 8.0 / seconds.max(1e-6) / 1e6
 }
 
 /// MB/s of a job's disk; `None` if it used none or took no time.
-#[must_use]
 pub fn disk_mb_s(bytes: u64, seconds: f64) -> Option<f64> {
     (bytes > 0 && seconds > 0.0).then(|| bytes as f64 / f64::from(1 << 20) / seconds)
 }

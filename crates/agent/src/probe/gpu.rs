@@ -52,7 +52,6 @@ impl GpuSource for Nvidia {
 }
 
 /// The GPUs of this machine; none where there is no driver.
-#[must_use]
 pub fn of_this_machine() -> Box<dyn GpuSource> {
     match nvml_wrapper::Nvml::init() {
         Ok(nvml) => Box::new(Nvidia(nvml)),

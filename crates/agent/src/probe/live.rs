@@ -11,7 +11,6 @@ pub struct CpuTicks {
 
 impl CpuTicks {
     /// Reads `/proc/stat`.
-    #[must_use]
     pub fn read() -> Option<Self> {
         Self::parse(&std::fs::read_to_string("/proc/stat").ok()?)
     }
@@ -27,7 +26,6 @@ impl CpuTicks {
     }
 
     /// How busy the CPUs were since an earlier sample, to a tenth of a percent.
-    #[must_use]
     pub fn percent_since(self, earlier: Self) -> Option<f64> {
         let all = self.all.checked_sub(earlier.all).filter(|all| *all > 0)?;
         let busy = self.busy.checked_sub(earlier.busy)?;
@@ -45,7 +43,6 @@ pub struct Memory {
 
 impl Memory {
     /// Reads `/proc/meminfo`.
-    #[must_use]
     pub fn read() -> Option<Self> {
         Self::parse(&std::fs::read_to_string("/proc/meminfo").ok()?)
     }
@@ -69,7 +66,6 @@ pub struct Battery {
 
 impl Battery {
     /// Looks below `/sys/class/power_supply`; `None` without battery.
-    #[must_use]
     pub fn read(root: &Path) -> Option<Self> {
         let supplies = std::fs::read_dir(root).ok()?;
         let text =

@@ -81,13 +81,11 @@ impl Machine {
         }
     }
 
-    #[must_use]
     pub fn gpus(&self) -> Vec<GpuFacts> {
         self.gpus.gpus()
     }
 
     /// What can be run here.
-    #[must_use]
     pub fn runtimes(&self) -> Vec<String> {
         let mut names: Vec<String> = vec!["process".into()];
         names.extend(self.programs.wasm.is_some().then(|| "wasm".to_owned()));

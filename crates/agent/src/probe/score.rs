@@ -8,14 +8,12 @@ const ITERATIONS: u64 = 5_000_000;
 const SCORE_MAX: f64 = 100_000.0;
 
 /// The score of a loop that took so long: iterations per millisecond, in hundreds.
-#[must_use]
 pub fn score(iterations: u64, milliseconds: f64) -> u32 {
     let per_ms = iterations as f64 / milliseconds.max(1e-6);
     (per_ms / 100.0).round().clamp(1.0, SCORE_MAX) as u32
 }
 
 /// The score of this machine: remembered in a file if it was measured before. Takes some milliseconds of one core.
-#[must_use]
 pub fn measure(remembered: &Path) -> u32 {
     let known = std::fs::read_to_string(remembered).ok().and_then(|text| text.trim().parse().ok());
     if let Some(known) = known.filter(|known| (1..=SCORE_MAX as u32).contains(known)) {

@@ -28,7 +28,6 @@ impl EngineKind {
     pub const ALL: [Self; 3] = [Self::Podman, Self::Docker, Self::Nerdctl];
 
     /// The name of the program.
-    #[must_use]
     pub fn program(self) -> &'static str {
         match self {
             Self::Podman => "podman",

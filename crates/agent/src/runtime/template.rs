@@ -43,7 +43,6 @@ impl Template {
     }
 
     /// The command for a job.
-    #[must_use]
     pub fn fill(&self, start: &Start, cwd: &str) -> Vec<String> {
         let one = |value: String| vec![value];
         let text = |value: &Option<String>| value.clone().into_iter().collect::<Vec<_>>();

@@ -47,7 +47,6 @@ impl World {
         }
     }
 
-    /// GPUs of a tier in that status.
     pub(super) fn gpus(&self, tier: Tier, status: BlockStatus) -> u64 {
         let counts = |b: &&Leased| b.block.tier == tier && b.block.status == status;
         self.blocks.iter().filter(counts).map(|b| u64::from(b.gpus)).sum()

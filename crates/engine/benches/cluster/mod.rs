@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use landfall_engine::Fence;
 use landfall_engine::input::{Input, Report, RunUsage, Submission};
@@ -47,6 +48,8 @@ pub(crate) struct Cluster {
     workers: VecDeque<NodeId>,
     heard_at: Time,
     next_job: u64,
+    /// How long the last input took by itself, without what nodes answered to its effects.
+    pub(crate) last: Duration,
     pub(crate) steps: u64,
     pub(crate) events: u64,
 }
@@ -67,6 +70,7 @@ impl Cluster {
             workers: VecDeque::new(),
             heard_at: Time::ZERO,
             next_job: 0,
+            last: Duration::ZERO,
             steps: 0,
             events: 0,
         };
@@ -98,7 +102,9 @@ impl Cluster {
     }
 
     fn step(&mut self, input: Input) -> Answer {
+        let begin = Instant::now();
         let outcome = self.engine.step(self.now, input);
+        let took = begin.elapsed();
         self.steps += 1;
         self.events += outcome.events.len() as u64;
         let mut started: Vec<(Fence, NodeId)> = Vec::new();
@@ -114,6 +120,7 @@ impl Cluster {
             }
             self.step(Input::Report { node, fence, report: Report::Started });
         }
+        self.last = took;
         outcome.answer
     }
 
@@ -260,6 +267,18 @@ impl Cluster {
                 self.cycle();
             }
         }
+    }
+
+    /// One job ends and one is submitted; how long the cycle after that takes.
+    pub(crate) fn cycle_after_a_change(&mut self) -> Duration {
+        self.cycle();
+        self.end_one();
+        self.submit();
+        let pool = self.engine.state().pools.keys().next().cloned();
+        pool.into_iter().for_each(|pool| {
+            self.step(Input::Cycle(pool));
+        });
+        self.last
     }
 
     /// Ends running jobs without anything in their place.

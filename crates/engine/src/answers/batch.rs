@@ -18,10 +18,7 @@ impl Engine {
         };
         let of = self.state.jobs.values().map(|other| &**other).filter(counts).count() as u64;
         let of = of + self.folded_places(record, |_| true, |_| ()).0;
-        if let Some(wait) = self.pools.get(&record.pool).and_then(|pool| pool.last_wait(id)) {
-            return self.waited(record, wait, of);
-        }
-        let Some(plan) = self.solve_for_show(&record.pool) else { return Waiting::default() };
+        let Some(plan) = self.solve_for_show(&record.pool, Some(id)) else { return Waiting::default() };
         if let Some(wait) = plan.waiting.iter().find(|wait| wait.job == *id) {
             return self.waited(record, wait, of);
         }

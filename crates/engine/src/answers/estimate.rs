@@ -9,7 +9,10 @@ use landfall_model::{Dispatch, JobId, PoolId, Time};
 use super::forecast::Forecast;
 use crate::engine::Engine;
 use crate::record::{JobRecord, JobState};
-use crate::solver::{Precision, Step, Wait};
+use crate::solver::{Plan, Precision, Step, Wait};
+
+/// Who waits by a plan, and why.
+type Waits<'a> = BTreeMap<&'a JobId, &'a Wait>;
 
 /// Estimates of the jobs of one or more pools.
 pub type Estimates = BTreeMap<JobId, Estimate>;
@@ -29,17 +32,19 @@ fn of(wait: &Wait) -> Estimate {
 
 impl Engine {
     /// When a job starts; `None` if there is no such job.
-    #[must_use]
     pub fn estimate(&self, job: &JobId) -> Option<Estimate> {
         let Some(record) = self.state.job(job) else { return self.estimate_array(job) };
         if let Some(known) = self.without_looking_ahead(record) {
             return Some(known);
         }
-        self.estimates_of(&record.pool).remove(job)
+        let batch = self.state.pools.get(&record.pool)?.pool.dispatch == Dispatch::Batch;
+        match batch {
+            true => Some(self.planned_by(record, &self.solve_for_show(&record.pool, Some(job))?)),
+            false => self.estimates_of(&record.pool).remove(job),
+        }
     }
 
     /// Estimates of all jobs of a pool that wait; elements of arrays that have no record yet are left out.
-    #[must_use]
     pub fn estimates_of(&self, pool: &PoolId) -> Estimates {
         let Some(state) = self.state.pools.get(pool) else { return Estimates::new() };
         let waiting = self.state.jobs.values().filter(|record| {
@@ -47,11 +52,8 @@ impl Engine {
         });
         match state.pool.dispatch {
             Dispatch::Batch => {
-                let plan = self.solve_for_show(pool).unwrap_or_default();
-                let waits: BTreeMap<&JobId, &Wait> =
-                    plan.waiting.iter().map(|wait| (&wait.job, wait)).collect();
-                let starts: BTreeMap<&JobId, Time> =
-                    plan.steps.iter().map(|step| self.start_of(step)).collect();
+                let plan = self.solve_for_show(pool, None).unwrap_or_default();
+                let (waits, starts) = self.told(&plan);
                 let of = |record: &JobRecord| self.planned(record, &waits, &starts);
                 waiting.map(|record| (record.job.id.clone(), of(record))).collect()
             }
@@ -67,7 +69,6 @@ impl Engine {
     }
 
     /// Estimates of all jobs that wait, in all pools.
-    #[must_use]
     pub fn estimates(&self) -> Estimates {
         self.state.pools.keys().flat_map(|pool| self.estimates_of(pool)).collect()
     }
@@ -92,12 +93,18 @@ impl Engine {
         }
     }
 
-    fn planned(
-        &self,
-        record: &JobRecord,
-        waits: &BTreeMap<&JobId, &Wait>,
-        starts: &BTreeMap<&JobId, Time>,
-    ) -> Estimate {
+    /// Who waits and who starts by a plan.
+    fn told<'a>(&self, plan: &'a Plan) -> (Waits<'a>, BTreeMap<&'a JobId, Time>) {
+        let waits = plan.waiting.iter().map(|wait| (&wait.job, wait)).collect();
+        (waits, plan.steps.iter().map(|step| self.start_of(step)).collect())
+    }
+
+    fn planned_by(&self, record: &JobRecord, plan: &Plan) -> Estimate {
+        let (waits, starts) = self.told(plan);
+        self.planned(record, &waits, &starts)
+    }
+
+    fn planned(&self, record: &JobRecord, waits: &Waits<'_>, starts: &BTreeMap<&JobId, Time>) -> Estimate {
         let id = &record.job.id;
         if let Some(known) = self.without_looking_ahead(record) {
             return known;

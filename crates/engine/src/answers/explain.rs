@@ -25,7 +25,6 @@ pub(super) struct Waiting {
 impl Engine {
     /// Why a job is where it is; `None` if there is no such job. An array, or an element without a record, is answered for
     /// by the element that is next.
-    #[must_use]
     pub fn explain(&self, job: &JobId) -> Option<Explanation> {
         match self.state.job(job) {
             Some(record) => self.explain_record(record),
@@ -247,7 +246,6 @@ impl Engine {
     }
 
     /// What stands between a job and a node; `None` if one of them does not exist.
-    #[must_use]
     pub fn why_not(&self, job: &JobId, node: &NodeId) -> Option<WhyNot> {
         let standing;
         let record = match self.state.job(job) {

@@ -16,7 +16,6 @@ const ROUNDS_MAX: u32 = 16;
 
 impl Engine {
     /// A copy in which everything that can start at this instant has been committed.
-    #[must_use]
     pub fn after_this_instant(&self) -> Self {
         let mut copy = self.clone();
         copy.now = self.now;

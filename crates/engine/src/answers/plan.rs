@@ -26,8 +26,12 @@ pub enum Change {
     Nothing,
     /// Jobs are submitted, all or none.
     Submit(Vec<Submission>),
-    /// An array is submitted.
-    SubmitArray { submission: Box<Submission>, first: u32, last: u32, step: u32 },
+    SubmitArray {
+        submission: Box<Submission>,
+        first: u32,
+        last: u32,
+        step: u32,
+    },
     /// A job is taken back.
     Cancel(JobId),
     /// Nodes are gone.
@@ -46,7 +50,6 @@ pub enum Change {
 
 impl Engine {
     /// What a change would do; this engine stays as it is.
-    #[must_use]
     pub fn plan(&self, change: Change) -> PlanAnswer {
         let mut before = self.clone();
         before.now = self.now;
@@ -186,7 +189,6 @@ fn moved(was: &Estimates, is: &Estimates) -> Vec<Moved> {
     moved
 }
 
-/// A change as inputs.
 fn inputs(engine: &Engine, change: Change) -> Vec<Result<Input, Refused>> {
     match change {
         Change::Nothing => Vec::new(),

@@ -286,7 +286,6 @@ fn dispatch_of_name(name: &str) -> Option<Dispatch> {
 }
 
 /// The way to dispatch that a policy is made for: that of the first of its terms, push if it has none.
-#[must_use]
 pub fn dispatch_of(policy: &PolicySpec) -> Option<Dispatch> {
     let Some(first) = policy.terms.first() else { return Some(Dispatch::Push) };
     let info = landfall_policy::catalogue::term(&first.name)?;

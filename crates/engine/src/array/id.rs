@@ -11,7 +11,6 @@ pub fn element_id(array: &JobId, index: u32, last: u32) -> Result<JobId, IdError
 }
 
 /// The array and the index that an id has the form of; whether there is such an array is another question.
-#[must_use]
 pub fn parse_element_id(id: &JobId) -> Option<(&str, u32)> {
     let (array, index) = id.as_str().rsplit_once('.')?;
     let plain = !array.is_empty() && !index.is_empty() && index.len() <= 10;

@@ -26,36 +26,30 @@ impl From<Ranges> for Vec<(u32, u32)> {
 
 impl Ranges {
     /// The positions from `from` up to, but without, `to`.
-    #[must_use]
     pub fn new(from: u32, to: u32) -> Self {
         let mut ranges = Self::default();
         ranges.insert(from, to);
         ranges
     }
 
-    #[must_use]
     pub fn one(position: u32) -> Self {
         Self::new(position, position.saturating_add(1))
     }
 
-    #[must_use]
     pub fn len(&self) -> u32 {
         self.count
     }
 
     /// Whether there are none.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.parts.is_empty()
     }
 
     /// The ranges in order.
-    #[must_use]
     pub fn parts(&self) -> &[(u32, u32)] {
         &self.parts
     }
 
-    #[must_use]
     pub fn first(&self) -> Option<u32> {
         self.parts.first().map(|(from, _)| *from)
     }
@@ -66,14 +60,12 @@ impl Ranges {
     }
 
     /// Whether a position is among them.
-    #[must_use]
     pub fn contains(&self, position: u32) -> bool {
         let at = self.parts.partition_point(|&(_, to)| to <= position);
         self.parts.get(at).is_some_and(|&(from, _)| from <= position)
     }
 
     /// How many positions lie before one.
-    #[must_use]
     pub fn before(&self, position: u32) -> u32 {
         let parts = self.parts.iter().take_while(|(from, _)| *from < position);
         parts.map(|&(from, to)| to.min(position) - from).sum()
@@ -125,7 +117,6 @@ impl Ranges {
     }
 
     /// The first positions, at most so many.
-    #[must_use]
     pub fn head(&self, most: u32) -> Self {
         let mut head = Self::default();
         for &(from, to) in &self.parts {
@@ -139,7 +130,6 @@ impl Ranges {
     }
 
     /// What both sets have.
-    #[must_use]
     pub fn both(&self, other: &Self) -> Self {
         let mut both = Self::default();
         for &(from, to) in &self.parts {

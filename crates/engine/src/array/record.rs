@@ -36,19 +36,15 @@ impl Shape {
         Ok(shape)
     }
 
-    #[must_use]
     pub fn total(&self) -> u32 {
         (self.last - self.first) / self.step + 1
     }
 
-    /// The index at a position.
-    #[must_use]
     pub fn index(&self, position: u32) -> u32 {
         self.first + position * self.step
     }
 
     /// The position of an index, if there is one.
-    #[must_use]
     pub fn position(&self, index: u32) -> Option<u32> {
         let beyond = index.checked_sub(self.first)?;
         (index <= self.last && beyond.is_multiple_of(self.step)).then_some(beyond / self.step)
@@ -91,7 +87,6 @@ pub struct Array {
 
 impl Array {
     /// An array of which no element has a record.
-    #[must_use]
     pub(crate) fn new(job: Job, pool: PoolId, shape: Shape, user_hold: bool, round_base: i64) -> Self {
         Self {
             job,
@@ -112,21 +107,17 @@ impl Array {
         }
     }
 
-    /// The id of the element at a position.
-    #[must_use]
     pub fn element(&self, position: u32) -> JobId {
         element_id(&self.job.id, self.shape.index(position), self.shape.last)
             .unwrap_or_else(|error| unreachable!("the longest id was checked when it was submitted: {error}"))
     }
 
     /// The ids of its first and its last element; all others lie between them.
-    #[must_use]
     pub fn bounds(&self) -> (JobId, JobId) {
         (self.element(0), self.element(self.shape.total() - 1))
     }
 
     /// The position of an element, if the id is one.
-    #[must_use]
     pub fn position(&self, id: &JobId) -> Option<u32> {
         let (array, index) = parse_element_id(id)?;
         let written = id.as_str().len() == array.len() + 1 + digits(self.shape.last);
@@ -137,7 +128,6 @@ impl Array {
     }
 
     /// How many elements are where.
-    #[must_use]
     pub fn tally(&self) -> ArrayTally {
         let cancelled = self.cancelled.len() + self.unneeded.len();
         let ended = self.completed.len() + self.failed.len() + cancelled;
@@ -152,38 +142,32 @@ impl Array {
     }
 
     /// Elements that have not ended.
-    #[must_use]
     pub fn left(&self) -> u32 {
         let tally = self.tally();
         tally.folded + tally.unfolded
     }
 
     /// Whether all elements have ended.
-    #[must_use]
     pub fn is_over(&self) -> bool {
         self.left() == 0
     }
 
     /// Whether its folded elements wait for nothing but their time and their turn.
-    #[must_use]
     pub fn is_queued(&self) -> bool {
         self.job.waits_for.is_none() && !self.user_hold && !self.folded.is_empty()
     }
 
     /// Whether elements may be unfolded.
-    #[must_use]
     pub fn is_open(&self, now: Time) -> bool {
         self.is_queued() && self.job.retry_at.is_none_or(|at| at <= now)
     }
 
     /// Folded elements that wait in the queue of their pool; those of an array that follows another are not counted.
-    #[must_use]
     pub fn waiting(&self) -> u32 {
         if self.is_queued() && self.after.is_empty() { self.folded.len() } else { 0 }
     }
 
     /// How an element ended, if it has.
-    #[must_use]
     pub fn end_of(&self, position: u32) -> Option<TerminalState> {
         let ends = [
             (&self.completed, TerminalState::Completed),
@@ -195,7 +179,6 @@ impl Array {
     }
 
     /// What the elements that have ended amount to: the worst of them.
-    #[must_use]
     pub fn worst(&self) -> TerminalState {
         match self {
             Self { failed, .. } if !failed.is_empty() => TerminalState::Failed,
@@ -220,13 +203,11 @@ impl Array {
     }
 
     /// The record of an element as it is before anything happened to it.
-    #[must_use]
     pub(crate) fn record_at(&self, position: u32) -> JobRecord {
         self.record_as(self.element(position))
     }
 
     /// The array as if it were one job.
-    #[must_use]
     pub(crate) fn as_record(&self) -> JobRecord {
         self.record_as(self.job.id.clone())
     }

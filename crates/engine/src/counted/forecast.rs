@@ -26,7 +26,6 @@ const STEPS: [i64; 13] = [
 /// What is expected of a job that has outlived its prediction; never more than it asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Corrector {
-    /// What it asked for.
     Asked,
     /// The first prediction and a minute more, then five, and so on in growing steps.
     Steps,

@@ -42,7 +42,6 @@ pub struct Rules {
 
 impl Rules {
     /// With the durations that jobs ask for.
-    #[must_use]
     pub const fn asked(mode: Mode, ranked: bool) -> Self {
         Self { mode, ranked, learned: None }
     }
@@ -59,7 +58,6 @@ pub struct Ask {
     pub user: i64,
 }
 
-/// A job that starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Start {
     pub ticket: Ticket,
@@ -156,7 +154,6 @@ pub struct Planner {
 
 impl Planner {
     /// So many units, all free.
-    #[must_use]
     pub fn new(units: u32, rules: Rules) -> Self {
         Self {
             rules,
@@ -174,7 +171,6 @@ impl Planner {
         }
     }
 
-    #[must_use]
     pub fn free(&self) -> u32 {
         self.free
     }
@@ -259,7 +255,6 @@ impl Planner {
     }
 
     /// The job at the head and the time it was promised, as of the last pass that had units to give.
-    #[must_use]
     pub fn promise(&self) -> Option<(Ticket, Time)> {
         self.shadow
     }
@@ -270,7 +265,6 @@ impl Planner {
     }
 
     /// Promises that were moved later; none should be while they stand.
-    #[must_use]
     pub fn moved_later(&self) -> u64 {
         self.promises.moved_later
     }

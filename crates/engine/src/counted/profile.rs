@@ -8,13 +8,11 @@ pub struct Profile {
 
 impl Profile {
     /// So many units free from an instant on.
-    #[must_use]
     pub fn new(now: i64, free: u64) -> Self {
         Self { steps: vec![(now, free as i64)] }
     }
 
     /// So many units free now, and more as releases come, which are given by time. What was due before is free now.
-    #[must_use]
     pub fn of_releases(now: i64, free: u32, releases: impl Iterator<Item = (i64, u32)>) -> Self {
         let mut profile = Self::new(now, u64::from(free));
         for (at, units) in releases {
@@ -52,7 +50,6 @@ impl Profile {
     }
 
     /// The first instant from which so many units are free for so long.
-    #[must_use]
     pub fn earliest(&self, units: u64, duration: i64) -> Option<i64> {
         self.earliest_from(self.steps[0].0, units, duration)
     }

@@ -46,7 +46,6 @@ pub enum DagError {
 
 impl DagError {
     /// A stable name for programs.
-    #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
             Self::JobCount { .. } => "job_count",

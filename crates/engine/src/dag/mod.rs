@@ -110,7 +110,6 @@ pub struct EdgeLock {
 
 impl EdgeLock {
     /// The lock between two jobs, whichever is named first.
-    #[must_use]
     pub fn between(a: JobId, b: JobId) -> Self {
         let (first, second) = if a <= b { (a, b) } else { (b, a) };
         Self { first, second }
@@ -177,7 +176,6 @@ struct Open {
     target: Target,
 }
 
-/// A job that waits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Waiting {
     join: Join,
@@ -366,13 +364,11 @@ impl Graph {
     }
 
     /// How many jobs wait for others.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.waiting.len()
     }
 
     /// Whether no job waits for others.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }

@@ -30,7 +30,6 @@ pub struct DagTally {
 
 impl DagTally {
     /// A DAG of so many jobs.
-    #[must_use]
     pub fn new(jobs: u32) -> Self {
         Self { jobs, ..Self::default() }
     }
@@ -50,7 +49,6 @@ impl DagTally {
         }
     }
 
-    #[must_use]
     pub fn state(&self) -> DagState {
         let failing = self.failed > 0;
         match self {

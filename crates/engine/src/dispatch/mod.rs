@@ -20,7 +20,6 @@ use crate::engine::Engine;
 use crate::event::Event;
 use crate::ledger::{Proposal, Reason};
 use crate::record::{JobRecord, JobState};
-use crate::solver::Wait;
 use landfall_model::life::Fence;
 
 use batch::BatchQueue;
@@ -85,7 +84,7 @@ impl Dispatcher {
         let queue = match pool.dispatch {
             Dispatch::Push => Queue::Push(PushQueue::default()),
             Dispatch::Pull => Queue::Pull(Box::new(PullQueue::new(&policy)?)),
-            Dispatch::Batch => Queue::Batch(Box::default()),
+            Dispatch::Batch => Queue::Batch(Box::new(BatchQueue::new(&policy))),
             Dispatch::Negotiate => Queue::None,
         };
         Some(Self { policy, warning, index: NodeIndex::new(0), tie_ranks: Vec::new(), queue })
@@ -121,14 +120,6 @@ impl Dispatcher {
         }
     }
 
-    /// Why a job of a batch pool waits, as of the last cycle.
-    pub(crate) fn last_wait(&self, job: &JobId) -> Option<&Wait> {
-        match &self.queue {
-            Queue::Batch(queue) => queue.waits.get(job),
-            _ => None,
-        }
-    }
-
     /// Whether the jobs of a class were looked at in a push pool and the ledger refused them.
     pub(crate) fn ledger_refused(&self, spec: &Arc<JobSpec>) -> bool {
         matches!(&self.queue, Queue::Push(queue) if queue.ledger_refused(spec))
@@ -156,6 +147,9 @@ impl Dispatcher {
     }
 
     pub(crate) fn load_changed(&mut self, slot: usize, freed: bool) {
+        if let Queue::Batch(queue) = &mut self.queue {
+            queue.node_touched(slot);
+        }
         if slot < self.tie_ranks.len() {
             self.index.load_changed(slot);
         }
@@ -206,7 +200,6 @@ impl Dispatcher {
         }
     }
 
-    /// How many jobs are in the queue.
     pub(crate) fn queued(&self) -> usize {
         match &self.queue {
             Queue::Push(queue) => queue.len(),
@@ -225,7 +218,7 @@ impl Dispatcher {
         match &mut self.queue {
             Queue::Push(queue) => queue.insert(&record.job, held, now),
             Queue::Pull(queue) => queue.insert(record, rounds, world),
-            Queue::Batch(queue) => queue.insert(record),
+            Queue::Batch(queue) => queue.insert(record, now),
             Queue::None => {}
         }
     }

@@ -214,7 +214,6 @@ impl Engine {
         Tried::Refused(Refusal::Ledger)
     }
 
-    /// The best node for a job as a proposal.
     fn best_node(&mut self, pool: &PoolId, job: &JobId) -> Option<Proposal> {
         let record = self.state.jobs.get(job)?;
         let state = self.state.pools.get(pool)?;

@@ -22,7 +22,6 @@ impl Bits {
         Self { words: vec![0; len.div_ceil(64)], count: 0 }
     }
 
-    /// How many there are.
     pub(super) fn count(&self) -> usize {
         self.count
     }

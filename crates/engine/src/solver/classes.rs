@@ -48,6 +48,11 @@ pub struct Suited(RefCell<KnownUses>);
 type KnownUses = BTreeMap<usize, (Arc<JobSpec>, Arc<Usable>)>;
 
 impl Suited {
+    /// Forgets specs that nobody waits with any more.
+    pub fn retain(&mut self, waits: impl Fn(&Arc<JobSpec>) -> bool) {
+        self.0.get_mut().retain(|_, (spec, _)| waits(spec));
+    }
+
     fn of(&self, p: &Problem<'_>, spec: &Arc<JobSpec>) -> Arc<Usable> {
         let place = Arc::as_ptr(spec) as usize;
         if let Some((_, known)) = self.0.borrow().get(&place) {
@@ -130,33 +135,21 @@ pub(super) struct Class<'a> {
     pub(super) floor: Option<(u64, i64)>,
 }
 
-/// A span in milliseconds.
 pub(super) fn span(duration: Option<landfall_model::Millis>) -> i64 {
     duration.map_or(FOREVER, |d| i64::try_from(d.get()).unwrap_or(FOREVER).max(1))
 }
 
-/// The class of every waiting job.
-pub(super) fn classes<'a>(p: &Problem<'a>) -> (Vec<Class<'a>>, Vec<usize>) {
-    let mut known: BTreeMap<(usize, i64, Option<u64>), usize> = BTreeMap::new();
-    let mut classes: Vec<Class<'a>> = Vec::new();
-    let of = p.waiting.iter().map(|waiting| {
-        // Jobs that share one spec share its place in memory; whether two places hold equal specs does not matter.
-        let place = Arc::as_ptr(waiting.spec) as usize;
-        let key = (place, span(waiting.duration), waiting.checkpoint_minutes.map(f64::to_bits));
-        *known.entry(key).or_insert_with(|| {
-            classes.push(Class::new(p, waiting));
-            classes.len() - 1
-        })
-    });
-    let of = of.collect();
-    p.suited.0.borrow_mut().retain(|place, _| {
-        known.range((*place, i64::MIN, None)..).next().is_some_and(|(key, _)| key.0 == *place)
-    });
-    (classes, of)
+/// Tells classes apart: spec, duration, and how long one checkpoint takes. Jobs that share one spec share its place in
+/// memory; whether two places hold equal specs does not matter.
+pub(super) type ClassKey = (usize, i64, Option<u64>);
+
+pub(super) fn key(waiting: &Waiting<'_>) -> ClassKey {
+    let place = Arc::as_ptr(waiting.spec) as usize;
+    (place, span(waiting.duration), waiting.checkpoint_minutes.map(f64::to_bits))
 }
 
 impl<'a> Class<'a> {
-    fn new(p: &Problem<'a>, waiting: &Waiting<'a>) -> Self {
+    pub(super) fn new(p: &Problem<'a>, waiting: &Waiting<'a>) -> Self {
         let spec = waiting.spec;
         let mut usable = p.suited.of(p, spec);
         if p.policy.looks_at() == About::Moment {

@@ -11,13 +11,13 @@ use super::attempt::Scope;
 use super::classes::Class;
 use super::overlay::{Booking, Overlay, release};
 use super::plan::Precision;
-use super::problem::{Estimates, Problem};
+use super::problem::{Estimates, Problem, Waiting};
 use super::reason::Reason;
 use super::timeline::FOREVER;
 use super::walk::{Outcome, Walk, hold_ends, scaled};
 
 /// Jobs that are planned exactly.
-const EXACT_MAX: usize = 1000;
+pub(super) const EXACT_MAX: usize = 1000;
 
 /// Planned times of one waiting job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +33,9 @@ struct Table<'t, 'p, 'a> {
     overlay: &'t mut Overlay<'a>,
     classes: &'t mut [Class<'a>],
     class_of: &'t [usize],
+    waiting: &'t [Waiting<'a>],
+    /// The numbers of the jobs in job order.
+    order: &'t [usize],
     outcomes: &'t [Option<Outcome>],
     reserved: &'t BTreeMap<usize, Booking>,
     generation: u64,
@@ -56,18 +59,20 @@ impl Table<'_, '_, '_> {
     /// Plans all jobs; `by_reservation` says whether a reservation is the time itself or only a turn.
     fn fill(&mut self, room_at: &dyn Fn(usize) -> Option<i64>, by_reservation: bool) -> Vec<Option<i64>> {
         let now = self.overlay.now;
-        let mut times = vec![None; self.p.waiting.len()];
-        let mut turns: Vec<(i64, usize)> = self.reserved.iter().map(|(&job, b)| (b.from, job)).collect();
-        turns.sort_unstable();
+        let mut times = vec![None; self.waiting.len()];
+        // In job order first: of those who begin together the first in line has the first turn.
+        let reserved = self.order.iter().filter_map(|&job| Some((self.reserved.get(&job)?.from, job)));
+        let mut turns: Vec<(i64, usize)> = reserved.collect();
+        turns.sort_by_key(|(from, _)| *from);
         for &(from, job) in &turns {
             times[job] = if by_reservation { Some(from) } else { self.take(job, now) };
         }
         let (mut last, mut planned) = (now, 0);
-        for (job, outcome) in self.outcomes.iter().enumerate() {
+        for &job in self.order {
             let strict = self.p.settings.backfill == Backfill::Strict;
-            match outcome {
+            match &self.outcomes[job] {
                 Some(Outcome::Waits(_)) if times[job].is_none() && planned < EXACT_MAX => {
-                    let waiting = &self.p.waiting[job];
+                    let waiting = &self.waiting[job];
                     let open = match &waiting.gate {
                         Some(Reason::UserHold | Reason::Dependency) => {
                             waiting.gate_until.map(Time::as_millis)
@@ -91,7 +96,7 @@ impl Table<'_, '_, '_> {
     /// Jobs behind others are planned from the ends of those.
     fn behind(&mut self, times: &mut [Option<i64>]) {
         let mut ends: BTreeMap<&JobId, Option<i64>> = BTreeMap::new();
-        for (job, waiting) in self.p.waiting.iter().enumerate() {
+        for (job, waiting) in self.waiting.iter().enumerate() {
             let span = self.classes[self.class_of[job]].span;
             let start = match self.outcomes[job] {
                 Some(Outcome::Started(_)) => Some(self.overlay.now),
@@ -105,15 +110,15 @@ impl Table<'_, '_, '_> {
             let end = release(self.overlay.now, occupant.ends_at.map(Time::as_millis), grace);
             ends.insert(occupant.job, (end != FOREVER).then_some(end));
         }
-        let mut open: Vec<usize> = (0..self.p.waiting.len())
-            .filter(|&job| times[job].is_none() && self.p.waiting[job].behind.is_some())
+        let mut open: Vec<usize> = (0..self.waiting.len())
+            .filter(|&job| times[job].is_none() && self.waiting[job].behind.is_some())
             .take(EXACT_MAX)
             .collect();
         loop {
             let before = open.len();
             let mut rest = Vec::new();
             for job in open {
-                let Some(behind) = &self.p.waiting[job].behind else { continue };
+                let Some(behind) = &self.waiting[job].behind else { continue };
                 // A job that is not known any more has ended.
                 let of = |id: &&JobId| ends.get(*id).copied().unwrap_or(Some(self.overlay.now));
                 let known: Vec<Option<i64>> = behind.jobs.iter().map(of).collect();
@@ -133,7 +138,7 @@ impl Table<'_, '_, '_> {
                 times[job] = self.take(job, from.max(self.overlay.now));
                 let span = self.classes[self.class_of[job]].span;
                 let end = times[job].map(|at| at.saturating_add(span)).filter(|&end| end != FOREVER);
-                ends.insert(self.p.waiting[job].job, end);
+                ends.insert(self.waiting[job].job, end);
             }
             if rest.is_empty() || rest.len() == before {
                 return;
@@ -147,10 +152,11 @@ impl<'a> Walk<'_, 'a> {
     /// Plans every waiting job. The overlay is used up.
     pub(super) fn estimate(&mut self) -> Vec<Times> {
         let none = Times { planned: None, likely: None, precision: Precision::None };
-        let mut all = vec![none; self.p.waiting.len()];
-        if self.p.estimates == Estimates::Skip {
+        let mut all = vec![none; self.waiting.len()];
+        if self.p.estimates == Estimates::Skip || !self.tells() {
             return all;
         }
+        let order = self.in_turn();
         let rooms = self.rooms_over_time();
         let room_at = |job: usize| rooms.get(&job).copied().unwrap_or(Some(self.p.now.as_millis()));
         let mut table = Table {
@@ -158,6 +164,8 @@ impl<'a> Walk<'_, 'a> {
             overlay: &mut self.overlay,
             classes: &mut self.classes,
             class_of: &self.class_of,
+            waiting: &self.waiting,
+            order: &order,
             outcomes: &self.outcomes,
             reserved: &self.reserved,
             generation: self.generation,
@@ -168,11 +176,12 @@ impl<'a> Walk<'_, 'a> {
         let likely = if factors.values().all(|&factor| factor == 1.0) {
             planned.clone()
         } else {
-            self.likely(&factors, &room_at)
+            self.likely(&factors, &room_at, &order)
         };
         let mut last: Option<(Option<i64>, Option<i64>)> = None;
         let mut seen = 0;
-        for (job, times) in all.iter_mut().enumerate() {
+        for &job in &order {
+            let times = &mut all[job];
             if !matches!(self.outcomes[job], Some(Outcome::Waits(_) | Outcome::Preempting(..))) {
                 continue;
             }
@@ -182,7 +191,7 @@ impl<'a> Walk<'_, 'a> {
                 *times = Times { planned, likely, precision: Precision::Exact };
                 last = Some((planned, likely));
             } else if seen > EXACT_MAX
-                && self.p.waiting[job].gate.is_none()
+                && self.waiting[job].gate.is_none()
                 && let Some((planned, likely)) = last
             {
                 *times = Times { planned, likely, precision: Precision::Coarse };
@@ -196,6 +205,7 @@ impl<'a> Walk<'_, 'a> {
         &self,
         factors: &BTreeMap<Option<TenantId>, f64>,
         room_at: &dyn Fn(usize) -> Option<i64>,
+        order: &[usize],
     ) -> Vec<Option<i64>> {
         let factor = |tenant: &Option<TenantId>| factors.get(tenant).copied().unwrap_or(1.0);
         let (p, now) = (self.p, self.overlay.now);
@@ -208,7 +218,8 @@ impl<'a> Walk<'_, 'a> {
             });
             release(now, end, grace)
         });
-        let mut overlay = Overlay::new(p, &releases.collect(), &hold_ends(p, factor));
+        let mut overlay =
+            Overlay::new(p, &self.waiting, &releases.collect(), &hold_ends(p, &self.waiting, factor));
         let mut classes: Vec<Class<'a>> = self
             .classes
             .iter()
@@ -228,6 +239,8 @@ impl<'a> Walk<'_, 'a> {
             overlay: &mut overlay,
             classes: &mut classes,
             class_of: &self.class_of,
+            waiting: &self.waiting,
+            order,
             outcomes: &self.outcomes,
             reserved: &self.reserved,
             generation: 0,
@@ -249,7 +262,7 @@ impl<'a> Walk<'_, 'a> {
                 }
                 _ => continue,
             };
-            let tenant = &self.p.waiting[job].spec.tenant;
+            let tenant = &self.waiting[job].spec.tenant;
             let per_node = |spec: &landfall_model::JobSpec| match first.reason == Reason::QuotaGpus {
                 true => f64::from(spec.gpu_count),
                 false => 1.0,
@@ -262,10 +275,10 @@ impl<'a> Walk<'_, 'a> {
             }
             for (at, outcome) in self.outcomes.iter().enumerate() {
                 if let Some(Outcome::Started(found)) = outcome
-                    && self.p.waiting[at].spec.tenant == *tenant
+                    && self.waiting[at].spec.tenant == *tenant
                 {
                     let end = self.overlay.now.saturating_add(self.classes[self.class_of[at]].span);
-                    ends.push((end, found.slots.len() as f64 * per_node(self.p.waiting[at].spec)));
+                    ends.push((end, found.slots.len() as f64 * per_node(self.waiting[at].spec)));
                 }
             }
             ends.sort_by_key(|(end, _)| *end);

@@ -55,13 +55,23 @@ impl Walk<'_, '_> {
                         || !booking.uses.is_empty())
             };
             let holders = self.reserved.iter().filter(|(_, booking)| overlaps(booking));
-            refusal.jobs = holders.map(|(&job, _)| self.p.waiting[job].job.clone()).collect();
+            let mut holders: Vec<usize> = holders.map(|(&job, _)| job).collect();
+            holders.sort_by_key(|&job| self.turns[job]);
+            refusal.jobs = holders.into_iter().map(|job| self.waiting[job].job.clone()).collect();
             if !refusal.jobs.is_empty() && free >= least {
                 list.insert(0, refusal);
             }
             list.extend(classes::refused_nodes(self.p, class, now));
-            if suited + (class.usable.put_off as i64) < least {
-                list.insert(0, Refusal::new(Reason::NeverFits, least as f64, suited as f64));
+            let usable = suited + class.usable.put_off as i64;
+            // A configuration can be put right; what a node is made of cannot.
+            let drifted = list.iter().position(|refusal| refusal.reason == Reason::Fingerprint);
+            let mendable = drifted.filter(|&at| usable as f64 + list[at].found >= least as f64);
+            match mendable {
+                Some(at) if usable < least => list[..=at].rotate_right(1),
+                _ if usable < least => {
+                    list.insert(0, Refusal::new(Reason::NeverFits, least as f64, suited as f64));
+                }
+                _ => {}
             }
         }
         list

@@ -170,7 +170,6 @@ fn bare(node: &Node, looks_at: About) -> Node {
 impl Fleet {
     /// Sorts nodes into kinds, as finely as the pool's filters look at them. Those whose home is `pool` are its own; the
     /// others may be lent to it.
-    #[must_use]
     pub fn new<'a>(
         pool: Option<&PoolId>,
         looks_at: About,
@@ -240,42 +239,70 @@ impl Fleet {
         }
     }
 
-    #[must_use]
     pub fn slot(&self, node: &NodeId) -> Option<Slot> {
         self.nodes.binary_search(node).ok().map(|place| place as Slot)
     }
 
     /// The node at a place.
-    #[must_use]
     pub fn node(&self, slot: Slot) -> Option<&NodeId> {
         self.nodes.get(slot as usize)
     }
 
     /// The home pool of the node at a place.
-    #[must_use]
     pub fn home(&self, slot: Slot) -> Option<&PoolId> {
         self.homes.get(slot as usize)?.as_ref()
     }
 
-    #[must_use]
     pub fn len(&self) -> usize {
         self.nodes.len()
     }
 
     /// Whether there is no node.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
 
     /// Nodes of each kind among the given ones.
-    #[must_use]
     pub fn count(&self, slots: &[Slot]) -> Vec<(KindKey, u32)> {
         let mut counts: BTreeMap<KindKey, u32> = BTreeMap::new();
         for &(kind, _) in slots.iter().filter_map(|&slot| self.kind_of.get(slot as usize)) {
             *counts.entry(self.kinds[kind as usize].key).or_default() += 1;
         }
         counts.into_iter().collect()
+    }
+
+    /// Number of groups of the pool's own nodes.
+    pub(crate) fn home_groups(&self) -> u32 {
+        self.home_groups
+    }
+
+    pub(crate) fn kind_count(&self) -> usize {
+        self.kinds.len()
+    }
+
+    /// The kind of the node at a place.
+    pub(crate) fn kind_at(&self, slot: Slot) -> Option<usize> {
+        self.place(slot).map(|(kind, _)| kind)
+    }
+
+    /// A node that has all that those of a kind have in common, and nothing else.
+    pub(crate) fn standing_for(&self, kind: usize) -> &Node {
+        &self.kinds[kind].node
+    }
+
+    pub(crate) fn is_own(&self, kind: usize) -> bool {
+        self.kinds[kind].own
+    }
+
+    /// Group, fingerprint and number of the nodes of a kind.
+    pub(crate) fn counts(&self, kind: usize) -> (u32, Option<u32>, u64) {
+        let kind = &self.kinds[kind];
+        (kind.group, kind.fingerprint, kind.members.len() as u64)
+    }
+
+    /// Whether the nodes of a kind take work for a while only.
+    pub(crate) fn is_timed(&self, kind: usize) -> bool {
+        self.kinds[kind].from.is_some() || self.kinds[kind].until.is_some()
     }
 
     /// Kind of a slot and its place there.
@@ -288,7 +315,6 @@ impl Fleet {
         slots.iter().filter_map(|&slot| self.node(slot).cloned()).collect()
     }
 
-    /// The kind with this key.
     pub(super) fn kind(&self, key: KindKey) -> Option<usize> {
         self.by_key.get(&key).copied()
     }

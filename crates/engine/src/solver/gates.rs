@@ -15,7 +15,7 @@ fn gpus(class: &Class<'_>, nodes: u32) -> u64 {
 impl Walk<'_, '_> {
     /// Locks and quotas that stand against a job.
     pub(super) fn gates(&self, job: usize) -> Vec<Refusal> {
-        let (waiting, class) = (&self.p.waiting[job], &self.classes[self.class_of[job]]);
+        let (waiting, class) = (&self.waiting[job], &self.classes[self.class_of[job]]);
         let (spec, room) = (class.spec, &self.rooms[self.room_of[&class.spec.tenant]]);
         let mut against = Vec::new();
         let lock = |name: &Name| self.locks.contains(&(spec.tenant.clone(), name.clone()));
@@ -81,7 +81,7 @@ impl Walk<'_, '_> {
     }
 
     pub(super) fn take_locks(&mut self, job: usize) {
-        let spec = self.p.waiting[job].spec;
+        let spec = self.waiting[job].spec;
         self.locks.extend(spec.mutex.iter().map(|name| (spec.tenant.clone(), name.clone())));
     }
 }

@@ -14,6 +14,7 @@ mod estimates;
 mod explain;
 mod fleet;
 mod gates;
+mod line;
 mod open;
 mod overlay;
 mod pack;
@@ -36,38 +37,39 @@ pub use plan::{
 #[cfg(feature = "mutations")]
 pub use problem::Mutation;
 pub use problem::{
-    Behind, Caps, Cycles, Estimates, Hold, Lender, Occupant, Problem, Rescorer, SetWeights, Share,
-    TenantRoom, TopologyFormula, Waiting, Why,
+    Behind, Caps, Classes, Cycles, Estimates, Hold, Lender, Occupant, Problem, SetWeights, Share, TenantRoom,
+    TopologyFormula, Turn, Waiting, Why,
 };
 pub use reason::{Reason, Refusal};
 
 /// Solves one cycle of one pool.
-#[must_use]
 pub fn solve(problem: &Problem<'_>) -> Plan {
     let mut walk = walk::Walk::new(problem);
     walk.run();
     let (reservations, moved) = walk.reservations();
     let times = walk.estimate();
     let mut plan = Plan { reservations, moved, ..Plan::default() };
-    for (at, waiting) in problem.waiting.iter().enumerate() {
-        let (against, preempting) = match &walk.outcomes[at] {
-            Some(walk::Outcome::Waits(against)) => (against, false),
-            Some(walk::Outcome::Preempting(_, against)) => (against, true),
-            Some(walk::Outcome::Started(_)) | None => continue,
-        };
+    plan.missed = walk.missed();
+    let told = |at: &usize| match (problem.classes, problem.asked) {
+        (None, _) => true,
+        (Some(_), asked) => asked == Some(walk.waiting[*at].job),
+    };
+    for at in (0..walk.waiting.len()).filter(told) {
+        let Some(against) = walk.outcomes[at].as_ref().and_then(walk::Outcome::against) else { continue };
         let Some(first) = against.first() else { continue };
-        let gate = [Reason::Dependency, Reason::UserHold, Reason::NotBefore];
+        let (before, ahead) = match problem.classes {
+            None => (plan.waiting.len(), plan.waiting.last().map(|wait: &Wait| wait.job.clone())),
+            Some(_) => walk.before_asked(at),
+        };
         plan.waiting.push(Wait {
-            waiting: at,
-            job: waiting.job.clone(),
+            job: walk.waiting[at].job.clone(),
             reason: first.reason,
             refusals: against.as_ref().clone(),
-            position: plan.waiting.len() as u32 + 1,
-            ahead: plan.waiting.last().map(|wait: &Wait| wait.job.clone()),
+            position: before as u32 + 1,
+            ahead,
             planned_start: times[at].planned.map(Time::from_millis),
             likely_start: times[at].likely.map(Time::from_millis),
             precision: times[at].precision,
-            immediate_missed: waiting.spec.immediate && !preempting && !gate.contains(&first.reason),
         });
     }
     plan.steps = walk.steps;

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::bits::Bits;
 use super::fleet::{Fleet, Slot};
 use super::open::{Use, uncovered};
-use super::problem::{Cycles, Problem};
+use super::problem::{Cycles, Problem, Waiting};
 use super::timeline::{FOREVER, Timeline};
 
 /// Something booked: nodes by kind, uses of shared nodes, power and traffic.
@@ -79,7 +79,12 @@ pub(super) type Releases = Vec<i64>;
 
 impl<'a> Overlay<'a> {
     /// What runs and what is held, without reservations.
-    pub(super) fn new(p: &Problem<'a>, releases: &Releases, hold_ends: &[i64]) -> Self {
+    pub(super) fn new(
+        p: &Problem<'a>,
+        waiting: &[Waiting<'a>],
+        releases: &Releases,
+        hold_ends: &[i64],
+    ) -> Self {
         let (fleet, now) = (p.fleet, p.now.as_millis());
         let mut free: Vec<Bits> = fleet
             .kinds
@@ -105,7 +110,7 @@ impl<'a> Overlay<'a> {
             }
         }
         for (occupant, &end) in p.occupants.iter().zip(releases) {
-            for (&slot, share) in occupant.nodes.iter().zip(&occupant.shares) {
+            for (&slot, share) in occupant.nodes.iter().zip(occupant.shares) {
                 let until = special.entry(slot).or_insert(now);
                 *until = end.max(*until);
                 next_key += 1;
@@ -119,7 +124,7 @@ impl<'a> Overlay<'a> {
                 });
             }
         }
-        let mut rises: Vec<(usize, i64, i64)> = Vec::new();
+        let mut rises: Vec<Vec<(i64, i64)>> = vec![Vec::new(); fleet.kinds.len()];
         let mut busy = vec![0i64; fleet.kinds.len()];
         for (occupant, &end) in p.occupants.iter().zip(releases) {
             for &slot in occupant.nodes {
@@ -136,9 +141,9 @@ impl<'a> Overlay<'a> {
                     continue;
                 }
                 busy[kind] += 1;
-                match rises.last_mut().filter(|last| last.0 == kind && last.1 == end) {
-                    Some(last) => last.2 += 1,
-                    None => rises.push((kind, end, 1)),
+                match rises[kind].last_mut().filter(|last| last.0 == end) {
+                    Some(last) => last.1 += 1,
+                    None => rises[kind].push((end, 1)),
                 }
             }
         }
@@ -146,23 +151,19 @@ impl<'a> Overlay<'a> {
             let Some((kind, place)) = fleet.place(slot) else { continue };
             if free[kind].set(place, false) && fleet.kinds[kind].own {
                 busy[kind] += 1;
-                rises.push((kind, until, 1));
+                rises[kind].push((until, 1));
             }
         }
-        rises.sort_unstable();
-        let mut next = 0;
-        let lines = (0..fleet.kinds.len())
-            .map(|kind| {
-                let first = next;
-                while rises.get(next).is_some_and(|rise| rise.0 == kind) {
-                    next += 1;
-                }
-                let usable = fleet.kinds[kind].own && fleet.kinds[kind].in_service();
-                let all = if usable { fleet.kinds[kind].members.len() as i64 } else { 0 };
-                let rises = rises[first..next].iter().filter(|_| usable).map(|&(_, at, n)| (at, n));
-                Timeline::from_changes(now, if usable { all - busy[kind] } else { 0 }, rises)
-            })
-            .collect();
+        let lines = rises.into_iter().enumerate().map(|(kind, mut rises)| {
+            let usable = fleet.kinds[kind].own && fleet.kinds[kind].in_service();
+            if !usable {
+                return Timeline::from_changes(now, 0, std::iter::empty());
+            }
+            rises.sort_unstable();
+            let all = fleet.kinds[kind].members.len() as i64;
+            Timeline::from_changes(now, all - busy[kind], rises.into_iter())
+        });
+        let lines = lines.collect();
         // Jobs that run give power and traffic back when they end. Whoever is kept nodes takes over from those on them.
         let held: BTreeSet<Slot> = p.holds.iter().flat_map(|hold| hold.nodes).copied().collect();
         let leaves =
@@ -185,7 +186,7 @@ impl<'a> Overlay<'a> {
         let mut power = capped(p.caps.power_w, &power_of);
         let mut io = capped(p.caps.io_bytes_s, &|at| clamp(p.occupants[at].spec.io_bytes_s.get()));
         for (hold, &end) in p.holds.iter().zip(hold_ends) {
-            let Some(waiting) = p.waiting.iter().find(|waiting| waiting.job == hold.job) else { continue };
+            let Some(waiting) = waiting.iter().find(|waiting| waiting.job == hold.job) else { continue };
             let kinds = hold.nodes.iter().filter_map(|&slot| fleet.place(slot));
             let watts = kinds.fold(0u64, |sum, (kind, _)| {
                 sum.saturating_add(fleet.kinds[kind].extra_power(waiting.spec.power_w).unwrap_or(0))
@@ -441,7 +442,6 @@ impl<'a> Overlay<'a> {
         number
     }
 
-    /// The timeline of a view.
     pub(super) fn view_line(&self, view: usize) -> &Timeline {
         &self.views[view].line
     }

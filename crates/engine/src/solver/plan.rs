@@ -94,8 +94,6 @@ pub struct Loan {
 /// A proposal to start a job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Start {
-    /// Its place among the waiting jobs of the problem.
-    pub waiting: usize,
     pub job: JobId,
     /// Whether it overtakes a job that waits.
     pub backfill: bool,
@@ -128,8 +126,6 @@ pub struct Shrink {
 /// A proposal to stop work for a job and to hold its nodes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Preempt {
-    /// Its place among the waiting jobs of the problem.
-    pub waiting: usize,
     pub job: JobId,
     /// Whether lent nodes are asked back, rather than less urgent work stopped.
     pub reclaim: bool,
@@ -160,8 +156,6 @@ pub enum Step {
 /// Why a job still waits, and until when.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Wait {
-    /// Its place among the waiting jobs of the problem.
-    pub waiting: usize,
     pub job: JobId,
     pub reason: Reason,
     /// All that stands against it, the primary reason first.
@@ -170,14 +164,11 @@ pub struct Wait {
     pub position: u32,
     /// The waiting job directly ahead of it.
     pub ahead: Option<JobId>,
-    /// When it starts by plan.
     pub planned_start: Option<Time>,
     /// When it starts if jobs run as long as they usually do.
     pub likely_start: Option<Time>,
     /// How good these times are.
     pub precision: Precision,
-    /// Whether it wanted to start at once or not at all.
-    pub immediate_missed: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -188,13 +179,14 @@ pub struct Plan {
     pub reservations: Vec<Reservation>,
     /// Reservations that moved to a later time or were given up.
     pub moved: Vec<Moved>,
-    /// The jobs that still wait, in job order.
+    /// Jobs that were to start at once or not at all, and do not, in job order.
+    pub missed: Vec<JobId>,
+    /// The jobs that still wait, in job order; empty where jobs were given in classes.
     pub waiting: Vec<Wait>,
 }
 
 impl Reservation {
     /// Nodes it keeps, whole ones and parts.
-    #[must_use]
     pub fn node_count(&self) -> u64 {
         self.kinds.iter().map(|(_, count)| u64::from(*count)).sum::<u64>() + self.shared.len() as u64
     }

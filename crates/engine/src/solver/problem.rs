@@ -38,7 +38,6 @@ pub struct SetWeights {
 
 impl SetWeights {
     /// The weights that a policy gives to its terms `topology` and `conformance`; 0 for a term it does not have.
-    #[must_use]
     pub fn of(policy: &Policy) -> Self {
         let weight = |name| policy.term_weights().find(|(info, _)| info.name == name).map_or(0.0, |(_, w)| w);
         let spec = policy.spec();
@@ -69,7 +68,7 @@ pub struct Occupant<'a> {
     pub spec: &'a JobSpec,
     pub nodes: &'a [Slot],
     /// What it holds of each, in the order of `nodes`; empty if it has them to itself.
-    pub shares: Vec<Share>,
+    pub shares: &'a [Share],
     /// When this run began.
     pub started: Time,
     /// When its walltime is over; `None` for work without end.
@@ -104,7 +103,6 @@ pub struct Lender<'a> {
     pub pool: &'a PoolId,
     /// Its idle nodes: free, not held, in no reservation of its own.
     pub idle: &'a [Slot],
-    /// How many of them it lends.
     pub lends: u32,
 }
 
@@ -144,7 +142,6 @@ pub struct Waiting<'a> {
 
 impl<'a> Waiting<'a> {
     /// An eligible job that has not run yet.
-    #[must_use]
     pub fn new(job: &'a JobId, spec: &'a Arc<JobSpec>, score: f64, queued_at: Time) -> Self {
         let bounded = spec.lifecycle == landfall_model::Lifecycle::Bounded;
         Self {
@@ -183,7 +180,6 @@ pub struct TenantRoom {
 
 impl TenantRoom {
     /// A tenant without limits whose jobs run as long as they may.
-    #[must_use]
     pub fn unlimited(tenant: Option<TenantId>) -> Self {
         Self { tenant, node_units: f64::INFINITY, gpus: None, gpu_hours: None, likely_factor: 1.0 }
     }
@@ -208,12 +204,43 @@ pub struct Cycles {
     pub every: Millis,
 }
 
-/// Scores of waiting jobs after starts inside the walk, for pools that look at shares anew after every start: called
-/// with the place of a waiting job and the places of those started so far with the node units they took.
-pub type Rescorer<'a> = &'a dyn Fn(usize, &[(usize, f64)]) -> f64;
+/// What speaks for a waiting job: asked when it starts, so that what decided is what is told.
+pub type Why<'a> = &'a dyn Fn(&JobId) -> Breakdown;
 
-/// What speaks for a waiting job, by its place: asked when it starts, so that what decided is what is told.
-pub type Why<'a> = &'a dyn Fn(usize) -> Breakdown;
+/// Where a job stands in the order of its pool: earlier is smaller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Turn<'a> {
+    /// Its score turned round, or 0 where the queue time decides.
+    pub rank: i64,
+    pub queued_at: Time,
+    pub job: &'a JobId,
+}
+
+/// Waiting jobs sorted into classes. Jobs of one class differ in nothing but id and queue time, and their order among
+/// themselves is that of their queue times, whatever the clock says: so the next job of all is the first of some class.
+pub trait Classes<'a> {
+    fn count(&self) -> usize;
+
+    /// How many jobs of a class wait.
+    fn len(&self, class: usize) -> usize;
+
+    /// What the jobs of a class ask for.
+    fn spec(&self, class: usize) -> &'a Arc<JobSpec>;
+
+    /// How long they may run; `None` means without end.
+    fn duration(&self, class: usize) -> Option<Millis>;
+
+    /// What keeps all jobs of a class from being placed.
+    fn gate(&self, class: usize) -> Option<Reason>;
+
+    /// Where the job at a place of its class stands among all.
+    fn turn(&self, class: usize, place: usize) -> Turn<'a>;
+
+    fn job(&self, class: usize, place: usize) -> Waiting<'a>;
+
+    /// Class and place of a job.
+    fn find(&self, job: &JobId) -> Option<(usize, usize)>;
+}
 
 /// Which planned times are worked out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -251,8 +278,13 @@ pub struct Problem<'a> {
     pub lenders: Vec<Lender<'a>>,
     /// Reservations that stand from the last cycle.
     pub reservations: &'a [Reservation],
-    /// Waiting jobs in job order.
+    /// Waiting jobs in job order. Each is looked at and told why it waits.
     pub waiting: Vec<Waiting<'a>>,
+    /// The same jobs in classes, instead of `waiting`: who starts, who is stopped and what is reserved comes out the same,
+    /// at a cost that follows the number of classes; nobody is told why he waits but the one asked about.
+    pub classes: Option<&'a dyn Classes<'a>>,
+    /// A job that somebody asks about.
+    pub asked: Option<&'a JobId>,
     /// What each tenant may still take; a tenant that is not listed has no limits.
     pub tenants: Vec<TenantRoom>,
     /// Locks that are taken.
@@ -266,8 +298,6 @@ pub struct Problem<'a> {
     pub cycles: Option<Cycles>,
     /// Whether somebody was told to stop at the end of its time and has not left.
     pub overruns: bool,
-    /// Scores after starts inside the walk; used when the pool rescores after every start.
-    pub rescore: Option<Rescorer<'a>>,
     /// What speaks for a job that starts.
     pub why: Option<Why<'a>>,
     /// Which planned times are worked out.
@@ -287,7 +317,6 @@ pub enum Mutation {
 
 impl<'a> Problem<'a> {
     /// A pool in which nothing runs and nothing waits.
-    #[must_use]
     pub fn new(
         now: Time,
         settings: &'a BatchSettings,
@@ -311,13 +340,14 @@ impl<'a> Problem<'a> {
             lenders: Vec::new(),
             reservations: &[],
             waiting: Vec::new(),
+            classes: None,
+            asked: None,
             tenants: Vec::new(),
             locks: Vec::new(),
             caps: Caps::default(),
             preemptions_left: crate::preempt::PREEMPTIONS_PER_HOUR,
             cycles: None,
             overruns: false,
-            rescore: None,
             why: None,
             estimates: Estimates::All,
             #[cfg(feature = "mutations")]
@@ -326,7 +356,6 @@ impl<'a> Problem<'a> {
     }
 
     /// How long nodes are kept for a job that has work stopped for it.
-    #[must_use]
     pub(super) fn kept_for(&self) -> Millis {
         crate::preempt::kept_for(self.settings.cycle_ms)
     }

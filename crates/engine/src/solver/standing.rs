@@ -72,8 +72,8 @@ impl Walk<'_, '_> {
 
     pub(super) fn does_not_bind(&self, holder: usize, job: usize) -> bool {
         !self.p.reservations_bind()
-            || (self.place[holder] > self.place[job]
-                && self.p.waiting[holder].spec.class < self.p.waiting[job].spec.class)
+            || (self.turns[holder] > self.turns[job]
+                && self.waiting[holder].spec.class < self.waiting[job].spec.class)
     }
 
     pub(super) fn lifts_any(&self, job: usize) -> bool {
@@ -97,7 +97,7 @@ impl Walk<'_, '_> {
     /// Lifts the reservations of jobs that come after a job, beside those that are lifted already.
     pub(super) fn lift_behind(&mut self, job: usize, lifted: &[(usize, Booking)]) -> Vec<(usize, Booking)> {
         let behind = |holder: &usize| {
-            self.place[*holder] > self.place[job] && !lifted.iter().any(|(other, _)| other == holder)
+            self.turns[*holder] > self.turns[job] && !lifted.iter().any(|(other, _)| other == holder)
         };
         let holders = self.reserved.iter().filter(|(holder, _)| behind(holder));
         let more: Vec<(usize, Booking)> =
@@ -110,7 +110,7 @@ impl Walk<'_, '_> {
 
     /// Books lifted reservations again; those whose place is gone are planned anew at once, so that later jobs are bound.
     pub(super) fn put_back(&mut self, mut lifted: Vec<(usize, Booking)>, cause: MoveCause) {
-        lifted.sort_by_key(|(holder, booking)| (booking.from, self.place[*holder]));
+        lifted.sort_by_key(|(holder, booking)| (booking.from, self.turns[*holder]));
         let mut displaced = Vec::new();
         for (holder, booking) in lifted {
             if self.overlay.has_room(&booking) || !self.p.reservations_bind() {
@@ -132,7 +132,7 @@ impl Walk<'_, '_> {
 
     /// Books lifted reservations again in job order; one that has to move is planned before those behind it.
     pub(super) fn put_back_in_order(&mut self, mut lifted: Vec<(usize, Booking)>, cause: MoveCause) {
-        lifted.sort_by_key(|(holder, _)| self.place[*holder]);
+        lifted.sort_by_key(|(holder, _)| self.turns[*holder]);
         for (holder, booking) in lifted {
             if self.overlay.has_room(&booking) || !self.p.reservations_bind() {
                 self.overlay.book(&booking);
@@ -201,7 +201,7 @@ impl Walk<'_, '_> {
                 let shared: Vec<Slot> = booking.uses.iter().map(|(slot, _)| *slot).collect();
                 let devices = |used: &Use| used.devices.iter().map(|share| share.index).collect();
                 Reservation {
-                    job: self.p.waiting[job].job.clone(),
+                    job: self.waiting[job].job.clone(),
                     start: time(booking.from),
                     end: (booking.to != super::timeline::FOREVER).then(|| time(booking.to)),
                     kinds: kinds.collect(),
@@ -212,7 +212,9 @@ impl Walk<'_, '_> {
             })
             .collect();
         standing.sort_by(|a, b| (a.start, &a.job).cmp(&(b.start, &b.job)));
-        let moved = self.original.iter().filter_map(|(&job, &from)| {
+        let mut original: Vec<(usize, i64)> = self.original.iter().map(|(&job, &from)| (job, from)).collect();
+        original.sort_by_key(|(job, _)| self.turns[*job]);
+        let moved = original.into_iter().filter_map(|(job, from)| {
             if !matches!(self.outcomes[job], Some(Outcome::Waits(_))) {
                 return None;
             }
@@ -221,7 +223,7 @@ impl Walk<'_, '_> {
                 return None;
             }
             let cause = self.causes.get(&job).copied().unwrap_or(MoveCause::Late);
-            let job = self.p.waiting[job].job.clone();
+            let job = self.waiting[job].job.clone();
             Some(Moved { job, from: time(from), to: to.map(time), cause })
         });
         (standing, moved.collect())

@@ -18,7 +18,7 @@ use crate::preempt::{self, ChoiceRules, Claim, Incumbent, NoVictims, PREEMPTORS_
 
 /// Somebody who would leave nodes: all of them, or those it can do without.
 #[derive(Clone)]
-struct Leaver {
+pub(super) struct Leaver {
     occupant: usize,
     victim: Victim,
     nodes: Vec<Slot>,
@@ -31,30 +31,45 @@ impl Walk<'_, '_> {
         if let Ok(outcome) = self.reclaim(job) {
             return Ok(outcome);
         }
-        let class = &self.classes[self.class_of[job]];
         let settings = self.p.settings;
-        let allowed = settings.preemption && class.spec.may_preempt && self.preemptors < PREEMPTORS_PER_CYCLE;
-        if !allowed || self.preemptions_left == 0 {
-            return Err(false);
-        }
-        let claim = Claim::Preempt { class: class.spec.class, rule: settings.preempt_rule };
-        let candidates = self.p.occupants.iter().enumerate().filter(|(at, occupant)| {
-            !occupant.borrower && occupant.spec.class < class.spec.class && !self.stopped.contains(at)
-        });
-        let leavers: Vec<Leaver> = candidates
-            .filter_map(|(at, occupant)| {
-                let victim = preempt::judge(&incumbent(self.p, occupant), claim, self.p.now).ok()?;
-                Some(Leaver { occupant: at, victim, nodes: occupant.nodes.to_vec(), shrinks: false })
-            })
-            .collect();
+        let leavers = self.victims_for(self.class_of[job]);
         let rules = ChoiceRules {
             max_victims: settings.max_victims.min(self.preemptions_left),
             cost_max: settings.preempt_cost_max,
             reclaim: false,
         };
-        let outcome = self.stop(job, leavers, &rules)?;
+        let outcome = self.stop(job, &leavers, &rules)?;
         self.preemptors += 1;
         Ok(outcome)
+    }
+
+    /// Whether anybody could be asked to leave for a job of a class.
+    pub(super) fn has_leavers(&mut self, class: usize) -> bool {
+        self.p.occupants.iter().any(|occupant| occupant.borrower) || !self.victims_for(class).is_empty()
+    }
+
+    /// Less urgent work that may be stopped for jobs of a class, as far as it is tried.
+    fn victims_for(&mut self, class: usize) -> Arc<Vec<Leaver>> {
+        let spec = self.classes[class].spec;
+        let settings = self.p.settings;
+        let allowed = settings.preemption && spec.may_preempt && self.preemptors < PREEMPTORS_PER_CYCLE;
+        if !allowed || self.preemptions_left == 0 {
+            return Arc::default();
+        }
+        if let Some(known) = self.leavers.get(&spec.class) {
+            return Arc::clone(known);
+        }
+        let claim = Claim::Preempt { class: spec.class, rule: settings.preempt_rule };
+        let candidates = self.p.occupants.iter().enumerate().filter(|(at, occupant)| {
+            !occupant.borrower && occupant.spec.class < spec.class && !self.stopped.contains(at)
+        });
+        let leavers = candidates.filter_map(|(at, occupant)| {
+            let victim = preempt::judge(&incumbent(self.p, occupant), claim, self.p.now).ok()?;
+            Some(Leaver { occupant: at, victim, nodes: occupant.nodes.to_vec(), shrinks: false })
+        });
+        let found = Arc::new(shortlist(leavers.collect()));
+        self.leavers.insert(spec.class, Arc::clone(&found));
+        found
     }
 
     /// Asks nodes back that other pools borrowed.
@@ -93,26 +108,26 @@ impl Walk<'_, '_> {
             cost_max: self.p.settings.preempt_cost_max,
             reclaim: true,
         };
-        self.stop(job, leavers, &rules)
+        self.stop(job, &shortlist(leavers), &rules)
     }
 
-    fn stop(&mut self, job: usize, leavers: Vec<Leaver>, rules: &ChoiceRules) -> Result<Outcome, bool> {
+    /// Has some of those on a shortlist leave for a job.
+    fn stop(&mut self, job: usize, leavers: &[Leaver], rules: &ChoiceRules) -> Result<Outcome, bool> {
         if leavers.is_empty() {
             return Err(false);
         }
         let number = self.class_of[job];
-        let sorted = preempt::shortlist(leavers.iter().map(|leaver| leaver.victim.clone()).collect());
-        let of = |victim: &Victim| leavers.iter().find(|leaver| leaver.victim.job == victim.job);
-        let listed: Vec<&Leaver> = sorted.iter().filter_map(of).collect();
+        let victims = leavers.iter().map(|leaver| leaver.victim.clone()).collect();
         let (p, class, overlay, releases) =
             (self.p, &self.classes[number], &mut self.overlay, &self.releases);
         // Nodes are kept for the job until it starts on them, at the latest when they no longer are.
         let kept = Scope::Kept(overlay.now.saturating_add(clamp(p.kept_for().get())));
-        let chosen = preempt::choose(sorted, rules, |indices| {
-            let going: Vec<&Leaver> = indices.iter().filter_map(|&at| listed.get(at).copied()).collect();
+        let chosen = preempt::choose(victims, rules, |indices| {
+            let going: Vec<&Leaver> = indices.iter().filter_map(|&at| leavers.get(at)).collect();
             try_without(p, overlay, class, releases, kept, &going)
         });
         let choice = chosen.map_err(|none| none == NoVictims::PreemptCost)?;
+        let of = |victim: &Victim| leavers.iter().find(|leaver| leaver.victim.job == victim.job);
         let going: Vec<Leaver> = choice.victims.iter().filter_map(of).cloned().collect();
         Ok(self.grant(job, &choice.set, &going, choice.cost, rules.reclaim))
     }
@@ -147,6 +162,7 @@ impl Walk<'_, '_> {
             give_back(self.p, &mut self.overlay, leaver, end);
             self.stopped.insert(leaver.occupant);
         }
+        self.leavers.clear();
         for &slot in &found.slots {
             let Some((kind, _)) = self.p.fleet.place(slot) else { continue };
             let from = leaving.get(&slot).copied().unwrap_or(now);
@@ -170,8 +186,7 @@ impl Walk<'_, '_> {
         let units = self.units(number, found);
         self.spend(job, found.slots.len() as u32, units);
         self.steps.push(Step::Preempt(Preempt {
-            waiting: job,
-            job: self.p.waiting[job].job.clone(),
+            job: self.waiting[job].job.clone(),
             reclaim,
             victims,
             shrinks,
@@ -212,6 +227,14 @@ impl Walk<'_, '_> {
     }
 }
 
+/// Those that are tried, in order.
+fn shortlist(leavers: Vec<Leaver>) -> Vec<Leaver> {
+    let mut of: BTreeMap<_, Leaver> =
+        leavers.into_iter().map(|leaver| (leaver.victim.job.clone(), leaver)).collect();
+    let victims = preempt::shortlist(of.values().map(|leaver| leaver.victim.clone()).collect());
+    victims.iter().filter_map(|victim| of.remove(&victim.job)).collect()
+}
+
 /// The best set with some victims gone, and how many freed nodes it leaves unused.
 fn try_without(
     p: &Problem<'_>,
@@ -221,6 +244,13 @@ fn try_without(
     kept: Scope,
     going: &[&Leaver],
 ) -> Option<(Found, u32)> {
+    // Free nodes and freed ones together must be enough, whatever else is asked of them.
+    let kinds = class.usable.own.iter();
+    let free: usize = kinds.map(|seen| overlay.free_now(seen.kind).count()).sum();
+    let leaving: usize = going.iter().map(|leaver| leaver.nodes.len()).sum();
+    if class.spec.exclusive && free + leaving < class.spec.nodes.min as usize {
+        return None;
+    }
     let mark = overlay.mark();
     let mut freed: BTreeSet<Slot> = BTreeSet::new();
     for leaver in going {
@@ -283,5 +313,6 @@ fn incumbent<'o>(p: &Problem<'_>, occupant: &'o Occupant<'_>) -> Incumbent<'o> {
         checkpoint_minutes: occupant.checkpoint_minutes,
         over_share: occupant.over_share,
         preempted: occupant.preempted,
+        min_run: p.settings.min_run_ms,
     }
 }

@@ -8,18 +8,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use landfall_model::{Backfill, BackfillOrder, Name, QueueOrder, Rescore, Reservations, TenantId, Time};
+use landfall_model::{Backfill, JobId, Name, Reservations, TenantId, Time};
 use landfall_policy::filter::About;
-use landfall_policy::q;
 
 use super::attempt::{Against, Found, Scope};
-use super::classes::{self, Class};
+use super::classes::{self, Class, ClassKey};
 use super::fleet::Slot;
-use super::open;
 use super::overlay::{Booking, Overlay, Releases, release};
 use super::plan::{Loan, MoveCause, Start, Step};
-use super::problem::{Problem, TenantRoom};
+use super::problem::{Problem, TenantRoom, Turn, Waiting};
 use super::reason::{Reason, Refusal};
+use super::stops::Leaver;
+use super::{line, open};
 use crate::loans::may_borrow;
 use landfall_model::life::Breakdown;
 
@@ -32,14 +32,27 @@ pub(super) enum Outcome {
     Waits(Against),
 }
 
+impl Outcome {
+    /// What stands against the job, unless it starts.
+    pub(super) fn against(&self) -> Option<&Against> {
+        match self {
+            Self::Started(_) => None,
+            Self::Preempting(_, against) | Self::Waits(against) => Some(against),
+        }
+    }
+}
+
 /// The walk and all it keeps up.
 pub(super) struct Walk<'p, 'a> {
     pub(super) p: &'p Problem<'a>,
     pub(super) overlay: Overlay<'a>,
+    /// The waiting jobs that were looked at so far, and those that have something kept for them.
+    pub(super) waiting: Vec<Waiting<'a>>,
+    /// Where each of them stands in the order of the pool.
+    pub(super) turns: Vec<Turn<'a>>,
     pub(super) classes: Vec<Class<'a>>,
+    known_classes: BTreeMap<ClassKey, usize>,
     pub(super) class_of: Vec<usize>,
-    /// Place of each waiting job in the order.
-    pub(super) place: Vec<usize>,
     /// Rises whenever something booked is given back: then what did not fit before may fit.
     pub(super) generation: u64,
     pub(super) rooms: Vec<TenantRoom>,
@@ -62,8 +75,13 @@ pub(super) struct Walk<'p, 'a> {
     pub(super) preemptions_left: u32,
     /// Occupants that are being stopped already.
     pub(super) stopped: BTreeSet<usize>,
+    /// Who could be stopped for jobs of a class, as long as nobody else is.
+    pub(super) leavers: BTreeMap<u8, Arc<Vec<Leaver>>>,
     pub(super) releases: Releases,
-    pub(super) started_units: Vec<(usize, f64)>,
+    /// How many jobs were looked at.
+    pub(super) seen: usize,
+    /// Jobs that were to start at once and were not reached.
+    pub(super) unseen: Vec<(Turn<'a>, JobId)>,
 }
 
 impl<'p, 'a> Walk<'p, 'a> {
@@ -72,53 +90,48 @@ impl<'p, 'a> Walk<'p, 'a> {
         let grace = i64::try_from(p.settings.kill_grace_ms.get()).unwrap_or(i64::MAX);
         let releases: Releases =
             p.occupants.iter().map(|o| release(now, o.ends_at.map(Time::as_millis), grace)).collect();
-        let hold_ends = hold_ends(p, |_| 1.0);
-        let overlay = Overlay::new(p, &releases, &hold_ends);
-        let (classes, class_of) = classes::classes(p);
-        let index: BTreeMap<_, _> = p.waiting.iter().enumerate().map(|(at, w)| (w.job, at)).collect();
-        let hold_of: BTreeMap<usize, usize> = p
-            .holds
-            .iter()
-            .enumerate()
-            .filter_map(|(number, hold)| Some((*index.get(hold.job)?, number)))
-            .collect();
+        let first = line::looked_at_first(p);
+        let waiting: Vec<Waiting<'a>> = first.iter().map(|(_, waiting)| waiting.clone()).collect();
+        let overlay = Overlay::new(p, &waiting, &releases, &hold_ends(p, &waiting, |_| 1.0));
         let held: BTreeSet<Slot> = p.holds.iter().flat_map(|hold| hold.nodes).copied().collect();
         let occupied = p.occupants.iter().filter(|_| !held.is_empty()).flat_map(|o| o.nodes).copied();
-        let mut rooms = p.tenants.clone();
-        let mut room_of: BTreeMap<Option<TenantId>, usize> =
-            rooms.iter().enumerate().map(|(at, room)| (room.tenant.clone(), at)).collect();
-        for waiting in &p.waiting {
-            if !room_of.contains_key(&waiting.spec.tenant) {
-                room_of.insert(waiting.spec.tenant.clone(), rooms.len());
-                rooms.push(TenantRoom::unlimited(waiting.spec.tenant.clone()));
-            }
-        }
+        let rooms = p.tenants.clone();
         let mut walk = Self {
             p,
             overlay,
-            classes,
-            class_of,
-            place: (0..p.waiting.len()).collect(),
+            waiting: Vec::with_capacity(waiting.len()),
+            turns: Vec::with_capacity(waiting.len()),
+            classes: Vec::new(),
+            known_classes: BTreeMap::new(),
+            class_of: Vec::with_capacity(waiting.len()),
             generation: 0,
+            room_of: rooms.iter().enumerate().map(|(at, room)| (room.tenant.clone(), at)).collect(),
             rooms,
-            room_of,
             locks: p.locks.iter().cloned().collect(),
             reserved: BTreeMap::new(),
             original: BTreeMap::new(),
             causes: BTreeMap::new(),
             lost: BTreeSet::new(),
-            hold_of,
+            hold_of: BTreeMap::new(),
             busy_held: occupied.filter(|slot| held.contains(slot)).collect(),
-            outcomes: vec![None; p.waiting.len()],
+            outcomes: Vec::with_capacity(waiting.len()),
             steps: Vec::new(),
             blocked: 0,
             preempting: 0,
             preemptors: 0,
             preemptions_left: p.preemptions_left,
             stopped: BTreeSet::new(),
+            leavers: BTreeMap::new(),
             releases,
-            started_units: Vec::new(),
+            seen: 0,
+            unseen: Vec::new(),
         };
+        for (turn, waiting) in first {
+            walk.take_in(turn, waiting);
+        }
+        let index: BTreeMap<_, _> = walk.waiting.iter().enumerate().map(|(at, w)| (w.job, at)).collect();
+        let held = p.holds.iter().enumerate();
+        walk.hold_of = held.filter_map(|(number, hold)| Some((*index.get(hold.job)?, number))).collect();
         if walk.makes_reservations() && p.settings.reservations == Reservations::Standing {
             for reservation in p.reservations {
                 if let Some(&job) = index.get(&reservation.job) {
@@ -129,69 +142,32 @@ impl<'p, 'a> Walk<'p, 'a> {
         walk
     }
 
-    fn makes_reservations(&self) -> bool {
+    /// Gives a job its number.
+    pub(super) fn take_in(&mut self, turn: Turn<'a>, waiting: Waiting<'a>) -> usize {
+        let (p, classes) = (self.p, &mut self.classes);
+        let class = *self.known_classes.entry(classes::key(&waiting)).or_insert_with(|| {
+            classes.push(Class::new(p, &waiting));
+            classes.len() - 1
+        });
+        if !self.room_of.contains_key(&waiting.spec.tenant) {
+            self.room_of.insert(waiting.spec.tenant.clone(), self.rooms.len());
+            self.rooms.push(TenantRoom::unlimited(waiting.spec.tenant.clone()));
+        }
+        self.class_of.push(class);
+        self.turns.push(turn);
+        self.outcomes.push(None);
+        self.waiting.push(waiting);
+        self.waiting.len() - 1
+    }
+
+    pub(super) fn makes_reservations(&self) -> bool {
         matches!(self.p.settings.backfill, Backfill::Easy | Backfill::Conservative)
     }
 
-    pub(super) fn run(&mut self) {
-        let eligible = |at: &usize| self.p.waiting[*at].gate != Some(Reason::Dependency);
-        let mut order: Vec<usize> = (0..self.p.waiting.len()).filter(eligible).collect();
-        let scan = self.p.settings.scan_max as usize;
-        let mut sorted = false;
-        let mut next = 0;
-        while next < order.len().min(scan) {
-            let job = order[next];
-            next += 1;
-            let starts = self.steps.len();
-            let outcome = self.visit(job);
-            self.outcomes[job] = Some(outcome);
-            let overtaking = self.blocked + self.preempting > 0;
-            if overtaking && !sorted && self.p.settings.backfill_order == BackfillOrder::Shortest {
-                sorted = true;
-                order[next..].sort_by_key(|&at| (self.classes[self.class_of[at]].span, self.place[at]));
-            }
-            if self.steps.len() > starts {
-                self.rescore(&mut order[next..]);
-            }
-        }
-        let late = Arc::new(vec![Refusal::plain(Reason::ScanMax)]);
-        for (at, waiting) in self.p.waiting.iter().enumerate() {
-            if self.outcomes[at].is_none() {
-                let against = match &waiting.gate {
-                    Some(gate) => Arc::new(vec![Refusal::plain(*gate)]),
-                    None => Arc::clone(&late),
-                };
-                self.outcomes[at] = Some(Outcome::Waits(against));
-            }
-        }
-    }
-
-    /// Sorts what is left by scores that know of the starts so far.
-    fn rescore(&mut self, rest: &mut [usize]) {
-        let settings = self.p.settings;
-        let Some(rescore) = self.p.rescore else { return };
-        if settings.rescore != Rescore::Start || settings.order != QueueOrder::Score {
-            return;
-        }
-        let first = rest.iter().map(|&at| self.place[at]).min().unwrap_or(0);
-        let mut scored: Vec<(i64, Time, usize)> = rest
-            .iter()
-            .map(|&at| (-q(rescore(at, &self.started_units)), self.p.waiting[at].queued_at, at))
-            .collect();
-        scored.sort_by(|a, b| {
-            (a.0, a.1).cmp(&(b.0, b.1)).then_with(|| self.p.waiting[a.2].job.cmp(self.p.waiting[b.2].job))
-        });
-        for (offset, &(_, _, at)) in scored.iter().enumerate() {
-            self.place[at] = first + offset;
-            rest[offset] = at;
-        }
-    }
-
-    fn visit(&mut self, job: usize) -> Outcome {
-        let waiting = &self.p.waiting[job];
-        if let Some(gate) = &waiting.gate {
+    pub(super) fn visit(&mut self, job: usize) -> Outcome {
+        if let Some(gate) = self.waiting[job].gate {
             self.give_up(job, MoveCause::Gate);
-            return self.waits(job, vec![Refusal::plain(*gate)]);
+            return self.waits(job, vec![Refusal::plain(gate)]);
         }
         if self.p.settings.backfill == Backfill::Strict && self.blocked + self.preempting > 0 {
             return self.waits(job, vec![Refusal::plain(Reason::StrictOrder)]);
@@ -213,6 +189,9 @@ impl<'p, 'a> Walk<'p, 'a> {
                 self.causes.insert(job, MoveCause::Quota);
             }
             return self.waits(job, gates);
+        }
+        if own.is_none() && self.surely_blocked(class) {
+            return self.block(job, None, Against::default());
         }
         let known = self.classes[class].blocked.clone().filter(|(generation, _)| {
             own.is_none() && *generation == self.generation && !self.lifts_any(job)
@@ -342,9 +321,10 @@ impl<'p, 'a> Walk<'p, 'a> {
                 }
                 return Ok(self.start(job, found, Vec::new()));
             }
+            Err(refusals) if !self.tells() => refusals,
             Err(refusals) => self.explain(class, refusals),
         };
-        if self.p.loans.borrow && may_borrow(self.classes[class].spec).is_ok() && !self.p.lenders.is_empty() {
+        if self.may_borrow(class) {
             for lenders in 1..=self.p.lenders.len() {
                 let scope = Scope::Lent(lenders);
                 if let Ok(found) = self.overlay.find(self.p, &self.classes[class], scope, None) {
@@ -366,6 +346,10 @@ impl<'p, 'a> Walk<'p, 'a> {
                 Err(against)
             }
         }
+    }
+
+    pub(super) fn may_borrow(&self, class: usize) -> bool {
+        self.p.loans.borrow && !self.p.lenders.is_empty() && may_borrow(self.classes[class].spec).is_ok()
     }
 
     fn loans(&mut self, found: &Found) -> Vec<Loan> {
@@ -422,12 +406,10 @@ impl<'p, 'a> Walk<'p, 'a> {
 
     fn propose(&mut self, job: usize, found: &Found, loans: Vec<Loan>, node_units: f64) {
         let devices = found.shared.iter().map(|(_, devices)| devices.clone()).collect();
-        self.started_units.push((job, node_units));
-        let mut why = self.p.why.map_or_else(Breakdown::default, |why| why(job));
-        found.value.tell(&mut why, self.p.waiting[job].flag);
+        let mut why = self.p.why.map_or_else(Breakdown::default, |why| why(self.waiting[job].job));
+        found.value.tell(&mut why, self.waiting[job].flag);
         self.steps.push(Step::Start(Start {
-            waiting: job,
-            job: self.p.waiting[job].job.clone(),
+            job: self.waiting[job].job.clone(),
             backfill: self.blocked + self.preempting > 0,
             nodes: self.p.fleet.ids(&found.slots),
             slots: found.slots.clone(),
@@ -450,7 +432,7 @@ impl<'p, 'a> Walk<'p, 'a> {
             || ((before < settings.depth || settings.backfill == Backfill::Conservative)
                 && self.reserved.len() < settings.reservations_max as usize);
         // Who starts at once or not at all waits for nothing.
-        let immediate = self.p.waiting[job].spec.immediate;
+        let immediate = self.waiting[job].spec.immediate;
         if !self.makes_reservations() || !entitled || immediate {
             return self.waits_for(job, against);
         }
@@ -516,7 +498,7 @@ impl<'p, 'a> Walk<'p, 'a> {
     }
 
     fn waits_for(&self, job: usize, against: Against) -> Outcome {
-        match self.p.waiting[job].rejected {
+        match self.waiting[job].rejected {
             None => Outcome::Waits(against),
             Some(reason) => {
                 let mut all = against.as_ref().clone();
@@ -528,8 +510,15 @@ impl<'p, 'a> Walk<'p, 'a> {
 }
 
 /// Until when held nodes are kept from others: until the job they are kept for would end on them.
-pub(super) fn hold_ends(p: &Problem<'_>, factor: impl Fn(&Option<TenantId>) -> f64) -> Vec<i64> {
-    let index: BTreeMap<_, _> = p.waiting.iter().map(|w| (w.job, w)).collect();
+pub(super) fn hold_ends(
+    p: &Problem<'_>,
+    waiting: &[Waiting<'_>],
+    factor: impl Fn(&Option<TenantId>) -> f64,
+) -> Vec<i64> {
+    if p.holds.is_empty() {
+        return Vec::new();
+    }
+    let index: BTreeMap<_, _> = waiting.iter().map(|w| (w.job, w)).collect();
     let end = |hold: &super::problem::Hold<'_>| {
         let until = hold.until.map(Time::as_millis);
         match index.get(hold.job) {

@@ -15,7 +15,6 @@ pub(super) fn is_fresh(record: &JobRecord) -> bool {
 
 impl State {
     /// The array that a job belongs to and its position there, whether it has a record or not.
-    #[must_use]
     pub fn element_of(&self, id: &JobId) -> Option<(&Array, u32)> {
         if self.folded.is_empty() {
             return None;
@@ -26,7 +25,6 @@ impl State {
     }
 
     /// The array of which a job is a folded element, and its position there.
-    #[must_use]
     pub fn folded_element(&self, id: &JobId) -> Option<(&Array, u32)> {
         self.element_of(id).filter(|(array, position)| array.folded.contains(*position))
     }

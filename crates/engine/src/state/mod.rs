@@ -78,7 +78,6 @@ impl TenantState {
     }
 
     /// Median of actual over requested time of its last jobs; 1 while there are too few.
-    #[must_use]
     pub fn likely_factor(&self) -> f64 {
         if self.ratios.len() < RATIOS_NEEDED {
             return 1.0;
@@ -90,7 +89,6 @@ impl TenantState {
     }
 
     /// GPU-hours that are left under the cap of the tenant, if it has one.
-    #[must_use]
     pub fn gpu_hours_left(&self, now: Time) -> Option<f64> {
         let cap = self.tenant.quota.gpu_hours_cap?;
         let (used, _) = self.spending.hours(now);
@@ -255,7 +253,6 @@ impl State {
     }
 
     /// A digest of everything in the state.
-    #[must_use]
     pub fn hash(&self) -> [u8; 32] {
         struct Feed(Sha256);
         impl std::io::Write for Feed {
@@ -274,20 +271,15 @@ impl State {
         }
     }
 
-    /// The job of that id.
-    #[must_use]
     pub fn job(&self, id: &JobId) -> Option<&JobRecord> {
         self.jobs.get(id).map(|record| &**record)
     }
 
-    /// The pool of that id.
-    #[must_use]
     pub fn pool(&self, id: &PoolId) -> Option<&PoolState> {
         self.pools.get(id)
     }
 
     /// The node of that id, and what the ledger keeps of it.
-    #[must_use]
     pub fn node(&self, id: &NodeId) -> Option<(&Node, &NodeRecord)> {
         let (pool, slot) = self.places.get(id)?;
         let pool = self.pools.get(pool)?;
@@ -295,13 +287,11 @@ impl State {
     }
 
     /// The fence under which the job is now.
-    #[must_use]
     pub fn fence(&self, record: &JobRecord) -> Fence {
         Fence { job: record.job.id.clone(), attempt: record.attempt, epoch: self.epoch }
     }
 
     /// Timer rounds that a job of a pull pool has been pending.
-    #[must_use]
     pub fn rounds(&self, record: &JobRecord) -> u32 {
         if !record.is_queued() {
             return record.job.rescore_count;

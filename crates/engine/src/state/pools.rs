@@ -81,7 +81,6 @@ pub struct PoolState {
 
 impl PoolState {
     /// Nodes whose units count: in service or finishing what they have.
-    #[must_use]
     pub fn units(&self) -> Micro {
         self.in_service * MICRO
     }

@@ -162,7 +162,7 @@ impl Setting {
                 job: &run.job,
                 spec: &run.spec,
                 nodes,
-                shares: run.shares.clone(),
+                shares: &run.shares,
                 started: run.started,
                 ends_at: run.ends_at,
                 running: true,

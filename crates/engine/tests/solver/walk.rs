@@ -220,11 +220,34 @@ fn degraded_nodes_are_for_those_who_ask_and_lenders_come_in_order() {
 }
 
 #[test]
+fn a_drifted_configuration_is_told_as_such_and_not_as_never() {
+    let mut setting = Setting::new(groups(&[2]));
+    setting.nodes.iter_mut().for_each(|node| node.drifted = true);
+    let sensitive = |nodes| JobSpec { sensitive: true, class: 10, ..spec(nodes, 1) };
+    setting.wait("two", sensitive(2)).wait("three", sensitive(3));
+    let plan = setting.plan();
+    assert_eq!(wait_of(&plan, "two").reason, Reason::Fingerprint);
+    assert_eq!(wait_of(&plan, "three").reason, Reason::NeverFits, "there are but two nodes");
+}
+
+#[test]
+fn a_pool_says_how_long_work_is_left_alone() {
+    let mut setting = Setting::new(groups(&[1]));
+    setting.settings.preemption = true;
+    setting.run("low", JobSpec { class: 1, ..spec(1, 9) }, &["a1"], Some(30_000));
+    setting.running[0].started = Time::from_secs(-300);
+    setting.wait("high", JobSpec { class: 9, ..spec(1, 1) });
+    assert!(preempts(&setting.plan()).is_empty(), "ten minutes unless the pool says otherwise");
+    setting.settings.min_run_ms = landfall_model::Millis::secs(120);
+    assert_eq!(victims(preempts(&setting.plan())[0]), ["low"]);
+}
+
+#[test]
 fn immediate_jobs_that_miss_are_named() {
     let mut setting = Setting::new(groups(&[1]));
     setting.wait("now", JobSpec { immediate: true, ..spec(1, 1) });
     setting.wait("late", JobSpec { immediate: true, ..spec(1, 1) });
     let plan = setting.plan();
     assert_eq!(starts(&plan).len(), 1);
-    assert!(wait_of(&plan, "late").immediate_missed);
+    assert_eq!(plan.missed, [job_id("late")]);
 }

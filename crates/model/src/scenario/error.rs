@@ -22,7 +22,6 @@ pub struct Position {
 
 impl Position {
     /// The position of a byte offset.
-    #[must_use]
     pub fn of(text: &str, offset: usize) -> Self {
         let mut end = offset.min(text.len());
         while !text.is_char_boundary(end) {
@@ -51,7 +50,6 @@ pub struct ScenarioError {
 
 impl ScenarioError {
     /// An error at a field.
-    #[must_use]
     pub fn at(field: impl Into<String>, message: impl Into<String>) -> Self {
         Self { field: field.into(), message: message.into(), hint: None, position: None }
     }
@@ -143,7 +141,6 @@ fn json_error(path: &str, error: &serde_json::Error) -> ScenarioError {
 
 /// What a reader says is wrong at a path, for people. Reads the names out of serde's "unknown field" and "unknown variant"
 /// messages to build a hint.
-#[must_use]
 pub fn from_message(path: &str, message: &str) -> ScenarioError {
     let message = message.split(" at line ").next().unwrap_or_default();
     let error = ScenarioError::at(path, message.trim_end());

@@ -10,7 +10,6 @@ enum Step<'a> {
 }
 
 /// The position of the field that a path such as `nodes[2].gpus[0].vram_mib` names, or of the nearest thing around it.
-#[must_use]
 pub fn locate(text: &str, format: Format, path: &str) -> Option<Position> {
     if path.is_empty() {
         return None;

@@ -46,13 +46,11 @@ pub enum JobState {
 
 impl JobState {
     /// Whether anything can still happen.
-    #[must_use]
     pub const fn is_live(self) -> bool {
         matches!(self, Self::Open | Self::Waiting | Self::Awarded | Self::Running)
     }
 
     /// Whether it is being negotiated.
-    #[must_use]
     pub const fn is_negotiating(self) -> bool {
         matches!(self, Self::Open | Self::Waiting | Self::Awarded)
     }
@@ -82,7 +80,6 @@ pub enum OfferStatus {
 
 impl OfferStatus {
     /// Whether it stays as it is.
-    #[must_use]
     pub const fn is_final(self) -> bool {
         !matches!(self, Self::Standing | Self::Awarded)
     }
@@ -104,7 +101,6 @@ pub struct OfferRecord {
     pub status: OfferStatus,
 }
 
-/// One round of a job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RoundRecord {
     pub round: u32,
@@ -162,7 +158,6 @@ const ROUNDS_KEPT: usize = 8;
 /// Finished jobs kept, so that late offers and repeated results get their answer.
 const FINISHED_MAX: usize = 4096;
 
-/// A job of this arbiter.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ArbiterJob {
     pub submission: Arc<Submission>,
@@ -205,7 +200,6 @@ impl Progress {
 
 impl Peer {
     /// The present fence of a job of this arbiter.
-    #[must_use]
     pub fn fence_of(&self, job: &Digest) -> Option<Fence> {
         let job = self.jobs.get(job)?;
         Some(Fence { epoch: self.epoch, attempt: job.progress.attempt })

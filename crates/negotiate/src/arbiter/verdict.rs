@@ -31,7 +31,6 @@ pub struct Verdict {
 
 impl Peer {
     /// The explained state of a job of this arbiter.
-    #[must_use]
     pub fn verdict(&self, job: &Digest) -> Option<Verdict> {
         let known = self.jobs.get(job)?;
         let progress = &known.progress;

@@ -51,7 +51,6 @@ pub enum Stage {
 
 impl Stage {
     /// The award this stage rests on.
-    #[must_use]
     pub const fn fence(&self) -> Option<Fence> {
         match self {
             Self::Considering | Self::Offered | Self::Expired => None,
@@ -67,7 +66,6 @@ impl Stage {
 pub struct HostedJob {
     pub arbiter: NodeId,
     pub request: PlacementRequest,
-    /// When it was received.
     pub received_at: Time,
     /// Its place among the requests received.
     pub arrival: u64,
@@ -111,19 +109,15 @@ pub struct Host {
 
 impl Host {
     /// What the node has and has promised.
-    #[must_use]
     pub const fn ledger(&self) -> &Ledger {
         &self.ledger
     }
 
-    /// The jobs on it.
-    #[must_use]
     pub const fn jobs(&self) -> &BTreeMap<Digest, HostedJob> {
         &self.jobs
     }
 
     /// The share of a scope in the node's capacity.
-    #[must_use]
     pub fn share(&self, scope: Scope) -> f64 {
         self.shares.unwrap_or(scope::SHARES)[scope as usize]
     }

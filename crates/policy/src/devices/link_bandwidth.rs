@@ -10,7 +10,6 @@ const EXACT_MAX: usize = 16;
 /// The set of `count` free devices with the greatest smallest pair bandwidth.
 ///
 /// Ties go to the set that leaves the greatest link sum among the devices left over, then to the lowest indices.
-#[must_use]
 pub fn choose(free: &[u16], count: usize, links: &Links) -> Vec<u16> {
     if free.len() > EXACT_MAX || count == 0 || count > free.len() {
         return free.iter().take(count).copied().collect();
@@ -28,19 +27,16 @@ pub fn choose(free: &[u16], count: usize, links: &Links) -> Vec<u16> {
 }
 
 /// Bandwidth of the slowest pair of a set; `None` for fewer than two devices.
-#[must_use]
 pub fn slowest(set: &[u16], links: &Links) -> Option<u32> {
     pairs(set).map(|(a, b)| links.between(a, b)).min()
 }
 
 /// How close `count` devices can be: their slowest pair over the fastest pair of the node.
-#[must_use]
 pub fn ratio(devices: &[u16], count: usize, links: &Links) -> Option<f64> {
     ratio_of_free(devices, devices, count, links)
 }
 
 /// The same where only some of a node's devices can be had.
-#[must_use]
 pub fn ratio_of_free(free: &[u16], all: &[u16], count: usize, links: &Links) -> Option<f64> {
     let fastest = pairs(all).map(|(a, b)| links.between(a, b)).max()?;
     let slowest = best_slowest(free, count, links)?;

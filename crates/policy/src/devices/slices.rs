@@ -7,13 +7,11 @@ const PROFILES: [(u8, u8, &[u8]); 5] =
 const COMPUTE_SLICES: u8 = 7;
 
 /// Memory slices of a profile given by its compute slices.
-#[must_use]
 pub fn memory_slices(compute: u8) -> Option<u8> {
     PROFILES.iter().find(|profile| profile.0 == compute).map(|profile| profile.1)
 }
 
 /// The best `(device, start)` for a profile; `taken` holds `(compute slices, first memory slice)` per device.
-#[must_use]
 pub fn choose(taken: &[&[(u8, u8)]], compute: u8) -> Option<(usize, u8)> {
     let mut best: Option<([usize; 5], usize, u8)> = None;
     for (device, taken) in taken.iter().enumerate() {

@@ -66,7 +66,6 @@ pub struct JobIndex {
 
 impl JobIndex {
     /// An empty queue under a policy.
-    #[must_use]
     pub fn new(policy: &Policy) -> Self {
         let reads = policy.reads();
         Self {
@@ -84,7 +83,6 @@ impl JobIndex {
     }
 
     /// Whether heads of groups decide under this policy; otherwise every question is answered by looking at every job.
-    #[must_use]
     pub fn covers(policy: &Policy) -> bool {
         let reads = policy.reads();
         let one_wait = !(reads.ready_wait && reads.queue_wait);
@@ -96,25 +94,21 @@ impl JobIndex {
     }
 
     /// Number of waiting jobs.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.by_id.len()
     }
 
     /// Whether no job waits.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.by_id.is_empty()
     }
 
     /// Number of groups; a decision scores one job of each.
-    #[must_use]
     pub fn groups(&self) -> usize {
         self.by_key.len()
     }
 
     /// The waiting job of that id.
-    #[must_use]
     pub fn get(&self, id: &JobId) -> Option<&Job> {
         let &slot = self.by_id.get(id)?;
         self.jobs[slot as usize].as_ref().map(|(job, _)| job)

@@ -83,13 +83,11 @@ struct Entry {
 
 impl NodeIndex {
     /// An index over so many nodes.
-    #[must_use]
     pub fn new(nodes: usize) -> Self {
         Self { changed_at: vec![0; nodes], remade_at: vec![0; nodes], log_start: 1, ..Self::default() }
     }
 
     /// Whether the policy's choices can be kept ready; otherwise every question is answered by the plain scorer.
-    #[must_use]
     pub fn covers(policy: &Policy) -> bool {
         let reads = policy.reads();
         let steady = !(reads.ready_wait || reads.queue_wait || reads.report || reads.identity || reads.fleet);

@@ -27,7 +27,6 @@ pub struct Availability {
 
 impl Availability {
     /// How well the fleet could run a job of this spec, wherever it asks to be.
-    #[must_use]
     pub fn of(policy: &Policy, situation: &Situation, spec: &JobSpec) -> Self {
         let anywhere = JobSpec { region: None, ..spec.clone() };
         let id = JobId::new("availability").unwrap_or_else(|_| unreachable!("a literal id is valid"));

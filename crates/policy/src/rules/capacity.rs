@@ -77,14 +77,12 @@ pub(crate) fn decide(policy: &Policy, pass: &Pass<'_>, job: &Job) -> Decision {
 
 impl Policy {
     /// Whether no node, as it is or as a provider could deliver it, would ever do.
-    #[must_use]
     pub fn is_unsatisfiable(&self, pass: &Pass<'_>, job: &Job) -> bool {
         nearest_miss(&job.spec, pass, self.request.margin).is_some()
     }
 }
 
 /// Whom to ask: for small jobs a provider of exact sizes, for large ones a provider of whole nodes, by lowest name.
-#[must_use]
 pub fn recommend(spec: &JobSpec, providers: &[Provider], large_job_gpus: u32) -> Option<Name> {
     if spec.provider.is_some() {
         return spec.provider.clone();

@@ -20,7 +20,6 @@ pub struct Estimates {
 
 impl Estimates {
     /// The estimates of a node.
-    #[must_use]
     pub fn of(node: &Node) -> Self {
         const CORES_PER_CONTAINER: u64 = 2;
         const MIB_PER_CONTAINER: u64 = 2048;

@@ -86,7 +86,6 @@ pub enum BandwidthSource {
 
 impl BandwidthSource {
     /// A word for people.
-    #[must_use]
     pub fn word(self) -> &'static str {
         match self {
             Self::Device => "reported by the device",
@@ -132,7 +131,6 @@ impl Default for Bandwidths {
 
 impl Bandwidths {
     /// Bandwidth of one device in GB/s, by the most trustworthy source.
-    #[must_use]
     pub fn of(&self, gpu: &Gpu, node: &Node) -> (f64, BandwidthSource) {
         let usable = |gb_s: &f64| gb_s.is_finite() && *gb_s > 0.0;
         if let Some(gb_s) = gpu.bandwidth_gb_s.filter(usable) {
@@ -148,7 +146,6 @@ impl Bandwidths {
     }
 
     /// Bandwidth of a device of an unknown model, by its memory.
-    #[must_use]
     pub fn of_unknown(&self, vram: Option<Mib>) -> (f64, BandwidthSource) {
         match vram.filter(|vram| !vram.is_zero()) {
             Some(vram) => (vram.as_f64() / 1024.0 * self.per_gib, BandwidthSource::Memory),
@@ -176,7 +173,6 @@ pub const BROAD: Curve = Curve(0.3, 0.7, 0.9);
 
 impl Curve {
     /// The value at a utilisation; 0 if it is above 1 or not a number.
-    #[must_use]
     pub fn at(self, u: f64) -> f64 {
         let Curve(x, y, z) = self;
         if u.is_nan() || u > 1.0 {
@@ -209,7 +205,6 @@ pub(crate) fn utilisation(view: &View<'_>, model_share: f64) -> (f64, Curve) {
 }
 
 /// Memory limit of the node's WASM runtime.
-#[must_use]
 pub fn wasm_limit(node: &Node) -> Mib {
     node.wasm_limit.unwrap_or(Mib::new(node.ram_total.get() * 3 / 4))
 }
@@ -267,7 +262,6 @@ fn container_utilisation(view: &View<'_>) -> f64 {
 }
 
 /// The level of a pair from its fit and speed; penalties do not count.
-#[must_use]
 pub fn level(fit: f64, speed: f64, view: &View<'_>) -> Level {
     let on_device = !view.spec.is_gpu_job() || view.devices.mode != Mode::Cpu;
     level_of(fit, speed, on_device)

@@ -28,7 +28,6 @@ pub(crate) fn free_of(node: &Node) -> Free {
 }
 
 /// Fragmented compute of a node in milli-GPU.
-#[must_use]
 pub fn fragmentation(node: &Node, mix: &[MixClass]) -> f64 {
     fragmented(&free_of(node), node.cpu_free().get(), &node.gpus, mix)
 }

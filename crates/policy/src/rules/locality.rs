@@ -21,7 +21,6 @@ pub enum Picture {
 }
 
 /// Locality of a node for a job, 0 to 1; `None` if neither links nor memory domains are known.
-#[must_use]
 pub fn locality(spec: &JobSpec, node: &Node, picture: Picture) -> Option<f64> {
     match (link_part(spec, node, picture), memory_part(&node.memory_domains, spec.same_numa)) {
         (Some(link), Some(memory)) => {
@@ -50,7 +49,6 @@ fn link_part(spec: &JobSpec, node: &Node, picture: Picture) -> Option<f64> {
 }
 
 /// The largest part of a node's CPUs and GPUs that share one memory; `None` without a memory map.
-#[must_use]
 pub fn memory_part(domains: &[MemoryDomain], same_numa: bool) -> Option<f64> {
     let size = |domain: &MemoryDomain| u64::from(domain.cpus) + u64::from(domain.gpus);
     let largest = domains.iter().map(size).max()?;

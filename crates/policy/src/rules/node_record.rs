@@ -11,7 +11,6 @@ const SAMPLE_RANGE: (f64, f64) = (0.25, 4.0);
 const RUN_MIN: Millis = Millis::secs(5);
 
 /// Takes in one observed ratio of real to estimated speed; values that mean nothing change nothing.
-#[must_use]
 pub fn corrected(correction: Correction, ratio: f64) -> Correction {
     if !ratio.is_finite() || ratio <= 0.0 {
         return correction;
@@ -24,7 +23,6 @@ pub fn corrected(correction: Correction, ratio: f64) -> Correction {
 ///
 /// The first success sets the constant; later ones first give their ratio and then move it. `raw` is the speed before
 /// clamping and correction.
-#[must_use]
 pub fn work_ratio(constant: Option<f64>, raw: f64, run: Millis) -> Option<(f64, f64)> {
     if run < RUN_MIN || !raw.is_finite() || raw <= 0.0 {
         return None;
@@ -78,7 +76,6 @@ impl Karma {
 }
 
 /// How long a node rests after its k-th fault in a row.
-#[must_use]
 pub fn cooldown(consecutive_faults: u32) -> Millis {
     const BASE_S: u64 = 60;
     const MAX_S: u64 = 3600;

@@ -54,7 +54,6 @@ fn free(total: u64, committed: u64, measured: u64, own: u64) -> u64 {
 }
 
 /// Free CPU in milli-cores.
-#[must_use]
 pub fn cpu_free(node: &Node) -> u64 {
     let (measured, own) =
         node.peer.as_deref().map_or((0, 0), |p: &Peer| (p.cpu_measured.get(), p.cpu_own.get()));
@@ -62,7 +61,6 @@ pub fn cpu_free(node: &Node) -> u64 {
 }
 
 /// Free RAM in MiB.
-#[must_use]
 pub fn ram_free(node: &Node) -> u64 {
     let (measured, own) =
         node.peer.as_deref().map_or((0, 0), |p: &Peer| (p.ram_measured.get(), p.ram_own.get()));
@@ -70,7 +68,6 @@ pub fn ram_free(node: &Node) -> u64 {
 }
 
 /// The scarcest free share of CPU, RAM and, if GPUs are asked for, devices; before the job's own needs.
-#[must_use]
 pub fn capacity_ratio(node: &Node, wants_gpus: bool) -> f64 {
     let ratio = |free: u64, total: u64| if total == 0 { 0.0 } else { free as f64 / total as f64 };
     let cpu = ratio(cpu_free(node), node.cpu_total.get());
@@ -84,7 +81,6 @@ pub fn capacity_ratio(node: &Node, wants_gpus: bool) -> f64 {
 }
 
 /// Whether a device capability reaches the one asked for: `sm_XY` and `X.Y` as numbers, anything else as text.
-#[must_use]
 pub fn capability_reaches(has: &str, needs: &str) -> bool {
     match (parse_capability(has), parse_capability(needs)) {
         (Some(has), Some(needs)) => has >= needs,

@@ -15,7 +15,6 @@ pub enum PriceBasis {
 }
 
 /// The tier that sets the price of a placement on the given devices (indices).
-#[must_use]
 pub fn price_tier(node: &Node, devices: &[u16], basis: PriceBasis) -> HardwareTier {
     let bandwidths = Bandwidths::default();
     node.gpus
@@ -30,7 +29,6 @@ pub fn price_tier(node: &Node, devices: &[u16], basis: PriceBasis) -> HardwareTi
 }
 
 /// Base price × multiplier of the tier × surge.
-#[must_use]
 pub fn price(base: f64, tier: HardwareTier, surge: f64) -> f64 {
     base * tier.multiplier() * surge
 }

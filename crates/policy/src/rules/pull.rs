@@ -30,13 +30,11 @@ impl Default for Ewma {
 
 impl Ewma {
     /// A mean in which a new sample has the weight `alpha`, 0 to 1.
-    #[must_use]
     pub const fn new(alpha: f64) -> Self {
         Self { alpha, value: None }
     }
 
     /// The mean so far.
-    #[must_use]
     pub const fn value(&self) -> Option<f64> {
         self.value
     }
@@ -51,7 +49,6 @@ impl Ewma {
 }
 
 /// The network speed that one transfer shows, in Mbit/s (10^6 bits). A transfer takes at least a microsecond.
-#[must_use]
 pub fn network_mbit_s(transferred: Bytes, elapsed_us: u64) -> f64 {
     // Bits per microsecond are Mbit per second.
     transferred.as_f64() * 8.0 / elapsed_us.max(1) as f64
@@ -60,7 +57,6 @@ pub fn network_mbit_s(transferred: Bytes, elapsed_us: u64) -> f64 {
 /// The disk speed that one job shows, in MB/s (2^20 bytes); `None` if it used no disk or took no time.
 ///
 /// This understates jobs that mostly compute, but still tells memory, SSD and HDD apart.
-#[must_use]
 pub fn disk_mb_s(read: Bytes, written: Bytes, wall: Millis) -> Option<f64> {
     let bytes = read + written;
     let measured = !bytes.is_zero() && !wall.is_zero();
@@ -68,20 +64,17 @@ pub fn disk_mb_s(read: Bytes, written: Bytes, wall: Millis) -> Option<f64> {
 }
 
 /// The speed score of a core that runs so many iterations of the reference loop per millisecond.
-#[must_use]
 pub fn cpu_core_score(iterations_per_ms: f64) -> u32 {
     // A cast of a float saturates, and the clamp keeps what is no number at the lowest score.
     ((iterations_per_ms / 100.0).round() as u32).clamp(1, 100_000)
 }
 
 /// How long a job waits before an attempt: the base doubled with each failed attempt after the first.
-#[must_use]
 pub fn back_off(base: Millis, attempt: u32) -> Millis {
     base * (1 << attempt.saturating_sub(1).min(BACK_OFF_EXPONENT_MAX))
 }
 
 /// Whether the back-off of a job is over that failed `age` ago.
-#[must_use]
 pub fn is_due(base: Millis, attempt: u32, age: Millis) -> bool {
     age >= back_off(base, attempt)
 }
@@ -96,7 +89,6 @@ pub struct RequiredInput {
 }
 
 /// What a node reports for a job. A failed check counts as missing, and an unknown size adds nothing.
-#[must_use]
 pub fn report(required: impl IntoIterator<Item = RequiredInput>) -> JobReport {
     let missing = required.into_iter().filter(|input| input.present != Some(true));
     let (inputs, bytes) = missing.fold((0, Bytes::ZERO), |(inputs, bytes), input| {
@@ -134,7 +126,6 @@ pub struct WorkShares {
 
 impl WorkShares {
     /// Adds up the active builds; `build_time_ms` is the mean wall time of the last hour, if measured.
-    #[must_use]
     pub fn of<'a>(builds: impl IntoIterator<Item = &'a ActiveBuild>, build_time_ms: Option<f64>) -> Self {
         let usual = or_else(build_time_ms.filter(|mean| mean.is_finite()), 0.0).max(0.0);
         let mut shares = Self::default();
@@ -149,7 +140,6 @@ impl WorkShares {
     }
 
     /// A tenant's share, 0 to 1; `None` while nothing that weighs anything runs.
-    #[must_use]
     pub fn share(&self, tenant: &TenantId) -> Option<f64> {
         let weight = self.by_tenant.get(tenant).copied().unwrap_or(0.0);
         // Sums in another order may differ in the last bit, and a share above 1 would be nonsense.

@@ -25,7 +25,6 @@ pub struct Backlog {
 
 impl Backlog {
     /// Adds up waiting jobs.
-    #[must_use]
     pub fn of(jobs: &[Job]) -> Self {
         let mut all = Self::default();
         jobs.iter().for_each(|job| all.add(job));
@@ -33,10 +32,17 @@ impl Backlog {
     }
 
     /// Adds up what runs on nodes: whole requests, not what is left of them.
-    #[must_use]
     pub fn running(nodes: &[Node]) -> Self {
+        nodes.iter().map(Self::on_node).fold(Self::default(), |all, on| Self {
+            gpu_ms: all.gpu_ms.saturating_add(on.gpu_ms),
+            node_ms: all.node_ms.saturating_add(on.node_ms),
+        })
+    }
+
+    /// Adds up what runs on a node.
+    pub fn on_node(node: &Node) -> Self {
         let mut all = Self::default();
-        for placement in nodes.iter().flat_map(|node| &node.placements) {
+        for placement in &node.placements {
             let ms = u128::from(placement.walltime.unwrap_or(OPEN_ENDED).get());
             all.gpu_ms = all.gpu_ms.saturating_add(placement.devices.len() as u128 * ms);
             all.node_ms = all.node_ms.saturating_add(ms);
@@ -68,7 +74,6 @@ impl Backlog {
     }
 
     /// GPU-hours, or node-hours where there are no GPUs.
-    #[must_use]
     pub fn hours(&self, of_gpus: bool) -> f64 {
         (if of_gpus { self.gpu_ms } else { self.node_ms }) as f64 / MS_PER_HOUR
     }
@@ -83,13 +88,17 @@ pub struct Pressure {
 
 impl Pressure {
     /// What the pass says outright, or else what its jobs and nodes add up to.
-    #[must_use]
     pub fn of(pass: &Pass<'_>) -> Self {
-        if let Some((queued, running)) = pass.world.backlog {
-            return Self { queued, running };
-        }
         let of_gpus = pass.nodes().iter().any(|node| !node.gpus.is_empty());
-        Self { queued: pass.backlog().hours(of_gpus), running: Backlog::running(pass.nodes()).hours(of_gpus) }
+        Self::between(pass, &Backlog::running(pass.nodes()), of_gpus)
+    }
+
+    /// The same by one who keeps up what runs.
+    pub fn between(pass: &Pass<'_>, running: &Backlog, of_gpus: bool) -> Self {
+        match pass.world.backlog {
+            Some((queued, running)) => Self { queued, running },
+            None => Self { queued: pass.backlog().hours(of_gpus), running: running.hours(of_gpus) },
+        }
     }
 }
 
@@ -111,33 +120,111 @@ pub struct SpecView {
     pub largest_conformance: u64,
 }
 
+/// A node, or all nodes of a kind, as jobs of one class see it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Sight {
+    /// Whether one of them could use it some day.
+    pub eligible: bool,
+    /// Whether nothing is in its way now.
+    pub free: bool,
+    /// Its locality as if idle, and as it is.
+    pub near: (f64, f64),
+}
+
+impl Sight {
+    fn of(view: &View<'_>) -> Self {
+        let eligible = view.is_eligible();
+        let near = |picture| locality(view.spec, view.node, picture).unwrap_or(locality::UNKNOWN);
+        Self { eligible, free: eligible && view.is_free(), near: (near(Picture::Idle), near(Picture::Now)) }
+    }
+}
+
+/// Nodes that jobs of a class cannot tell apart.
+#[derive(Debug, Clone, Copy)]
+pub struct Alike {
+    pub sight: Sight,
+    pub all: u64,
+    /// How many of them have nothing on them that counts.
+    pub empty: u64,
+    /// Their group and their fingerprint, as numbers; an unknown fingerprint is nobody else's.
+    pub group: u32,
+    pub fingerprint: Option<u32>,
+}
+
 impl SpecView {
     /// Looks at all nodes once.
-    #[must_use]
     pub fn of(view: &View<'_>) -> Self {
-        let (spec, pass) = (view.spec, view.pass);
-        let on = |node| View { node, ..*view };
-        let eligible: Vec<&Node> = pass.nodes().iter().filter(|node| on(node).is_eligible()).collect();
-        let free: Vec<&Node> = eligible.iter().copied().filter(|node| on(node).is_free()).collect();
-        let asked = u64::from(spec.nodes.min);
-        let as_if_idle = (free.len() as u64) < asked;
-        let seen = if as_if_idle { eligible } else { free };
-        let picture = if as_if_idle { Picture::Idle } else { Picture::Now };
-        let sum: f64 =
-            seen.iter().map(|node| locality(spec, node, picture).unwrap_or(locality::UNKNOWN)).sum();
+        let nodes = view.pass.nodes();
+        let groups = group_numbers(nodes);
+        let mut names: BTreeMap<&Name, u32> = BTreeMap::new();
+        let alike: Vec<Alike> = (nodes.iter().zip(groups))
+            .map(|(node, group)| {
+                let next = names.len() as u32;
+                let fingerprint = node.fingerprint.as_ref().map(|name| *names.entry(name).or_insert(next));
+                Alike { sight: Sight::of(&View { node, ..*view }), all: 1, empty: 1, group, fingerprint }
+            })
+            .collect();
+        Self::sum_up(view.spec.nodes.min, &alike)
+    }
+
+    /// The same from counts of nodes that are alike.
+    pub fn sum_up(nodes_asked: u32, nodes: &[Alike]) -> Self {
+        let nodes_asked = u64::from(nodes_asked);
+        let free = |alike: &Alike| if alike.sight.free { alike.empty } else { 0 };
+        let as_if_idle = nodes.iter().map(free).sum::<u64>() < nodes_asked;
+        let count = |alike: &Alike| match as_if_idle {
+            true if alike.sight.eligible => alike.all,
+            true => 0,
+            false => free(alike),
+        };
+        let counted = || nodes.iter().map(|alike| (alike, count(alike))).filter(|(_, count)| *count > 0);
+        let mut groups: Vec<u64> = Vec::new();
+        let mut fingerprints: Vec<u64> = Vec::new();
+        // The mean is the same whatever the order of nodes and however they are put together.
+        let mut near: BTreeMap<u64, u64> = BTreeMap::new();
+        let add = |sizes: &mut Vec<u64>, number: u32, count: u64| {
+            let number = number as usize;
+            sizes.resize(sizes.len().max(number + 1), 0);
+            sizes[number] += count;
+        };
+        for (alike, count) in counted() {
+            add(&mut groups, alike.group, count);
+            if let Some(fingerprint) = alike.fingerprint {
+                add(&mut fingerprints, fingerprint, count);
+            }
+            let (idle, now) = alike.sight.near;
+            *near.entry((if as_if_idle { idle } else { now }).to_bits()).or_default() += count;
+        }
+        let nodes_seen: u64 = counted().map(|(_, count)| count).sum();
+        let sum: f64 = near.iter().map(|(&near, &count)| f64::from_bits(near) * count as f64).sum();
         Self {
-            nodes_asked: asked,
-            nodes_seen: seen.len() as u64,
+            nodes_asked,
+            nodes_seen,
             as_if_idle,
-            fewest_groups: fewest_groups(&seen, asked, has_groups(pass.nodes())),
-            mean_locality: if seen.is_empty() { locality::UNKNOWN } else { sum / seen.len() as f64 },
-            largest_conformance: largest_conformance(&seen),
+            fewest_groups: fewest_groups(groups, nodes_asked),
+            mean_locality: if nodes_seen == 0 { locality::UNKNOWN } else { sum / nodes_seen as f64 },
+            largest_conformance: fingerprints.into_iter().max().unwrap_or(0).max(u64::from(nodes_seen > 0)),
         }
     }
 }
 
+impl crate::Policy {
+    /// A node as jobs of a class see it.
+    pub fn sight(&self, pass: &Pass<'_>, job: &Job, node: &Node) -> Sight {
+        self.on_queue(pass, job, |view| Sight::of(&View { node, ..*view }))
+    }
+}
+
+impl Pass<'_> {
+    /// Tells the pass what its nodes look like to jobs of a class, by one who keeps count of those that are alike.
+    pub fn know_alike(&self, policy: &crate::Policy, job: &Job, nodes: &[Alike]) {
+        let found = SpecView::sum_up(job.spec.nodes.min, nodes);
+        debug_assert_eq!(found, policy.on_queue(self, job, SpecView::of), "counts are kept up to date");
+        self.know_spec_view(&job.spec, found);
+    }
+}
+
 /// Occupied node units over node units of nodes in service; 0 if none is.
-#[must_use]
 pub fn utilisation(nodes: &[Node]) -> f64 {
     let in_service =
         || nodes.iter().filter(|node| matches!(node.state, NodeState::Ready | NodeState::Draining));
@@ -152,7 +239,6 @@ pub fn utilisation(nodes: &[Node]) -> f64 {
 }
 
 /// What a placement uses of a node: all of it if exclusive, otherwise its largest part of GPUs, CPU and memory.
-#[must_use]
 pub fn node_units(placement: &Placement, node: &Node) -> f64 {
     if placement.exclusive_node {
         return 1.0;
@@ -164,33 +250,45 @@ pub fn node_units(placement: &Placement, node: &Node) -> f64 {
         .max(part(placement.ram.as_f64(), node.ram_total.as_f64()))
 }
 
+/// Whether nothing runs on a node and nothing is held there.
+pub fn is_empty(node: &Node) -> bool {
+    node.placements.is_empty()
+        && node.cpu_committed.is_zero()
+        && node.ram_committed.is_zero()
+        && node
+            .gpus
+            .iter()
+            .all(|gpu| !gpu.is_closed() && gpu.milli_committed.is_zero() && gpu.vram_committed.is_zero())
+}
+
+/// Names of the jobs on the node.
 /// Number of topology groups: one if no node has a group, otherwise each node without one is a group of its own.
-#[must_use]
 pub fn groups(nodes: &[Node]) -> u64 {
-    let all: Vec<&Node> = nodes.iter().collect();
-    (group_sizes(&all, has_groups(nodes)).len() as u64).max(1)
+    group_numbers(nodes).into_iter().max().map_or(1, |last| u64::from(last) + 1)
 }
 
-fn has_groups(nodes: &[Node]) -> bool {
-    nodes.iter().any(|node| node.group.is_some())
-}
-
-/// Nodes per group, in no order that matters. `grouped` says whether the pool has groups at all.
-fn group_sizes(nodes: &[&Node], grouped: bool) -> Vec<u64> {
-    if !grouped {
-        return if nodes.is_empty() { Vec::new() } else { vec![nodes.len() as u64] };
+/// The group of each node as a number, in no order that matters.
+fn group_numbers(nodes: &[Node]) -> Vec<u32> {
+    let mut named: BTreeMap<&Name, u32> = BTreeMap::new();
+    let grouped = nodes.iter().any(|node| node.group.is_some());
+    let mut next = 0;
+    let mut new = || {
+        next += 1;
+        next - 1
+    };
+    let mut numbers = Vec::with_capacity(nodes.len());
+    for node in nodes {
+        numbers.push(match (&node.group, grouped) {
+            (_, false) => 0,
+            (Some(group), true) => *named.entry(group).or_insert_with(&mut new),
+            (None, true) => new(),
+        });
     }
-    let alone = nodes.iter().filter(|node| node.group.is_none()).map(|_| 1);
-    let mut named: BTreeMap<&Name, u64> = BTreeMap::new();
-    for group in nodes.iter().filter_map(|node| node.group.as_ref()) {
-        *named.entry(group).or_default() += 1;
-    }
-    named.into_values().chain(alone).collect()
+    numbers
 }
 
 /// Fewest groups that together have so many nodes: the largest ones first.
-fn fewest_groups(nodes: &[&Node], asked: u64, grouped: bool) -> Option<u64> {
-    let mut sizes = group_sizes(nodes, grouped);
+fn fewest_groups(mut sizes: Vec<u64>, asked: u64) -> Option<u64> {
     sizes.sort_unstable_by_key(|&size| std::cmp::Reverse(size));
     let mut held = 0;
     let enough = sizes.iter().position(|size| {
@@ -198,15 +296,6 @@ fn fewest_groups(nodes: &[&Node], asked: u64, grouped: bool) -> Option<u64> {
         held >= asked
     });
     enough.map(|at| at as u64 + 1)
-}
-
-/// Size of the largest set of nodes with one fingerprint; a node with an unknown one is alone.
-fn largest_conformance(nodes: &[&Node]) -> u64 {
-    let mut alike: BTreeMap<&Name, u64> = BTreeMap::new();
-    for fingerprint in nodes.iter().filter_map(|node| node.fingerprint.as_ref()) {
-        *alike.entry(fingerprint).or_default() += 1;
-    }
-    alike.into_values().max().unwrap_or(0).max(u64::from(!nodes.is_empty()))
 }
 
 #[cfg(test)]

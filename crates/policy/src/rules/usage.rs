@@ -24,7 +24,6 @@ impl Decayed {
     }
 
     /// This tenant's part of what its pool had; 0 if the pool had nothing.
-    #[must_use]
     pub fn share_of(self, pool: Self) -> f64 {
         if pool.0 > 0.0 { self.0 / pool.0 } else { 0.0 }
     }

@@ -1,7 +1,6 @@
 //! Trailing windows: a measured value, or what stands in for it.
 
 /// The measured value if there is one, a measured 0 included; otherwise the fallback.
-#[must_use]
 pub fn or_else(measured: Option<f64>, fallback: f64) -> f64 {
     measured.unwrap_or(fallback)
 }

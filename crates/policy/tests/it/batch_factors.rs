@@ -1,14 +1,9 @@
-//! Acceptance cases B1 to B16 and B38 to B40 of batch scheduling: factors, profiles, usage and fingerprints.
-//!
-//! Whole scores and single factors alike are read from the verdicts of a ranking, so what is checked is what decides.
-
-use std::f64::consts::LN_2;
+//! Acceptance cases of batch scheduling up to B16 and B38 to B40: whole scores, profiles, usage and fingerprints, read from
+//! the verdicts of a ranking, so what is checked is what decides. Cases about one factor stand beside it.
 
 use landfall_model::fingerprint::Inputs;
 use landfall_model::scenario::{Format, parse};
-use landfall_model::{JobId, JobSpec, Links, MemoryDomain, Millis, Node, Situation};
-use landfall_policy::devices::link_bandwidth;
-use landfall_policy::rules::locality::memory_part;
+use landfall_model::{JobId, JobSpec, Millis, Node, Situation};
 use landfall_policy::rules::snapshot::Backlog;
 use landfall_policy::rules::usage::Decayed;
 use landfall_policy::term::Class;
@@ -90,60 +85,12 @@ fn nodes(rows: &[(&str, usize, usize)], more: &str) -> String {
 }
 
 #[test]
-fn b1_wait() {
-    for (seconds, want) in [(-5, 0.0), (0, 0.0), (1800, 0.405_465), (3600, LN_2), (86_400, 3.218_876)] {
-        close(factor("wait", &format!(", queued_at_ms = {}", -seconds * 1000), ""), want);
-    }
-}
-
-#[test]
-fn b2_b3_fair_share() {
-    let share = |tenant: &str, busy: usize| {
-        let text = format!(
-            "{}tenants = [{{ id = \"t\", {tenant} }}]\njobs = [{{ id = \"j\", tenant = \"t\" }}]",
-            nodes(&[("a", 10 - busy, busy)], "")
-        );
-        raw(&in_queue(&text), "fair_share")
-    };
-    let burst = "share = 0.3, usage = 0.3, burst = 1.5";
-    for (tenant, busy, want) in [
-        (burst, 0, 0.333_333),
-        (burst, 2, 0.272_727),
-        (burst, 9, 0.0),
-        ("share = 0.3, usage = 0.3, burst = 1", 0, 0.0),
-        ("share = 0.4, usage = 0.1", 0, 0.75),
-        ("share = 0.5, usage = 0.7", 0, 0.0),
-        ("share = 0.5, usage = 0", 0, 1.0),
-        ("usage = 0.2", 0, 0.5),
-    ] {
-        close(share(tenant, busy), want);
-    }
-}
-
-#[test]
 fn b4_decayed_usage() {
     const WEEK: Millis = Millis::secs(7 * 86_400);
     let tenant = Decayed::default().after(WEEK, 10.0, WEEK).after(WEEK, 0.0, WEEK);
     let pool = Decayed::default().after(WEEK, 20.0, WEEK).after(WEEK, 20.0, WEEK);
     close(tenant.share_of(pool), 0.166_667);
     assert_eq!(tenant.share_of(Decayed::default()), 0.0);
-}
-
-#[test]
-fn b5_b6_b7_topology() {
-    let four = [("a", 4, 0), ("b", 4, 0), ("c", 4, 0), ("d", 4, 0)];
-    let domains = ", memory_domains = [{ cpus = 8 }, { cpus = 2 }]";
-    let normalised = "[policy.params]\ntopology_formula = \"normalised\"";
-    for (rows, more, asked, policy, want) in [
-        (&four[..], "", 1, "", 0.575),
-        (&four, domains, 1, "", 0.785),
-        (&four, "", 6, "", 0.5),
-        (&four, "", 6, normalised, 0.616_667),
-        (&[("a", 2, 2), ("b", 0, 4)], "", 4, "", 0.5),
-    ] {
-        let text = format!("{}jobs = [{{ id = \"j\", nodes = {asked} }}]\n{policy}", nodes(rows, more));
-        close(raw(&in_queue(&text), "topology"), want);
-    }
 }
 
 #[test]
@@ -159,16 +106,6 @@ fn b5_both_stages_are_shown_when_nodes_are_ranked() {
     let ranking = try_policy(&situation).unwrap().rank_nodes(&situation, &situation.jobs()[0]);
     assert_eq!(ranking.winner.unwrap().as_str(), "a0");
     assert_eq!(ranking.margin.unwrap().deciding_term.as_deref(), Some("topology"));
-}
-
-#[test]
-fn b8_memory_part() {
-    let domain = |cpus, gpus| MemoryDomain { cpus, gpus };
-    let uneven = [domain(32, 4), domain(32, 0)];
-    close(memory_part(&[domain(2, 1), domain(2, 1)], false).unwrap(), 0.5);
-    close(memory_part(&uneven, false).unwrap(), 0.529_412);
-    close(memory_part(&uneven, true).unwrap(), 0.635_294);
-    close(memory_part(&[domain(16, 2)], false).unwrap(), 1.0);
 }
 
 #[test]
@@ -191,50 +128,6 @@ fn b9_backlog() {
             placements = [{ job = "x", gpus = [0, 1, 2, 3], exclusive = true, walltime_ms = "30min" }] }]"#,
     );
     close(Backlog::running(running.nodes()).hours(true), 4.0);
-}
-
-#[test]
-fn b10_energy_and_checkpoint() {
-    for (price, want) in [("energy_price = 0.1", 0.9), ("energy_price = 1.4", 0.0), ("", 0.5)] {
-        close(factor("energy", "", price), want);
-    }
-    for (kind, want) in [("auto", 0.166_667), ("manual", 0.090_909), ("none", 0.0)] {
-        close(factor("checkpoint", &format!(", checkpoint = \"{kind}\""), ""), want);
-    }
-}
-
-#[test]
-fn b11_conformance() {
-    let of = |fingerprints: [&str; 3], asked: u32| {
-        let rows = fingerprints.iter().enumerate();
-        let rows: String =
-            rows.map(|(at, print)| format!(r#"{{ id = "n{at}", fingerprint = "{print}" }},"#)).collect();
-        let text = format!("nodes = [{rows}]\njobs = [{{ id = \"j\", nodes = {asked} }}]");
-        raw(&in_queue(&text), "conformance")
-    };
-    close(of(["P", "P", "P"], 3), 1.0);
-    close(of(["P", "P", "Q"], 3), 0.666_667);
-    close(of(["P", "Q", "R"], 1), 1.0);
-    close(factor("conformance", "", ""), 1.0);
-}
-
-#[test]
-fn b12_budget_multiplier() {
-    let of = |budget: &str, curve: &str| {
-        let text = format!(
-            "nodes = [{{ id = \"n\" }}]\njobs = [{{ id = \"j\", tenant = \"t\" }}]\n\
-             tenants = [{{ id = \"t\"{budget} }}]\npolicy.params.budget_curve = \"{curve}\""
-        );
-        in_queue(&text).multipliers[0].contribution
-    };
-    let used = |percent: u32| format!(", gpu_hours = 100, gpu_hours_used = {percent}");
-    for (percent, want) in [(80, 1.0), (90, 0.860_876), (100, 0.525), (120, 0.05), (150, 0.05)] {
-        close(of(&used(percent), "cosine"), want);
-    }
-    close(of(&used(90), "linear"), 0.6);
-    close(of(&used(150), "off"), 1.0);
-    close(of("", "cosine"), 1.0);
-    close(of(", gpu_hours = 0", "cosine"), 0.05);
 }
 
 fn b13(budget: &str) -> String {
@@ -449,24 +342,6 @@ fn a_refused_node_gives_every_reason() {
 fn b38_the_larger_used_fraction_counts() {
     let budget = ", gpu_hours = 1000, gpu_hours_used = 80, node_hours = 100, node_hours_used = 20";
     assert_eq!(in_queue(&b13(budget)).facts.get("budget_used"), Some(&Fact::Number(0.2)));
-}
-
-#[test]
-fn b39_links() {
-    let inside = [(0, 1, 900), (2, 3, 900)];
-    let across = [(0, 2, 64), (0, 3, 64), (1, 2, 64), (1, 3, 64)];
-    let links = Links::new(inside.into_iter().chain(across));
-    for (free, count, want, ratio) in [
-        (&[0, 1, 2, 3][..], 2, &[0, 1][..], Some(1.0)),
-        (&[1, 2, 3], 2, &[2, 3], Some(1.0)),
-        (&[0, 1, 2, 3], 3, &[0, 1, 2], Some(0.071_111)),
-        (&[1, 2, 3], 1, &[1], None),
-    ] {
-        assert_eq!(link_bandwidth::choose(free, count, &links), want);
-        let got = link_bandwidth::ratio_of_free(free, &[0, 1, 2, 3], count, &links);
-        assert_eq!(got.is_some(), ratio.is_some());
-        got.into_iter().zip(ratio).for_each(|(got, want)| close(got, want));
-    }
 }
 
 #[test]

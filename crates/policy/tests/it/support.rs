@@ -23,7 +23,6 @@ pub(crate) fn rank(policy: &str, scenario: &str, job: &str) -> Ranking {
     policy_for(policy, &situation).rank_nodes(&situation, situation.job(job).expect("the job is there"))
 }
 
-/// The verdict on one candidate.
 pub(crate) fn of<'r>(ranking: &'r Ranking, candidate: &str) -> &'r Verdict {
     let found = ranking.candidates.iter().find(|verdict| verdict.candidate.as_str() == candidate);
     found.unwrap_or_else(|| panic!("no candidate {candidate}"))

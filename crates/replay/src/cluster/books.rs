@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use landfall_engine::event::Commit;
 use landfall_engine::record::{Cause, JobRecord, JobState, StartKind};
-use landfall_engine::{Engine, Event, State};
-use landfall_model::{JobId, Millis, NodeId, TenantId, Time};
+use landfall_engine::{Engine, Estimates, Event, State};
+use landfall_model::{Dispatch, JobId, Millis, NodeId, PoolId, TenantId, Time};
 use serde::Serialize;
 
 use super::agents::Agents;
@@ -107,7 +107,6 @@ impl<'a> Books<'a> {
         }
     }
 
-    /// What is in service from now on.
     pub(super) fn in_service(&mut self, now: Time, state: &State) {
         let nodes = state.pools.values().flat_map(|pool| &pool.nodes);
         let there = nodes.filter(|node| {
@@ -166,10 +165,19 @@ impl<'a> Books<'a> {
     /// Jobs that came since the last cycle are told when they are expected to start.
     pub(super) fn first_estimates(&mut self, engine: &Engine) {
         let fresh = std::mem::take(&mut self.fresh);
+        let mut pools: BTreeMap<PoolId, Estimates> = BTreeMap::new();
         for job in fresh {
-            let waits = engine.state().job(&job).is_some_and(|record| record.state == JobState::Pending);
-            let Some(page) = self.pages.get_mut(&job).filter(|_| waits) else { continue };
-            page.first_estimate = engine.planned_start(&job);
+            let Some(record) = engine.state().job(&job).filter(|record| record.state == JobState::Pending)
+            else {
+                continue;
+            };
+            let Some(page) = self.pages.get_mut(&job) else { continue };
+            let pool = &record.pool;
+            if engine.state().pools.get(pool).is_none_or(|pool| pool.pool.dispatch != Dispatch::Batch) {
+                continue;
+            }
+            let estimates = pools.entry(pool.clone()).or_insert_with(|| engine.estimates_of(pool));
+            page.first_estimate = estimates.get(&job).and_then(|estimate| estimate.planned_start);
             if page.first_estimate.is_none() {
                 self.fresh.push(job);
             }

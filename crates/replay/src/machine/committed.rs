@@ -34,7 +34,6 @@ impl Score {
 }
 
 /// When each of the jobs starts, in seconds, on a machine that is empty at first. Jobs are in the order of the log.
-#[must_use]
 pub fn committed(jobs: &[BatchJob], procs: u64, score: Score) -> Vec<i64> {
     let mut started = vec![0; jobs.len()];
     let mut free = procs;

@@ -48,7 +48,6 @@ pub enum Estimate {
 
 impl Estimate {
     /// The time that is told for a job.
-    #[must_use]
     pub fn of(self, job: &BatchJob) -> Millis {
         let secs = match self {
             Self::User => job.estimate,

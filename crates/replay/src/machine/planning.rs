@@ -26,14 +26,14 @@ impl From<learned::Settings> for Planning {
 }
 
 pub(super) enum Planner {
-    Rules(counted::Planner),
+    Rules(Box<counted::Planner>),
     Learned(Box<learned::Planner>),
 }
 
 impl Planner {
     pub(super) fn new(procs: u32, planning: Planning) -> Self {
         match planning {
-            Planning::Rules(rules) => Self::Rules(counted::Planner::new(procs, rules)),
+            Planning::Rules(rules) => Self::Rules(Box::new(counted::Planner::new(procs, rules))),
             Planning::Learned(settings) => Self::Learned(Box::new(learned::Planner::new(procs, settings))),
         }
     }

@@ -73,7 +73,6 @@ pub const LOG_POLICIES: [(&str, LogPolicy, &str); 11] = {
 };
 
 impl LogPolicy {
-    #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         LOG_POLICIES.iter().find(|(known, ..)| *known == name).map(|(_, policy, _)| *policy)
     }

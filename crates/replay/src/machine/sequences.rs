@@ -22,7 +22,6 @@ pub struct Sequence {
 
 /// The jobs of a log by number. One whose run time is unknown runs for 10 s, one that did not run is left out; a job
 /// needs the larger of what it asked for and what it got, and an unknown estimate is the run time.
-#[must_use]
 pub fn jobs_by_number(log: &Log) -> Vec<BatchJob> {
     let mut rows: Vec<_> = log
         .jobs
@@ -48,7 +47,6 @@ pub fn jobs_by_number(log: &Log) -> Vec<BatchJob> {
 }
 
 /// A schedule of jobs one at a time, smallest score first.
-#[must_use]
 pub fn one_at_a_time(jobs: &[BatchJob], procs: u64, score: Score) -> Schedule {
     let starts = committed(jobs, procs, score);
     let mut order: Vec<u32> = (0..jobs.len() as u32).collect();

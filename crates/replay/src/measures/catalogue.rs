@@ -28,7 +28,6 @@ pub enum Unit {
 
 impl Better {
     /// The word for programs.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Lower => "lower",
@@ -40,7 +39,6 @@ impl Better {
 
 impl Unit {
     /// The word for programs.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Seconds => "seconds",
@@ -53,7 +51,6 @@ impl Unit {
     }
 
     /// The sign written after a value.
-    #[must_use]
     pub fn sign(self) -> &'static str {
         match self {
             Self::Seconds => "s",
@@ -64,7 +61,6 @@ impl Unit {
     }
 
     /// The value for people, without the sign; parts of a whole become per cent.
-    #[must_use]
     pub fn show(self, value: f64) -> String {
         match self {
             Self::Part => with_decimals(value * 100.0, 2),
@@ -99,7 +95,6 @@ enum Get {
 
 impl Measure {
     /// Its value for a run; nothing where the run has none.
-    #[must_use]
     pub fn of(&self, run: &Measures) -> Option<f64> {
         match self.get {
             Get::Plain(get) => get(run),
@@ -109,7 +104,6 @@ impl Measure {
         }
     }
 
-    #[must_use]
     pub fn named(key: &str) -> Option<&'static Self> {
         CATALOGUE.iter().find(|measure| measure.key == key)
     }

@@ -136,7 +136,6 @@ impl Comparison {
     }
 
     /// The row of a measure, if any run has it.
-    #[must_use]
     pub fn row(&self, key: &str) -> Option<&Row> {
         self.measures.iter().find(|row| row.measure.key == key)
     }

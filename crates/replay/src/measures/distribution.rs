@@ -6,7 +6,6 @@ use super::number;
 
 /// Place (from 0) of the nearest-rank percentile in an ascending list: element ⌈p/100 · N⌉ counted from 1.
 /// An empty list has none.
-#[must_use]
 pub fn nearest_rank(percent: usize, count: usize) -> Option<usize> {
     let last = count.checked_sub(1)?;
     Some((percent * count).div_ceil(100).saturating_sub(1).min(last))
@@ -34,7 +33,6 @@ pub struct Distribution {
 
 impl Distribution {
     /// Of these values, which are put into another order; nothing if there are none.
-    #[must_use]
     pub fn of(values: &mut [f64]) -> Option<Self> {
         let count = values.len();
         let mean = values.iter().sum::<f64>() / count as f64;

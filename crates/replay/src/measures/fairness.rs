@@ -6,7 +6,6 @@ use super::number;
 
 /// Jain's index of what tenants got for their shares, as pairs (delivered, share): 1 if all got alike for their share,
 /// 1/k if one of k got everything. Tenants without a share do not count; nothing if nobody counts or nobody got anything.
-#[must_use]
 pub fn jain(tenants: &[(f64, f64)]) -> Option<f64> {
     let (mut count, mut sum, mut squares) = (0.0, 0.0, 0.0);
     for (delivered, share) in tenants.iter().filter(|(_, share)| *share > 0.0) {
@@ -32,7 +31,6 @@ pub struct Deviation {
 
 impl Deviation {
     /// The largest of these signed deviations by tenant. Equally far: who got more than its share, then the lower name.
-    #[must_use]
     pub fn largest<'a>(tenants: impl Iterator<Item = (&'a str, f64)>) -> Option<Self> {
         // Shares of two tenants that miss by the same amount differ in the last bits; that must not decide.
         let rank = |signed: f64| ((signed.abs() * 1e9).round() as u64, signed > 0.0);

@@ -13,21 +13,18 @@ pub struct SizeClass(u32);
 
 impl SizeClass {
     /// The class of a job that holds so many units.
-    #[must_use]
     pub fn of(units: u64) -> Self {
         // The number of times four goes into units - 1, rounded up.
         Self((u64::BITS - units.saturating_sub(1).leading_zeros()).div_ceil(2))
     }
 
     /// Its smallest and largest size.
-    #[must_use]
     pub fn range(self) -> (u64, u64) {
         let most = |class: u32| 1_u64.checked_shl(2 * class).unwrap_or(u64::MAX);
         (self.0.checked_sub(1).map_or(0, most).saturating_add(1), most(self.0))
     }
 
     /// Its name: `1` or `5–16`.
-    #[must_use]
     pub fn name(self) -> String {
         match self.range() {
             (least, most) if least == most => least.to_string(),
@@ -109,7 +106,6 @@ pub(super) fn deviation(run: &Run, tenants: &[Group]) -> Option<Deviation> {
 
 impl Group {
     /// What it got beyond its share of everything delivered; a tenant without a share has one of 0.
-    #[must_use]
     pub fn off_share(&self) -> Option<f64> {
         Some(self.part? - self.share.unwrap_or(0.0))
     }

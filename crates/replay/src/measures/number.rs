@@ -5,14 +5,12 @@ use std::collections::BTreeMap;
 use serde::{Serialize, Serializer};
 
 /// The number with six decimals, and never a negative zero, so that two runs give the same bytes.
-#[must_use]
 pub fn rounded(value: f64) -> f64 {
     // Through text, because text rounds correctly where a multiplication by a million would not.
     format!("{value:.6}").parse::<f64>().unwrap_or(value) + 0.0
 }
 
 /// Digits for people: about five that matter, thousands apart from 10 000 on.
-#[must_use]
 pub fn grouped(value: f64) -> String {
     let size = value.abs();
     let decimals = match size {

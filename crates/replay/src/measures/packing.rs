@@ -20,7 +20,6 @@ pub struct Packing {
 
 impl Packing {
     /// Of a curve; nothing if there is none.
-    #[must_use]
     pub fn of(curve: &[CurvePoint]) -> Option<Self> {
         if curve.is_empty() {
             return None;

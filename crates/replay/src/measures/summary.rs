@@ -17,7 +17,6 @@ const NO_REASON: &str = "unknown";
 
 /// How many times longer than its run a job took from queueing to end; at least 1, and runs of less than 10 s count as
 /// 10 s, so that tiny jobs do not drown the rest.
-#[must_use]
 pub fn bounded_slowdown(wait_s: f64, run_s: f64) -> f64 {
     ((wait_s + run_s) / run_s.max(SHORT_RUN_S)).max(1.0)
 }
@@ -96,13 +95,11 @@ pub struct Measures {
 
 impl Measures {
     /// Of a run, between its first submission and its last end.
-    #[must_use]
     pub fn of(run: &Run) -> Self {
         Self::between(run, None, None)
     }
 
     /// Of a run, with utilisation taken from and until the instants given.
-    #[must_use]
     pub fn between(run: &Run, from: Option<Time>, to: Option<Time>) -> Self {
         // Packing alone knows no time: everything happens at once, and waits of zero would look like a result.
         let timeless = !run.curve.is_empty() && run.jobs.iter().all(|job| job.run_ms == 0);
@@ -169,7 +166,6 @@ impl Measures {
     }
 
     /// Reservations that moved later, for whatever cause.
-    #[must_use]
     pub fn reservations_moved(&self) -> u64 {
         self.counts.moved.values().sum()
     }

@@ -13,14 +13,12 @@ pub struct Window {
 
 impl Window {
     /// From the first submission to the last end of a job that ran; nothing if none did.
-    #[must_use]
     pub fn whole(run: &Run) -> Option<Self> {
         let from = run.jobs.iter().map(|job| job.queued).min()?;
         let to = run.jobs.iter().filter(|job| job.started.is_some()).filter_map(|job| job.ended).max()?;
         Some(Self { from, to })
     }
 
-    #[must_use]
     pub fn length_ms(self) -> u64 {
         self.to.since(self.from).get()
     }
@@ -58,8 +56,6 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Of a run in a window.
-    #[must_use]
     pub fn within(run: &Run, window: Window) -> Self {
         let mut usage = Self::default();
         for job in &run.jobs {
@@ -77,13 +73,11 @@ impl Usage {
     }
 
     /// Share of the units in use; nothing if there were none.
-    #[must_use]
     pub fn units(&self) -> Option<f64> {
         share(self.busy_unit_ms, self.available_unit_ms)
     }
 
     /// Share of the GPUs in use; nothing if there were none.
-    #[must_use]
     pub fn gpus(&self) -> Option<f64> {
         share(self.busy_gpu_milli_ms, self.available_gpu_milli_ms)
     }

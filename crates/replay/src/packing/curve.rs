@@ -38,7 +38,6 @@ impl Curve {
     }
 
     /// The curve. A bin without notes takes those of its neighbours; without these either, it is left out.
-    #[must_use]
     pub fn points(&self) -> Vec<CurvePoint> {
         let around = |at: usize| {
             let own = &self.bins[at..=at];

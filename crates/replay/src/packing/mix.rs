@@ -13,7 +13,6 @@ const KEPT: (usize, usize) = (95, 100);
 /// The shortest list of kinds, most common first, that holds at least 95 % of the pods.
 ///
 /// A kind is CPU, GPU share, GPU count and allowed models; memory does not enter. Equally common kinds come largest first.
-#[must_use]
 pub fn typical_mix(pods: &[OpenbPod]) -> Vec<MixClass> {
     let mut counts: BTreeMap<(u64, u64, u32, &[String]), usize> = BTreeMap::new();
     for pod in pods {

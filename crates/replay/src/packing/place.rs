@@ -52,7 +52,6 @@ pub struct Packed {
 }
 
 /// A built-in policy as published packing programs run it: scores cut to whole numbers, so that ties are common.
-#[must_use]
 pub fn published(mut policy: PolicySpec) -> PolicySpec {
     if policy.params.contains_key("gradient_scale") {
         policy.params.insert("gradient_scale".into(), "sigmoid100".into());

@@ -31,7 +31,6 @@ impl From<Arrival> for Sequence {
 impl Sequence {
     /// A sequence drawn from a seed: all pods shuffled, then random ones removed or appended until as much GPU is asked
     /// for as the ratio says. Appended pods come last.
-    #[must_use]
     pub fn drawn(pods: &[OpenbPod], hosts: &[OpenbNode], seed: u64, ratio: f64) -> Self {
         let mut random = Random::new(seed);
         let capacity: u64 = hosts.iter().map(|host| u64::from(host.gpus) * 1000).sum();

@@ -18,7 +18,6 @@ pub struct Extract {
 }
 
 impl Extract {
-    #[must_use]
     pub fn of(run: &Run) -> Self {
         let measures = Measures::of(run);
         let timed = measures.wait_s.is_some();

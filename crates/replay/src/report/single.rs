@@ -13,7 +13,6 @@ use super::timeline::{Level, Timeline, by_frequency};
 use crate::measures::{CATALOGUE, Group, Measures, Unit, grouped, with_decimals};
 
 /// The report of one run as one HTML file.
-#[must_use]
 pub fn of_run(run: &Extract) -> String {
     let measures = &run.measures;
     let mut page = Page::new(

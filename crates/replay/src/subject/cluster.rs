@@ -42,7 +42,6 @@ pub struct Cluster {
 
 impl Cluster {
     /// Nodes in one pool, and jobs for them.
-    #[must_use]
     pub(super) fn of_nodes(
         name: &str,
         nodes: Vec<Node>,

@@ -146,7 +146,6 @@ impl Log {
 
 impl SequenceMeans {
     /// The mean of one of the lists.
-    #[must_use]
     pub fn mean(values: &[f64]) -> f64 {
         values.iter().sum::<f64>() / values.len().max(1) as f64
     }

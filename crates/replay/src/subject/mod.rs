@@ -95,7 +95,6 @@ pub enum Subject {
 
 impl Subject {
     /// How much there is to do, in the unit of [`Progress`].
-    #[must_use]
     pub fn size(&self, seed: u64) -> usize {
         match self {
             Self::Log(log) => log.jobs.len(),
@@ -105,7 +104,6 @@ impl Subject {
     }
 
     /// The name of the trace, without path.
-    #[must_use]
     pub fn name(&self) -> &str {
         match self {
             Self::Log(log) => &log.name,
@@ -115,7 +113,6 @@ impl Subject {
     }
 
     /// Whether a seed makes a difference: to the order of pods, or to a policy that draws.
-    #[must_use]
     pub fn draws(&self, policy: &Chosen) -> bool {
         matches!(self, Self::Pods(_))
             || matches!(&policy.what, PolicyKind::Spec(spec) if spec.params.contains_key(SEED))

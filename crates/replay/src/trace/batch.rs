@@ -49,7 +49,6 @@ pub struct Dropped {
 
 impl Dropped {
     /// Counts with their reasons in words, in the order of checking.
-    #[must_use]
     pub fn by_reason(&self) -> [(&'static str, u64); 6] {
         [
             ("did not run", self.no_run),
@@ -61,7 +60,6 @@ impl Dropped {
         ]
     }
 
-    #[must_use]
     pub fn total(&self) -> u64 {
         self.by_reason().iter().map(|(_, count)| count).sum()
     }
@@ -83,7 +81,6 @@ impl Kept {
     ///
     /// A missing estimate drops a job from a log that has estimates: it is a hole in the record. Where no job has one,
     /// the log simply does not record them, and the run time stands in.
-    #[must_use]
     pub fn of(log: &Log, procs: u64) -> Self {
         let has_estimates = log.jobs.iter().any(|job| job.estimate > 0);
         let mut kept = Self { jobs: Vec::with_capacity(log.jobs.len()), ..Self::default() };

@@ -8,14 +8,12 @@ pub struct Random {
 
 impl Random {
     /// A generator of its own for each seed.
-    #[must_use]
     pub fn new(seed: u64) -> Self {
         Self { state: seed }
     }
 
     /// A generator that does not share draws with this one or with those of other names: adding a draw to one part of a
     /// program leaves the other parts as they were.
-    #[must_use]
     pub fn fork(&self, name: u64) -> Self {
         let mut mixed = Self::new(self.state ^ name.wrapping_mul(0xd134_2543_de82_ef95));
         Self::new(mixed.word())
@@ -69,7 +67,6 @@ impl Random {
 }
 
 /// Cumulative weights 1, 1/2^s, 1/3^s, …: a few are popular, most are rare.
-#[must_use]
 pub fn zipf(count: usize, exponent: f64) -> Vec<f64> {
     let mut sum = 0.0;
     (1..=count)

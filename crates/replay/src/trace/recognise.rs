@@ -23,12 +23,10 @@ impl Kind {
         ("muri", Self::Muri),
     ];
 
-    #[must_use]
     pub fn name(self) -> &'static str {
         Self::ALL.into_iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
     }
 
-    #[must_use]
     pub fn by_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|(known, _)| *known == name).map(|(_, kind)| kind)
     }

@@ -44,7 +44,6 @@ impl Source {
     }
 
     /// Whether the file is compressed.
-    #[must_use]
     pub fn is_gzip(&self) -> bool {
         self.gzip
     }
@@ -118,7 +117,6 @@ impl Read for Hashing {
 
 /// Bytes as lower-case hex.
 /// The SHA-256 of bytes, as hex.
-#[must_use]
 pub fn sha256(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }

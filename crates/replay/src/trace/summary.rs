@@ -80,7 +80,6 @@ fn rounded(value: f64) -> f64 {
 
 impl Summary {
     /// Sums up jobs on a machine of this capacity, where that is known.
-    #[must_use]
     pub fn of(jobs: &[SummaryJob], capacity: Option<f64>) -> Self {
         let submits = jobs.iter().map(|job| job.submit_s);
         let first = submits.clone().min_by(f64::total_cmp);

@@ -112,13 +112,12 @@ proptest! {
 
     #[test]
     fn with_predictions_every_job_still_starts_once(
-        jobs in workload(), steps: bool, ranked: bool, single: bool, mode in 0usize..3, beat in 0u64..9,
+        jobs in workload(), steps: bool, ranked: bool, single: bool, beat in 0u64..9,
     ) {
         let corrector = if steps { Corrector::Steps } else { Corrector::Asked };
-        let mode = [Mode::Easy, CONSERVATIVE, Mode::Reserving { depth: Some(2), standing: false }][mode];
         let settings = Settings {
             procs: PROCS as u32,
-            planning: Rules { mode, ranked, learned: Some(corrector) }.into(),
+            planning: Rules { mode: Mode::Easy, ranked, learned: Some(corrector) }.into(),
             events: if single { Events::Single } else { Events::Batch },
             cycle: (beat > 0).then(|| Millis::secs(beat)),
             estimate: Estimate::User,

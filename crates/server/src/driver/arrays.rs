@@ -118,7 +118,6 @@ impl View<'_> {
     }
 
     /// The id of an element as the engine writes it, whatever zeros a person put before the index.
-    #[must_use]
     pub fn exact(&mut self, text: &str) -> Option<JobId> {
         let id = JobId::new(text).ok()?;
         let Some((array, index)) = parse_element_id(&id) else { return Some(id) };

@@ -22,7 +22,6 @@ impl Connections {
     }
 
     /// Opens a line to a node; an older one ends.
-    #[must_use]
     pub fn open(&self, node: NodeId) -> mpsc::Receiver<Command> {
         let (line, commands) = mpsc::channel(COMMANDS_WAITING_MAX);
         self.lines().insert(node, line);
@@ -30,13 +29,11 @@ impl Connections {
     }
 
     /// Whether there is a line to a node.
-    #[must_use]
     pub fn is_open(&self, node: &NodeId) -> bool {
         self.lines().get(node).is_some_and(|line| !line.is_closed())
     }
 
     /// How many agents are connected.
-    #[must_use]
     pub fn count(&self) -> usize {
         self.lines().values().filter(|line| !line.is_closed()).count()
     }

@@ -32,7 +32,6 @@ pub enum Failure {
 }
 
 impl Failure {
-    #[must_use]
     pub fn refused(status: u16, error: ApiError) -> Self {
         Self::Refused(status, error)
     }
@@ -196,13 +195,11 @@ impl Handle {
     }
 
     /// What happens from now on, in committed batches. A slow listener is told how much it missed and can read the journal.
-    #[must_use]
     pub fn listen(&self) -> broadcast::Receiver<Arc<[Happened]>> {
         self.happened.subscribe()
     }
 
     /// The agents that are connected.
-    #[must_use]
     pub fn connections(&self) -> &Connections {
         &self.connections
     }

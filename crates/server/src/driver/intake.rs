@@ -39,7 +39,6 @@ pub struct Prepared {
 
 impl Prepared {
     /// The job as a plan shows it.
-    #[must_use]
     pub fn planned(&self) -> PlannedJob {
         let Submission { job, pool, not_before, user_hold, edges, join, .. } = &self.submission;
         let edges = edges.iter().map(|edge| DependsOn { on: edge.on.to_string(), kind: edge.kind });
@@ -85,7 +84,6 @@ pub(super) fn input(prepared: Vec<Prepared>) -> Input {
 }
 
 /// The change that a plan looks at.
-#[must_use]
 pub fn change(prepared: Vec<Prepared>) -> Change {
     match handed(prepared) {
         Handed::Jobs(jobs) => Change::Submit(jobs),

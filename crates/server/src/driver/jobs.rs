@@ -36,7 +36,6 @@ pub struct LiveRun {
 
 impl LiveRun {
     /// A run that was committed just now.
-    #[must_use]
     pub fn of(commit: &Commit) -> Self {
         let nodes = commit.grants.iter().map(|grant| OnNode {
             node: grant.node.to_string(),
@@ -55,7 +54,6 @@ pub struct Jobs {
 }
 
 /// The array and the index of an element's id.
-#[must_use]
 pub fn element_of(id: &str) -> Option<(&str, u32)> {
     let (array, index) = id.split_once('.')?;
     Some((array, index.parse().ok()?))
@@ -63,7 +61,6 @@ pub fn element_of(id: &str) -> Option<(&str, u32)> {
 
 impl Jobs {
     /// What is kept of a job; elements share what is kept of their array.
-    #[must_use]
     pub fn meta(&self, id: &JobId) -> Option<&Arc<JobMeta>> {
         self.metas.get(id).or_else(|| self.metas.get(element_of(id.as_str())?.0))
     }
@@ -77,7 +74,6 @@ impl Jobs {
     }
 
     /// How the present run of a job goes.
-    #[must_use]
     pub fn run(&self, id: &JobId) -> Option<&LiveRun> {
         self.runs.get(id)
     }

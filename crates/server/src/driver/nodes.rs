@@ -48,7 +48,6 @@ pub struct Nodes {
 
 impl Nodes {
     /// What a node last said about itself.
-    #[must_use]
     pub fn facts(&self, node: &NodeId) -> Option<&Registration> {
         self.registrations.get(node)
     }

@@ -30,7 +30,6 @@ impl Stats {
         Self::add(counter, u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    #[must_use]
     pub fn get(counter: &AtomicU64) -> u64 {
         counter.load(Ordering::Relaxed)
     }

@@ -47,7 +47,6 @@ pub(super) fn live_run(state: &State, id: &JobId, run: &Run) -> LiveRun {
 }
 
 /// A digest that changes whenever the value does.
-#[must_use]
 pub fn version_of(value: &impl Serialize) -> String {
     let text = serde_json::to_vec(value).unwrap_or_default();
     Sha256::digest(text).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
@@ -118,7 +117,6 @@ fn cheap_reason(record: &JobRecord) -> Option<String> {
 
 impl View<'_> {
     /// The job or array that a person means: `12`, `12.7` for element 7 of array 12.
-    #[must_use]
     pub fn resolve(&mut self, text: &str) -> Option<JobId> {
         let id = self.exact(text)?;
         let state = self.engine.state();
@@ -157,7 +155,6 @@ impl View<'_> {
         Some(job_view(&folded_record(array, id, JobState::Cancelled), self.jobs, None))
     }
 
-    #[must_use]
     pub fn node(&self, id: &NodeId) -> Option<NodeView> {
         let (node, record) = self.engine.state().node(id)?;
         let pool = self.engine.state().places.get(id).map(|(pool, _)| pool.to_string());

@@ -90,7 +90,6 @@ impl Sqlite {
         Ok(Box::new(Reading::open(&dir.join(directory::DATABASE))?))
     }
 
-    #[must_use]
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }

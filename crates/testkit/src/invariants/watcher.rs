@@ -49,20 +49,17 @@ impl Seen {
 
 impl Watcher {
     /// A watcher of an engine that has done nothing yet.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
     /// A watcher that also looks whether the cause of a moved reservation is true, for worlds in which no cap changes and
     /// nothing begins later than it was told to.
-    #[must_use]
     pub fn strict() -> Self {
         Self { strict: true, ..Self::default() }
     }
 
     /// The state that the events so far give.
-    #[must_use]
     pub fn state(&self) -> &State {
         &self.state
     }

@@ -37,7 +37,6 @@ struct Habit {
     inverses: u64,
     /// Jobs that ended, none forgotten; expectations made at the same count are the same.
     ended: u32,
-    /// Jobs that wait.
     waiting: u32,
     /// Jobs that run.
     running: u32,

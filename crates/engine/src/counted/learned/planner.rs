@@ -87,7 +87,6 @@ pub struct Planner {
 
 impl Planner {
     /// So many units, all free.
-    #[must_use]
     pub fn new(units: u32, settings: Settings) -> Self {
         Self {
             settings,
@@ -107,12 +106,10 @@ impl Planner {
         }
     }
 
-    #[must_use]
     pub fn free(&self) -> u32 {
         self.free
     }
 
-    #[must_use]
     pub fn is_idle(&self) -> bool {
         self.line.first().is_none() && self.promises.holders.is_empty()
     }
@@ -185,7 +182,6 @@ impl Planner {
     }
 
     /// Promises that were moved later; none is while jobs keep to their durations and every end is followed by a pass.
-    #[must_use]
     pub fn moved_later(&self) -> u64 {
         self.promises.moved_later
     }

@@ -6,7 +6,6 @@ use landfall_model::{JobId, NodeId, Placement, PoolId};
 use landfall_policy::view::Pass;
 
 use super::super::Queue;
-use super::view::by_job;
 use crate::effect::Effect;
 use crate::engine::Engine;
 use crate::event::{Event, Grant};
@@ -31,13 +30,7 @@ impl Engine {
             }
         }
         self.keep_reservations(id, plan.reservations, &plan.moved);
-        let missed: Vec<JobId> = plan
-            .waiting
-            .iter()
-            .filter(|wait| wait.immediate_missed && !rejected.contains_key(&wait.job))
-            .map(|wait| wait.job.clone())
-            .collect();
-        for job in &missed {
+        for job in plan.missed.iter().filter(|job| !rejected.contains_key(*job)) {
             // What is folded behind it was not among those that could have started either.
             let array = self.state.element_of(job).map(|(array, _)| array.job.id.clone());
             if let Some(array) = array {
@@ -46,10 +39,6 @@ impl Engine {
             self.end_unplaced(job, Cause::ImmediateUnavailable);
         }
         if let Some(Queue::Batch(queue)) = self.pools.get_mut(id).map(|pool| &mut pool.queue) {
-            queue.waits = by_job(plan.waiting);
-            missed.iter().for_each(|job| {
-                queue.waits.remove(job);
-            });
             queue.rejected = rejected;
         }
     }

@@ -3,6 +3,7 @@
 //!
 //! One cycle: suspended jobs come back, running jobs may save their work, then score, solve, propose, remember.
 
+mod census;
 mod follow;
 mod queue;
 mod view;
@@ -24,14 +25,13 @@ impl Engine {
     pub(crate) fn batch_cycle(&mut self, id: &PoolId) {
         self.bring_back_suspended(id);
         self.save_where_worth(id);
-        let placed: Vec<JobId> = match self.pools.get(id).map(|pool| &pool.queue) {
-            Some(Queue::Batch(queue)) => queue.placed().cloned().collect(),
+        let scaling: Vec<JobId> = match self.pools.get(id).map(|pool| &pool.queue) {
+            Some(Queue::Batch(queue)) => queue.scaling().cloned().collect(),
             _ => Vec::new(),
         };
-        self.raise_to_min(&placed);
+        self.raise_to_min(&scaling);
         self.widen_arrays(id);
-        let plan = self.solve_pool(id, crate::solver::Estimates::All);
-        if let Some(plan) = plan {
+        if let Some(plan) = self.solve_pool(id) {
             self.follow_plan(id, plan);
         }
     }
@@ -62,10 +62,10 @@ impl Engine {
             return;
         }
         let Some(Queue::Batch(queue)) = self.pools.get(id).map(|pool| &pool.queue) else { return };
-        let settings = checkpoint::CheckpointSettings::default();
+        let settings = pool.pool.batch.checkpoint;
         let backlog = self.backlog_of(id);
         let worth: Vec<JobId> = queue
-            .placed()
+            .saving()
             .filter(|job| {
                 self.checkpoint_candidate(job, backlog)
                     .is_some_and(|job| checkpoint::decide(&settings, &job).saves())

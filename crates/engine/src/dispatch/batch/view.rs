@@ -3,76 +3,226 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use landfall_model::{Dispatch, JobId, Lifecycle, NodeId, NodeState, Pool, PoolId, QueueOrder, Time};
+use landfall_model::{
+    Dispatch, Job, JobId, JobSpec, Millis, NodeId, NodeState, Pool, PoolId, QueueOrder, TenantId, Time,
+};
 use landfall_policy::filter::About;
 use landfall_policy::view::Pass;
 use landfall_policy::{Policy, q};
 
 use super::super::Queue;
-use super::queue::BatchQueue;
+use super::census::Census;
+use super::queue::{BatchQueue, Class, Held, duration, saving_minutes, staging_given_up};
 use crate::effect::Refused;
 use crate::engine::Engine;
 use crate::ledger::is_idle;
-use crate::preempt::{Preempted, checkpoint_minutes};
+use crate::preempt::Preempted;
 use crate::record::{JobRecord, JobState, Phase, Run};
 use crate::solver::{
-    self, Behind, Caps, Cycles, Estimates, Fleet, Hold, Lender, Occupant, Plan, Problem, Reason, Share, Slot,
-    Suited, TenantRoom, Waiting,
+    self, Behind, Caps, Cycles, Fleet, Hold, Lender, Occupant, Plan, Problem, Reason, Share, Slot, Suited,
+    TenantRoom, Turn, Waiting,
 };
 use crate::staging;
+use crate::state::State;
 use crate::units::MICRO;
 use landfall_model::life::Breakdown;
 
+/// The waiting jobs of a pool in classes, with their scores of this instant.
+struct InClasses<'a> {
+    engine: &'a Engine,
+    queue: &'a BatchQueue,
+    policy: &'a Policy,
+    pass: &'a Pass<'a>,
+    /// Whether the queue time alone decides.
+    fifo: bool,
+    staged: bool,
+    classes: Vec<(u32, &'a Class)>,
+}
+
+impl<'a> InClasses<'a> {
+    fn staging(&self, class: &Class) -> staging::Gate {
+        staging::gate(self.staged, staging::near_fraction(class.model.spec.inputs.as_deref()), class.given_up)
+    }
+
+    fn score(&self, class: &Class, queued_at: Time, id: &JobId) -> f64 {
+        // One that is alone may be looked at more closely than its class tells.
+        match self.engine.state.job(id).filter(|_| class.jobs.len() == 1) {
+            Some(record) => self.policy.queue_total(self.pass, &record.job),
+            None => self.policy.queue_total(self.pass, &Job { queued_at, ..class.model.clone() }),
+        }
+    }
+}
+
+impl<'a, 'b: 'a> solver::Classes<'a> for InClasses<'b> {
+    fn count(&self) -> usize {
+        self.classes.len()
+    }
+
+    fn len(&self, class: usize) -> usize {
+        self.classes[class].1.jobs.len()
+    }
+
+    fn spec(&self, class: usize) -> &'a Arc<JobSpec> {
+        &self.classes[class].1.model.spec
+    }
+
+    fn duration(&self, class: usize) -> Option<Millis> {
+        self.classes[class].1.duration
+    }
+
+    fn gate(&self, class: usize) -> Option<Reason> {
+        let class = self.classes[class].1;
+        if class.opens.is_some_and(|at| at > self.engine.now) {
+            return Some(Reason::NotBefore);
+        }
+        (self.staging(class) == staging::Gate::Wait).then_some(Reason::Staging)
+    }
+
+    fn turn(&self, class: usize, place: usize) -> Turn<'a> {
+        let class = self.classes[class].1;
+        let (queued_at, job) = &class.jobs[place];
+        let rank = if self.fifo { 0 } else { -q(self.score(class, *queued_at, job)) };
+        Turn { rank, queued_at: *queued_at, job }
+    }
+
+    fn job(&self, number: usize, place: usize) -> Waiting<'a> {
+        let class = self.classes[number].1;
+        let (queued_at, id) = &class.jobs[place];
+        let mut waiting = Waiting::new(id, &class.model.spec, 0.0, *queued_at);
+        if let Some(record) = self.engine.state.job(id) {
+            self.engine.complete(&mut waiting, record, self.queue);
+        }
+        waiting.flag = self.staging(class).flag();
+        waiting.gate = self.gate(number);
+        waiting.gate_until = class.opens.filter(|_| waiting.gate == Some(Reason::NotBefore));
+        waiting
+    }
+
+    fn find(&self, job: &JobId) -> Option<(usize, usize)> {
+        let (number, place) = self.queue.find(job)?;
+        Some((self.classes.binary_search_by_key(&number, |class| class.0).ok()?, place))
+    }
+}
+
 impl Engine {
-    /// Solves one cycle of a pool on the state as it is.
-    pub(crate) fn solve_pool(&mut self, id: &PoolId, estimates: Estimates) -> Option<Plan> {
+    /// Solves one cycle of a pool on the state as it is: who starts, who is stopped, what is reserved.
+    pub(crate) fn solve_pool(&mut self, id: &PoolId) -> Option<Plan> {
         let fleet = self.fleet(id)?;
-        let known = match &mut self.pools.get_mut(id)?.queue {
-            Queue::Batch(queue) => std::mem::take(&mut queue.suited),
+        self.look_at_placed(id, &fleet);
+        let (mut suited, mut census) = match &mut self.pools.get_mut(id)?.queue {
+            Queue::Batch(queue) => (std::mem::take(&mut queue.suited), queue.census.take()),
             _ => return None,
         };
-        let (plan, known) = self.solve_with(id, &fleet, known, estimates)?;
+        let nodes = &self.state.pools.get(id)?.nodes;
+        let counted = census.get_or_insert_with(|| Census::new(&fleet, nodes));
+        counted.refresh(nodes);
+        let plan = self.solve_with(id, &fleet, &mut suited, Some(counted), None)?;
+        #[cfg(feature = "mutations")]
+        if self.solver_mutation.is_none() {
+            self.compare_walks(id, &plan);
+        }
         if let Queue::Batch(queue) = &mut self.pools.get_mut(id)?.queue {
-            queue.suited = known;
+            let specs: std::collections::BTreeSet<_> =
+                queue.classes().map(|(_, class)| Arc::as_ptr(&class.model.spec)).collect();
+            suited.retain(|spec| specs.contains(&Arc::as_ptr(spec)));
+            queue.suited = suited;
+            queue.census = census;
         }
         Some(plan)
     }
 
-    /// The same for whoever only looks: nothing is kept for the next time.
-    pub(crate) fn solve_for_show(&self, id: &PoolId) -> Option<Plan> {
-        let known = match &self.pools.get(id)?.queue {
-            Queue::Batch(queue) => queue.fleet.clone(),
-            _ => return None,
-        };
-        let fleet = known.or_else(|| self.new_fleet(id).map(Arc::new))?;
-        Some(self.solve_with(id, &fleet, Suited::default(), Estimates::All)?.0)
+    /// Plans for whoever asks: one waiting job is told why it waits and until when; or each one, looked at by itself. Nothing
+    /// is kept for the next time.
+    pub(crate) fn solve_for_show(&self, id: &PoolId, asked: Option<&JobId>) -> Option<Plan> {
+        let Queue::Batch(queue) = &self.pools.get(id)?.queue else { return None };
+        let fleet = queue.fleet.clone().or_else(|| self.new_fleet(id).map(Arc::new))?;
+        // What waits for other jobs is planned behind all of them.
+        let asked = asked.filter(|job| queue.has(job));
+        let mut census = asked.map(|_| Census::new(&fleet, &self.state.pools[id].nodes));
+        self.solve_with(id, &fleet, &mut Suited::default(), census.as_mut(), asked)
+    }
+
+    /// A test build walks each queue in classes and job by job, and holds the two against each other; so it does with
+    /// what one of the jobs is told.
+    #[cfg(feature = "mutations")]
+    fn compare_walks(&self, id: &PoolId, plan: &Plan) {
+        // Arrays of thousands in every cycle would take tests minutes.
+        let short = self.pools.get(id).is_some_and(|pool| pool.queued() <= 300);
+        let Some(mut told) = short.then(|| self.solve_for_show(id, None)).flatten() else { return };
+        let waiting = std::mem::take(&mut told.waiting);
+        assert_eq!(*plan, told, "classes are walked as single jobs are");
+        let some = usize::try_from(self.now.as_millis()).unwrap_or(0) % waiting.len().max(1);
+        let asked = waiting.get(some).filter(|wait| wait.reason != Reason::Dependency);
+        if let Some(wait) = asked {
+            let alone = self.solve_for_show(id, Some(&wait.job)).unwrap_or_default();
+            assert_eq!(alone.waiting.first(), Some(wait), "a job is told the same among all and alone");
+        }
+    }
+
+    /// Looks at the placed jobs that have changed.
+    fn look_at_placed(&mut self, id: &PoolId, fleet: &Fleet) {
+        let Some(Queue::Batch(queue)) = self.pools.get(id).map(|pool| &pool.queue) else { return };
+        let changed = queue.placed().filter(|(_, held)| held.is_none());
+        let records = changed.filter_map(|(job, _)| self.state.job(job));
+        let found: Vec<(JobId, Held)> =
+            records.filter_map(|record| Some((record.job.id.clone(), self.held(record, fleet)?))).collect();
+        if let Some(Queue::Batch(queue)) = self.pools.get_mut(id).map(|pool| &mut pool.queue) {
+            found.into_iter().for_each(|(job, held)| queue.keep(&job, held));
+        }
     }
 
     fn solve_with(
         &self,
         id: &PoolId,
         fleet: &Fleet,
-        suited: Suited,
-        estimates: Estimates,
-    ) -> Option<(Plan, Suited)> {
+        suited: &mut Suited,
+        census: Option<&mut Census>,
+        asked: Option<&JobId>,
+    ) -> Option<Plan> {
         let state = self.state.pools.get(id)?;
         let dispatcher = self.pools.get(id)?;
         let Queue::Batch(queue) = &dispatcher.queue else { return None };
         let settings = &state.pool.batch;
         let policy = &dispatcher.policy;
         let mut problem = Problem::new(self.now, settings, &state.pool.loans, policy, &state.world, fleet);
-        problem.suited = suited;
+        problem.suited = std::mem::take(suited);
         if policy.looks_at() == About::Moment {
             let nodes = (0..).map_while(|slot| fleet.node(slot));
             problem.nodes = nodes.filter_map(|node| self.state.node(node)).map(|(node, _)| node).collect();
         }
 
-        let placed = self.placed_on(id, queue);
-        let slots: Vec<Vec<Slot>> = placed.iter().map(|record| slots_of(record, fleet)).collect();
-        let never = Preempted::default();
-        for (record, slots) in placed.iter().zip(&slots) {
-            problem.occupants.extend(self.occupant(record, slots, id, &never));
-        }
+        // Those that somebody else looked at already, and those that have to be looked at now.
+        let borrowers = self.borrowers(id);
+        let unseen: Vec<(&JobRecord, Held)> = (queue.placed().filter(|(_, held)| held.is_none()))
+            .filter_map(|(job, _)| self.state.job(job))
+            .chain(borrowers.iter().copied())
+            .filter_map(|record| Some((record, self.held(record, fleet)?)))
+            .collect();
+        let looked_at = queue.placed().filter_map(|(job, held)| Some((job, held?, false)));
+        let unseen = unseen.iter().map(|(record, held)| (&record.job.id, held, record.pool != *id));
+        let mut over_share = OverShare { state: &self.state, known: BTreeMap::new() };
+        problem.occupants = looked_at
+            .chain(unseen)
+            .map(|(job, held, borrower)| {
+                let pool = if borrower { self.state.job(job).map(|record| &record.pool) } else { Some(id) };
+                Occupant {
+                    job,
+                    spec: &held.spec,
+                    nodes: &held.slots,
+                    shares: &held.shares,
+                    started: held.started.unwrap_or(self.now),
+                    ends_at: held.ends_at.or_else(|| Some(held.started.unwrap_or(self.now) + held.left?)),
+                    running: held.running,
+                    borrower,
+                    checkpoint_minutes: held.checkpoint_minutes,
+                    over_share: over_share.of(pool, held.spec.tenant.as_ref()),
+                    preempted: &held.preempted,
+                }
+            })
+            .collect();
+        problem.occupants.sort_by(|a, b| a.job.cmp(b.job));
+        problem.overruns = queue.placed().any(|(_, held)| held.is_some_and(|held| held.overruns))
+            || borrowers.iter().filter_map(|record| record.run.as_ref()).any(|run| is_overrun(run));
 
         let kept: Vec<(&JobId, Vec<Slot>, Time)> = state
             .kept
@@ -93,9 +243,24 @@ impl Engine {
         let reservations: Vec<_> = state.reservations.values().cloned().collect();
         problem.reservations = &reservations;
         let pass = Pass::of_parts(self.now, &state.world, &state.nodes, queue.backlog());
-        problem.waiting = self.waiting_jobs(id, queue, &pass);
-        let jobs: Vec<&JobId> = problem.waiting.iter().map(|waiting| waiting.job).collect();
-        let why = |at: usize| self.why(policy, &pass, jobs[at]);
+        let classes = InClasses {
+            engine: self,
+            queue,
+            policy,
+            pass: &pass,
+            fifo: settings.order == QueueOrder::Fifo,
+            staged: settings.staging,
+            classes: queue.classes().collect(),
+        };
+        match census {
+            Some(census) => {
+                census.tell(&pass, policy, fleet, queue.classes().map(|(_, class)| &class.model));
+                problem.classes = Some(&classes);
+                problem.asked = asked;
+            }
+            None => problem.waiting = self.waiting_jobs(id, queue, &pass),
+        }
+        let why = |job: &JobId| self.why(policy, &pass, job);
         problem.why = Some(&why);
         problem.tenants = self.tenant_rooms();
         problem.locks = self.state.locks.keys().cloned().collect();
@@ -106,14 +271,13 @@ impl Engine {
         problem.preemptions_left = state.preempt_budget.room(self.now);
         let beat = Cycles { next: state.next_cycle, every: settings.cycle_ms };
         problem.cycles = (!settings.cycle_on_events).then_some(beat);
-        problem.overruns = placed.iter().filter_map(|record| record.run.as_ref()).any(|run| is_overrun(run));
-        problem.estimates = estimates;
         #[cfg(feature = "mutations")]
         {
             problem.mutation = self.solver_mutation;
         }
         let plan = solver::solve(&problem);
-        Some((plan, problem.suited))
+        *suited = problem.suited;
+        Some(plan)
     }
 
     /// The nodes of a pool and of those that may lend to it, sorted into kinds.
@@ -139,27 +303,22 @@ impl Engine {
         Some(Fleet::new(Some(id), looks_at, nodes))
     }
 
-    /// Jobs that hold nodes the pool plans with: its own jobs, and those of others on nodes it lent.
-    fn placed_on(&self, id: &PoolId, queue: &BatchQueue) -> Vec<&JobRecord> {
-        let mut jobs: Vec<&JobId> = queue.placed().collect();
-        if let Some(state) = self.state.pools.get(id) {
-            let lent = state.nodes.iter().filter(|node| node.lent_to.is_some());
-            jobs.extend(lent.flat_map(|node| &node.placements).map(|placement| &placement.job));
-        }
+    /// Jobs of other pools on nodes that this one lent.
+    fn borrowers(&self, id: &PoolId) -> Vec<&JobRecord> {
+        let Some(state) = self.state.pools.get(id) else { return Vec::new() };
+        let lent = state.nodes.iter().filter(|node| node.lent_to.is_some());
+        let mut jobs: Vec<&JobId> =
+            lent.flat_map(|node| &node.placements).map(|placement| &placement.job).collect();
         jobs.sort_unstable();
         jobs.dedup();
-        jobs.into_iter().filter_map(|job| self.state.job(job)).collect()
+        let records = jobs.into_iter().filter_map(|job| self.state.job(job));
+        records.filter(|record| record.pool != *id).collect()
     }
 
-    fn occupant<'a>(
-        &'a self,
-        record: &'a JobRecord,
-        slots: &'a [Slot],
-        pool: &PoolId,
-        never: &'a Preempted,
-    ) -> Option<Occupant<'a>> {
+    /// A placed job as planning looks at it.
+    fn held(&self, record: &JobRecord, fleet: &Fleet) -> Option<Held> {
         let run = record.run.as_ref()?;
-        let spec = &*record.job.spec;
+        let spec = &record.job.spec;
         let share = |node| {
             let (node, _) = self.state.node(node)?;
             let placement = node.placements.iter().find(|placement| placement.job == record.job.id)?;
@@ -171,31 +330,20 @@ impl Engine {
         } else {
             run.nodes.iter().filter_map(|at| share(&at.node)).collect()
         };
-        // A job that is being started will run for its whole walltime; one that is stopping is gone after the grace.
-        let started = run.started_at.unwrap_or(self.now);
-        let bounded = spec.lifecycle == Lifecycle::Bounded;
-        let left = record.past.as_ref().and_then(|past| past.walltime_left).unwrap_or(spec.walltime_ms);
-        let ends_at = match &run.stop {
-            Some(stop) => Some(stop.kill_at),
-            None => run.ends_at.or_else(|| bounded.then(|| started + left)),
-        };
-        let tenant =
-            spec.tenant.as_ref().and_then(|id| self.state.pools.get(&record.pool)?.world.tenants.get(id));
-        let measured = record.past.as_ref().and_then(|past| past.checkpoint_took);
-        Some(Occupant {
-            job: &record.job.id,
-            spec,
-            nodes: slots,
+        Some(Held {
+            spec: Arc::clone(spec),
+            slots: slots_of(record, fleet),
             shares,
-            started,
-            ends_at,
+            started: run.started_at,
+            // A job that is being started will run for its whole walltime; one that is stopping is gone after the grace.
+            ends_at: run.stop.as_ref().map(|stop| stop.kill_at).or(run.ends_at),
+            left: duration(record),
             running: record.state == JobState::Running
                 && run.notice.is_none()
                 && run.nodes.iter().all(|at| at.phase == Phase::Started),
-            borrower: record.pool != *pool,
-            checkpoint_minutes: checkpoint_minutes(spec.checkpoint, spec.checkpoint_minutes, measured),
-            over_share: tenant.is_some_and(|tenant| tenant.burst > 1.0 && tenant.usage > tenant.share),
-            preempted: record.past.as_ref().map_or(never, |past| &past.preempted),
+            overruns: is_overrun(run),
+            checkpoint_minutes: saving_minutes(record),
+            preempted: record.past.as_ref().map_or_else(Preempted::default, |past| past.preempted.clone()),
         })
     }
 
@@ -262,30 +410,28 @@ impl Engine {
     }
 
     fn waiting_job<'a>(&'a self, record: &'a JobRecord, score: f64, queue: &'a BatchQueue) -> Waiting<'a> {
-        let spec = &record.job.spec;
-        let mut waiting = Waiting::new(&record.job.id, spec, score, record.job.queued_at);
-        if let Some(past) = &record.past {
-            waiting.duration = waiting.duration.map(|whole| past.walltime_left.unwrap_or(whole));
-            let measured = past.checkpoint_took;
-            waiting.checkpoint_minutes =
-                checkpoint_minutes(spec.checkpoint, spec.checkpoint_minutes, measured);
-        }
-        waiting.rejected = queue.rejected.get(&record.job.id).copied();
+        let mut waiting = Waiting::new(&record.job.id, &record.job.spec, score, record.job.queued_at);
+        self.complete(&mut waiting, record, queue);
         waiting
+    }
+
+    /// Adds what earlier runs and cycles left behind.
+    fn complete(&self, waiting: &mut Waiting<'_>, record: &JobRecord, queue: &BatchQueue) {
+        waiting.duration = duration(record);
+        waiting.checkpoint_minutes = saving_minutes(record);
+        waiting.rejected = queue.rejected.get(&record.job.id).copied();
     }
 
     /// Whether a job may start as far as its inputs are concerned.
     pub(crate) fn staging_gate(&self, record: &JobRecord) -> staging::Gate {
         let staged = self.state.pools.get(&record.pool).is_some_and(|pool| pool.pool.batch.staging);
-        let failures = record.past.as_ref().map(|past| &past.staging_failures);
-        let given_up =
-            failures.is_some_and(|failures| failures.values().any(|count| *count >= staging::ATTEMPTS_MAX));
-        staging::gate(staged, staging::near_fraction(record.job.spec.inputs.as_deref()), given_up)
+        let near = staging::near_fraction(record.job.spec.inputs.as_deref());
+        staging::gate(staged, near, staging_given_up(record))
     }
 
     /// What speaks for a waiting job.
     pub(super) fn why(&self, policy: &Policy, pass: &Pass<'_>, job: &JobId) -> Breakdown {
-        let verdict = self.state.job(job).map(|record| policy.queue_verdict(pass, &record.job));
+        let verdict = self.state.job(job).map(|record| policy.queue_points(pass, &record.job));
         verdict.map_or_else(Breakdown::default, |verdict| Breakdown::of(&verdict, None))
     }
 
@@ -370,6 +516,7 @@ pub(crate) fn could_ever_fit(engine: &Engine, job: &landfall_model::Job, id: &Po
         nodes.retain(|node| !(node.state == NodeState::Down && node.cpu_total.is_zero() && !node.accepting));
         for node in &mut nodes {
             node.state = NodeState::Ready;
+            node.drifted = false;
         }
         let pass = Pass::of_parts(state.now, &own.world, &nodes, Default::default());
         nodes.iter().filter(|node| dispatcher.policy.is_eligible(&pass, job, node)).count() as u64
@@ -403,6 +550,18 @@ fn slots_of(record: &JobRecord, fleet: &Fleet) -> Vec<Slot> {
     record.run.iter().flat_map(|run| &run.nodes).filter_map(|at| fleet.slot(&at.node)).collect()
 }
 
-pub(super) fn by_job(waits: Vec<solver::Wait>) -> BTreeMap<JobId, solver::Wait> {
-    waits.into_iter().map(|wait| (wait.job.clone(), wait)).collect()
+/// Whether tenants may burst and are above their share, by pool and tenant.
+struct OverShare<'a> {
+    state: &'a State,
+    known: BTreeMap<(&'a PoolId, &'a TenantId), bool>,
+}
+
+impl<'a> OverShare<'a> {
+    fn of(&mut self, pool: Option<&'a PoolId>, tenant: Option<&'a TenantId>) -> bool {
+        let Some(of) = pool.zip(tenant) else { return false };
+        *self.known.entry(of).or_insert_with(|| {
+            let tenant = self.state.pools.get(of.0).and_then(|pool| pool.world.tenants.get(of.1));
+            tenant.is_some_and(|tenant| tenant.burst > 1.0 && tenant.usage > tenant.share)
+        })
+    }
 }

@@ -8,6 +8,7 @@ use landfall_model::{JobSpec, Name, Node};
 use crate::devices::{MemoryView, model_allowed, qualifies};
 use crate::filter::{About, FilterInfo};
 use crate::refusal::{Quantity, Reason, Refusal, Wake};
+use crate::rules::snapshot::is_empty;
 use crate::view::View;
 
 pub(crate) const INFO: FilterInfo = FilterInfo {
@@ -61,17 +62,6 @@ fn devices_left(spec: &JobSpec, node: &Node) -> usize {
 }
 
 /// Whether neither placements nor holds are on the node.
-fn is_empty(node: &Node) -> bool {
-    node.placements.is_empty()
-        && node.cpu_committed.is_zero()
-        && node.ram_committed.is_zero()
-        && node
-            .gpus
-            .iter()
-            .all(|gpu| !gpu.is_closed() && gpu.milli_committed.is_zero() && gpu.vram_committed.is_zero())
-}
-
-/// Names of the jobs on the node.
 fn holders(node: &Node) -> Quantity {
     let names = node.placements.iter().filter_map(|placement| Name::new(placement.job.as_str()).ok());
     match names.collect::<Vec<_>>() {

@@ -24,6 +24,10 @@ struct FairShare;
 /// The share that counts now: the agreed one, stretched by the burst as far as the pool is idle. `None` without one.
 fn effective_share(view: &View<'_>) -> Option<f64> {
     let tenant = view.pass.tenant(view.spec).filter(|tenant| tenant.share > 0.0)?;
+    // Who may not go beyond the own share need not ask how busy the pool is.
+    if tenant.burst == 1.0 {
+        return Some(tenant.share);
+    }
     let idle = (BUSY - view.pass.utilisation()).max(0.0) / BUSY;
     Some(tenant.share * (1.0 + (tenant.burst - 1.0) * idle))
 }

@@ -67,7 +67,6 @@ fn milliseconds(seconds: i64) -> u64 {
 }
 
 /// A made-up workload as a log; GPUs cannot be said there and are left out.
-#[must_use]
 pub fn generated_log(settings: &Settings, jobs: &[Generated]) -> Log {
     let comments = [
         " Version: 2.2".to_owned(),

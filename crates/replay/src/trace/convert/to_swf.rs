@@ -10,7 +10,6 @@ use crate::trace::swf::{Log, SwfJob};
 
 /// The jobs of a trace as a log, by (submit, place in the trace). Nodes become processors. Names become numbers: jobs
 /// keep theirs if all are numbers, tenants called `userN` keep N.
-#[must_use]
 pub fn to_swf(trace: &Trace, shape: Shape) -> (Log, Converted) {
     let mut converted = Converted::default();
     let mut rows: Vec<&Submission> = Vec::new();

@@ -36,7 +36,6 @@ pub struct Gpus {
 
 impl Settings {
     /// Settings that only leave size, load and seed open.
-    #[must_use]
     pub fn new(jobs: usize, procs: u64, load: f64, seed: u64) -> Self {
         Self { jobs, procs, load, seed, users: 40, serial: 0.25, gpus: None }
     }

@@ -82,13 +82,11 @@ impl<R: BufRead> Reader<R> {
         Ok(Self { lines, header, rows: Rows::default(), line: number })
     }
 
-    #[must_use]
     pub fn header(&self) -> &Header {
         &self.header
     }
 
     /// The line of the last record.
-    #[must_use]
     pub fn line(&self) -> usize {
         self.line
     }

@@ -25,7 +25,6 @@ macro_rules! fields {
             /// A job of which nothing is known.
             pub const UNKNOWN: Self = Self { $($name: -1 as $kind,)* };
 
-            /// The job of a line.
             #[inline]
             fn of(mut line: read::Line<'_>) -> Result<Self, read::Bad> {
                 Ok(Self { $($name: line.next()?,)* })
@@ -90,7 +89,6 @@ pub struct Log {
 
 impl Log {
     /// A value of the header: what follows `NAME:` in the first comment that begins so, in any case of letters.
-    #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.comments.iter().find_map(|comment| {
             let (key, value) = comment.split_once(':')?;
@@ -99,7 +97,6 @@ impl Log {
     }
 
     /// The size of the machine as the header tells it: `MaxProcs`, or `MaxNodes` where that is absent or unknown.
-    #[must_use]
     pub fn processors(&self) -> Option<u64> {
         // Headers carry remarks behind the number: "128 (144 before May)".
         let number = |name| {

@@ -59,7 +59,6 @@ impl<R: BufRead> SwfReader<R> {
     }
 
     /// Lines left out so far, by reason.
-    #[must_use]
     pub fn dropped(&self) -> &BTreeMap<String, u64> {
         &self.dropped
     }
