@@ -160,9 +160,18 @@ async fn metrics_are_those_that_are_documented() {
     let server = Server::start().await;
     server.node("n1").await;
     server.job(json!({ "cpu_milli": 1000 })).await;
-    let page = server.http.get(format!("{}/metrics", server.url)).send().await.unwrap();
-    assert!(page.headers()["content-type"].to_str().unwrap().starts_with("application/openmetrics-text"));
-    let page = page.text().await.unwrap();
+    let mut page = String::new();
+    // What was acknowledged is counted a moment later.
+    for _ in 0..500 {
+        let answer = server.http.get(format!("{}/metrics", server.url)).send().await.unwrap();
+        let kind = answer.headers()["content-type"].to_str().unwrap().to_owned();
+        assert!(kind.starts_with("application/openmetrics-text"), "{kind}");
+        page = answer.text().await.unwrap();
+        if page.contains("landfall_starts_total{pool=\"default\",kind=\"start\"} 1") {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
     assert!(page.contains("landfall_nodes{state=\"ready\"} 1"), "{page}");
     assert!(page.contains("landfall_starts_total{pool=\"default\",kind=\"start\"} 1"), "{page}");
     assert!(page.contains("landfall_http_requests_total{route=\"/api/v1/jobs\",status=\"201\"} 1"), "{page}");
