@@ -9,6 +9,8 @@ mod around;
 mod array_properties;
 #[path = "acceptance/arrays.rs"]
 mod arrays;
+#[path = "acceptance/estimates.rs"]
+mod estimates;
 #[path = "acceptance/jobs.rs"]
 mod jobs;
 #[path = "acceptance/nodes.rs"]

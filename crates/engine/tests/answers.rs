@@ -544,6 +544,7 @@ pool = "hpc"
 nodes = 3
 walltime_ms = "1h"
 class = 8
+may_preempt = false
 submitted_at_ms = 0
 [[jobs]]
 id = "short"

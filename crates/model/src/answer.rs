@@ -280,18 +280,44 @@ pub struct Estimate {
     /// Why there is none, or what it rests on: the name of a reason, or a sentence.
     #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub reason: Cow<'static, str>,
+    /// What has to come true for it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub counts_on: Vec<CountsOn>,
+}
+
+/// What a planned time counts on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum CountsOn {
+    /// Jobs run for as long as they may.
+    Walltimes,
+    /// Time is kept for it.
+    Reservation,
+    /// Less urgent work is stopped for it.
+    Preemption,
+    /// Nodes that are lent are asked back for it.
+    Reclaim,
+    /// Its tenant gives back quota.
+    Quota,
+    /// Those who are being stopped for it leave in time.
+    Hold,
+    /// What it depends on ends, as it wishes.
+    Dependencies,
 }
 
 impl Estimate {
     /// No time can be told, for a reason.
     pub fn none(reason: impl Into<Cow<'static, str>>) -> Self {
         let reason = reason.into();
-        Self { planned_start: None, likely_start: None, precision: Precision::None, reason }
+        let counts_on = Vec::new();
+        Self { planned_start: None, likely_start: None, precision: Precision::None, reason, counts_on }
     }
 
     pub fn at(time: Time, precision: Precision, reason: impl Into<Cow<'static, str>>) -> Self {
         let reason = reason.into();
-        Self { planned_start: Some(time), likely_start: Some(time), precision, reason }
+        let counts_on = Vec::new();
+        Self { planned_start: Some(time), likely_start: Some(time), precision, reason, counts_on }
     }
 
     /// What it rests on, or why there is none, in words.
@@ -300,6 +326,11 @@ impl Estimate {
             Some(reason) => reason.said(),
             None => Cow::Borrowed(&*self.reason),
         }
+    }
+
+    /// Whether it counts on more than walltimes and what is kept for the job.
+    pub fn is_conditional(&self) -> bool {
+        !self.counts_on.iter().all(|on| matches!(on, CountsOn::Walltimes | CountsOn::Reservation))
     }
 }
 

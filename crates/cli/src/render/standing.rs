@@ -55,7 +55,11 @@ pub(crate) fn section(explanation: &Explanation, estimate: Option<&Estimate>, pa
         line("  ended       ", &cause(&ended.cause));
     }
     if let Some(estimate) = estimate.filter(|_| explanation.placed.is_none() && explanation.ended.is_none()) {
-        line("  start       ", &start(estimate, explanation.now_ms));
+        let mut told = start(estimate, explanation.now_ms);
+        if estimate.is_conditional() {
+            told += &format!("; {}", estimate.said());
+        }
+        line("  start       ", &told);
     }
     for help in explanation.help.iter().take(REASONS_MAX) {
         line("  would help  ", help);

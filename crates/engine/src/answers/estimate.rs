@@ -1,15 +1,17 @@
 //! When a job starts, as far as can be told.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use landfall_model::answer::Estimate;
+use landfall_model::answer::{CountsOn, Estimate};
 use landfall_model::reason::Reason;
-use landfall_model::{Dispatch, JobId, PoolId, Time};
+use landfall_model::{Dispatch, JobId, Millis, PoolId, Time};
 
+use super::explain::named;
 use super::forecast::Forecast;
 use crate::engine::Engine;
 use crate::record::{JobRecord, JobState};
-use crate::solver::{Plan, Precision, Step, Wait};
+use crate::solver::{Plan, Precision, Rests, Step, Wait};
 
 /// Who waits by a plan, and why.
 type Waits<'a> = BTreeMap<&'a JobId, &'a Wait>;
@@ -17,20 +19,51 @@ type Waits<'a> = BTreeMap<&'a JobId, &'a Wait>;
 /// Estimates of the jobs of one or more pools.
 pub type Estimates = BTreeMap<JobId, Estimate>;
 
-fn of(wait: &Wait) -> Estimate {
-    Estimate {
-        planned_start: wait.planned_start,
-        likely_start: wait.likely_start,
-        precision: wait.precision,
-        reason: match wait.precision {
-            Precision::None => wait.reason.name().into(),
-            Precision::Exact => "planned with the walltimes of all jobs".into(),
-            Precision::Coarse => "no sooner than this; only the first jobs are planned one by one".into(),
-        },
-    }
-}
-
 impl Engine {
+    fn told_by(&self, record: &JobRecord, wait: &Wait) -> Estimate {
+        Estimate {
+            planned_start: wait.planned_start,
+            likely_start: wait.likely_start,
+            precision: wait.precision,
+            reason: match wait.precision {
+                Precision::None => wait.reason.name().into(),
+                Precision::Exact => self.said(record, &wait.rests),
+                Precision::Coarse => "no sooner than this; only the first jobs are planned one by one".into(),
+            },
+            counts_on: wait.rests.on.clone(),
+        }
+    }
+
+    /// What a planned start counts on, in words.
+    fn said(&self, record: &JobRecord, rests: &Rests) -> Cow<'static, str> {
+        let pool = self.state.pools.get(&record.pool);
+        let min_run = pool.map_or(Millis::ZERO, |pool| pool.pool.batch.min_run_ms);
+        let has = if rests.jobs.len() == 1 { "it has" } else { "they have" };
+        let jobs = named(&rests.jobs);
+        let said = |on: &CountsOn| match on {
+            CountsOn::Walltimes | CountsOn::Reservation => None,
+            CountsOn::Preemption => {
+                Some(format!("{jobs} being stopped for it, which may be once {has} run for {min_run}"))
+            }
+            CountsOn::Reclaim => Some(format!(
+                "{jobs} giving lent nodes back, which may be asked once {has} run for {min_run}"
+            )),
+            CountsOn::Quota if jobs.is_empty() => Some("quota that comes back".into()),
+            CountsOn::Quota => Some(format!("{jobs} giving back quota")),
+            CountsOn::Hold => {
+                let kept = pool.and_then(|pool| pool.kept.get(&record.job.id));
+                let victims = kept.map_or(&[][..], |kept| &kept.victims);
+                Some(format!("{} leaving the nodes that are kept for it", named(victims)))
+            }
+            CountsOn::Dependencies => Some("the jobs it depends on".into()),
+        };
+        let all: Vec<String> = rests.on.iter().filter_map(said).collect();
+        match all.is_empty() {
+            true => "planned with the walltimes of all jobs".into(),
+            false => format!("counts on {}", all.join(" and on ")).into(),
+        }
+    }
+
     /// When a job starts; `None` if there is no such job.
     pub fn estimate(&self, job: &JobId) -> Option<Estimate> {
         let Some(record) = self.state.job(job) else { return self.estimate_array(job) };
@@ -110,8 +143,8 @@ impl Engine {
             return known;
         }
         match (starts.get(id), waits.get(id)) {
-            (Some(at), _) => Estimate::at(*at, Precision::Exact, "it would start in the next cycle"),
-            (None, Some(wait)) => of(wait),
+            (_, Some(wait)) => self.told_by(record, wait),
+            (Some(at), None) => Estimate::at(*at, Precision::Exact, "it would start in the next cycle"),
             (None, None) if record.state == JobState::Suspended => Estimate::none("it is suspended"),
             (None, None) => Estimate::none("no cycle has looked at it yet"),
         }

@@ -48,7 +48,7 @@ impl Engine {
         self.emit(Event::Stopping { job: job.clone(), cause, kill_at: self.now + grace });
     }
 
-    fn kill_grace(&self, job: &JobId) -> Millis {
+    pub(crate) fn kill_grace(&self, job: &JobId) -> Millis {
         let pool = self.state.job(job).and_then(|record| self.state.pools.get(&record.pool));
         pool.map_or(Millis::secs(30), |pool| pool.pool.batch.kill_grace_ms)
     }

@@ -22,8 +22,8 @@ pub(super) enum Scope {
     Lent(usize),
     /// Own nodes from a later instant on.
     From(i64),
-    /// Own nodes that are free now, kept until an instant at which the job starts on them at the latest.
-    Kept(i64),
+    /// Own nodes that are free at an instant, kept until another at which the job starts on them at the latest.
+    Kept { from: i64, until: i64 },
 }
 
 /// Nodes found for a job.
@@ -66,8 +66,17 @@ impl Overlay<'_> {
     /// Whether filters admit a kind by the time at which the job would start.
     fn is_admitted(&self, seen: &Seen, scope: Scope) -> bool {
         match scope {
-            Scope::From(at) | Scope::Kept(at) => seen.from <= at,
+            Scope::From(at) | Scope::Kept { until: at, .. } => seen.from <= at,
             Scope::Now | Scope::Lent(_) => seen.from <= self.now,
+        }
+    }
+
+    /// Whether nodes are counted at a later instant, rather than those taken that are free now.
+    fn is_later(&self, scope: Scope) -> bool {
+        match scope {
+            Scope::From(_) => true,
+            Scope::Kept { from, .. } => from > self.now,
+            Scope::Now | Scope::Lent(_) => false,
         }
     }
 
@@ -81,7 +90,7 @@ impl Overlay<'_> {
                 continue;
             }
             let mut count = self.nodes_free(seen.kind, from, to);
-            if !matches!(scope, Scope::From(_)) {
+            if !self.is_later(scope) {
                 count = count.min(self.free_now(seen.kind).count() as i64);
             }
             offers.extend(self.offer(seen, count, None, seen.locality));
@@ -101,7 +110,7 @@ impl Overlay<'_> {
     /// Nodes open to sharing with enough left. Those that nothing covers count as whole ones already.
     fn open_offers(&self, class: &Class<'_>, scope: Scope, covered_only: bool, offers: &mut Vec<Offer>) {
         let (from, to) = self.interval(class, scope);
-        let at_once = !matches!(scope, Scope::From(_));
+        let at_once = !self.is_later(scope);
         for (&slot, uses) in &self.open {
             // Jobs may be meant to meet on a node that somebody else has to himself until then.
             if at_once && !self.sharing.contains(&slot) && !self.is_free(slot) {
@@ -224,7 +233,7 @@ impl Overlay<'_> {
         offers: &[Offer],
     ) -> Result<Found, Vec<Refusal>> {
         let (from, to) = self.interval(class, scope);
-        let later = matches!(scope, Scope::From(at) if at != self.now);
+        let later = self.is_later(scope) && scope != Scope::From(self.now);
         let ids = |offer: &Offer, count: u32| -> Vec<Slot> {
             let members = &self.fleet.kinds[offer.kind].members;
             match offer.shared {
@@ -290,7 +299,7 @@ impl Overlay<'_> {
     fn interval(&self, class: &Class<'_>, scope: Scope) -> (i64, i64) {
         match scope {
             Scope::From(at) => (at, self.until(at, class.span)),
-            Scope::Kept(until) => (self.now, until.saturating_add(class.span)),
+            Scope::Kept { from, until } => (from, until.saturating_add(class.span)),
             Scope::Now | Scope::Lent(_) => (self.now, self.now.saturating_add(class.span)),
         }
     }

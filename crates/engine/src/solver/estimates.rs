@@ -1,17 +1,21 @@
 //! When each waiting job would start: once by plan, once with the run times that jobs usually have.
 //!
-//! After the walk its overlay is scratch paper: every job without a reservation gets the earliest slot that is left and
-//! takes it, in job order. The second timetable is made in the same way with every walltime scaled.
+//! On a copy of the walk's overlay every job without a reservation gets the earliest slot that is left and
+//! takes it, in job order; whoever may have others leave for it before that time does ([`super::outlook`]). The second
+//! timetable is made in the same way with every walltime scaled. Nodes kept for a job are taken as free when the job will
+//! have ended if it starts as soon as they are expected to be vacated.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use landfall_model::answer::CountsOn;
 use landfall_model::{Backfill, JobId, TenantId, Time};
 
-use super::attempt::Scope;
+use super::attempt::{Found, Scope};
 use super::classes::Class;
-use super::overlay::{Booking, Overlay, release};
-use super::plan::Precision;
-use super::problem::{Estimates, Problem, Waiting};
+use super::outlook::{LOOKS_MAX, Quotas};
+use super::overlay::{Booking, Overlay, Releases, release};
+use super::plan::{Precision, Rests, Step};
+use super::problem::{Estimates, Problem};
 use super::reason::Reason;
 use super::timeline::FOREVER;
 use super::walk::{Outcome, Walk, hold_ends, scaled};
@@ -20,105 +24,192 @@ use super::walk::{Outcome, Walk, hold_ends, scaled};
 pub(super) const EXACT_MAX: usize = 1000;
 
 /// Planned times of one waiting job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Times {
     pub(super) planned: Option<i64>,
     pub(super) likely: Option<i64>,
     pub(super) precision: Precision,
+    pub(super) rests: Rests,
 }
 
 /// One timetable: an overlay, and the classes as it sees them.
-struct Table<'t, 'p, 'a> {
-    p: &'p Problem<'a>,
-    overlay: &'t mut Overlay<'a>,
-    classes: &'t mut [Class<'a>],
-    class_of: &'t [usize],
-    waiting: &'t [Waiting<'a>],
-    /// The numbers of the jobs in job order.
-    order: &'t [usize],
-    outcomes: &'t [Option<Outcome>],
-    reserved: &'t BTreeMap<usize, Booking>,
-    generation: u64,
+pub(super) struct Table<'t, 'a> {
+    pub(super) p: &'t Problem<'a>,
+    pub(super) walk: &'t Walk<'t, 'a>,
+    pub(super) overlay: Overlay<'a>,
+    pub(super) classes: Vec<Class<'a>>,
+    /// When those who run are expected to leave.
+    pub(super) releases: Releases,
+    /// What it keeps of the reservations that the walk made.
+    pub(super) reserved: BTreeMap<usize, Booking>,
+    pub(super) quotas: Quotas<'a>,
+    /// Whether nodes that are kept come free sooner than the walk thinks.
+    vacates: bool,
+    /// Rises whenever something booked is given back.
+    pub(super) generation: u64,
+    /// Who is stopped, in the walk or by this table.
+    pub(super) stopped: BTreeSet<usize>,
+    pub(super) preemptions_left: u32,
+    /// How many jobs have others stopped in later cycles.
+    pub(super) granted: BTreeMap<i64, u32>,
+    /// How often it is still tried to have others leave, and up to when it was tried in vain for a class.
+    pub(super) looks: usize,
+    pub(super) tried: BTreeMap<usize, i64>,
+    /// When each job starts, and what that counts on.
+    told: Vec<Told>,
 }
 
-impl Table<'_, '_, '_> {
-    /// Takes the earliest slot for a job, not before an instant.
-    fn take(&mut self, job: usize, not_before: i64) -> Option<i64> {
-        let number = self.class_of[job];
+/// When a job starts, and what that counts on.
+type Told = (Option<i64>, Rests);
+
+impl Table<'_, '_> {
+    pub(super) fn horizon(&self) -> i64 {
+        self.overlay.now.saturating_add(super::overlay::clamp(self.p.settings.horizon_ms.get()))
+    }
+
+    pub(super) fn tell(&mut self, job: usize, at: Option<i64>, rests: Rests) {
+        self.told[job] = (at, rests);
+    }
+
+    /// The earliest slot for a job, not before an instant.
+    fn slot(&mut self, job: usize, not_before: i64) -> Option<(i64, Found)> {
+        let number = self.walk.class_of[job];
         let floor = self.classes[number].floor.filter(|&(generation, _)| generation == self.generation);
-        let from = floor.map_or(not_before, |(_, at)| at.max(not_before));
-        let (at, found) = self.overlay.earliest(self.p, &self.classes[number], from)?;
-        if not_before <= self.overlay.now {
-            self.classes[number].floor = Some((self.generation, at));
+        let mut from = floor.map_or(not_before, |(_, at)| at.max(not_before));
+        loop {
+            let paid = self.quota_from(job, from)?;
+            let (at, found) = self.overlay.earliest(self.p, &self.classes[number], paid)?;
+            from = self.quota_from(job, at)?;
+            if from == at {
+                if not_before <= self.overlay.now {
+                    self.classes[number].floor = Some((self.generation, at));
+                }
+                return Some((at, found));
+            }
         }
-        let booking = self.overlay.booking(&found, &self.classes[number], Scope::From(at));
+    }
+
+    /// A job takes a slot that was found for it.
+    fn take_slot(&mut self, job: usize, not_before: i64, slot: Option<(i64, Found)>) {
+        let Some((at, found)) = slot else { return self.tell(job, None, Rests::default()) };
+        let mut rests = Rests { on: vec![CountsOn::Walltimes], jobs: Vec::new() };
+        if let Some(paid) = self.quota_from(job, not_before).filter(|&paid| paid > not_before) {
+            rests.on.push(CountsOn::Quota);
+            rests.jobs.extend(self.quota_of(job, paid));
+        }
+        let booking = self.overlay.booking(&found, &self.classes[self.walk.class_of[job]], Scope::From(at));
         self.overlay.book(&booking);
-        Some(at)
+        self.spend(job, booking.from, booking.to, 1);
+        if self.walk.reserved.contains_key(&job) {
+            self.reserved.insert(job, booking);
+        }
+        self.tell(job, Some(at), rests);
+    }
+
+    /// Takes the earliest slot for a job, not before an instant.
+    pub(super) fn take(&mut self, job: usize, not_before: i64) {
+        let slot = self.slot(job, not_before);
+        self.take_slot(job, not_before, slot);
+    }
+
+    /// A reservation holds if the quota will be there, and comes sooner where kept nodes do; else the job is planned anew.
+    fn keep_promise(&mut self, job: usize, booking: &Booking) {
+        let from = if self.vacates { self.overlay.now } else { booking.from };
+        if !self.vacates && self.quota_from(job, from) == Some(from) {
+            self.spend(job, booking.from, booking.to, 1);
+            let on = vec![CountsOn::Reservation, CountsOn::Walltimes];
+            return self.tell(job, Some(booking.from), Rests { on, jobs: Vec::new() });
+        }
+        self.reserved.remove(&job);
+        self.overlay.unbook(booking);
+        self.generation += 1;
+        self.take(job, from);
+    }
+
+    /// What a job counts on that others are being stopped for.
+    fn stopping(&self, job: usize) -> Rests {
+        let granted = self.walk.steps.iter().find_map(|step| match step {
+            Step::Preempt(preempt) if preempt.job == *self.walk.waiting[job].job => Some(preempt),
+            _ => None,
+        });
+        let Some(preempt) = granted else { return Rests { on: vec![CountsOn::Hold], jobs: Vec::new() } };
+        let on = if preempt.reclaim { CountsOn::Reclaim } else { CountsOn::Preemption };
+        let shrinks = preempt.shrinks.iter().map(|shrink| &shrink.job);
+        Rests { on: vec![on], jobs: preempt.victims.iter().chain(shrinks).cloned().collect() }
     }
 
     /// Plans all jobs; `by_reservation` says whether a reservation is the time itself or only a turn.
-    fn fill(&mut self, room_at: &dyn Fn(usize) -> Option<i64>, by_reservation: bool) -> Vec<Option<i64>> {
-        let now = self.overlay.now;
-        let mut times = vec![None; self.waiting.len()];
+    fn fill(mut self, order: &[usize], by_reservation: bool) -> Vec<Told> {
+        let (now, walk) = (self.overlay.now, self.walk);
         // In job order first: of those who begin together the first in line has the first turn.
-        let reserved = self.order.iter().filter_map(|&job| Some((self.reserved.get(&job)?.from, job)));
-        let mut turns: Vec<(i64, usize)> = reserved.collect();
-        turns.sort_by_key(|(from, _)| *from);
-        for &(from, job) in &turns {
-            times[job] = if by_reservation { Some(from) } else { self.take(job, now) };
+        let promised = order.iter().filter_map(|&job| Some((job, walk.reserved.get(&job)?)));
+        let mut turns: Vec<(usize, &Booking)> = promised.collect();
+        turns.sort_by_key(|(_, booking)| booking.from);
+        for (job, booking) in turns {
+            match by_reservation {
+                true => self.keep_promise(job, booking),
+                false => self.take(job, now),
+            }
         }
         let (mut last, mut planned) = (now, 0);
-        for &job in self.order {
+        for &job in order {
             let strict = self.p.settings.backfill == Backfill::Strict;
-            match &self.outcomes[job] {
-                Some(Outcome::Waits(_)) if times[job].is_none() && planned < EXACT_MAX => {
-                    let waiting = &self.waiting[job];
-                    let open = match &waiting.gate {
-                        Some(Reason::UserHold | Reason::Dependency) => {
-                            waiting.gate_until.map(Time::as_millis)
-                        }
-                        _ => waiting.gate_until.map(Time::as_millis).or(Some(now)),
-                    };
-                    let open = open.and_then(|open| Some(open.max(room_at(job)?)));
-                    let from = open.map(|open| if strict { open.max(last) } else { open });
-                    planned += 1;
-                    times[job] = from.and_then(|from| self.take(job, from));
+            match &walk.outcomes[job] {
+                Some(Outcome::Waits(_)) if self.walk.reserved.contains_key(&job) => {
+                    self.sooner(job, now, self.told[job].0);
                 }
-                Some(Outcome::Preempting(ready, _)) => times[job] = Some(*ready),
+                Some(Outcome::Waits(against)) if planned < EXACT_MAX => {
+                    planned += 1;
+                    let waiting = &walk.waiting[job];
+                    let opens = waiting.gate_until.map(Time::as_millis);
+                    // Hours that were used up come back with time, but nobody can say when.
+                    let used_up = against.first().is_some_and(|first| first.reason == Reason::GpuHours);
+                    let open = match &waiting.gate {
+                        Some(Reason::UserHold | Reason::Dependency) => opens,
+                        _ => opens.or(Some(now)).filter(|_| !used_up),
+                    };
+                    if let Some(open) = open {
+                        let from = if strict { open.max(last) } else { open };
+                        let slot = self.slot(job, from);
+                        if !self.sooner(job, from, slot.as_ref().map(|slot| slot.0)) {
+                            self.take_slot(job, from, slot);
+                        }
+                    }
+                }
+                Some(Outcome::Preempting(ready, _)) => self.tell(job, Some(*ready), self.stopping(job)),
                 _ => {}
             }
-            last = times[job].unwrap_or(last).max(last);
+            last = self.told[job].0.unwrap_or(last).max(last);
         }
-        self.behind(&mut times);
-        times
+        self.behind();
+        self.told
     }
 
     /// Jobs behind others are planned from the ends of those.
-    fn behind(&mut self, times: &mut [Option<i64>]) {
+    fn behind(&mut self) {
         let mut ends: BTreeMap<&JobId, Option<i64>> = BTreeMap::new();
-        for (job, waiting) in self.waiting.iter().enumerate() {
-            let span = self.classes[self.class_of[job]].span;
-            let start = match self.outcomes[job] {
+        let walk = self.walk;
+        for (job, waiting) in walk.waiting.iter().enumerate() {
+            let span = self.classes[self.walk.class_of[job]].span;
+            let start = match self.walk.outcomes[job] {
                 Some(Outcome::Started(_)) => Some(self.overlay.now),
-                _ => times[job],
+                _ => self.told[job].0,
             };
             let end = start.map(|start| start.saturating_add(span)).filter(|&end| end != FOREVER);
             ends.insert(waiting.job, end);
         }
-        let grace = super::overlay::clamp(self.p.settings.kill_grace_ms.get());
-        for occupant in &self.p.occupants {
-            let end = release(self.overlay.now, occupant.ends_at.map(Time::as_millis), grace);
+        for (occupant, &end) in self.p.occupants.iter().zip(&self.releases) {
             ends.insert(occupant.job, (end != FOREVER).then_some(end));
         }
-        let mut open: Vec<usize> = (0..self.waiting.len())
-            .filter(|&job| times[job].is_none() && self.waiting[job].behind.is_some())
+        let mut open: Vec<usize> = (0..self.walk.waiting.len())
+            .filter(|&job| self.told[job].0.is_none() && self.walk.waiting[job].behind.is_some())
             .take(EXACT_MAX)
             .collect();
         loop {
             let before = open.len();
             let mut rest = Vec::new();
             for job in open {
-                let Some(behind) = &self.waiting[job].behind else { continue };
+                let Some(behind) = &self.walk.waiting[job].behind else { continue };
                 // A job that is not known any more has ended.
                 let of = |id: &&JobId| ends.get(*id).copied().unwrap_or(Some(self.overlay.now));
                 let known: Vec<Option<i64>> = behind.jobs.iter().map(of).collect();
@@ -135,10 +226,11 @@ impl Table<'_, '_, '_> {
                     rest.push(job);
                     continue;
                 };
-                times[job] = self.take(job, from.max(self.overlay.now));
-                let span = self.classes[self.class_of[job]].span;
-                let end = times[job].map(|at| at.saturating_add(span)).filter(|&end| end != FOREVER);
-                ends.insert(self.waiting[job].job, end);
+                self.take(job, from.max(self.overlay.now));
+                self.told[job].1.on.push(CountsOn::Dependencies);
+                let span = self.classes[self.walk.class_of[job]].span;
+                let end = self.told[job].0.map(|at| at.saturating_add(span)).filter(|&end| end != FOREVER);
+                ends.insert(self.walk.waiting[job].job, end);
             }
             if rest.is_empty() || rest.len() == before {
                 return;
@@ -146,37 +238,44 @@ impl Table<'_, '_, '_> {
             open = rest;
         }
     }
+
+    /// Nodes that are kept for a job are free again when it will have ended, and not only when all that was granted to it
+    /// is over.
+    fn free_kept(&mut self, hold_ends: &[i64]) {
+        let (p, walk) = (self.p, self.walk);
+        for (&job, &hold) in &walk.hold_of {
+            let Some(Outcome::Preempting(ready, _)) = walk.outcomes[job] else { continue };
+            let over = ready.saturating_add(self.classes[walk.class_of[job]].span);
+            for slot in p.holds[hold].nodes {
+                let on = (0..p.occupants.len()).filter(|&at| p.occupants[at].nodes.contains(slot));
+                let until = on.map(|at| self.releases[at]).fold(hold_ends[hold], i64::max);
+                if let Some((kind, _)) = p.fleet.place(*slot) {
+                    self.vacates |= over < until;
+                    self.overlay.add_nodes(kind, over, until, 1);
+                }
+            }
+        }
+    }
 }
 
 impl<'a> Walk<'_, 'a> {
-    /// Plans every waiting job. The overlay is used up.
-    pub(super) fn estimate(&mut self) -> Vec<Times> {
-        let none = Times { planned: None, likely: None, precision: Precision::None };
+    /// Plans every waiting job.
+    pub(super) fn estimate(&self) -> Vec<Times> {
+        let rests = Rests::default();
+        let none = Times { planned: None, likely: None, precision: Precision::None, rests };
         let mut all = vec![none; self.waiting.len()];
         if self.p.estimates == Estimates::Skip || !self.tells() {
             return all;
         }
         let order = self.in_turn();
-        let rooms = self.rooms_over_time();
-        let room_at = |job: usize| rooms.get(&job).copied().unwrap_or(Some(self.p.now.as_millis()));
-        let mut table = Table {
-            p: self.p,
-            overlay: &mut self.overlay,
-            classes: &mut self.classes,
-            class_of: &self.class_of,
-            waiting: &self.waiting,
-            order: &order,
-            outcomes: &self.outcomes,
-            reserved: &self.reserved,
-            generation: self.generation,
-        };
-        let planned = table.fill(&room_at, true);
-        let factors: BTreeMap<Option<TenantId>, f64> =
-            self.rooms.iter().map(|room| (room.tenant.clone(), room.likely_factor)).collect();
-        let likely = if factors.values().all(|&factor| factor == 1.0) {
-            planned.clone()
-        } else {
-            self.likely(&factors, &room_at, &order)
+        let reserved = self.reserved.clone();
+        let planned = self.table(self.overlay.clone(), self.releases.clone(), reserved, |_| 1.0);
+        let planned = planned.fill(&order, true);
+        let factors: BTreeMap<&Option<TenantId>, f64> =
+            self.rooms.iter().map(|room| (&room.tenant, room.likely_factor)).collect();
+        let likely = match factors.values().all(|&factor| factor == 1.0) {
+            true => planned.clone(),
+            false => self.likely(&|tenant| factors.get(tenant).copied().unwrap_or(1.0)).fill(&order, false),
         };
         let mut last: Option<(Option<i64>, Option<i64>)> = None;
         let mut seen = 0;
@@ -186,28 +285,53 @@ impl<'a> Walk<'_, 'a> {
                 continue;
             }
             seen += 1;
-            let (planned, likely) = (planned[job], likely[job]);
+            let ((planned, rests), likely) = (planned[job].clone(), likely[job].0);
             if planned.is_some() {
-                *times = Times { planned, likely, precision: Precision::Exact };
+                *times = Times { planned, likely, precision: Precision::Exact, rests };
                 last = Some((planned, likely));
             } else if seen > EXACT_MAX
                 && self.waiting[job].gate.is_none()
                 && let Some((planned, likely)) = last
             {
-                *times = Times { planned, likely, precision: Precision::Coarse };
+                *times = Times { planned, likely, precision: Precision::Coarse, rests };
             }
         }
         all
     }
 
+    /// A timetable of what is booked, with all durations scaled.
+    fn table<'t>(
+        &'t self,
+        overlay: Overlay<'a>,
+        releases: Releases,
+        reserved: BTreeMap<usize, Booking>,
+        factor: impl Fn(&Option<TenantId>) -> f64,
+    ) -> Table<'t, 'a> {
+        let lasting = |class: &Class<'a>| class.lasting(scaled(class.span, factor(&class.spec.tenant)));
+        let mut table = Table {
+            p: self.p,
+            walk: self,
+            overlay,
+            classes: self.classes.iter().map(lasting).collect(),
+            reserved,
+            quotas: Quotas::new(),
+            vacates: false,
+            generation: 0,
+            stopped: self.stopped.clone(),
+            preemptions_left: self.preemptions_left,
+            granted: BTreeMap::new(),
+            looks: LOOKS_MAX,
+            tried: BTreeMap::new(),
+            told: vec![Told::default(); self.waiting.len()],
+            releases,
+        };
+        table.free_kept(&hold_ends(self.p, &self.waiting, factor));
+        table.find_quotas();
+        table
+    }
+
     /// The timetable with run times as they usually are.
-    fn likely(
-        &self,
-        factors: &BTreeMap<Option<TenantId>, f64>,
-        room_at: &dyn Fn(usize) -> Option<i64>,
-        order: &[usize],
-    ) -> Vec<Option<i64>> {
-        let factor = |tenant: &Option<TenantId>| factors.get(tenant).copied().unwrap_or(1.0);
+    fn likely(&self, factor: &dyn Fn(&Option<TenantId>) -> f64) -> Table<'_, 'a> {
         let (p, now) = (self.p, self.overlay.now);
         let grace = super::overlay::clamp(p.settings.kill_grace_ms.get());
         let releases = p.occupants.iter().map(|occupant| {
@@ -218,77 +342,19 @@ impl<'a> Walk<'_, 'a> {
             });
             release(now, end, grace)
         });
-        let mut overlay =
-            Overlay::new(p, &self.waiting, &releases.collect(), &hold_ends(p, &self.waiting, factor));
-        let mut classes: Vec<Class<'a>> = self
-            .classes
-            .iter()
-            .map(|class| class.lasting(scaled(class.span, factor(&class.spec.tenant))))
-            .collect();
+        let releases: Releases = releases.collect();
+        let overlay = Overlay::new(p, &self.waiting, &releases, &hold_ends(p, &self.waiting, factor));
+        let mut table = self.table(overlay, releases, BTreeMap::new(), factor);
         for (job, outcome) in self.outcomes.iter().enumerate() {
             if let Some(Outcome::Started(found)) = outcome {
-                let booking = overlay.booking(found, &classes[self.class_of[job]], Scope::Now);
-                overlay.book(&booking);
+                let class = &table.classes[self.class_of[job]];
+                let booking = table.overlay.booking(found, class, Scope::Now);
+                table.overlay.book(&booking);
                 for &slot in &found.slots {
-                    overlay.set_free(slot, false);
+                    table.overlay.set_free(slot, false);
                 }
             }
         }
-        let mut table = Table {
-            p,
-            overlay: &mut overlay,
-            classes: &mut classes,
-            class_of: &self.class_of,
-            waiting: &self.waiting,
-            order,
-            outcomes: &self.outcomes,
-            reserved: &self.reserved,
-            generation: 0,
-        };
-        table.fill(room_at, false)
-    }
-
-    /// For jobs over a quota: when enough of what their tenant holds will have come back; `None` if it never will.
-    fn rooms_over_time(&self) -> BTreeMap<usize, Option<i64>> {
-        let mut times = BTreeMap::new();
-        for (job, outcome) in self.outcomes.iter().enumerate() {
-            let Some(Outcome::Waits(against)) = outcome else { continue };
-            let Some(first) = against.first() else { continue };
-            let needs = match first.reason {
-                Reason::QuotaNodes | Reason::QuotaGpus => first.needed - first.found,
-                Reason::GpuHours => {
-                    times.insert(job, None);
-                    continue;
-                }
-                _ => continue,
-            };
-            let tenant = &self.waiting[job].spec.tenant;
-            let per_node = |spec: &landfall_model::JobSpec| match first.reason == Reason::QuotaGpus {
-                true => f64::from(spec.gpu_count),
-                false => 1.0,
-            };
-            let mut ends: Vec<(i64, f64)> = Vec::new();
-            for (at, occupant) in self.p.occupants.iter().enumerate() {
-                if occupant.spec.tenant == *tenant && !occupant.borrower {
-                    ends.push((self.releases[at], occupant.nodes.len() as f64 * per_node(occupant.spec)));
-                }
-            }
-            for (at, outcome) in self.outcomes.iter().enumerate() {
-                if let Some(Outcome::Started(found)) = outcome
-                    && self.waiting[at].spec.tenant == *tenant
-                {
-                    let end = self.overlay.now.saturating_add(self.classes[self.class_of[at]].span);
-                    ends.push((end, found.slots.len() as f64 * per_node(self.waiting[at].spec)));
-                }
-            }
-            ends.sort_by_key(|(end, _)| *end);
-            let mut back = 0.0;
-            let enough = ends.iter().filter(|(end, _)| *end != FOREVER).find(|(_, amount)| {
-                back += amount;
-                back + 1e-9 >= needs
-            });
-            times.insert(job, enough.map(|(end, _)| *end));
-        }
-        times
+        table
     }
 }

@@ -16,6 +16,7 @@ mod fleet;
 mod gates;
 mod line;
 mod open;
+mod outlook;
 mod overlay;
 mod pack;
 mod plan;
@@ -32,7 +33,7 @@ use landfall_model::Time;
 pub use classes::Suited;
 pub use fleet::{Fleet, KindKey, Slot};
 pub use plan::{
-    Loan, MoveCause, Moved, Plan, Precision, Preempt, Reservation, SetValue, Shrink, Start, Step, Wait,
+    Loan, MoveCause, Moved, Plan, Precision, Preempt, Reservation, Rests, SetValue, Shrink, Start, Step, Wait,
 };
 #[cfg(feature = "mutations")]
 pub use problem::Mutation;
@@ -70,6 +71,7 @@ pub fn solve(problem: &Problem<'_>) -> Plan {
             planned_start: times[at].planned.map(Time::from_millis),
             likely_start: times[at].likely.map(Time::from_millis),
             precision: times[at].precision,
+            rests: times[at].rests.clone(),
         });
     }
     plan.steps = walk.steps;

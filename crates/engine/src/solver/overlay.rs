@@ -44,6 +44,7 @@ struct View {
     line: Timeline,
 }
 
+#[derive(Clone)]
 pub(super) struct Overlay<'a> {
     pub(super) fleet: &'a Fleet,
     pub(super) now: i64,
@@ -218,7 +219,12 @@ impl<'a> Overlay<'a> {
 
     /// When a job that is planned from an instant on will have ended: it starts with the first cycle from then on.
     pub(super) fn until(&self, from: i64, span: i64) -> i64 {
-        let start = match self.cycles {
+        self.cycle_from(from).saturating_add(span)
+    }
+
+    /// The first cycle from an instant on.
+    pub(super) fn cycle_from(&self, from: i64) -> i64 {
+        match self.cycles {
             Some(Cycles { next, every }) if from > self.now && !every.is_zero() => {
                 let (next, every) = (next.as_millis(), clamp(every.get()));
                 let missed = from.saturating_sub(next).max(0);
@@ -226,8 +232,7 @@ impl<'a> Overlay<'a> {
                 next.max(self.now).saturating_add(beats.saturating_mul(every)).max(from)
             }
             _ => from,
-        };
-        start.saturating_add(span)
+        }
     }
 
     /// A place in the log to go back to.

@@ -1,5 +1,6 @@
 //! What the solver answers: what to propose, what is reserved, and why the rest waits.
 
+use landfall_model::answer::CountsOn;
 pub use landfall_model::life::Precision;
 use landfall_model::{JobId, NodeId, PoolId, Time};
 use serde::{Deserialize, Serialize};
@@ -169,6 +170,16 @@ pub struct Wait {
     pub likely_start: Option<Time>,
     /// How good these times are.
     pub precision: Precision,
+    /// What the planned start counts on.
+    pub rests: Rests,
+}
+
+/// What a planned start counts on.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Rests {
+    pub on: Vec<CountsOn>,
+    /// Those who are stopped for the job or asked to give nodes back, or the one that gives back quota last.
+    pub jobs: Vec<JobId>,
 }
 
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]

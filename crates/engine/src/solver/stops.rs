@@ -6,6 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use landfall_model::Time;
+
 use super::attempt::{Found, Scope};
 use super::classes::Class;
 use super::fleet::Slot;
@@ -14,14 +16,17 @@ use super::plan::{Preempt, Shrink, Step};
 use super::problem::{Occupant, Problem};
 use super::reason::{Reason, Refusal};
 use super::walk::{Outcome, Walk};
-use crate::preempt::{self, ChoiceRules, Claim, Incumbent, NoVictims, PREEMPTORS_PER_CYCLE, Victim};
+use crate::preempt::{self, Choice, ChoiceRules, Claim, Incumbent, NoVictims, PREEMPTORS_PER_CYCLE, Victim};
+
+/// Sets of victims that are tried for a later instant: of many that are as good, the first few are compared.
+const TRIES_LATER: usize = 64;
 
 /// Somebody who would leave nodes: all of them, or those it can do without.
 #[derive(Clone)]
 pub(super) struct Leaver {
-    occupant: usize,
-    victim: Victim,
-    nodes: Vec<Slot>,
+    pub(super) occupant: usize,
+    pub(super) victim: Victim,
+    pub(super) nodes: Vec<Slot>,
     shrinks: bool,
 }
 
@@ -31,14 +36,8 @@ impl Walk<'_, '_> {
         if let Ok(outcome) = self.reclaim(job) {
             return Ok(outcome);
         }
-        let settings = self.p.settings;
         let leavers = self.victims_for(self.class_of[job]);
-        let rules = ChoiceRules {
-            max_victims: settings.max_victims.min(self.preemptions_left),
-            cost_max: settings.preempt_cost_max,
-            reclaim: false,
-        };
-        let outcome = self.stop(job, &leavers, &rules)?;
+        let outcome = self.stop(job, &leavers, &rules(self.p, self.preemptions_left, false))?;
         self.preemptors += 1;
         Ok(outcome)
     }
@@ -59,56 +58,16 @@ impl Walk<'_, '_> {
         if let Some(known) = self.leavers.get(&spec.class) {
             return Arc::clone(known);
         }
-        let claim = Claim::Preempt { class: spec.class, rule: settings.preempt_rule };
-        let candidates = self.p.occupants.iter().enumerate().filter(|(at, occupant)| {
-            !occupant.borrower && occupant.spec.class < spec.class && !self.stopped.contains(at)
-        });
-        let leavers = candidates.filter_map(|(at, occupant)| {
-            let victim = preempt::judge(&incumbent(self.p, occupant), claim, self.p.now).ok()?;
-            Some(Leaver { occupant: at, victim, nodes: occupant.nodes.to_vec(), shrinks: false })
-        });
-        let found = Arc::new(shortlist(leavers.collect()));
+        let stays = |at| !self.stopped.contains(&at);
+        let found = Arc::new(victims_at(self.p, spec.class, self.p.now, stays));
         self.leavers.insert(spec.class, Arc::clone(&found));
         found
     }
 
     /// Asks nodes back that other pools borrowed.
     fn reclaim(&mut self, job: usize) -> Result<Outcome, bool> {
-        let mut leavers = Vec::new();
-        for (at, occupant) in self.p.occupants.iter().enumerate() {
-            if !occupant.borrower || self.stopped.contains(&at) {
-                continue;
-            }
-            let ours =
-                |slot: &Slot| self.p.fleet.place(*slot).is_some_and(|(k, _)| self.p.fleet.kinds[k].own);
-            let mut nodes: Vec<Slot> = occupant.nodes.iter().copied().filter(ours).collect();
-            nodes.sort_unstable();
-            let spec = occupant.spec;
-            if spec.resizable || spec.lifecycle == landfall_model::Lifecycle::Reactive {
-                // It goes on with fewer nodes, so nothing is lost and no exemption applies.
-                let spare = occupant.nodes.len().saturating_sub(spec.nodes.min as usize);
-                let nodes = nodes.split_off(nodes.len().saturating_sub(spare));
-                if occupant.running && !nodes.is_empty() {
-                    let victim = Victim {
-                        job: occupant.job.clone(),
-                        class: spec.class,
-                        cost: 0.0,
-                        started: occupant.started,
-                    };
-                    leavers.push(Leaver { occupant: at, victim, nodes, shrinks: true });
-                }
-            } else if let Ok(victim) =
-                preempt::judge(&incumbent(self.p, occupant), Claim::Reclaim, self.p.now)
-            {
-                leavers.push(Leaver { occupant: at, victim, nodes, shrinks: false });
-            }
-        }
-        let rules = ChoiceRules {
-            max_victims: self.p.settings.max_victims,
-            cost_max: self.p.settings.preempt_cost_max,
-            reclaim: true,
-        };
-        self.stop(job, &shortlist(leavers), &rules)
+        let leavers = borrowers_at(self.p, self.p.now, |at| !self.stopped.contains(&at));
+        self.stop(job, &leavers, &rules(self.p, u32::MAX, true))
     }
 
     /// Has some of those on a shortlist leave for a job.
@@ -117,18 +76,9 @@ impl Walk<'_, '_> {
             return Err(false);
         }
         let number = self.class_of[job];
-        let victims = leavers.iter().map(|leaver| leaver.victim.clone()).collect();
-        let (p, class, overlay, releases) =
-            (self.p, &self.classes[number], &mut self.overlay, &self.releases);
-        // Nodes are kept for the job until it starts on them, at the latest when they no longer are.
-        let kept = Scope::Kept(overlay.now.saturating_add(clamp(p.kept_for().get())));
-        let chosen = preempt::choose(victims, rules, |indices| {
-            let going: Vec<&Leaver> = indices.iter().filter_map(|&at| leavers.get(at)).collect();
-            try_without(p, overlay, class, releases, kept, &going)
-        });
-        let choice = chosen.map_err(|none| none == NoVictims::PreemptCost)?;
-        let of = |victim: &Victim| leavers.iter().find(|leaver| leaver.victim.job == victim.job);
-        let going: Vec<Leaver> = choice.victims.iter().filter_map(of).cloned().collect();
+        let (class, now) = (&self.classes[number], self.overlay.now);
+        let chosen = choose_at(self.p, &mut self.overlay, class, &self.releases, now, leavers, rules);
+        let (choice, going) = chosen.map_err(|none| none == NoVictims::PreemptCost)?;
         Ok(self.grant(job, &choice.set, &going, choice.cost, rules.reclaim))
     }
 
@@ -136,7 +86,7 @@ impl Walk<'_, '_> {
     fn grant(&mut self, job: usize, found: &Found, going: &[Leaver], cost: f64, reclaim: bool) -> Outcome {
         let number = self.class_of[job];
         let now = self.overlay.now;
-        let ready = self.ready_at(going, reclaim);
+        let ready = now.saturating_add(gone_after(self.p, going, reclaim));
         let kept_until = now.saturating_add(clamp(self.p.kept_for().get()));
         let over = kept_until.saturating_add(self.classes[number].span);
         let used: BTreeSet<Slot> = found.slots.iter().copied().collect();
@@ -159,7 +109,7 @@ impl Walk<'_, '_> {
                 let nodes = self.p.fleet.ids(&nodes);
                 shrinks.push(Shrink { job: leaver.victim.job.clone(), nodes });
             }
-            give_back(self.p, &mut self.overlay, leaver, end);
+            give_back(self.p, &mut self.overlay, leaver, now, end);
             self.stopped.insert(leaver.occupant);
         }
         self.leavers.clear();
@@ -193,7 +143,7 @@ impl Walk<'_, '_> {
             nodes: self.p.fleet.ids(&found.slots),
             slots: found.slots.clone(),
             cost,
-            ready_at: landfall_model::Time::from_millis(ready),
+            ready_at: Time::from_millis(ready),
             value: found.value,
             node_units: units,
         }));
@@ -209,22 +159,99 @@ impl Walk<'_, '_> {
             false => i64::MAX,
         }
     }
+}
 
-    /// When all of them are expected to be gone: after the longest checkpoint, or the kill grace of one that cannot save.
-    fn ready_at(&self, going: &[Leaver], reclaim: bool) -> i64 {
-        let settings = self.p.settings;
-        let grace = clamp(settings.kill_grace_ms.get());
-        let last = going.iter().map(|leaver| {
-            let minutes = self.p.occupants[leaver.occupant].checkpoint_minutes;
-            match minutes.filter(|_| !leaver.shrinks) {
-                Some(minutes) => (minutes * 60_000.0).round() as i64,
-                None => grace,
+/// How long it takes until all of them are expected to be gone: the longest checkpoint, or the kill grace of one that
+/// cannot save; after the notice, where nodes are asked back.
+pub(super) fn gone_after(p: &Problem<'_>, going: &[Leaver], reclaim: bool) -> i64 {
+    let grace = clamp(p.settings.kill_grace_ms.get());
+    let last = going.iter().map(|leaver| {
+        let minutes = p.occupants[leaver.occupant].checkpoint_minutes;
+        match minutes.filter(|_| !leaver.shrinks) {
+            Some(minutes) => (minutes * 60_000.0).round() as i64,
+            None => grace,
+        }
+    });
+    let notice = if reclaim { clamp(p.loans.return_grace_ms.get()) } else { 0 };
+    notice.saturating_add(last.max().unwrap_or(0).max(1))
+}
+
+pub(super) fn rules(p: &Problem<'_>, most: u32, reclaim: bool) -> ChoiceRules {
+    let (max_victims, cost_max) = (p.settings.max_victims.min(most), p.settings.preempt_cost_max);
+    ChoiceRules { max_victims, cost_max, reclaim }
+}
+
+/// Less urgent work that may be stopped at an instant for jobs of a class, of what is still there then, as far as it is
+/// tried.
+pub(super) fn victims_at(p: &Problem<'_>, class: u8, at: Time, stays: impl Fn(usize) -> bool) -> Vec<Leaver> {
+    let claim = Claim::Preempt { class, rule: p.settings.preempt_rule };
+    let candidates = p
+        .occupants
+        .iter()
+        .enumerate()
+        .filter(|(number, occupant)| !occupant.borrower && occupant.spec.class < class && stays(*number));
+    let leavers = candidates.filter_map(|(number, occupant)| {
+        let victim = preempt::judge(&incumbent(p, occupant), claim, at).ok()?;
+        Some(Leaver { occupant: number, victim, nodes: occupant.nodes.to_vec(), shrinks: false })
+    });
+    shortlist(leavers.collect())
+}
+
+/// Work of other pools that may be asked at an instant to give nodes of this one back.
+pub(super) fn borrowers_at(p: &Problem<'_>, at: Time, stays: impl Fn(usize) -> bool) -> Vec<Leaver> {
+    let mut leavers = Vec::new();
+    for (number, occupant) in p.occupants.iter().enumerate() {
+        if !occupant.borrower || !stays(number) {
+            continue;
+        }
+        let ours = |slot: &Slot| p.fleet.place(*slot).is_some_and(|(k, _)| p.fleet.kinds[k].own);
+        let mut nodes: Vec<Slot> = occupant.nodes.iter().copied().filter(ours).collect();
+        nodes.sort_unstable();
+        let spec = occupant.spec;
+        if spec.resizable || spec.lifecycle == landfall_model::Lifecycle::Reactive {
+            // It goes on with fewer nodes, so nothing is lost and no exemption applies.
+            let spare = occupant.nodes.len().saturating_sub(spec.nodes.min as usize);
+            let nodes = nodes.split_off(nodes.len().saturating_sub(spare));
+            if occupant.running && !nodes.is_empty() {
+                let (job, started) = (occupant.job.clone(), occupant.started);
+                let victim = Victim { job, class: spec.class, cost: 0.0, started };
+                leavers.push(Leaver { occupant: number, victim, nodes, shrinks: true });
             }
-        });
-        let notice = if reclaim { clamp(self.p.loans.return_grace_ms.get()) } else { 0 };
-        let last = last.max().unwrap_or(0).max(1);
-        self.overlay.now.saturating_add(notice).saturating_add(last)
+        } else if let Ok(victim) = preempt::judge(&incumbent(p, occupant), Claim::Reclaim, at) {
+            leavers.push(Leaver { occupant: number, victim, nodes, shrinks: false });
+        }
     }
+    shortlist(leavers)
+}
+
+/// Who of a shortlist leaves at an instant for a job of a class, and the nodes it gets.
+pub(super) fn choose_at(
+    p: &Problem<'_>,
+    overlay: &mut Overlay<'_>,
+    class: &Class<'_>,
+    releases: &[i64],
+    at: i64,
+    leavers: &[Leaver],
+    rules: &ChoiceRules,
+) -> Result<(Choice<Found>, Vec<Leaver>), NoVictims> {
+    let victims = leavers.iter().map(|leaver| leaver.victim.clone()).collect();
+    // Nodes are kept for the job until it starts on them, at the latest when they no longer are.
+    let kept = (at, at.saturating_add(clamp(p.kept_for().get())));
+    let free = free_at(p, overlay, class, at);
+    let mut tries = if at > overlay.now { TRIES_LATER } else { usize::MAX };
+    let choice = preempt::choose(victims, rules, |indices| {
+        let going: Vec<&Leaver> = indices.iter().filter_map(|&at| leavers.get(at)).collect();
+        // Free nodes and freed ones together must be enough, whatever else is asked of them.
+        let leaving: usize = going.iter().map(|leaver| leaver.nodes.len()).sum();
+        if class.spec.exclusive && free + leaving < class.spec.nodes.min as usize || tries == 0 {
+            return None;
+        }
+        tries -= 1;
+        try_without(p, overlay, class, releases, kept, &going)
+    })?;
+    let of = |victim: &Victim| leavers.iter().find(|leaver| leaver.victim.job == victim.job);
+    let going = choice.victims.iter().filter_map(of).cloned().collect();
+    Ok((choice, going))
 }
 
 /// Those that are tried, in order.
@@ -241,16 +268,9 @@ fn try_without(
     overlay: &mut Overlay<'_>,
     class: &Class<'_>,
     releases: &[i64],
-    kept: Scope,
+    (from, until): (i64, i64),
     going: &[&Leaver],
 ) -> Option<(Found, u32)> {
-    // Free nodes and freed ones together must be enough, whatever else is asked of them.
-    let kinds = class.usable.own.iter();
-    let free: usize = kinds.map(|seen| overlay.free_now(seen.kind).count()).sum();
-    let leaving: usize = going.iter().map(|leaver| leaver.nodes.len()).sum();
-    if class.spec.exclusive && free + leaving < class.spec.nodes.min as usize {
-        return None;
-    }
     let mark = overlay.mark();
     let mut freed: BTreeSet<Slot> = BTreeSet::new();
     for leaver in going {
@@ -261,21 +281,31 @@ fn try_without(
             if !overlay.fleet.kinds[kind].own || overlay.open.contains_key(&slot) || overlay.is_free(slot) {
                 continue;
             }
-            overlay.add_nodes(kind, overlay.now, end, 1);
+            overlay.add_nodes(kind, from, end, 1);
             overlay.set_free(slot, true);
             freed.insert(slot);
         }
-        give_back(p, overlay, leaver, end);
+        give_back(p, overlay, leaver, from, end);
     }
-    let found = overlay.find(p, class, kept, None).ok();
+    let found = overlay.find(p, class, Scope::Kept { from, until }, None).ok();
     overlay.undo(mark);
     let found = found?;
     let used = found.slots.iter().filter(|slot| freed.contains(slot)).count();
     Some((found, (freed.len() - used) as u32))
 }
 
+/// No more nodes than these are free for a class at an instant, and kept for one of its jobs.
+pub(super) fn free_at(p: &Problem<'_>, overlay: &Overlay<'_>, class: &Class<'_>, at: i64) -> usize {
+    let to = at.saturating_add(clamp(p.kept_for().get())).saturating_add(class.span);
+    let free = |kind: usize| match at > overlay.now {
+        true => usize::try_from(overlay.nodes_free(kind, at, to)).unwrap_or(0),
+        false => overlay.free_now(kind).count(),
+    };
+    class.usable.own.iter().map(|seen| free(seen.kind)).sum()
+}
+
 /// A victim that leaves altogether gives back its power and traffic as well.
-fn give_back(p: &Problem<'_>, overlay: &mut Overlay<'_>, leaver: &Leaver, end: i64) {
+pub(super) fn give_back(p: &Problem<'_>, overlay: &mut Overlay<'_>, leaver: &Leaver, from: i64, end: i64) {
     if leaver.shrinks {
         return;
     }
@@ -285,7 +315,7 @@ fn give_back(p: &Problem<'_>, overlay: &mut Overlay<'_>, leaver: &Leaver, end: i
         sum.saturating_add(p.fleet.kinds[kind].extra_power(occupant.spec.power_w).unwrap_or(0))
     });
     overlay.unbook(&Booking {
-        from: overlay.now,
+        from,
         to: end,
         power: clamp(power),
         io: clamp(occupant.spec.io_bytes_s.get()),

@@ -286,7 +286,7 @@ fn a_job_without_checkpoint_is_stopped_and_starts_over() {
     assert_eq!(cluster.state("high"), JobState::Staging);
 }
 
-fn two_pools() -> Cluster {
+pub(crate) fn two_pools() -> Cluster {
     let mut cluster = Cluster::new(
         pool(Dispatch::Batch, |pool| pool.loans.lend_max_fraction = 0.5),
         r#"nodes = [{ id = "a", count = 4 }]"#,
@@ -297,7 +297,7 @@ fn two_pools() -> Cluster {
     cluster
 }
 
-fn submit_to(cluster: &mut Cluster, pool: &str, text: &str) {
+pub(crate) fn submit_to(cluster: &mut Cluster, pool: &str, text: &str) {
     for mut submission in Cluster::jobs(text) {
         submission.pool = PoolId::new(pool).ok();
         cluster.done(Input::Submit(vec![submission]));

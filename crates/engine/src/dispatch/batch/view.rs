@@ -23,7 +23,7 @@ use crate::solver::{
     TenantRoom, Turn, Waiting,
 };
 use crate::staging;
-use crate::state::State;
+use crate::state::{Kept, State};
 use crate::units::MICRO;
 use landfall_model::life::Breakdown;
 
@@ -224,16 +224,15 @@ impl Engine {
         problem.overruns = queue.placed().any(|(_, held)| held.is_some_and(|held| held.overruns))
             || borrowers.iter().filter_map(|record| record.run.as_ref()).any(|run| is_overrun(run));
 
-        let kept: Vec<(&JobId, Vec<Slot>, Time)> = state
-            .kept
-            .iter()
-            .map(|(job, kept)| {
-                (job, kept.nodes.iter().filter_map(|node| fleet.slot(node)).collect(), kept.until)
-            })
-            .collect();
+        let slots = |kept: &Kept| kept.nodes.iter().filter_map(|node| fleet.slot(node)).collect();
+        let kept: Vec<(&JobId, Vec<Slot>, &Kept)> =
+            state.kept.iter().map(|(job, kept)| (job, slots(kept), kept)).collect();
         problem.holds = kept
             .iter()
-            .map(|(job, nodes, until)| Hold { job, nodes, until: Some(*until), ready_at: None })
+            .map(|(job, nodes, kept)| {
+                let ready_at = self.vacated_at(kept);
+                Hold { job, nodes, until: Some(kept.until), ready_at }
+            })
             .collect();
 
         let idle: Vec<(&PoolId, Vec<Slot>, u32)> = self.lenders(id, fleet);
@@ -345,6 +344,33 @@ impl Engine {
             checkpoint_minutes: saving_minutes(record),
             preempted: record.past.as_ref().map_or_else(Preempted::default, |past| past.preempted.clone()),
         })
+    }
+
+    /// When the last of those who are on the nodes kept for a job is expected to have left.
+    fn vacated_at(&self, kept: &Kept) -> Option<Time> {
+        let nodes = kept.nodes.iter().filter_map(|node| self.state.node(node));
+        let runs = nodes.flat_map(|(node, _)| &node.placements);
+        runs.filter_map(|placement| self.leaves_at(self.state.job(&placement.job)?)).max()
+    }
+
+    /// When a job that is to leave its nodes is expected to have done so: a stop ends with the kill, a checkpoint after the
+    /// time that it usually takes, or when it is given up.
+    fn leaves_at(&self, record: &JobRecord) -> Option<Time> {
+        let run = record.run.as_ref()?;
+        let grace = self.kill_grace(&record.job.id);
+        let saves = saving_minutes(record).map(|minutes| Millis::new((minutes * 60_000.0).round() as u64));
+        if let Some(stop) = &run.stop {
+            return Some(stop.kill_at);
+        }
+        let leaves = match (run.saving.as_ref().filter(|saving| saving.leaves.is_some()), &run.notice) {
+            (Some(saving), _) => {
+                let saved = saving.asked_at + saves.unwrap_or_default();
+                if saved > self.now { saved.min(saving.deadline) } else { saving.deadline + grace }
+            }
+            (None, Some((_, by))) => *by + saves.unwrap_or(grace),
+            (None, None) => self.now + grace,
+        };
+        Some(run.ends_at.map_or(leaves, |end| end.min(leaves)))
     }
 
     /// Whether a job of a batch pool may run on nodes of another one.
