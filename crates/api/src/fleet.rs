@@ -45,6 +45,9 @@ pub struct PoolView {
     pub pending: u64,
     /// Jobs that have nodes.
     pub running: u64,
+    /// How expectations of run times fared, where time is planned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fared: Option<landfall_model::answer::Fared>,
     /// Changes whenever the settings do; the `ETag` is made from it.
     pub version: String,
 }

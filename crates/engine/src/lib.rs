@@ -21,6 +21,7 @@ pub mod array;
 pub mod codec;
 pub mod effect;
 pub mod event;
+pub mod habits;
 pub mod heartbeat;
 pub mod input;
 pub mod ledger;

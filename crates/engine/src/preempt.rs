@@ -9,7 +9,7 @@
 //! be better than what it has, so the answer is exact and the expensive question is asked as rarely as possible.
 
 use std::cmp::Reverse;
-use std::collections::VecDeque;
+use std::collections::{BinaryHeap, VecDeque};
 
 use landfall_model::{Checkpoint, JobId, Lifecycle, Millis, Minutes, PreemptRule, Time};
 use landfall_policy::q;
@@ -51,7 +51,12 @@ pub enum Claim {
 }
 
 impl Claim {
-    fn beats(self, class: u8) -> bool {
+    /// That of the most urgent job there can be.
+    pub(crate) fn highest() -> Self {
+        Self::Preempt { class: CLASS_CRITICAL, rule: PreemptRule::Below }
+    }
+
+    pub(crate) fn beats(self, class: u8) -> bool {
         match self {
             Self::Reclaim => true,
             Self::Preempt { class: by, rule: PreemptRule::Below } => class < by,
@@ -258,16 +263,26 @@ pub enum NoVictims {
     PreemptCost,
 }
 
-/// Sorts candidates as they are tried and drops all but the first; [`choose`] does the same.
-pub fn shortlist(mut candidates: Vec<Victim>) -> Vec<Victim> {
-    candidates.sort_by(|a, b| {
+/// The first so many candidates in the order in which they are tried.
+pub fn first<T>(mut candidates: Vec<T>, most: usize, victim: impl Fn(&T) -> &Victim) -> Vec<T> {
+    let in_order = |a: &T, b: &T| {
+        let (a, b) = (victim(a), victim(b));
         (a.class.cmp(&b.class))
             .then(q(a.cost).cmp(&q(b.cost)))
             .then(b.started.cmp(&a.started))
             .then(a.job.cmp(&b.job))
-    });
-    candidates.truncate(CANDIDATES_MAX);
+    };
+    if candidates.len() > most {
+        candidates.select_nth_unstable_by(most, in_order);
+        candidates.truncate(most);
+    }
+    candidates.sort_by(in_order);
     candidates
+}
+
+/// Those that are tried, in order; [`choose`] does the same.
+pub fn shortlist(candidates: Vec<Victim>) -> Vec<Victim> {
+    first(candidates, CANDIDATES_MAX, |victim| victim)
 }
 
 type Indices = SmallVec<[usize; VICTIMS_MAX]>;
@@ -283,10 +298,12 @@ struct Known {
 /// The best set of victims.
 ///
 /// `fits` is given indices into the [`shortlist`] of the candidates, ascending, and answers with the nodes it found with
-/// these victims gone and the number of freed nodes that stay unused, or `None` if they do not free enough.
+/// these victims gone and the number of freed nodes that stay unused, or `None` if they do not free enough. `could_fit`
+/// is asked before, of every set: it is quick, and wrong only in saying yes.
 pub fn choose<S>(
     candidates: Vec<Victim>,
     rules: &ChoiceRules,
+    could_fit: impl Fn(&[usize]) -> bool,
     mut fits: impl FnMut(&[usize]) -> Option<(S, u32)>,
 ) -> Result<Choice<S>, NoVictims> {
     let candidates = shortlist(candidates);
@@ -294,14 +311,15 @@ pub fn choose<S>(
         return Err(NoVictims::NoCandidates);
     }
     let cost = |set: &Indices| set.iter().fold(0.0, |sum, &at| sum + candidates[at].cost);
-    let mut sets: Vec<(Known, Indices)> = sets(candidates.len(), rules.max_victims as usize)
+    // Mostly one of the first fits: no need to sort them all.
+    let mut sets: BinaryHeap<Reverse<(Known, Indices)>> = sets(candidates.len(), rules.max_victims as usize)
         .into_iter()
+        .filter(|set| could_fit(set))
         .map(|set| {
             let class = if rules.reclaim { None } else { set.iter().map(|&at| candidates[at].class).max() };
-            (Known { class: class.unwrap_or(0), cost: q(cost(&set)), count: set.len() }, set)
+            Reverse((Known { class: class.unwrap_or(0), cost: q(cost(&set)), count: set.len() }, set))
         })
         .collect();
-    sets.sort();
 
     // The last criteria, known once a set fits: unused nodes, newest starts first, ids.
     let rest = |set: &Indices, surplus: u32| {
@@ -313,7 +331,7 @@ pub fn choose<S>(
     };
     let mut too_dear = false;
     let mut best: Option<(Known, Indices, S, u32)> = None;
-    for (known, set) in sets {
+    while let Some(Reverse((known, set))) = sets.pop() {
         if best.as_ref().is_some_and(|best| known > best.0) {
             break;
         }
@@ -558,10 +576,15 @@ mod tests {
         let all: Vec<Victim> = victims.iter().map(|(victim, _)| victim.clone()).collect();
         let sorted = shortlist(all.clone());
         let nodes = |at: usize| victims.iter().find(|(victim, _)| *victim == sorted[at]).unwrap().1;
-        let chosen = choose(all, rules, |set| {
-            let freed: u32 = set.iter().map(|&at| nodes(at)).sum();
-            freed.checked_sub(wanted).map(|surplus| ((), surplus))
-        })?;
+        let chosen = choose(
+            all,
+            rules,
+            |_| true,
+            |set| {
+                let freed: u32 = set.iter().map(|&at| nodes(at)).sum();
+                freed.checked_sub(wanted).map(|surplus| ((), surplus))
+            },
+        )?;
         let names = chosen.victims.iter().map(|victim| victim.job.to_string()).collect();
         Ok((names, chosen.cost, chosen.surplus))
     }

@@ -13,7 +13,7 @@
 
 use std::collections::BTreeMap;
 
-use landfall_model::{Job, JobId, Millis, Name, NodeId, PoolId, Time};
+use landfall_model::{Job, JobId, Lifecycle, Millis, Name, NodeId, PoolId, Time};
 use landfall_policy::rules::node_record::Karma;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
@@ -84,6 +84,9 @@ pub struct Run {
     pub saving: Option<Saving>,
     /// When it last saved its work.
     pub saved_at: Option<Time>,
+    /// How long it was expected to run when it was placed, where time is planned.
+    #[serde(default)]
+    pub expected: Option<Millis>,
     /// Whether it went past its walltime.
     pub over_walltime: bool,
     pub why: Breakdown,
@@ -140,6 +143,13 @@ impl JobRecord {
     /// Whether it may be placed now as far as the job itself is concerned.
     pub fn is_queued(&self) -> bool {
         self.state == JobState::Pending && self.job.waits_for.is_none() && !self.user_hold
+    }
+
+    /// How long it may run from now on, the rest of its walltime after a resume; `None` means without end.
+    pub fn walltime(&self) -> Option<Millis> {
+        let left = self.past.as_ref().and_then(|past| past.walltime_left);
+        let spec = &self.job.spec;
+        (spec.lifecycle == Lifecycle::Bounded).then(|| left.unwrap_or(spec.walltime_ms))
     }
 
     /// What is kept of earlier runs.

@@ -265,6 +265,19 @@ pub struct WhyNot {
     pub kept_for: Option<JobId>,
 }
 
+/// How expectations of run times fared: how long jobs ran over how long they were expected to run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Fared {
+    /// One in ten ran for less.
+    pub low: f64,
+    pub middle: f64,
+    /// One in ten ran for more.
+    pub high: f64,
+    /// Those of the last jobs, smallest first.
+    pub ratios: Vec<f64>,
+}
+
 /// When a job starts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -275,6 +288,10 @@ pub struct Estimate {
     /// When it starts if jobs run for as long as they usually do.
     #[serde(rename = "likely_start_ms")]
     pub likely_start: Option<Time>,
+    /// The earliest and the latest start in eight of ten cases, where the pool learns how long jobs take.
+    #[serde(rename = "range_ms", default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<Vec<i64>>))]
+    pub range: Option<(Time, Time)>,
     /// How good these times are.
     pub precision: Precision,
     /// Why there is none, or what it rests on: the name of a reason, or a sentence.
@@ -292,6 +309,8 @@ pub struct Estimate {
 pub enum CountsOn {
     /// Jobs run for as long as they may.
     Walltimes,
+    /// Running jobs run for as long as those like them did.
+    RunTimes,
     /// Time is kept for it.
     Reservation,
     /// Less urgent work is stopped for it.
@@ -311,13 +330,15 @@ impl Estimate {
     pub fn none(reason: impl Into<Cow<'static, str>>) -> Self {
         let reason = reason.into();
         let counts_on = Vec::new();
-        Self { planned_start: None, likely_start: None, precision: Precision::None, reason, counts_on }
+        let precision = Precision::None;
+        Self { planned_start: None, likely_start: None, range: None, precision, reason, counts_on }
     }
 
     pub fn at(time: Time, precision: Precision, reason: impl Into<Cow<'static, str>>) -> Self {
         let reason = reason.into();
         let counts_on = Vec::new();
-        Self { planned_start: Some(time), likely_start: Some(time), precision, reason, counts_on }
+        let at = Some(time);
+        Self { planned_start: at, likely_start: at, range: None, precision, reason, counts_on }
     }
 
     /// What it rests on, or why there is none, in words.
@@ -330,7 +351,10 @@ impl Estimate {
 
     /// Whether it counts on more than walltimes and what is kept for the job.
     pub fn is_conditional(&self) -> bool {
-        !self.counts_on.iter().all(|on| matches!(on, CountsOn::Walltimes | CountsOn::Reservation))
+        !self
+            .counts_on
+            .iter()
+            .all(|on| matches!(on, CountsOn::Walltimes | CountsOn::RunTimes | CountsOn::Reservation))
     }
 }
 

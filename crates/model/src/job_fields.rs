@@ -227,6 +227,10 @@ job_fields! {
     workload: Option<WorkloadId> = None, "none";
     /// Whose it is.
     tenant: Option<TenantId> = None, "none";
+    /// Who wants it: run times are learned by user.
+    user: Option<Name> = None, "none; on a server, who submits it";
+    /// What it has in common with jobs of its user that take as long: run times are learned by series.
+    series: Option<Name> = None, "none; on a server, its name without digits";
     /// Where it was submitted.
     pool: Option<PoolId> = None, "none";
     /// What runs it, such as `process`, `container`, `wasm` or `llmcpp`.

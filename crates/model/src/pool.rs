@@ -117,6 +117,19 @@ pub enum BackfillOrder {
     Shortest,
 }
 
+/// What a pool does with the run times it has learned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Learn {
+    /// Nothing.
+    #[default]
+    Off,
+    /// Behind the first blocked job, those come first that are expected to be over first.
+    Order,
+    /// And times are planned as if running jobs ended when they are expected to.
+    Times,
+}
+
 /// Whether a reservation lasts from one cycle to the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -205,6 +218,8 @@ settings! {
         pub reservations: Reservations = Reservations::Standing,
         /// In which order the walk goes on behind the first blocked job.
         pub backfill_order: BackfillOrder = BackfillOrder::Queue,
+        /// What becomes of the run times of ended jobs.
+        pub learn: Learn = Learn::Off,
         /// Standing reservations at most.
         pub reservations_max: u32 = 1000,
         /// How far ahead slots are looked for.
@@ -243,6 +258,13 @@ settings! {
         pub min_run_ms: Millis = Millis::secs(600),
         /// When jobs save their work by themselves.
         pub checkpoint: CheckpointSettings = CheckpointSettings::default(),
+    }
+}
+
+impl BatchSettings {
+    /// Whether the shortest come first behind the first blocked job.
+    pub fn goes_on_by_duration(&self) -> bool {
+        self.backfill_order == BackfillOrder::Shortest || self.learn != Learn::Off
     }
 }
 

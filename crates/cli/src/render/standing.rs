@@ -87,6 +87,9 @@ pub(super) fn start(estimate: &Estimate, now: Time) -> String {
     if let Some(likely) = estimate.likely_start.filter(|likely| *likely != at) {
         text += &format!(", likely {}", when(likely, now));
     }
+    if let Some((early, late)) = estimate.range.filter(|(early, late)| early != late) {
+        text += &format!(" (8 of 10 times between {} and {})", when(early, now), when(late, now));
+    }
     if estimate.precision == Precision::Coarse {
         text = format!("not before {text}");
     }

@@ -6,6 +6,7 @@ mod crash;
 mod dags;
 mod guides;
 mod jobs;
+mod learning;
 mod nodes;
 mod pools;
 mod secure;

@@ -318,7 +318,19 @@ impl Stand {
 
     #[track_caller]
     fn request(&self, token: &str, method: &str, path: &str, body: Option<&Value>) -> Value {
-        let url = format!("{}/api/v1{path}", self.url);
+        serde_json::from_str(&self.ask(token, method, &format!("/api/v1{path}"), body)).unwrap()
+    }
+
+    /// What the server counts.
+    #[track_caller]
+    pub(crate) fn metrics(&self) -> String {
+        let token = std::fs::read_to_string(self.data().join("token")).unwrap();
+        self.ask(&token, "GET", "/metrics", None)
+    }
+
+    #[track_caller]
+    fn ask(&self, token: &str, method: &str, path: &str, body: Option<&Value>) -> String {
+        let url = format!("{}{path}", self.url);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             // The provider may be set already.
@@ -332,7 +344,7 @@ impl Stand {
             let status = answer.status();
             let text = answer.text().await.unwrap();
             assert!(status.is_success(), "{method} {path}: {status} {text}");
-            serde_json::from_str(&text).unwrap()
+            text
         })
     }
 

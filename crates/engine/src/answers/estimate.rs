@@ -24,6 +24,7 @@ impl Engine {
         Estimate {
             planned_start: wait.planned_start,
             likely_start: wait.likely_start,
+            range: wait.range,
             precision: wait.precision,
             reason: match wait.precision {
                 Precision::None => wait.reason.name().into(),
@@ -42,6 +43,7 @@ impl Engine {
         let jobs = named(&rests.jobs);
         let said = |on: &CountsOn| match on {
             CountsOn::Walltimes | CountsOn::Reservation => None,
+            CountsOn::RunTimes => Some("running jobs taking as long as those like them did".into()),
             CountsOn::Preemption => {
                 Some(format!("{jobs} being stopped for it, which may be once {has} run for {min_run}"))
             }

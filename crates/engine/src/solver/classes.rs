@@ -127,6 +127,8 @@ pub(super) struct Class<'a> {
     pub(super) spec: &'a Arc<JobSpec>,
     /// How long they run.
     pub(super) span: i64,
+    /// How long they count for where the shortest comes first.
+    pub(super) likely: i64,
     pub(super) wish: Wish,
     pub(super) usable: Arc<Usable>,
     /// What was found when one of them could not be placed, while nothing was given back since.
@@ -159,6 +161,7 @@ impl<'a> Class<'a> {
         Self {
             spec,
             span: span(waiting.duration),
+            likely: span(waiting.expected.or(waiting.duration)),
             wish: Wish {
                 hint: spec.hint.unwrap_or(p.settings.hint),
                 least: spec.nodes.min,
@@ -178,6 +181,7 @@ impl<'a> Class<'a> {
         Self {
             spec: self.spec,
             span,
+            likely: self.likely,
             wish: self.wish,
             usable: Arc::clone(&self.usable),
             blocked: None,

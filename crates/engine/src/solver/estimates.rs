@@ -2,20 +2,21 @@
 //!
 //! On a copy of the walk's overlay every job without a reservation gets the earliest slot that is left and
 //! takes it, in job order; whoever may have others leave for it before that time does ([`super::outlook`]). The second
-//! timetable is made in the same way with every walltime scaled. Nodes kept for a job are taken as free when the job will
+//! timetable is made in the same way with every walltime scaled, or with learned run times where the pool learns; then two
+//! more tell the range in which it lies if run times are off as they were in eight of ten cases. Nodes kept for a job are taken as free when the job will
 //! have ended if it starts as soon as they are expected to be vacated.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use landfall_model::answer::CountsOn;
-use landfall_model::{Backfill, JobId, TenantId, Time};
+use landfall_model::{Backfill, JobId, Learn, TenantId, Time};
 
 use super::attempt::{Found, Scope};
-use super::classes::Class;
+use super::classes::{self, Class};
 use super::outlook::{LOOKS_MAX, Quotas};
 use super::overlay::{Booking, Overlay, Releases, release};
 use super::plan::{Precision, Rests, Step};
-use super::problem::{Estimates, Problem};
+use super::problem::{Estimates, Problem, Waiting};
 use super::reason::Reason;
 use super::timeline::FOREVER;
 use super::walk::{Outcome, Walk, hold_ends, scaled};
@@ -28,8 +29,35 @@ pub(super) const EXACT_MAX: usize = 1000;
 pub(super) struct Times {
     pub(super) planned: Option<i64>,
     pub(super) likely: Option<i64>,
+    /// The earliest and the latest that is likely.
+    pub(super) range: Option<(i64, i64)>,
     pub(super) precision: Precision,
     pub(super) rests: Rests,
+}
+
+/// How long jobs are taken to run.
+enum Pace<'f> {
+    Walltimes,
+    /// Shares of their walltimes, by tenant.
+    Tenants(&'f BTreeMap<&'f Option<TenantId>, f64>),
+    /// As was learned, times this.
+    Learned(f64),
+}
+
+impl Pace<'_> {
+    /// How long a job of a tenant runs that may run for a span, and is expected to run for another.
+    fn of(&self, tenant: &Option<TenantId>, span: i64, expected: i64) -> i64 {
+        match self {
+            Self::Walltimes => span,
+            Self::Tenants(shares) => scaled(span, shares.get(tenant).copied().unwrap_or(1.0)),
+            Self::Learned(scale) => scaled(expected, *scale).min(span),
+        }
+    }
+
+    fn of_waiting(&self, waiting: &Waiting<'_>) -> i64 {
+        let expected = classes::span(waiting.expected.or(waiting.duration));
+        self.of(&waiting.spec.tenant, classes::span(waiting.duration), expected)
+    }
 }
 
 /// One timetable: an overlay, and the classes as it sees them.
@@ -262,21 +290,31 @@ impl<'a> Walk<'_, 'a> {
     /// Plans every waiting job.
     pub(super) fn estimate(&self) -> Vec<Times> {
         let rests = Rests::default();
-        let none = Times { planned: None, likely: None, precision: Precision::None, rests };
+        let none = Times { planned: None, likely: None, range: None, precision: Precision::None, rests };
         let mut all = vec![none; self.waiting.len()];
         if self.p.estimates == Estimates::Skip || !self.tells() {
             return all;
         }
         let order = self.in_turn();
         let reserved = self.reserved.clone();
-        let planned = self.table(self.overlay.clone(), self.releases.clone(), reserved, |_| 1.0);
-        let planned = planned.fill(&order, true);
+        let planned = self.table(self.overlay.clone(), self.releases.clone(), reserved, &Pace::Walltimes);
+        let mut planned = planned.fill(&order, true);
         let factors: BTreeMap<&Option<TenantId>, f64> =
             self.rooms.iter().map(|room| (&room.tenant, room.likely_factor)).collect();
+        let learns = self.p.settings.learn;
         let likely = match factors.values().all(|&factor| factor == 1.0) {
+            _ if learns != Learn::Off => self.likely(&Pace::Learned(1.0)).fill(&order, false),
             true => planned.clone(),
-            false => self.likely(&|tenant| factors.get(tenant).copied().unwrap_or(1.0)).fill(&order, false),
+            false => self.likely(&Pace::Tenants(&factors)).fill(&order, false),
         };
+        let spread = self.p.spread.filter(|_| learns != Learn::Off);
+        let range = spread.map(|(low, high)| {
+            [low, high].map(|scale| self.likely(&Pace::Learned(scale)).fill(&order, false))
+        });
+        if learns == Learn::Times {
+            let on = planned.iter_mut().flat_map(|(_, rests)| &mut rests.on);
+            on.filter(|on| **on == CountsOn::Walltimes).for_each(|on| *on = CountsOn::RunTimes);
+        }
         let mut last: Option<(Option<i64>, Option<i64>)> = None;
         let mut seen = 0;
         for &job in &order {
@@ -287,27 +325,32 @@ impl<'a> Walk<'_, 'a> {
             seen += 1;
             let ((planned, rests), likely) = (planned[job].clone(), likely[job].0);
             if planned.is_some() {
-                *times = Times { planned, likely, precision: Precision::Exact, rests };
+                let range = range.as_ref().and_then(|[early, late]| {
+                    let (early, late) = (early[job].0?, late[job].0?);
+                    Some((early.min(late), early.max(late)))
+                });
+                *times = Times { planned, likely, range, precision: Precision::Exact, rests };
                 last = Some((planned, likely));
             } else if seen > EXACT_MAX
                 && self.waiting[job].gate.is_none()
                 && let Some((planned, likely)) = last
             {
-                *times = Times { planned, likely, precision: Precision::Coarse, rests };
+                *times = Times { planned, likely, range: None, precision: Precision::Coarse, rests };
             }
         }
         all
     }
 
-    /// A timetable of what is booked, with all durations scaled.
+    /// A timetable of what is booked, with jobs that run at some pace.
     fn table<'t>(
         &'t self,
         overlay: Overlay<'a>,
         releases: Releases,
         reserved: BTreeMap<usize, Booking>,
-        factor: impl Fn(&Option<TenantId>) -> f64,
+        pace: &Pace<'_>,
     ) -> Table<'t, 'a> {
-        let lasting = |class: &Class<'a>| class.lasting(scaled(class.span, factor(&class.spec.tenant)));
+        let lasting =
+            |class: &Class<'a>| class.lasting(pace.of(&class.spec.tenant, class.span, class.likely));
         let mut table = Table {
             p: self.p,
             walk: self,
@@ -325,26 +368,31 @@ impl<'a> Walk<'_, 'a> {
             told: vec![Told::default(); self.waiting.len()],
             releases,
         };
-        table.free_kept(&hold_ends(self.p, &self.waiting, factor));
+        table.free_kept(&hold_ends(self.p, &self.waiting, |waiting| pace.of_waiting(waiting)));
         table.find_quotas();
         table
     }
 
     /// The timetable with run times as they usually are.
-    fn likely(&self, factor: &dyn Fn(&Option<TenantId>) -> f64) -> Table<'_, 'a> {
+    fn likely(&self, pace: &Pace<'_>) -> Table<'_, 'a> {
         let (p, now) = (self.p, self.overlay.now);
         let grace = super::overlay::clamp(p.settings.kill_grace_ms.get());
         let releases = p.occupants.iter().map(|occupant| {
             let start = occupant.started.as_millis();
-            let end = occupant.ends_at.map(|end| {
-                let whole = end.as_millis().saturating_sub(start);
-                start.saturating_add(scaled(whole, factor(&occupant.spec.tenant)))
+            let end = occupant.ends_at.map(Time::as_millis);
+            let likely = occupant.expected_end.map(Time::as_millis).or(end);
+            let span = |end: i64| end.saturating_sub(start);
+            let usual = end.zip(likely).map(|(end, likely)| {
+                start.saturating_add(pace.of(&occupant.spec.tenant, span(end), span(likely)))
             });
-            release(now, end, grace)
+            // Who outlives what was learned may take all of its time.
+            let outlived = matches!(pace, Pace::Learned(_)) && usual.is_some_and(|end| end <= now);
+            release(now, if outlived { end } else { usual }, grace)
         });
         let releases: Releases = releases.collect();
-        let overlay = Overlay::new(p, &self.waiting, &releases, &hold_ends(p, &self.waiting, factor));
-        let mut table = self.table(overlay, releases, BTreeMap::new(), factor);
+        let ends = hold_ends(p, &self.waiting, |waiting| pace.of_waiting(waiting));
+        let overlay = Overlay::new(p, &self.waiting, &releases, &ends);
+        let mut table = self.table(overlay, releases, BTreeMap::new(), pace);
         for (job, outcome) in self.outcomes.iter().enumerate() {
             if let Some(Outcome::Started(found)) = outcome {
                 let class = &table.classes[self.class_of[job]];

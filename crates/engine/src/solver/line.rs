@@ -17,11 +17,12 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 use std::sync::Arc;
 
-use landfall_model::{Backfill, BackfillOrder, JobId, Time};
+use landfall_model::{Backfill, JobId, Time};
 
 use super::classes::span;
 use super::problem::{Classes, Problem, Turn, Waiting};
 use super::reason::{Reason, Refusal};
+use super::stops::free_now;
 use super::walk::{Outcome, Walk};
 
 /// A place in the order of the walk: by turn, or behind the first blocked job by duration where the pool says so.
@@ -170,7 +171,7 @@ impl<'a> Walk<'_, 'a> {
             self.outcomes[order[next]] = Some(outcome);
             if self.goes_on_by_duration() && !sorted {
                 sorted = true;
-                order[next + 1..].sort_by_key(|&at| (self.classes[self.class_of[at]].span, self.turns[at]));
+                order[next + 1..].sort_by_key(|&at| (self.classes[self.class_of[at]].likely, self.turns[at]));
             }
         }
         self.pass_the_rest();
@@ -189,7 +190,7 @@ impl<'a> Walk<'_, 'a> {
     }
 
     fn goes_on_by_duration(&self) -> bool {
-        self.blocked + self.preempting > 0 && self.p.settings.backfill_order == BackfillOrder::Shortest
+        self.blocked + self.preempting > 0 && self.p.settings.goes_on_by_duration()
     }
 
     fn walk_classes(&mut self, classes: &dyn Classes<'a>) {
@@ -234,7 +235,7 @@ impl<'a> Walk<'_, 'a> {
                 seen += heads.bring_back(now);
             }
             if self.goes_on_by_duration() && !heads.by_duration {
-                seen += heads.sort_by_duration(now, |job| self.classes[self.class_of[job]].span);
+                seen += heads.sort_by_duration(now, |job| self.classes[self.class_of[job]].likely);
             }
         }
         self.unseen = unseen(heads);
@@ -257,16 +258,14 @@ impl<'a> Walk<'_, 'a> {
         !(waiting.spec.immediate || self.makes_reservations() && promised)
     }
 
-    /// Whether a job of a class can neither start on free nodes nor have others stopped for it. Only asked where nobody is
-    /// told why: what is found out quickly says little.
-    pub(super) fn surely_blocked(&mut self, class: usize) -> bool {
+    /// Whether fewer nodes are free than a job of a class needs. Only asked where nobody is told why: what is found out
+    /// quickly says little.
+    pub(super) fn lacks_nodes(&self, class: usize) -> bool {
         let spec = self.classes[class].spec;
-        if self.tells() || !spec.exclusive || self.may_borrow(class) {
-            return false;
-        }
-        let kinds = self.classes[class].usable.own.iter();
-        let free: usize = kinds.map(|seen| self.overlay.free_now(seen.kind).count()).sum();
-        free < spec.nodes.min as usize && !self.has_leavers(class)
+        !self.tells()
+            && spec.exclusive
+            && !self.may_borrow(class)
+            && free_now(&self.overlay, &self.classes[class]) < spec.nodes.min as usize
     }
 
     /// Whether somebody is told why jobs wait.

@@ -70,6 +70,7 @@ pub fn solve(problem: &Problem<'_>) -> Plan {
             ahead,
             planned_start: times[at].planned.map(Time::from_millis),
             likely_start: times[at].likely.map(Time::from_millis),
+            range: times[at].range.map(|(early, late)| (Time::from_millis(early), Time::from_millis(late))),
             precision: times[at].precision,
             rests: times[at].rests.clone(),
         });

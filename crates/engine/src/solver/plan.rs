@@ -45,6 +45,8 @@ pub enum MoveCause {
     Gate,
     /// A job of strictly higher class took what it needs.
     HigherClass,
+    /// A job runs for longer than those like it did.
+    Outlived,
     /// Work began later than it was told to, and so ends later than was expected.
     Late,
 }
@@ -168,6 +170,8 @@ pub struct Wait {
     pub planned_start: Option<Time>,
     /// When it starts if jobs run as long as they usually do.
     pub likely_start: Option<Time>,
+    /// The earliest and the latest that is likely.
+    pub range: Option<(Time, Time)>,
     /// How good these times are.
     pub precision: Precision,
     /// What the planned start counts on.

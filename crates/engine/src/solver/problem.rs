@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use landfall_model::{
-    BatchSettings, DeviceShare, JobId, JobSpec, LoanSettings, Mib, MilliCpu, Millis, Node, PoolId, TenantId,
-    Time, World,
+    BatchSettings, DeviceShare, JobId, JobSpec, Learn, LoanSettings, Mib, MilliCpu, Millis, Node, PoolId,
+    TenantId, Time, World,
 };
 use landfall_policy::Policy;
 
@@ -73,6 +73,8 @@ pub struct Occupant<'a> {
     pub started: Time,
     /// When its walltime is over; `None` for work without end.
     pub ends_at: Option<Time>,
+    /// When jobs like it would be over, if that is known; looked at where the pool plans with it.
+    pub expected_end: Option<Time>,
     /// Whether it is Running, and so may be stopped for others.
     pub running: bool,
     /// Whether it is a job of another pool, on nodes that this pool lent.
@@ -125,6 +127,8 @@ pub struct Waiting<'a> {
     pub queued_at: Time,
     /// How long it may run, the rest of its walltime after a resume; `None` means without end.
     pub duration: Option<Millis>,
+    /// How long jobs like it run, where the pool learns that.
+    pub expected: Option<Millis>,
     /// Minutes one of its checkpoints takes; `None` if it cannot save.
     pub checkpoint_minutes: Option<f64>,
     /// A reason found by the engine for which it cannot be placed in this cycle: `dependency`, `user_hold`,
@@ -150,6 +154,7 @@ impl<'a> Waiting<'a> {
             score,
             queued_at,
             duration: bounded.then_some(spec.walltime_ms),
+            expected: None,
             checkpoint_minutes: crate::preempt::checkpoint_minutes(
                 spec.checkpoint,
                 spec.checkpoint_minutes,
@@ -227,7 +232,7 @@ pub trait Classes<'a> {
     /// What the jobs of a class ask for.
     fn spec(&self, class: usize) -> &'a Arc<JobSpec>;
 
-    /// How long they may run; `None` means without end.
+    /// How long they may run, or are expected to run where the pool learns that; `None` means without end.
     fn duration(&self, class: usize) -> Option<Millis>;
 
     /// What keeps all jobs of a class from being placed.
@@ -302,6 +307,8 @@ pub struct Problem<'a> {
     pub why: Option<Why<'a>>,
     /// Which planned times are worked out.
     pub estimates: Estimates,
+    /// Between which parts of what was expected eight of ten jobs ran, if that is known.
+    pub spread: Option<(f64, f64)>,
     /// A fault planted to see whether tests notice it.
     #[cfg(feature = "mutations")]
     pub mutation: Option<Mutation>,
@@ -350,9 +357,17 @@ impl<'a> Problem<'a> {
             overruns: false,
             why: None,
             estimates: Estimates::All,
+            spread: None,
             #[cfg(feature = "mutations")]
             mutation: None,
         }
+    }
+
+    /// When an occupant's time is over: as jobs like it would be where the pool plans so, its walltime once it outlives that.
+    pub(super) fn end_of(&self, occupant: &Occupant<'_>) -> Option<i64> {
+        let expected =
+            occupant.expected_end.filter(|end| self.settings.learn == Learn::Times && *end > self.now);
+        [expected, occupant.ends_at].into_iter().flatten().min().map(Time::as_millis)
     }
 
     /// How long nodes are kept for a job that has work stopped for it.

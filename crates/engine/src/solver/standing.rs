@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use landfall_model::Time;
+use landfall_model::{Learn, Time};
 
 use super::attempt::{Found, Scope};
 use super::fleet::Slot;
 use super::open::{self, Use};
 use super::overlay::{Booking, beside};
 use super::plan::{MoveCause, Moved, Reservation};
+use super::problem::Occupant;
 use super::reason::Reason;
 use super::walk::{Outcome, Walk};
 
@@ -177,6 +178,10 @@ impl Walk<'_, '_> {
         }
         if overruns {
             return MoveCause::Overrun;
+        }
+        let outlives = |o: &Occupant<'_>| o.expected_end.is_some_and(past) && !o.ends_at.is_some_and(past);
+        if self.p.settings.learn == Learn::Times && self.p.occupants.iter().any(outlives) {
+            return MoveCause::Outlived;
         }
         let scope = if at == now { Scope::Now } else { Scope::From(at) };
         let class = &self.classes[self.class_of[job]];

@@ -27,7 +27,19 @@ pub(super) struct Leaver {
     pub(super) occupant: usize,
     pub(super) victim: Victim,
     pub(super) nodes: Vec<Slot>,
+    /// How many of each kind.
+    kinds: Vec<(usize, usize)>,
     shrinks: bool,
+}
+
+impl Leaver {
+    fn new(p: &Problem<'_>, occupant: usize, victim: Victim, nodes: Vec<Slot>, shrinks: bool) -> Self {
+        let mut kinds: BTreeMap<usize, usize> = BTreeMap::new();
+        for (kind, _) in nodes.iter().filter_map(|&slot| p.fleet.place(slot)) {
+            *kinds.entry(kind).or_default() += 1;
+        }
+        Self { occupant, victim, nodes, kinds: kinds.into_iter().collect(), shrinks }
+    }
 }
 
 impl Walk<'_, '_> {
@@ -44,7 +56,7 @@ impl Walk<'_, '_> {
 
     /// Whether anybody could be asked to leave for a job of a class.
     pub(super) fn has_leavers(&mut self, class: usize) -> bool {
-        self.p.occupants.iter().any(|occupant| occupant.borrower) || !self.victims_for(class).is_empty()
+        self.lends || !self.victims_for(class).is_empty()
     }
 
     /// Less urgent work that may be stopped for jobs of a class, as far as it is tried.
@@ -58,14 +70,25 @@ impl Walk<'_, '_> {
         if let Some(known) = self.leavers.get(&spec.class) {
             return Arc::clone(known);
         }
-        let stays = |at| !self.stopped.contains(&at);
-        let found = Arc::new(victims_at(self.p, spec.class, self.p.now, stays));
+        let p = self.p;
+        // Others may be stopped in this walk, so some more of the first are kept.
+        let most = preempt::CANDIDATES_MAX + PREEMPTORS_PER_CYCLE as usize * preempt::VICTIMS_MAX;
+        let all =
+            self.victims.get_or_insert_with(|| first_victims(p, Claim::highest(), p.now, most, |_| true));
+        let claim = Claim::Preempt { class: spec.class, rule: settings.preempt_rule };
+        let stays =
+            |leaver: &&Leaver| claim.beats(leaver.victim.class) && !self.stopped.contains(&leaver.occupant);
+        let found: Vec<Leaver> = all.iter().filter(stays).take(preempt::CANDIDATES_MAX).cloned().collect();
+        let found = Arc::new(found);
         self.leavers.insert(spec.class, Arc::clone(&found));
         found
     }
 
     /// Asks nodes back that other pools borrowed.
     fn reclaim(&mut self, job: usize) -> Result<Outcome, bool> {
+        if !self.lends {
+            return Err(false);
+        }
         let leavers = borrowers_at(self.p, self.p.now, |at| !self.stopped.contains(&at));
         self.stop(job, &leavers, &rules(self.p, u32::MAX, true))
     }
@@ -185,16 +208,31 @@ pub(super) fn rules(p: &Problem<'_>, most: u32, reclaim: bool) -> ChoiceRules {
 /// tried.
 pub(super) fn victims_at(p: &Problem<'_>, class: u8, at: Time, stays: impl Fn(usize) -> bool) -> Vec<Leaver> {
     let claim = Claim::Preempt { class, rule: p.settings.preempt_rule };
-    let candidates = p
-        .occupants
-        .iter()
-        .enumerate()
-        .filter(|(number, occupant)| !occupant.borrower && occupant.spec.class < class && stays(*number));
-    let leavers = candidates.filter_map(|(number, occupant)| {
-        let victim = preempt::judge(&incumbent(p, occupant), claim, at).ok()?;
-        Some(Leaver { occupant: number, victim, nodes: occupant.nodes.to_vec(), shrinks: false })
+    first_victims(p, claim, at, preempt::CANDIDATES_MAX, stays)
+}
+
+/// The first of those that may be stopped at an instant. The least urgent come first, so the candidates of a claim come
+/// before all that only higher claims may have.
+fn first_victims(
+    p: &Problem<'_>,
+    claim: Claim,
+    at: Time,
+    most: usize,
+    stays: impl Fn(usize) -> bool,
+) -> Vec<Leaver> {
+    let candidates = p.occupants.iter().enumerate();
+    let candidates = candidates.filter(|(number, occupant)| {
+        !occupant.borrower && claim.beats(occupant.spec.class) && stays(*number)
     });
-    shortlist(leavers.collect())
+    let victims: Vec<(Victim, usize)> = candidates
+        .filter_map(|(number, occupant)| {
+            Some((preempt::judge(&incumbent(p, occupant), claim, at).ok()?, number))
+        })
+        .collect();
+    let leaver = |(victim, occupant): (Victim, usize)| {
+        Leaver::new(p, occupant, victim, p.occupants[occupant].nodes.to_vec(), false)
+    };
+    preempt::first(victims, most, |victim| &victim.0).into_iter().map(leaver).collect()
 }
 
 /// Work of other pools that may be asked at an instant to give nodes of this one back.
@@ -215,13 +253,13 @@ pub(super) fn borrowers_at(p: &Problem<'_>, at: Time, stays: impl Fn(usize) -> b
             if occupant.running && !nodes.is_empty() {
                 let (job, started) = (occupant.job.clone(), occupant.started);
                 let victim = Victim { job, class: spec.class, cost: 0.0, started };
-                leavers.push(Leaver { occupant: number, victim, nodes, shrinks: true });
+                leavers.push(Leaver::new(p, number, victim, nodes, true));
             }
         } else if let Ok(victim) = preempt::judge(&incumbent(p, occupant), Claim::Reclaim, at) {
-            leavers.push(Leaver { occupant: number, victim, nodes, shrinks: false });
+            leavers.push(Leaver::new(p, number, victim, nodes, false));
         }
     }
-    shortlist(leavers)
+    preempt::first(leavers, preempt::CANDIDATES_MAX, |leaver| &leaver.victim)
 }
 
 /// Who of a shortlist leaves at an instant for a job of a class, and the nodes it gets.
@@ -237,29 +275,31 @@ pub(super) fn choose_at(
     let victims = leavers.iter().map(|leaver| leaver.victim.clone()).collect();
     // Nodes are kept for the job until it starts on them, at the latest when they no longer are.
     let kept = (at, at.saturating_add(clamp(p.kept_for().get())));
-    let free = free_at(p, overlay, class, at);
+    // A set has no more to choose from than what is free all the time and what some would leave.
+    let of_use = |kind: usize| class.usable.own.iter().any(|seen| seen.kind == kind);
+    let frees = |leaver: &Leaver| {
+        leaver.kinds.iter().filter(|&&(kind, _)| of_use(kind)).map(|&(_, count)| count).sum()
+    };
+    let frees: Vec<usize> = leavers.iter().map(frees).collect();
+    let mut most = frees.clone();
+    most.sort_unstable_by(|a, b| b.cmp(a));
+    let most: usize = most.iter().take(rules.max_victims as usize).sum();
+    let needs = if class.spec.exclusive { class.spec.nodes.min as usize } else { 0 };
+    let few = |free: usize| free + most < needs;
+    if at <= overlay.now && few(free_now(overlay, class)) || few(free_at(p, overlay, class, at)) {
+        return Err(NoVictims::NoSet);
+    }
+    let lacks = needs.saturating_sub(free_at(p, overlay, class, at));
+    let could_fit = |indices: &[usize]| indices.iter().map(|&at| frees[at]).sum::<usize>() >= lacks;
     let mut tries = if at > overlay.now { TRIES_LATER } else { usize::MAX };
-    let choice = preempt::choose(victims, rules, |indices| {
+    let choice = preempt::choose(victims, rules, could_fit, |indices| {
+        tries = tries.checked_sub(1)?;
         let going: Vec<&Leaver> = indices.iter().filter_map(|&at| leavers.get(at)).collect();
-        // Free nodes and freed ones together must be enough, whatever else is asked of them.
-        let leaving: usize = going.iter().map(|leaver| leaver.nodes.len()).sum();
-        if class.spec.exclusive && free + leaving < class.spec.nodes.min as usize || tries == 0 {
-            return None;
-        }
-        tries -= 1;
         try_without(p, overlay, class, releases, kept, &going)
     })?;
     let of = |victim: &Victim| leavers.iter().find(|leaver| leaver.victim.job == victim.job);
     let going = choice.victims.iter().filter_map(of).cloned().collect();
     Ok((choice, going))
-}
-
-/// Those that are tried, in order.
-fn shortlist(leavers: Vec<Leaver>) -> Vec<Leaver> {
-    let mut of: BTreeMap<_, Leaver> =
-        leavers.into_iter().map(|leaver| (leaver.victim.job.clone(), leaver)).collect();
-    let victims = preempt::shortlist(of.values().map(|leaver| leaver.victim.clone()).collect());
-    victims.iter().filter_map(|victim| of.remove(&victim.job)).collect()
 }
 
 /// The best set with some victims gone, and how many freed nodes it leaves unused.
@@ -294,13 +334,15 @@ fn try_without(
     Some((found, (freed.len() - used) as u32))
 }
 
+/// Nodes that are free now and that a class can use.
+pub(super) fn free_now(overlay: &Overlay<'_>, class: &Class<'_>) -> usize {
+    class.usable.own.iter().map(|seen| overlay.free_now(seen.kind).count()).sum()
+}
+
 /// No more nodes than these are free for a class at an instant, and kept for one of its jobs.
 pub(super) fn free_at(p: &Problem<'_>, overlay: &Overlay<'_>, class: &Class<'_>, at: i64) -> usize {
     let to = at.saturating_add(clamp(p.kept_for().get())).saturating_add(class.span);
-    let free = |kind: usize| match at > overlay.now {
-        true => usize::try_from(overlay.nodes_free(kind, at, to)).unwrap_or(0),
-        false => overlay.free_now(kind).count(),
-    };
+    let free = |kind: usize| usize::try_from(overlay.nodes_free(kind, at, to)).unwrap_or(0);
     class.usable.own.iter().map(|seen| free(seen.kind)).sum()
 }
 

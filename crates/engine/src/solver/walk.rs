@@ -77,6 +77,10 @@ pub(super) struct Walk<'p, 'a> {
     pub(super) stopped: BTreeSet<usize>,
     /// Who could be stopped for jobs of a class, as long as nobody else is.
     pub(super) leavers: BTreeMap<u8, Arc<Vec<Leaver>>>,
+    /// Who could be stopped for the most urgent job.
+    pub(super) victims: Option<Vec<Leaver>>,
+    /// Whether others have nodes of this pool.
+    pub(super) lends: bool,
     pub(super) releases: Releases,
     /// How many jobs were looked at.
     pub(super) seen: usize,
@@ -88,11 +92,15 @@ impl<'p, 'a> Walk<'p, 'a> {
     pub(super) fn new(p: &'p Problem<'a>) -> Self {
         let now = p.now.as_millis();
         let grace = i64::try_from(p.settings.kill_grace_ms.get()).unwrap_or(i64::MAX);
-        let releases: Releases =
-            p.occupants.iter().map(|o| release(now, o.ends_at.map(Time::as_millis), grace)).collect();
+        let releases: Releases = p.occupants.iter().map(|o| release(now, p.end_of(o), grace)).collect();
         let first = line::looked_at_first(p);
         let waiting: Vec<Waiting<'a>> = first.iter().map(|(_, waiting)| waiting.clone()).collect();
-        let overlay = Overlay::new(p, &waiting, &releases, &hold_ends(p, &waiting, |_| 1.0));
+        let overlay = Overlay::new(
+            p,
+            &waiting,
+            &releases,
+            &hold_ends(p, &waiting, |waiting| classes::span(waiting.duration)),
+        );
         let held: BTreeSet<Slot> = p.holds.iter().flat_map(|hold| hold.nodes).copied().collect();
         let occupied = p.occupants.iter().filter(|_| !held.is_empty()).flat_map(|o| o.nodes).copied();
         let rooms = p.tenants.clone();
@@ -122,6 +130,8 @@ impl<'p, 'a> Walk<'p, 'a> {
             preemptions_left: p.preemptions_left,
             stopped: BTreeSet::new(),
             leavers: BTreeMap::new(),
+            victims: None,
+            lends: p.occupants.iter().any(|occupant| occupant.borrower),
             releases,
             seen: 0,
             unseen: Vec::new(),
@@ -190,7 +200,7 @@ impl<'p, 'a> Walk<'p, 'a> {
             }
             return self.waits(job, gates);
         }
-        if own.is_none() && self.surely_blocked(class) {
+        if own.is_none() && self.lacks_nodes(class) && !self.has_leavers(class) {
             return self.block(job, None, Against::default());
         }
         let known = self.classes[class].blocked.clone().filter(|(generation, _)| {
@@ -312,7 +322,9 @@ impl<'p, 'a> Walk<'p, 'a> {
         displacing: &mut Option<MoveCause>,
     ) -> Result<Outcome, Vec<Refusal>> {
         let class = self.class_of[job];
-        let mut against = match self.find_now(job, due, lifted, displacing) {
+        let lacks = due.is_none() && self.lacks_nodes(class);
+        let found = if lacks { Err(Vec::new()) } else { self.find_now(job, due, lifted, displacing) };
+        let mut against = match found {
             Ok(found) => {
                 let units = self.units(class, &found);
                 let left = self.rooms[self.room_of[&self.classes[class].spec.tenant]].node_units;
@@ -513,7 +525,7 @@ impl<'p, 'a> Walk<'p, 'a> {
 pub(super) fn hold_ends(
     p: &Problem<'_>,
     waiting: &[Waiting<'_>],
-    factor: impl Fn(&Option<TenantId>) -> f64,
+    span: impl Fn(&Waiting<'_>) -> i64,
 ) -> Vec<i64> {
     if p.holds.is_empty() {
         return Vec::new();
@@ -523,8 +535,7 @@ pub(super) fn hold_ends(
         let until = hold.until.map(Time::as_millis);
         match index.get(hold.job) {
             Some(waiting) => {
-                let span = scaled(classes::span(waiting.duration), factor(&waiting.spec.tenant));
-                until.unwrap_or(p.now.as_millis()).max(p.now.as_millis()).saturating_add(span)
+                until.unwrap_or(p.now.as_millis()).max(p.now.as_millis()).saturating_add(span(waiting))
             }
             None => until.unwrap_or(super::timeline::FOREVER),
         }

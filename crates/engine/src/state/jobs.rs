@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use landfall_model::{Job, JobId, JobSpec, Millis, Name, PoolId, TenantId, Time, Warmth};
+use landfall_model::{Dispatch, Job, JobId, JobSpec, Millis, Name, PoolId, TenantId, Time, Warmth};
 use smallvec::SmallVec;
 
 use super::arrays::is_fresh;
@@ -119,7 +119,7 @@ impl State {
             Event::Rejected(id) => self.in_job(id, touched, |record| past(record).rejections += 1),
             Event::Ended { job, state, cause } => {
                 let tenant = self.jobs.get(job).and_then(|record| record.job.spec.tenant.clone());
-                self.note_actual(job);
+                self.note_actual(job, cause);
                 if let Some(tenant) = tenant.and_then(|tenant| self.tenants.get_mut(&tenant)) {
                     tenant.jobs = tenant.jobs.saturating_sub(1);
                 }
@@ -292,6 +292,7 @@ impl State {
             // What nodes said they would have to fetch was about a waiting job.
             state.world.reports.remove(&commit.job);
         }
+        let expected = self.expected(&commit.job);
         self.in_job(&commit.job, touched, |record| {
             record.state = JobState::Staging;
             record.job.rescore_count = rounds;
@@ -320,6 +321,7 @@ impl State {
                 stop: None,
                 saving: None,
                 saved_at: None,
+                expected,
                 over_walltime: false,
                 why: commit.why.clone(),
             }));
@@ -361,7 +363,7 @@ impl State {
     /// Whether walltimes are enforced: in batch pools, where time is planned with them.
     fn is_batch(&self, id: &JobId) -> bool {
         let pool = self.jobs.get(id).and_then(|record| self.pools.get(&record.pool));
-        pool.is_some_and(|pool| pool.pool.dispatch == landfall_model::Dispatch::Batch)
+        pool.is_some_and(|pool| pool.pool.dispatch == Dispatch::Batch)
     }
 
     fn requeued(&mut self, id: &JobId, back: &Back, touched: &mut Touched) {
@@ -434,7 +436,7 @@ impl State {
     }
 
     /// Remembers how long a job that ends ran, against how long it might have.
-    fn note_actual(&mut self, id: &JobId) {
+    fn note_actual(&mut self, id: &JobId, cause: &Cause) {
         let at = self.now;
         let Some(record) = self.jobs.get(id) else { return };
         let Some(run) = record.run.as_ref().filter(|run| run.ends_at.is_some()) else { return };
@@ -443,6 +445,21 @@ impl State {
         if let Some(tenant) = record.job.spec.tenant.as_ref().and_then(|id| self.tenants.get_mut(id)) {
             tenant.note_ratio(ratio);
         }
+        // One that went on from a checkpoint, or that somebody stopped, says little about jobs like it.
+        let whole = record.past.as_ref().is_none_or(|past| past.walltime_left.is_none());
+        if whole
+            && matches!(cause, Cause::Exit(_) | Cause::OverWalltime | Cause::Walltime)
+            && let Some(pool) = self.pools.get_mut(&record.pool)
+        {
+            pool.habits.learn(&record.job.spec, at.since(started), run.expected, at);
+        }
+    }
+
+    /// How long a job is expected to run, where time is planned.
+    pub fn expected(&self, id: &JobId) -> Option<Millis> {
+        let record = self.jobs.get(id)?;
+        let pool = self.pools.get(&record.pool).filter(|pool| pool.pool.dispatch == Dispatch::Batch)?;
+        Some(pool.habits.expect(&record.job.spec, record.walltime()?))
     }
 
     fn remove_from(&mut self, id: &JobId, at: &RunNode, touched: &mut Touched) {

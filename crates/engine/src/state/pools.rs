@@ -9,6 +9,7 @@ use landfall_model::{
 use serde::{Deserialize, Serialize};
 
 use super::{State, TenantState, Touched};
+use crate::habits::Habits;
 use crate::preempt::PreemptBudget;
 use crate::quota::{BUDGET_WINDOW, UsageMeter, gpu_ms, hours};
 use crate::record::{JobRecord, NodeRecord};
@@ -77,6 +78,9 @@ pub struct PoolState {
     pub rounds: u64,
     /// When the next cycle or tick is due.
     pub next_cycle: Time,
+    /// How long jobs take here, where time is planned.
+    #[serde(default)]
+    pub habits: Habits,
 }
 
 impl PoolState {
@@ -173,6 +177,7 @@ impl State {
             kept: BTreeMap::new(),
             rounds: 0,
             next_cycle: self.now,
+            habits: Habits::default(),
         };
         self.pools.insert(pool.id.clone(), state);
     }

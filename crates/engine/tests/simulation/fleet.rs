@@ -1,8 +1,8 @@
 //! Random pools, tenants and machines.
 
 use landfall_model::{
-    Backfill, Bytes, Discipline, Dispatch, Gpu, Mib, MilliCpu, Millis, Name, Node, NodeId, NodePower, Pool,
-    PoolId, PreemptRule, QueueOrder, Tenant, TenantId, Usage,
+    Backfill, Bytes, Discipline, Dispatch, Gpu, Learn, Mib, MilliCpu, Millis, Name, Node, NodeId, NodePower,
+    Pool, PoolId, PreemptRule, QueueOrder, Tenant, TenantId, Usage,
 };
 
 use landfall_testkit::Rng;
@@ -62,6 +62,7 @@ pub(crate) fn settings(rng: &mut Rng, pool: &mut Pool) {
     pool.loans.lend = rng.chance(85);
     pool.loans.borrow = rng.chance(85);
     pool.loans.return_grace_ms = Millis::secs(rng.within(0, 2) * 20);
+    pool.batch.learn = rng.pick(&[Learn::Off, Learn::Order, Learn::Times]).unwrap();
 }
 
 /// A tenant with limits that may be tight.

@@ -18,6 +18,7 @@ pub(crate) fn spec(rng: &mut Rng, pool: &Pool, tenants: u64) -> JobSpec {
     spec.pool = Some(pool.id.clone());
     spec.tenant = rng.chance(80).then(|| TenantId::new(&format!("t{}", rng.below(tenants + 1))).unwrap());
     spec.workload = rng.chance(30).then(|| WorkloadId::new(&format!("w{}", rng.below(3))).unwrap());
+    spec.user = rng.chance(60).then(|| name(&format!("u{}", rng.below(3))));
     spec.cpu_milli = MilliCpu::new(rng.within(1, 12) * 500);
     spec.ram_mib = Mib::gib(rng.within(1, 12));
     match rng.below(6) {

@@ -48,6 +48,7 @@ pub(crate) fn draw(seed: u64) -> Setting {
                 shares: Vec::new(),
                 started: Time::from_secs(-7200),
                 ends_at,
+                expected_end: None,
                 borrower: false,
             });
         }
@@ -107,6 +108,7 @@ fn forward(
                 shares: Vec::new(),
                 started: setting.now,
                 ends_at: Some(ends_at),
+                expected_end: None,
                 borrower: false,
             });
         }

@@ -47,6 +47,7 @@ fn replay(settings: BatchSettings) -> (Vec<i64>, Vec<Option<i64>>) {
                 shares: Vec::new(),
                 started: setting.now,
                 ends_at: Some(ends_at),
+                expected_end: None,
                 borrower: false,
             };
             setting.running.push(run);

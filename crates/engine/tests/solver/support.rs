@@ -76,6 +76,7 @@ pub(crate) struct Run {
     pub(crate) shares: Vec<Share>,
     pub(crate) started: Time,
     pub(crate) ends_at: Option<Time>,
+    pub(crate) expected_end: Option<Time>,
     pub(crate) borrower: bool,
 }
 
@@ -92,11 +93,14 @@ pub(crate) struct Setting {
     /// Lender, its idle nodes, how many it lends.
     pub(crate) lenders: Vec<(PoolId, Vec<String>, u32)>,
     pub(crate) waiting: Vec<(JobId, Arc<JobSpec>)>,
+    /// How long waiting jobs are expected to run, where that is known.
+    pub(crate) expected: BTreeMap<JobId, Millis>,
     pub(crate) reservations: Vec<Reservation>,
     pub(crate) tenants: Vec<TenantRoom>,
     pub(crate) caps: Caps,
     pub(crate) cycles: Option<Cycles>,
     pub(crate) estimates: Estimates,
+    pub(crate) spread: Option<(f64, f64)>,
     pub(crate) ignore_reservations: bool,
 }
 
@@ -113,11 +117,13 @@ impl Setting {
             holds: Vec::new(),
             lenders: Vec::new(),
             waiting: Vec::new(),
+            expected: BTreeMap::new(),
             reservations: Vec::new(),
             tenants: Vec::new(),
             caps: Caps::default(),
             cycles: None,
             estimates: Estimates::All,
+            spread: None,
             ignore_reservations: false,
         }
     }
@@ -136,6 +142,7 @@ impl Setting {
             shares: Vec::new(),
             started: Time::from_secs(-7200),
             ends_at: ends_at.map(Time::from_secs),
+            expected_end: None,
             borrower: false,
         });
         self
@@ -165,6 +172,7 @@ impl Setting {
                 shares: &run.shares,
                 started: run.started,
                 ends_at: run.ends_at,
+                expected_end: run.expected_end,
                 running: true,
                 borrower: run.borrower,
                 checkpoint_minutes: checkpoint_minutes(
@@ -182,13 +190,19 @@ impl Setting {
         problem.lenders = (self.lenders.iter().zip(&idle))
             .map(|((pool, _, lends), idle)| Lender { pool, idle, lends: *lends })
             .collect();
-        problem.waiting =
-            self.waiting.iter().map(|(job, spec)| Waiting::new(job, spec, 0.0, Time::ZERO)).collect();
+        let expected = |job: &JobId| self.expected.get(job).copied();
+        problem.waiting = (self.waiting.iter())
+            .map(|(job, spec)| Waiting {
+                expected: expected(job),
+                ..Waiting::new(job, spec, 0.0, Time::ZERO)
+            })
+            .collect();
         problem.reservations = &self.reservations;
         problem.tenants = self.tenants.clone();
         problem.caps = self.caps;
         problem.cycles = self.cycles;
         problem.estimates = self.estimates;
+        problem.spread = self.spread;
         #[cfg(feature = "mutations")]
         if self.ignore_reservations {
             problem.mutation = Some(landfall_engine::solver::Mutation::BackfillIgnoresReservation);

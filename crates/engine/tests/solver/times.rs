@@ -1,9 +1,9 @@
 //! Reservations, backfill and planned times (cases B24 to B26).
 
 use landfall_engine::solver::{MoveCause, Precision, Reason};
-use landfall_model::{JobSpec, Time};
+use landfall_model::{BackfillOrder, JobSpec, Learn, Millis, Time};
 
-use super::support::{Setting, groups, nodes_of, planned, reserved, spec, starts, wait_of};
+use super::support::{Setting, groups, job_id, nodes_of, planned, reserved, spec, starts, wait_of};
 
 /// Four nodes, two of them busy for 2 h; `first` wants all four for 1 h.
 fn b24(class: u8) -> Setting {
@@ -114,6 +114,66 @@ fn likely_times_scale_what_runs_and_what_waits() {
     // x began 2 h ago with 4 h: at three quarters it has one more hour.
     assert_eq!((planned(&plan, "first"), likely("first")), (Some(7200), 3600));
     assert_eq!((planned(&plan, "second"), likely("second")), (Some(10_800), 3600 + 2700));
+}
+
+/// B24 in a pool that learns: `x` is expected to be over after ten minutes.
+fn learning(learn: Learn) -> Setting {
+    let mut setting = b24(5);
+    setting.settings.learn = learn;
+    setting.running[0].expected_end = Some(Time::from_secs(600));
+    setting
+}
+
+#[test]
+fn those_expected_to_be_over_first_come_first() {
+    for (learn, order, first) in [
+        (Learn::Off, BackfillOrder::Queue, "a"),
+        (Learn::Off, BackfillOrder::Shortest, "b"),
+        (Learn::Order, BackfillOrder::Queue, "c"),
+    ] {
+        let mut setting = learning(learn);
+        setting.settings.backfill_order = order;
+        setting.wait("a", JobSpec { walltime_ms: Millis::secs(5000), ..spec(2, 1) });
+        setting.wait("b", JobSpec { walltime_ms: Millis::secs(4000), ..spec(2, 1) });
+        setting.wait("c", JobSpec { walltime_ms: Millis::secs(6000), ..spec(2, 1) });
+        if learn != Learn::Off {
+            setting.expected.insert(job_id("c"), Millis::secs(600));
+        }
+        let plan = setting.plan();
+        assert_eq!(nodes_of(&plan, first), "a3 a4", "{learn:?} {order:?}");
+        assert_eq!(reserved(&plan, "first"), Some(7200), "nobody's word but x's own is taken for its end");
+    }
+}
+
+#[test]
+fn likely_times_are_those_that_were_learned_within_their_range() {
+    let mut setting = learning(Learn::Order);
+    setting.spread = Some((0.95, 1.1));
+    let wait = &setting.plan().waiting[0];
+    let secs = |at: Time| at.as_millis() / 1000;
+    // x began 7200 s ago and is expected to take 7800 s, or 7410 to 8580.
+    assert_eq!((wait.planned_start.map(secs), wait.likely_start.map(secs)), (Some(7200), Some(600)));
+    assert_eq!(wait.range.map(|(early, late)| (secs(early), secs(late))), Some((210, 1380)));
+}
+
+#[test]
+fn a_promise_made_from_an_expectation_binds_those_behind_it() {
+    let mut setting = learning(Learn::Times);
+    setting.wait("long", spec(2, 1)).wait("short", JobSpec { walltime_ms: Millis::secs(500), ..spec(2, 1) });
+    // Expected to be over in a minute, it may still take its hour, and would be in the way.
+    setting.expected.insert(job_id("long"), Millis::secs(60));
+    let plan = setting.plan();
+    assert_eq!((reserved(&plan, "first"), nodes_of(&plan, "short").as_str()), (Some(600), "a3 a4"));
+    assert_eq!(nodes_of(&plan, "long"), "");
+}
+
+#[test]
+fn who_outlives_an_expectation_counts_with_its_walltime() {
+    let mut setting = learning(Learn::Times);
+    setting.reservations = setting.plan().reservations;
+    setting.now = Time::from_secs(605);
+    let plan = setting.plan();
+    assert_eq!((plan.moved[0].cause, plan.moved[0].to), (MoveCause::Outlived, Some(Time::from_secs(7200))));
 }
 
 #[test]

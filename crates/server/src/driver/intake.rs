@@ -182,6 +182,10 @@ impl View<'_> {
         }
         request.needs.pool = Some(self.pool_of(request.needs.pool.as_ref(), path)?);
         request.needs.tenant = tenant_of(caller, request.needs.tenant.take(), path)?;
+        if self.plans_time(request.needs.pool.as_ref()) {
+            request.needs.user = request.needs.user.take().or_else(|| Name::new(&caller.name).ok());
+            request.needs.series = request.needs.series.take().or_else(|| series_of(&request));
+        }
         let job = job_of(&mut request, id, self.now, maker, path)?;
         Ok((job, request))
     }
@@ -220,6 +224,12 @@ impl View<'_> {
         request.name = request.name.or(template.name);
         request.run = merged(template.run, request.run);
         Ok(request)
+    }
+
+    /// Whether a pool learns how long jobs take.
+    fn plans_time(&self, pool: Option<&PoolId>) -> bool {
+        let pool = pool.and_then(|pool| self.engine.state().pools.get(pool));
+        pool.is_some_and(|pool| pool.pool.dispatch == Dispatch::Batch)
     }
 
     fn pool_of(&self, named: Option<&PoolId>, path: &str) -> Result<PoolId, Failure> {
@@ -331,6 +341,13 @@ pub fn template_of(name: &str, bytes: &[u8]) -> Result<JobRequest, Failure> {
         let message = format!("workload `{name}` cannot be read: {error}");
         Failure::refused(422, ApiError::new("unreadable_workload", message).hint("store it again"))
     })
+}
+
+/// What jobs of a sweep have in common: their name without digits, else the program they run.
+fn series_of(request: &JobRequest) -> Option<Name> {
+    let program = || request.run.command.first()?.rsplit('/').next();
+    let name = request.name.as_deref().or_else(program)?;
+    Name::new(&name.replace(|c: char| c.is_ascii_digit(), "")).ok()
 }
 
 fn tenant_of(caller: &Caller, named: Option<TenantId>, path: &str) -> Result<Option<TenantId>, Failure> {

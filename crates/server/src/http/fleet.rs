@@ -67,6 +67,7 @@ fn pool_view(view: &View<'_>, pool: &PoolState) -> Result<PoolView, Problem> {
         nodes_ready: pool.nodes.iter().filter(|node| node.state == NodeState::Ready).count() as u64,
         pending,
         running,
+        fared: pool.habits.fared(),
     })
 }
 

@@ -13,6 +13,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 use landfall_engine::Event;
 use landfall_engine::record::Cause;
+use landfall_model::answer::Fared;
 use landfall_model::{JobId, Time};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -50,6 +51,7 @@ pub(crate) struct Metrics {
     queue_depth: Gauges,
     loans: Gauges,
     share_used: Gauges,
+    run_time_ratio: Gauges,
     nodes: Gauges,
     jobs: Gauges,
     agents: Gauge,
@@ -99,6 +101,8 @@ impl Metrics {
             loans = Gauges::default(), "loans", "nodes lent to other pools";
             scale_steps = Counters::default(), "scale_steps", "services that gained (`up`) or lost (`down`) nodes";
             share_used = Gauges::default(), "share_used", "share of a pool that a tenant holds";
+            run_time_ratio = Gauges::default(), "run_time_ratio",
+                "how long the last jobs ran over how long they were expected to: one in ten `low`er, `middle`, one in ten `high`er";
             submitted = Counters::default(), "jobs_submitted", "jobs accepted";
             ended = Counters::default(), "jobs_ended", "jobs that ended";
             jobs = Gauges::default(), "jobs", "jobs in memory by state; ended ones leave memory after a while";
@@ -182,6 +186,14 @@ impl Metrics {
         }
     }
 
+    /// How expectations of run times fared in a pool.
+    pub(crate) fn tell_fared(&self, pool: &str, fared: &Fared) {
+        for (part, value) in [("low", fared.low), ("middle", fared.middle), ("high", fared.high)] {
+            let labels = vec![("pool", pool.to_owned()), ("part", part.to_owned())];
+            self.run_time_ratio.get_or_create(&labels).set(value);
+        }
+    }
+
     fn saving(&self) -> std::sync::MutexGuard<'_, BTreeMap<JobId, Time>> {
         self.saving.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -243,6 +255,7 @@ struct Gauged {
     queue: Vec<(String, f64)>,
     loans: Vec<(String, f64)>,
     shares: Vec<(String, String, f64)>,
+    fared: Vec<(String, Fared)>,
     nodes: BTreeMap<String, u64>,
     jobs: BTreeMap<String, u64>,
 }
@@ -254,6 +267,7 @@ pub(crate) async fn page(app: &App) -> Result<String, Problem> {
             queue: Vec::new(),
             loans: Vec::new(),
             shares: Vec::new(),
+            fared: Vec::new(),
             nodes: BTreeMap::new(),
             jobs: BTreeMap::new(),
         };
@@ -261,6 +275,7 @@ pub(crate) async fn page(app: &App) -> Result<String, Problem> {
             gauged.queue.push((id.to_string(), view.engine.waiting_in(id) as f64));
             let lent = pool.nodes.iter().filter(|node| node.lent_to.is_some()).count();
             gauged.loans.push((id.to_string(), lent as f64));
+            gauged.fared.extend(pool.habits.fared().map(|fared| (id.to_string(), fared)));
             for (tenant, of) in &pool.world.tenants {
                 gauged.shares.push((id.to_string(), tenant.to_string(), of.usage));
             }
@@ -280,6 +295,9 @@ pub(crate) async fn page(app: &App) -> Result<String, Problem> {
     let set = |family: &Gauges, labels: Labels, value: f64| family.get_or_create(&labels).set(value);
     for family in [&metrics.queue_depth, &metrics.loans, &metrics.share_used, &metrics.nodes, &metrics.jobs] {
         family.clear();
+    }
+    for (pool, fared) in gauged.fared {
+        metrics.tell_fared(&pool, &fared);
     }
     for (pool, value) in gauged.queue {
         set(&metrics.queue_depth, vec![("pool", pool)], value);

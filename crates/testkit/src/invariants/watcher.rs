@@ -360,6 +360,12 @@ impl Watcher {
                 let ends = record.run.as_ref().and_then(|run| run.ends_at);
                 record.pool == *pool && ends.is_some_and(|end| end <= at)
             }),
+            MoveCause::Outlived => self.state.jobs.values().any(|record| {
+                let run = record.run.as_ref().filter(|_| record.pool == *pool);
+                run.is_some_and(|run| {
+                    run.started_at.zip(run.expected).is_some_and(|(from, span)| from + span <= at)
+                })
+            }),
             MoveCause::Quota | MoveCause::Gate | MoveCause::HigherClass => true,
         }
     }

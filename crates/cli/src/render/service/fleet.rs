@@ -1,5 +1,6 @@
 //! Pools, tenants and tokens.
 
+use landfall_model::answer::Fared;
 use serde_json::Value;
 
 use super::super::clock::{ago, date};
@@ -39,12 +40,32 @@ pub(crate) fn pool(one: &pools::One, page: Page) -> String {
     }
     line("nodes", &format!("{}, {} ready", pool.nodes, pool.nodes_ready));
     line("jobs", &format!("{} waiting, {} running", pool.pending, pool.running));
+    if let Some(fared) = &pool.fared {
+        let Fared { low, middle, high, ratios } = fared;
+        let all = ratios.len();
+        line(
+            "run times",
+            &format!("{middle:.2} of what was expected, 8 of 10 between {low:.2} and {high:.2} (last {all})"),
+        );
+        // Cut at a quarter, a half, once, twice and four times.
+        let below = |power: i32| ratios.partition_point(|ratio| *ratio < 2f64.powi(power));
+        let cuts: Vec<usize> = [0].into_iter().chain((-2..3).map(below)).chain([all]).collect();
+        let counts: Vec<usize> = cuts.windows(2).map(|cut| cut[1] - cut[0]).collect();
+        line("", &format!("less {} more", heights(&counts)));
+    }
     // Settings of the other ways to dispatch are kept but not read.
     let settings = pool.pool.get(&pool.dispatch).and_then(Value::as_object);
     for (name, value) in settings.into_iter().flatten() {
         line(&format!("{}.{name}", pool.dispatch), &plain(value));
     }
     text
+}
+
+/// Counts as a row of bars, the highest for the largest.
+fn heights(counts: &[usize]) -> String {
+    const STEPS: [char; 9] = ['·', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let most = counts.iter().copied().max().unwrap_or(0).max(1);
+    counts.iter().map(|count| STEPS[(count * 8).div_ceil(most)]).collect()
 }
 
 pub(crate) fn tenants(listed: &tenants::Listed, _: Page) -> String {

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-/// One job, in the fixed point of counts and sums of run times.
-const JOB: u64 = 1 << 16;
+use crate::habits::{JOB, fade, mean};
+
 /// One per second, in the fixed point of inverse run times.
 pub(super) const PER_SECOND: u64 = 1 << 40;
 /// Longest time that is told apart, in seconds: more than a century. Products of it stay within 64 bits.
@@ -128,17 +128,6 @@ impl History {
             inverse: inverse.max(PER_SECOND / longest),
         }
     }
-}
-
-/// The mean over jobs that were seen and one more.
-fn mean(sum: u64, one_more: u64, jobs: u64) -> u64 {
-    let sum = u128::from(sum) + u128::from(one_more);
-    (sum * u128::from(JOB) / u128::from(jobs.saturating_add(JOB))) as u64
-}
-
-/// A sum after one more value; what is in it already counts less.
-fn fade(sum: u64, new: u64, memory: u64) -> u64 {
-    (sum - sum / memory).saturating_add(new)
 }
 
 #[cfg(test)]

@@ -52,18 +52,13 @@ pub(super) struct Held {
     pub(super) ends_at: Option<Time>,
     /// How long it will run once it has started, if it has an end.
     pub(super) left: Option<Millis>,
+    /// How long it was expected to run when it was placed.
+    pub(super) expected: Option<Millis>,
     pub(super) running: bool,
     /// Whether it was told to stop too late to leave by the end of its time.
     pub(super) overruns: bool,
     pub(super) checkpoint_minutes: Option<f64>,
     pub(super) preempted: Preempted,
-}
-
-/// How long a job may run from now on.
-pub(super) fn duration(record: &JobRecord) -> Option<Millis> {
-    let spec = &record.job.spec;
-    let left = record.past.as_ref().and_then(|past| past.walltime_left);
-    (spec.lifecycle == Lifecycle::Bounded).then(|| left.unwrap_or(spec.walltime_ms))
 }
 
 /// Minutes one of its checkpoints takes; `None` if it cannot save.
@@ -138,7 +133,7 @@ impl BatchQueue {
         self.remove(&job.id);
         let key = Key {
             spec: Arc::as_ptr(&job.spec) as usize,
-            duration: duration(record),
+            duration: record.walltime(),
             checkpoint: saving_minutes(record).map(f64::to_bits),
             opens: job.retry_at.filter(|at| *at > now),
             given_up: staging_given_up(record),
@@ -275,7 +270,7 @@ impl BatchQueue {
     }
 
     /// Jobs that hold nodes, with what planning looks at.
-    pub(super) fn placed(&self) -> impl Iterator<Item = (&JobId, Option<&Held>)> {
+    pub(super) fn placed(&self) -> impl ExactSizeIterator<Item = (&JobId, Option<&Held>)> {
         self.placed.iter().map(|(job, held)| (job, held.as_deref()))
     }
 

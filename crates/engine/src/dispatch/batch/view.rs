@@ -1,10 +1,10 @@
 //! Makes the solver's question out of the state.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use landfall_model::{
-    Dispatch, Job, JobId, JobSpec, Millis, NodeId, NodeState, Pool, PoolId, QueueOrder, TenantId, Time,
+    Dispatch, Job, JobId, JobSpec, Learn, Millis, NodeId, NodeState, Pool, PoolId, QueueOrder, TenantId, Time,
 };
 use landfall_policy::filter::About;
 use landfall_policy::view::Pass;
@@ -12,9 +12,10 @@ use landfall_policy::{Policy, q};
 
 use super::super::Queue;
 use super::census::Census;
-use super::queue::{BatchQueue, Class, Held, duration, saving_minutes, staging_given_up};
+use super::queue::{BatchQueue, Class, Held, saving_minutes, staging_given_up};
 use crate::effect::Refused;
 use crate::engine::Engine;
+use crate::habits::Habits;
 use crate::ledger::is_idle;
 use crate::preempt::Preempted;
 use crate::record::{JobRecord, JobState, Phase, Run};
@@ -36,6 +37,8 @@ struct InClasses<'a> {
     /// Whether the queue time alone decides.
     fifo: bool,
     staged: bool,
+    /// How long jobs run, where that decides who comes first.
+    habits: Option<&'a Habits>,
     classes: Vec<(u32, &'a Class)>,
 }
 
@@ -67,7 +70,11 @@ impl<'a, 'b: 'a> solver::Classes<'a> for InClasses<'b> {
     }
 
     fn duration(&self, class: usize) -> Option<Millis> {
-        self.classes[class].1.duration
+        let class = self.classes[class].1;
+        class.duration.map(|walltime| match self.habits {
+            Some(habits) => habits.expect(&class.model.spec, walltime),
+            None => walltime,
+        })
     }
 
     fn gate(&self, class: usize) -> Option<Reason> {
@@ -186,6 +193,9 @@ impl Engine {
         let policy = &dispatcher.policy;
         let mut problem = Problem::new(self.now, settings, &state.pool.loans, policy, &state.world, fleet);
         problem.suited = std::mem::take(suited);
+        // Only whoever asks is told a range.
+        let fared = (asked.is_some() || census.is_none()).then(|| state.habits.fared()).flatten();
+        problem.spread = fared.map(|fared| (fared.low, fared.high));
         if policy.looks_at() == About::Moment {
             let nodes = (0..).map_while(|slot| fleet.node(slot));
             problem.nodes = nodes.filter_map(|node| self.state.node(node)).map(|(node, _)| node).collect();
@@ -198,31 +208,36 @@ impl Engine {
             .chain(borrowers.iter().copied())
             .filter_map(|record| Some((record, self.held(record, fleet)?)))
             .collect();
+        let all_known = unseen.is_empty();
         let looked_at = queue.placed().filter_map(|(job, held)| Some((job, held?, false)));
         let unseen = unseen.iter().map(|(record, held)| (&record.job.id, held, record.pool != *id));
-        let mut over_share = OverShare { state: &self.state, known: BTreeMap::new() };
-        problem.occupants = looked_at
-            .chain(unseen)
-            .map(|(job, held, borrower)| {
-                let pool = if borrower { self.state.job(job).map(|record| &record.pool) } else { Some(id) };
-                Occupant {
-                    job,
-                    spec: &held.spec,
-                    nodes: &held.slots,
-                    shares: &held.shares,
-                    started: held.started.unwrap_or(self.now),
-                    ends_at: held.ends_at.or_else(|| Some(held.started.unwrap_or(self.now) + held.left?)),
-                    running: held.running,
-                    borrower,
-                    checkpoint_minutes: held.checkpoint_minutes,
-                    over_share: over_share.of(pool, held.spec.tenant.as_ref()),
-                    preempted: &held.preempted,
-                }
-            })
-            .collect();
-        problem.occupants.sort_by(|a, b| a.job.cmp(b.job));
-        problem.overruns = queue.placed().any(|(_, held)| held.is_some_and(|held| held.overruns))
-            || borrowers.iter().filter_map(|record| record.run.as_ref()).any(|run| is_overrun(run));
+        let over_share = over_share(&self.state);
+        let mut overruns = false;
+        problem.occupants.reserve(queue.placed().len() + borrowers.len());
+        problem.occupants.extend(looked_at.chain(unseen).map(|(job, held, borrower)| {
+            overruns |= held.overruns;
+            let pool = if borrower { self.state.job(job).map(|record| &record.pool) } else { Some(id) };
+            Occupant {
+                job,
+                spec: &held.spec,
+                nodes: &held.slots,
+                shares: &held.shares,
+                started: held.started.unwrap_or(self.now),
+                ends_at: held.ends_at.or_else(|| Some(held.started.unwrap_or(self.now) + held.left?)),
+                expected_end: held.expected.map(|span| held.started.unwrap_or(self.now) + span),
+                running: held.running,
+                borrower,
+                checkpoint_minutes: held.checkpoint_minutes,
+                over_share: !over_share.is_empty()
+                    && pool.zip(held.spec.tenant.as_ref()).is_some_and(|of| over_share.contains(&of)),
+                preempted: &held.preempted,
+            }
+        }));
+        problem.overruns = overruns;
+        // Those that were looked at before come in order.
+        if !all_known {
+            problem.occupants.sort_by(|a, b| a.job.cmp(b.job));
+        }
 
         let slots = |kept: &Kept| kept.nodes.iter().filter_map(|node| fleet.slot(node)).collect();
         let kept: Vec<(&JobId, Vec<Slot>, &Kept)> =
@@ -249,6 +264,7 @@ impl Engine {
             pass: &pass,
             fifo: settings.order == QueueOrder::Fifo,
             staged: settings.staging,
+            habits: (settings.learn != Learn::Off).then_some(&state.habits),
             classes: queue.classes().collect(),
         };
         match census {
@@ -304,7 +320,9 @@ impl Engine {
 
     /// Jobs of other pools on nodes that this one lent.
     fn borrowers(&self, id: &PoolId) -> Vec<&JobRecord> {
-        let Some(state) = self.state.pools.get(id) else { return Vec::new() };
+        let Some(state) = self.state.pools.get(id).filter(|_| self.state.pools.len() > 1) else {
+            return Vec::new();
+        };
         let lent = state.nodes.iter().filter(|node| node.lent_to.is_some());
         let mut jobs: Vec<&JobId> =
             lent.flat_map(|node| &node.placements).map(|placement| &placement.job).collect();
@@ -336,7 +354,8 @@ impl Engine {
             started: run.started_at,
             // A job that is being started will run for its whole walltime; one that is stopping is gone after the grace.
             ends_at: run.stop.as_ref().map(|stop| stop.kill_at).or(run.ends_at),
-            left: duration(record),
+            left: record.walltime(),
+            expected: run.expected.filter(|_| run.stop.is_none() && run.notice.is_none()),
             running: record.state == JobState::Running
                 && run.notice.is_none()
                 && run.nodes.iter().all(|at| at.phase == Phase::Started),
@@ -443,7 +462,10 @@ impl Engine {
 
     /// Adds what earlier runs and cycles left behind.
     fn complete(&self, waiting: &mut Waiting<'_>, record: &JobRecord, queue: &BatchQueue) {
-        waiting.duration = duration(record);
+        waiting.duration = record.walltime();
+        let learns = self.state.pools.get(&record.pool).filter(|pool| pool.pool.batch.learn != Learn::Off);
+        waiting.expected =
+            learns.and_then(|pool| Some(pool.habits.expect(&record.job.spec, waiting.duration?)));
         waiting.checkpoint_minutes = saving_minutes(record);
         waiting.rejected = queue.rejected.get(&record.job.id).copied();
     }
@@ -576,18 +598,14 @@ fn slots_of(record: &JobRecord, fleet: &Fleet) -> Vec<Slot> {
     record.run.iter().flat_map(|run| &run.nodes).filter_map(|at| fleet.slot(&at.node)).collect()
 }
 
-/// Whether tenants may burst and are above their share, by pool and tenant.
-struct OverShare<'a> {
-    state: &'a State,
-    known: BTreeMap<(&'a PoolId, &'a TenantId), bool>,
-}
-
-impl<'a> OverShare<'a> {
-    fn of(&mut self, pool: Option<&'a PoolId>, tenant: Option<&'a TenantId>) -> bool {
-        let Some(of) = pool.zip(tenant) else { return false };
-        *self.known.entry(of).or_insert_with(|| {
-            let tenant = self.state.pools.get(of.0).and_then(|pool| pool.world.tenants.get(of.1));
-            tenant.is_some_and(|tenant| tenant.burst > 1.0 && tenant.usage > tenant.share)
-        })
-    }
+/// Tenants that may burst and are above their share, with the pool.
+fn over_share(state: &State) -> BTreeSet<(&PoolId, &TenantId)> {
+    let tenants = state
+        .pools
+        .iter()
+        .flat_map(|(pool, of)| of.world.tenants.iter().map(move |(tenant, share)| ((pool, tenant), share)));
+    tenants
+        .filter(|(_, tenant)| tenant.burst > 1.0 && tenant.usage > tenant.share)
+        .map(|(of, _)| of)
+        .collect()
 }
