@@ -9,8 +9,8 @@ use landfall_api::agent::{Command, Fetches, Probed, ReportItem};
 use landfall_api::node::{Heartbeat, NODE_TAKEN, Registration};
 use landfall_client::{Client, ClientError};
 use landfall_model::JobId;
-use landfall_model::life::{Failure, Report};
-use tokio::sync::{Notify, mpsc};
+use landfall_model::life::{Failure, Fence, Report};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
@@ -21,10 +21,16 @@ use crate::layout::Layout;
 use crate::logs::Writing;
 use crate::probe::Machine;
 use crate::probe::ewma;
+use crate::reporter::Told;
 use crate::runtime::{llm, wasm};
 
 /// How much of the end of a model's output is searched for its figures.
 const FIGURES_BYTES: u64 = 16 << 10;
+
+/// How often it is looked whether what ran for another journal has ended.
+const FOREIGN_LOOK: Duration = Duration::from_millis(10);
+/// How often the keeper hears of the server at most.
+const HEARD_EVERY: Duration = Duration::from_millis(100);
 
 /// Everything that the tasks share.
 pub(crate) struct Hub {
@@ -37,7 +43,7 @@ pub(crate) struct Hub {
     jobs: Mutex<Jobs>,
     machine: Mutex<Machine>,
     keeper: Mutex<Option<mpsc::UnboundedSender<Request>>>,
-    reports: mpsc::UnboundedSender<ReportItem>,
+    reports: mpsc::UnboundedSender<Told>,
     logs: mpsc::UnboundedSender<Writing>,
     /// When the server last answered.
     heard: Mutex<Instant>,
@@ -60,7 +66,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Where the other tasks listen.
 pub(crate) struct Ends {
-    pub(crate) reports: mpsc::UnboundedReceiver<ReportItem>,
+    pub(crate) reports: mpsc::UnboundedReceiver<Told>,
     pub(crate) logs: mpsc::UnboundedReceiver<Writing>,
 }
 
@@ -123,7 +129,10 @@ impl Hub {
     }
 
     pub(crate) fn heard(&self) {
-        *lock(&self.heard) = Instant::now();
+        let before = std::mem::replace(&mut *lock(&self.heard), Instant::now());
+        if before.elapsed() >= HEARD_EVERY && self.jobs().shortest_silence().is_some() {
+            self.keeper(Request::Heard);
+        }
     }
 
     /// How long the server has not answered.
@@ -154,7 +163,7 @@ impl Hub {
 
     pub(crate) fn report(&self, item: ReportItem) {
         self.unsent.fetch_add(1, Ordering::Relaxed);
-        let _ = self.reports.send(item);
+        let _ = self.reports.send(Told::Report(item));
     }
 
     /// So many things are stored now.
@@ -191,6 +200,12 @@ impl Hub {
                     let _ = self.logs.send(Writing::Refused(report, why));
                 }
                 Action::PrepareCheckpoint(job) => self.prepare_checkpoint(&job),
+                Action::MarkSaved(job) => {
+                    let mark = self.layout.saved_mark(job.as_str());
+                    if let Err(error) = std::fs::write(&mark, "") {
+                        tracing::warn!(%error, mark = %mark.display(), "cannot mark a checkpoint");
+                    }
+                }
                 Action::Notice(job, in_ms) => {
                     let path = self.layout.checkpoint(job.as_str());
                     let _ = std::fs::create_dir_all(&path);
@@ -206,7 +221,6 @@ impl Hub {
                         }
                     });
                 }
-                Action::Rejoin => self.rejoin.notify_one(),
             }
         }
     }
@@ -295,6 +309,32 @@ impl Hub {
         self.carry_out(actions);
     }
 
+    /// Begins afresh with a server that has another journal, but for attempts that go on. When this is over, nothing here
+    /// knows anything of the journal before; until then nothing is noted, so that it is done again after a crash.
+    pub(crate) async fn change_journal(self: &std::sync::Arc<Self>, journal: &str, adopted: &[Fence]) {
+        let actions = self.jobs().on_other_journal(adopted);
+        self.carry_out(actions);
+        let (reports, reports_done) = oneshot::channel();
+        let (logs, logs_done) = oneshot::channel();
+        let _ = self.logs.send(Writing::OtherJournal(adopted.to_vec(), logs));
+        let _ = logs_done.await;
+        let _ = self.reports.send(Told::OtherJournal(adopted.to_vec(), reports));
+        let _ = reports_done.await;
+        while self.jobs().is_foreign_left() {
+            tokio::time::sleep(FOREIGN_LOOK).await;
+        }
+        // The keeper is being told to forget the last of them.
+        tokio::time::sleep(FOREIGN_LOOK).await;
+        let kept: Vec<&str> = adopted.iter().map(|fence| fence.job.as_str()).collect();
+        if let Err(error) = self.layout.put_checkpoints_away(&kept) {
+            tracing::error!(%error, "checkpoints of another journal cannot be put away");
+        }
+        if let Err(error) = self.layout.set_journal(journal) {
+            tracing::error!(%error, "cannot note which journal the server has");
+        }
+        self.client.set_journal(Some(journal.to_owned()));
+    }
+
     pub(crate) fn heartbeat(&self) -> Heartbeat {
         let mut beat = self.machine().heartbeat();
         let hour =
@@ -314,6 +354,7 @@ impl Hub {
     /// What the node says when it registers.
     pub(crate) fn registration(&self) -> Registration {
         let config = &self.config;
+        let forgot = !self.jobs().remembers;
         Registration {
             pool: config.pool.clone(),
             region: config.region.clone(),
@@ -326,6 +367,7 @@ impl Hub {
             fetch: config.fetch,
             max_concurrent: Some(config.max_concurrent),
             power_w: config.power_w,
+            forgot,
             heartbeat: self.heartbeat(),
         }
     }

@@ -4,7 +4,9 @@
 //! them out. The rules of the protocol live in this file:
 //!
 //! - a command with an older attempt or epoch than the newest one known is ignored;
-//! - a start of what runs is answered with `started` again, a start of what ended with its end again;
+//! - a start of what runs is answered with `started` again;
+//! - a command about what is over is answered once per server, by a word that asks for nothing more, and not at all while
+//!   the report of its end is on its way: a report is repeated until it is stored, so one is enough;
 //! - an attempt is named in heartbeats until the server has stored how it ended, so it is never taken for lost.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -50,6 +52,8 @@ pub(crate) enum Action {
     },
     /// Make the checkpoint directory, and remove old marks in it.
     PrepareCheckpoint(JobId),
+    /// Note that the checkpoint directory has something to go on from.
+    MarkSaved(JobId),
     /// Tell a job through a file that its node will be wanted back.
     Notice(JobId, u64),
     Probed(bool),
@@ -57,8 +61,6 @@ pub(crate) enum Action {
     Ask,
     /// Say which inputs are missing.
     Fetches(Vec<FetchEntry>),
-    /// Attempts are lost: register again without them.
-    Rejoin,
 }
 
 #[derive(Debug)]
@@ -76,6 +78,20 @@ struct Live {
     checkpoint: Option<Checkpoint>,
 }
 
+impl Live {
+    fn started(&self) -> ReportItem {
+        report(&self.fence, if self.note.afresh { Report::StartedAfresh } else { Report::Started })
+    }
+}
+
+/// An attempt that is over.
+#[derive(Debug)]
+struct Over {
+    end: ReportItem,
+    /// The server, by its epoch, that was told once more.
+    told: Option<u32>,
+}
+
 #[derive(Debug)]
 pub(crate) struct Jobs {
     pub(crate) site: Site,
@@ -84,11 +100,15 @@ pub(crate) struct Jobs {
     pub(crate) pull: bool,
     max_concurrent: u32,
     keeper_up: bool,
+    /// Whether an attempt that is not named never began here.
+    pub(crate) remembers: bool,
     live: BTreeMap<JobId, Live>,
     /// Ended, but the server has not stored it yet.
-    unreported: BTreeMap<(JobId, u32), Fence>,
-    recent: BTreeMap<JobId, ReportItem>,
+    unreported: BTreeMap<(JobId, u32), ReportItem>,
+    recent: BTreeMap<JobId, Over>,
     recent_order: VecDeque<(JobId, u32)>,
+    /// Attempts of another journal that the keeper still ends. Nobody is told about them.
+    foreign: BTreeSet<(JobId, u32)>,
     probes: BTreeSet<u32>,
     probe_count: u32,
     /// Jobs granted whose start commands have not come; negative while a start overtakes the answer.
@@ -106,10 +126,12 @@ impl Jobs {
             pull: false,
             max_concurrent,
             keeper_up: false,
+            remembers: false,
             live: BTreeMap::new(),
             unreported: BTreeMap::new(),
             recent: BTreeMap::new(),
             recent_order: VecDeque::new(),
+            foreign: BTreeSet::new(),
             probes: BTreeSet::new(),
             probe_count: 0,
             expected: 0,
@@ -125,7 +147,58 @@ impl Jobs {
     /// Every attempt that the server must not take for lost.
     pub(crate) fn running(&self) -> Vec<Fence> {
         let live = self.live.values().map(|live| live.fence.clone());
-        live.chain(self.unreported.values().cloned()).collect()
+        live.chain(self.unreported.values().map(|end| end.fence.clone())).collect()
+    }
+
+    /// The shortest silence of the server that stops a job.
+    pub(crate) fn shortest_silence(&self) -> Option<Duration> {
+        self.live.values().filter_map(|live| live.note.stop_after_silence_ms).min().map(Duration::from_millis)
+    }
+
+    /// The server has another journal than the one that all this is about. What goes on there goes on here; the rest is ended
+    /// and forgotten, for its ids mean other jobs now.
+    pub(crate) fn on_other_journal(&mut self, adopted: &[Fence]) -> Vec<Action> {
+        let goes_on = |job: &JobId, attempt: u32| {
+            adopted.iter().any(|fence| fence.job == *job && fence.attempt == attempt)
+        };
+        let mut actions = Vec::new();
+        self.live.retain(|job, live| {
+            let stays = goes_on(job, live.fence.attempt);
+            if !stays {
+                self.foreign.insert((job.clone(), live.fence.attempt));
+                actions.push(stop(&live.fence, 0, Cause::Stopped));
+            }
+            stays
+        });
+        let mut fences = Vec::new();
+        self.unreported.retain(|(job, attempt), end| {
+            let stays = goes_on(job, *attempt);
+            if !stays {
+                fences.push(end.fence.clone());
+            }
+            stays
+        });
+        self.recent.retain(|job, over| goes_on(job, over.end.fence.attempt));
+        self.recent_order.retain(|(job, attempt)| goes_on(job, *attempt));
+        (self.expected, self.expecting) = (0, false);
+        if !actions.is_empty() || !fences.is_empty() {
+            let (ended, forgotten) = (actions.len(), fences.len());
+            tracing::warn!(
+                goes_on = adopted.len(),
+                ended,
+                forgotten,
+                "the server has another journal: it was restored, or it is another one"
+            );
+        }
+        if !fences.is_empty() {
+            actions.push(Action::Keeper(Request::Forget { fences }));
+        }
+        actions
+    }
+
+    /// Whether something of another journal still runs.
+    pub(crate) fn is_foreign_left(&self) -> bool {
+        !self.foreign.is_empty()
     }
 
     /// Jobs that run, for stopping all of them.
@@ -155,13 +228,12 @@ impl Jobs {
         }
     }
 
-    fn on_start(&mut self, start: Start, now: Instant) -> Vec<Action> {
+    fn on_start(&mut self, mut start: Start, now: Instant) -> Vec<Action> {
         let fence = start.fence.clone();
         if let Some(live) = self.live.get_mut(&fence.job) {
             if fence.attempt == live.fence.attempt {
                 live.fence.epoch = live.fence.epoch.max(fence.epoch);
-                let started = report(&live.fence, Report::Started);
-                return if live.running { vec![Action::Report(started)] } else { Vec::new() };
+                return if live.running { vec![Action::Report(live.started())] } else { Vec::new() };
             }
             if fence.attempt < live.fence.attempt {
                 tracing::debug!(%fence, "a start of an older attempt is ignored");
@@ -171,13 +243,8 @@ impl Jobs {
             let old = stop(&live.fence, 0, Cause::Stopped);
             return vec![old, Action::Report(report(&fence, Report::Refused(StartRefusal::Busy)))];
         }
-        match self.recent.get(&fence.job) {
-            Some(ended) if ended.fence.attempt > fence.attempt => return Vec::new(),
-            Some(ended) if ended.fence.attempt == fence.attempt => {
-                let again = ReportItem { fence, report: ended.report.clone() };
-                return vec![Action::Report(again)];
-            }
-            _ => {}
+        if let Some(answer) = self.about_what_is_over(&fence) {
+            return answer;
         }
         self.expected -= 1;
         self.expecting = true;
@@ -193,8 +260,14 @@ impl Jobs {
         if let Some(kind) = refusal {
             return vec![Action::Report(report(&fence, Report::Refused(kind)))];
         }
+        let afresh = start.resume && !self.site.has_checkpoint(&fence.job);
+        if afresh {
+            tracing::info!(%fence, "started afresh: this node has no checkpoint of it");
+            start.resume = false;
+        }
         match self.site.plan(&start) {
-            Ok(spawn) => {
+            Ok(mut spawn) => {
+                spawn.note.afresh = afresh;
                 let note = spawn.note.clone();
                 let live = Live { fence: fence.clone(), note, running: false, since: now, checkpoint: None };
                 self.live.insert(fence.job.clone(), live);
@@ -219,26 +292,40 @@ impl Jobs {
         if self.live.contains_key(&fence.job) {
             return Vec::new();
         }
-        match self.recent.get(&fence.job) {
-            Some(ended) if ended.fence.attempt > fence.attempt => Vec::new(),
-            Some(ended) if ended.fence.attempt == fence.attempt => {
-                vec![Action::Report(ReportItem { fence: fence.clone(), report: ended.report.clone() })]
-            }
+        self.about_what_is_over(fence).unwrap_or_else(|| {
             // It never came here, or it is lost; either way it does not run. Should its start come late, it is over.
-            _ => {
-                let stopped = report(fence, Report::Stopped);
-                self.remember(stopped.clone());
-                vec![Action::Report(stopped)]
-            }
+            let stopped = report(fence, Report::Stopped);
+            self.remember(stopped.clone(), Some(fence.epoch));
+            vec![Action::Report(stopped)]
+        })
+    }
+
+    /// The answer to a command about an attempt that is over; `None` if it is about none such.
+    fn about_what_is_over(&mut self, fence: &Fence) -> Option<Vec<Action>> {
+        let over = self.recent.get_mut(&fence.job).filter(|over| over.end.fence.attempt >= fence.attempt)?;
+        let on_its_way = self.unreported.contains_key(&(fence.job.clone(), fence.attempt));
+        let told = over.told.is_some_and(|epoch| epoch >= fence.epoch);
+        if over.end.fence.attempt > fence.attempt || on_its_way || told {
+            return Some(Vec::new());
         }
+        over.told = Some(fence.epoch);
+        let again = match &over.end.report {
+            // "Saved" does not say "gone": a server that no longer waits for it would ask for a stop once more.
+            Report::Checkpointed => Report::Stopped,
+            end => end.clone(),
+        };
+        Some(vec![Action::Report(report(fence, again))])
     }
 
     fn on_checkpoint(&mut self, fence: &Fence, within_ms: u64, leave: bool, now: Instant) -> Vec<Action> {
+        if self.live.get(&fence.job).is_some_and(|live| live.fence.attempt != fence.attempt) {
+            return Vec::new();
+        }
+        if let Some(answer) = self.about_what_is_over(fence) {
+            return answer;
+        }
         let Some(live) = self.newest(fence).filter(|live| live.running) else {
-            let ended = self.recent.get(&fence.job).filter(|ended| ended.fence.attempt == fence.attempt);
-            let answer = ended.map_or(Report::CheckpointFailed, |ended| ended.report.clone());
-            let stale = self.live.get(&fence.job).is_some_and(|live| live.fence.attempt != fence.attempt);
-            return if stale { Vec::new() } else { vec![Action::Report(report(fence, answer))] };
+            return vec![Action::Report(report(fence, Report::CheckpointFailed))];
         };
         live.checkpoint = Some(Checkpoint { until: now + Duration::from_millis(within_ms), leave });
         let signal = live.note.checkpoint_signal.clone().unwrap_or_else(|| CHECKPOINT_SIGNAL.to_owned());
@@ -271,10 +358,12 @@ impl Jobs {
     pub(crate) fn on_saved(&mut self, job: &JobId) -> Vec<Action> {
         let Some(live) = self.live.get_mut(job) else { return Vec::new() };
         let Some(checkpoint) = live.checkpoint.take() else { return Vec::new() };
-        if checkpoint.leave {
-            return vec![stop(&live.fence, LEAVE_GRACE_MS, Cause::Checkpointed)];
-        }
-        vec![Action::Report(report(&live.fence, Report::Checkpointed))]
+        let then = if checkpoint.leave {
+            stop(&live.fence, LEAVE_GRACE_MS, Cause::Checkpointed)
+        } else {
+            Action::Report(report(&live.fence, Report::Checkpointed))
+        };
+        vec![Action::MarkSaved(job.clone()), then]
     }
 
     /// What time alone brings: checkpoints that take too long, and jobs past their walltime while the server is away.
@@ -301,16 +390,23 @@ impl Jobs {
         if failed { vec![Action::Probed(false)] } else { Vec::new() }
     }
 
-    /// A keeper is there. What it does not name is lost.
+    /// A keeper is there. What it does not name never began.
     pub(crate) fn on_hello(&mut self, hello: Hello, now: Instant) -> Vec<Action> {
         self.keeper_up = true;
+        self.remembers = hello.remembers;
         let mut before = std::mem::take(&mut self.live);
+        let mut foreign = std::mem::take(&mut self.foreign);
         let mut actions = Vec::new();
         for running in hello.running {
             if running.fence.job.as_str() == PROBE_JOB {
                 continue;
             }
             let fence = running.fence;
+            if foreign.remove(&(fence.job.clone(), fence.attempt)) {
+                self.foreign.insert((fence.job.clone(), fence.attempt));
+                actions.push(stop(&fence, 0, Cause::Stopped));
+                continue;
+            }
             let since = now.checked_sub(Duration::from_millis(running.for_ms)).unwrap_or(now);
             let epoch = before
                 .get(&fence.job)
@@ -318,24 +414,33 @@ impl Jobs {
                 .map(|l| l.fence.epoch);
             let fence = Fence { epoch: epoch.unwrap_or_default().max(fence.epoch), ..fence };
             before.remove(&fence.job);
-            actions.push(Action::Report(report(&fence, Report::Started)));
-            actions.push(Action::Track(fence.clone(), running.note.shipped));
             let note = running.note;
+            let shipped = note.shipped;
             let live = Live { fence: fence.clone(), note, running: true, since, checkpoint: None };
+            actions.push(Action::Report(live.started()));
+            actions.push(Action::Track(fence.clone(), shipped));
             self.live.insert(fence.job, live);
         }
         for ended in hello.ended {
             before.remove(&ended.fence.job);
-            if ended.fence.job.as_str() == PROBE_JOB {
+            let is_foreign = foreign.remove(&(ended.fence.job.clone(), ended.fence.attempt));
+            if is_foreign || ended.fence.job.as_str() == PROBE_JOB {
                 actions.push(Action::Keeper(Request::Forget { fences: vec![ended.fence] }));
             } else if !self.unreported.contains_key(&(ended.fence.job.clone(), ended.fence.attempt)) {
                 actions.push(self.end(ended));
             }
         }
-        if !before.is_empty() {
-            let names: Vec<String> = before.values().map(|live| live.fence.to_string()).collect();
-            tracing::warn!(jobs = names.join(" "), "the keeper was lost, and with it these attempts");
-            actions.push(Action::Rejoin);
+        for live in before.into_values() {
+            let fence = &live.fence;
+            if live.running {
+                tracing::warn!(%fence, "the keeper knows nothing of this attempt; it is lost");
+                let lost = report(fence, Report::Stopped);
+                self.remember(lost.clone(), Some(fence.epoch));
+                actions.push(Action::Report(lost));
+            } else {
+                // The last keeper never got to it; the server asks again.
+                actions.push(Action::Report(report(fence, Report::Refused(StartRefusal::Busy))));
+            }
         }
         actions
     }
@@ -346,14 +451,16 @@ impl Jobs {
             Event::Spawned(fence) => match self.live.get_mut(&fence.job) {
                 Some(live) if live.fence.attempt == fence.attempt => {
                     live.running = true;
-                    let started = report(&live.fence, Report::Started);
-                    vec![Action::Track(live.fence.clone(), (0, 0)), Action::Report(started)]
+                    vec![Action::Track(live.fence.clone(), (0, 0)), Action::Report(live.started())]
                 }
                 _ => Vec::new(),
             },
             Event::Unstartable { fence, why } => {
                 if self.probes.remove(&fence.attempt) && fence.job.as_str() == PROBE_JOB {
                     return vec![Action::Probed(false)];
+                }
+                if self.foreign.remove(&(fence.job.clone(), fence.attempt)) {
+                    return Vec::new();
                 }
                 tracing::warn!(%fence, why, "a job could not be started");
                 let fence = self.live.remove(&fence.job).map_or(fence, |live| live.fence);
@@ -364,16 +471,21 @@ impl Jobs {
                 let forget = Action::Keeper(Request::Forget { fences: vec![ended.fence] });
                 [forget].into_iter().chain(expected.then_some(Action::Probed(ended.code == 0))).collect()
             }
-            Event::Ended(ended) => vec![self.end(*ended)],
+            Event::Ended(ended) => {
+                if self.foreign.remove(&(ended.fence.job.clone(), ended.fence.attempt)) {
+                    return vec![Action::Keeper(Request::Forget { fences: vec![ended.fence] })];
+                }
+                vec![self.end(*ended)]
+            }
         }
     }
 
     /// More is known about an end than the keeper knew.
     pub(crate) fn amend(&mut self, end: &ReportItem) {
-        if let Some(ended) = self.recent.get_mut(&end.fence.job)
-            && ended.fence.attempt == end.fence.attempt
+        if let Some(over) = self.recent.get_mut(&end.fence.job)
+            && over.end.fence.attempt == end.fence.attempt
         {
-            ended.report = end.report.clone();
+            over.end.report = end.report.clone();
         }
     }
 
@@ -383,12 +495,11 @@ impl Jobs {
         let mut known: Vec<Fence> = Vec::new();
         for item in stored {
             let at = (item.fence.job.clone(), item.fence.attempt);
-            let is_end = |ended: &ReportItem| {
-                ended.fence.attempt == item.fence.attempt
-                    && std::mem::discriminant(&ended.report) == std::mem::discriminant(&item.report)
+            let is_end = |end: &ReportItem| {
+                std::mem::discriminant(&end.report) == std::mem::discriminant(&item.report)
             };
-            // An end that is remembered no longer was told long ago.
-            if self.recent.get(&item.fence.job).is_none_or(is_end) && self.unreported.remove(&at).is_some() {
+            if self.unreported.get(&at).is_some_and(is_end) {
+                self.unreported.remove(&at);
                 known.push(item.fence.clone());
             }
         }
@@ -402,19 +513,22 @@ impl Jobs {
             self.live.remove(&ended.fence.job);
         }
         let report = report(&ended.fence, verdict(&ended));
-        self.unreported.insert((ended.fence.job.clone(), ended.fence.attempt), ended.fence.clone());
-        self.remember(report.clone());
+        self.unreported.insert((ended.fence.job.clone(), ended.fence.attempt), report.clone());
+        self.remember(report.clone(), None);
         Action::End { ended: Box::new(ended), report }
     }
 
-    fn remember(&mut self, ended: ReportItem) {
-        let job = ended.fence.job.clone();
-        self.recent_order.push_back((job.clone(), ended.fence.attempt));
-        self.recent.insert(job, ended);
+    fn remember(&mut self, end: ReportItem, told: Option<u32>) {
+        let job = end.fence.job.clone();
+        if self.recent.get(&job).is_some_and(|over| over.end.fence.attempt > end.fence.attempt) {
+            return;
+        }
+        self.recent_order.push_back((job.clone(), end.fence.attempt));
+        self.recent.insert(job, Over { end, told });
         while self.recent_order.len() > RECENT_MAX {
             let Some((job, attempt)) = self.recent_order.pop_front() else { return };
             // A newer attempt of the same job has an entry of its own in the order.
-            if self.recent.get(&job).is_some_and(|ended| ended.fence.attempt == attempt) {
+            if self.recent.get(&job).is_some_and(|over| over.end.fence.attempt == attempt) {
                 self.recent.remove(&job);
             }
         }
@@ -468,7 +582,8 @@ fn stop(fence: &Fence, grace_ms: u64, cause: Cause) -> Action {
 /// What is told about an end.
 pub(crate) fn verdict(ended: &Ended) -> Report {
     let failure = match ended.cause {
-        Some(Cause::Stopped) => return Report::Stopped,
+        // What is lost is not asked for, so the server counts it as lost.
+        Some(Cause::Stopped | Cause::Lost | Cause::Disconnected) => return Report::Stopped,
         Some(Cause::Checkpointed) => return Report::Checkpointed,
         Some(Cause::Timeout | Cause::Walltime) => Some(Failure::Timeout),
         None => ended.note.retry_on.contains(&ended.code).then_some(Failure::Transient),
@@ -493,5 +608,7 @@ fn fetch_entry(job: &Offered, here: impl Fn(&str) -> bool) -> FetchEntry {
     }
 }
 
+#[cfg(test)]
+mod rounds;
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,7 @@
 //! Files lie flat in a few directories instead of one directory per job: a job that does nothing costs two files and
 //! one directory, and what it leaves empty becomes the next one's (`keeper::spares`).
 
-use std::io;
+use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -40,6 +40,32 @@ impl Layout {
 
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.root.join(name)
+    }
+
+    /// The journal of the server that everything here is about, if it is known.
+    pub(crate) fn journal(&self) -> Option<String> {
+        let text = std::fs::read_to_string(self.file("server-journal")).ok()?;
+        Some(text.trim().to_owned())
+    }
+
+    pub(crate) fn set_journal(&self, journal: &str) -> io::Result<()> {
+        replace(&self.file("server-journal"), journal)
+    }
+
+    /// Puts the checkpoints of all jobs but these where no job finds them.
+    pub(crate) fn put_checkpoints_away(&self, kept: &[&str]) -> io::Result<()> {
+        let here = self.file("checkpoints");
+        let name = |number: u32| self.file(&format!("checkpoints-old-{number}"));
+        let Some(away) = (1..u32::MAX).map(name).find(|path| !path.exists()) else { return Ok(()) };
+        if std::fs::read_dir(&here)?.next().is_none() {
+            return Ok(());
+        }
+        std::fs::rename(&here, &away)?;
+        self.create()?;
+        for job in kept {
+            let _ = std::fs::rename(away.join(safe(job)), self.checkpoint(job));
+        }
+        Ok(())
     }
 
     pub(crate) fn socket(&self) -> PathBuf {
@@ -83,6 +109,11 @@ impl Layout {
         self.root.join("checkpoints").join(safe(job))
     }
 
+    /// Says that a job saved its work in its checkpoint directory. It lies inside, so it goes with what was saved.
+    pub(crate) fn saved_mark(&self, job: &str) -> PathBuf {
+        self.checkpoint(job).join(".landfall-saved")
+    }
+
     /// Where an input lies once it was fetched.
     pub(crate) fn input(&self, digest: &str) -> PathBuf {
         self.root.join("inputs").join(safe(digest))
@@ -91,6 +122,15 @@ impl Layout {
     fn log(&self, fence: &Fence, ending: &str) -> PathBuf {
         self.root.join("logs").join(format!("{}.{ending}", stem(fence)))
     }
+}
+
+/// Writes a small file so that it is there as a whole, also after a power cut.
+pub(crate) fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let fresh = path.with_extension("new");
+    let mut file = std::fs::File::create(&fresh)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    std::fs::rename(fresh, path)
 }
 
 /// The name of an attempt in the file system.

@@ -12,15 +12,17 @@ use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use landfall_api::agent::{LogPiece, LogPieces, ReportItem};
+use landfall_api::node::OTHER_JOURNAL;
 use landfall_client::ClientError;
 use landfall_model::JobId;
 use landfall_model::life::Fence;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use crate::backoff::Backoff;
 use crate::hub::Hub;
 use crate::keeper::wire::Request;
 use crate::probe::ewma;
+use crate::reporter::is_of;
 
 const PIECE_BYTES_MAX: u64 = 256 << 10;
 const REQUEST_BYTES_MAX: u64 = 768 << 10;
@@ -48,6 +50,8 @@ pub(crate) enum Writing {
     Forget(Fence),
     /// A job was not started: send a line about it, then the report.
     Refused(ReportItem, String),
+    /// The server has another journal. What is not of these attempts is dropped, and it is said when that is done.
+    OtherJournal(Vec<Fence>, oneshot::Sender<()>),
 }
 
 /// The output of one attempt.
@@ -141,6 +145,11 @@ pub(crate) async fn work(hub: Arc<Hub>, mut queue: mpsc::UnboundedReceiver<Writi
                 }
                 Err(error) => {
                     let Some(error) = hub.is_fatal(error) else { return };
+                    if is_other_journal(&error) {
+                        hub.rejoin.notify_one();
+                        retry = Some(Instant::now() + backoff.next());
+                        break;
+                    }
                     if error.status() == Some(409) && go_back(&mut tails, &of) {
                         tracing::info!("the server lost output that it had; it is sent again");
                     } else if is_final(&error) || refused >= REFUSED_MAX {
@@ -181,6 +190,11 @@ fn is_final(error: &ClientError) -> bool {
     matches!(error.status(), Some(400 | 404 | 409 | 410 | 413 | 422))
 }
 
+/// Whether the agent has to begin anew with another journal; what is about this one is dropped then, and not before.
+fn is_other_journal(error: &ClientError) -> bool {
+    error.api().is_some_and(|api| api.code == OTHER_JOURNAL)
+}
+
 fn on_writing(hub: &Hub, tails: &mut BTreeMap<Key, Tail>, writing: Writing) {
     let (limit, now) = (hub.config.log_bytes_max, Instant::now());
     match writing {
@@ -191,6 +205,14 @@ fn on_writing(hub: &Hub, tails: &mut BTreeMap<Key, Tail>, writing: Writing) {
             let fence = report.fence.clone();
             let tail = tails.entry(key(&fence)).or_insert_with(|| Tail::new(fence, shipped, limit, now));
             tail.end = Some(report);
+        }
+        Writing::OtherJournal(adopted, done) => {
+            let dropped = tails.values().filter(|tail| !is_of(&tail.fence, &adopted));
+            let reports = dropped.filter(|tail| tail.end.is_some()).count();
+            tails.retain(|_, tail| is_of(&tail.fence, &adopted));
+            hub.stored(reports as u64);
+            // Nobody waits for it if the agent is over.
+            let _ = done.send(());
         }
         Writing::Forget(fence) => {
             tails.remove(&key(&fence));

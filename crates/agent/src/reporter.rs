@@ -14,8 +14,8 @@ use futures::stream::FuturesUnordered;
 use landfall_api::agent::{ReportAnswers, ReportItem, Reports};
 use landfall_client::ClientError;
 use landfall_model::JobId;
-use landfall_model::life::Report;
-use tokio::sync::mpsc;
+use landfall_model::life::{Fence, Report};
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use crate::backoff::Backoff;
@@ -27,6 +27,13 @@ const BATCH_MAX: usize = 500;
 const FLIGHTS_MAX: usize = 2;
 /// How long beginnings wait for company.
 const COMPANY: Duration = Duration::from_millis(2);
+
+/// What comes to the reporter.
+pub(crate) enum Told {
+    Report(ReportItem),
+    /// The server has another journal. What is not about these attempts is dropped, and it is said when that is done.
+    OtherJournal(Vec<Fence>, oneshot::Sender<()>),
+}
 
 /// A request that was answered.
 struct Landed {
@@ -46,10 +53,12 @@ struct Reporter {
     company: Option<Instant>,
     /// Until when nothing is sent, after a failure.
     retry: Option<Instant>,
+    /// What goes on under another journal, once all that is under way is answered.
+    other_journal: Option<(Vec<Fence>, oneshot::Sender<()>)>,
 }
 
 /// Sends reports until the agent is over.
-pub(crate) async fn work(hub: Arc<Hub>, mut queue: mpsc::UnboundedReceiver<ReportItem>) {
+pub(crate) async fn work(hub: Arc<Hub>, mut queue: mpsc::UnboundedReceiver<Told>) {
     let mut flights = FuturesUnordered::new();
     let mut open = true;
     let mut reporter = Reporter {
@@ -60,14 +69,15 @@ pub(crate) async fn work(hub: Arc<Hub>, mut queue: mpsc::UnboundedReceiver<Repor
         batch_max: BATCH_MAX,
         company: None,
         retry: None,
+        other_journal: None,
     };
     while open || !reporter.waiting.is_empty() || !flights.is_empty() {
         tokio::select! {
             item = queue.recv(), if open => match item {
-                Some(item) => {
-                    reporter.take(item);
-                    while let Ok(item) = queue.try_recv() {
-                        reporter.take(item);
+                Some(told) => {
+                    reporter.hear(told);
+                    while let Ok(told) = queue.try_recv() {
+                        reporter.hear(told);
                     }
                 }
                 None => open = false,
@@ -79,6 +89,9 @@ pub(crate) async fn work(hub: Arc<Hub>, mut queue: mpsc::UnboundedReceiver<Repor
             }
             () = until(reporter.retry) => reporter.retry = None,
             () = until(reporter.company) => reporter.company = None,
+        }
+        if flights.is_empty() {
+            reporter.change_journal();
         }
         while flights.len() < FLIGHTS_MAX
             && let Some(reports) = reporter.next_batch()
@@ -93,6 +106,23 @@ pub(crate) async fn work(hub: Arc<Hub>, mut queue: mpsc::UnboundedReceiver<Repor
 }
 
 impl Reporter {
+    fn hear(&mut self, told: Told) {
+        match told {
+            Told::Report(item) => self.take(item),
+            Told::OtherJournal(adopted, done) => self.other_journal = Some((adopted, done)),
+        }
+    }
+
+    /// Drops what is about another journal. A request names its journal when it is sent, so none may be under way.
+    fn change_journal(&mut self) {
+        let Some((adopted, done)) = self.other_journal.take() else { return };
+        let before = self.waiting.len();
+        self.waiting.retain(|item| is_of(&item.fence, &adopted));
+        self.hub.stored((before - self.waiting.len()) as u64);
+        // Nobody waits for it if the agent is over.
+        let _ = done.send(());
+    }
+
     fn take(&mut self, item: ReportItem) {
         if self.waiting.is_empty() && !is_end(&item) {
             self.company = Some(Instant::now() + COMPANY);
@@ -105,7 +135,7 @@ impl Reporter {
         let urgent = |item: &ReportItem| is_end(item) && !self.flying.contains(&item.fence.job);
         let for_company =
             self.company.is_some() && self.waiting.len() < self.batch_max && !self.waiting.iter().any(urgent);
-        if self.retry.is_some() || for_company {
+        if self.retry.is_some() || self.other_journal.is_some() || for_company {
             return None;
         }
         let mut reports = Vec::new();
@@ -184,6 +214,13 @@ async fn until(instant: Option<Instant>) {
 fn is_end(item: &ReportItem) -> bool {
     match item.report {
         Report::Exited { .. } | Report::Stopped | Report::Refused(_) | Report::Checkpointed => true,
-        Report::Started | Report::CheckpointProgress | Report::CheckpointFailed => false,
+        Report::Started | Report::StartedAfresh | Report::CheckpointProgress | Report::CheckpointFailed => {
+            false
+        }
     }
+}
+
+/// Whether an attempt is one of these, under whatever epoch.
+pub(crate) fn is_of(fence: &Fence, fences: &[Fence]) -> bool {
+    fences.iter().any(|other| other.job == fence.job && other.attempt == fence.attempt)
 }

@@ -1,7 +1,6 @@
 //! The life of an agent.
 
 use std::fs::File;
-use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -11,12 +10,13 @@ use rustix::fs::FlockOperation;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use crate::backoff::Backoff;
 use crate::config::Config;
 use crate::error::AgentError;
 use crate::hub::Hub;
 use crate::jobs::Jobs;
 use crate::keeper::wire::{Event, Request};
-use crate::layout::Layout;
+use crate::layout::{self, Layout};
 use crate::link;
 use crate::probe::{Machine, gpu, score};
 use crate::runtime::{Site, env, wasm};
@@ -30,6 +30,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const STOP_GRACE: Duration = Duration::from_secs(10);
 /// How long the last reports may take.
 const LAST_REPORTS: Duration = Duration::from_secs(5);
+/// After how long a keeper is one that works.
+const KEEPER_STANDS: Duration = Duration::from_secs(10);
 /// Checkpoints that nobody came back for are removed after this long.
 const CHECKPOINT_AGE_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Variables that a container engine needs.
@@ -62,6 +64,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> Result<(), Agen
         ..Settings::new(&config.server)
     })
     .map_err(AgentError::Client)?;
+    client.set_journal(layout.journal());
 
     let mut machine = Machine::probe(&config, gpu::of_this_machine()).await;
     if machine.core_score.is_none() {
@@ -133,11 +136,7 @@ fn next_epoch(path: &Path) -> std::io::Result<u64> {
         .unwrap_or_default();
     let clock = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
     let epoch = clock.max(last.saturating_add(1));
-    let fresh = path.with_extension("new");
-    let mut file = File::create(&fresh)?;
-    file.write_all(epoch.to_string().as_bytes())?;
-    file.sync_all()?;
-    std::fs::rename(fresh, path)?;
+    layout::replace(path, &epoch.to_string())?;
     Ok(epoch)
 }
 
@@ -151,7 +150,9 @@ fn adopt(hub: &Arc<Hub>, keeper: link::Link) -> mpsc::UnboundedReceiver<Event> {
 
 /// Hears the keeper, and finds another one if it is gone.
 async fn keep(hub: Arc<Hub>, mut events: mpsc::UnboundedReceiver<Event>) {
+    let mut backoff = Backoff::new(hub.node());
     loop {
+        let began = Instant::now();
         while let Some(event) = events.recv().await {
             let actions = hub.jobs().on_event(event);
             hub.carry_out(actions);
@@ -163,14 +164,18 @@ async fn keep(hub: Arc<Hub>, mut events: mpsc::UnboundedReceiver<Event>) {
         tracing::warn!("the keeper is gone; another one is started");
         let actions = hub.jobs().on_keeper_gone();
         hub.carry_out(actions);
+        // A keeper that ends as soon as it begins must not be started as fast as the machine can.
+        if began.elapsed() > KEEPER_STANDS {
+            backoff.reset();
+        }
         events = loop {
+            tokio::select! {
+                () = tokio::time::sleep(backoff.next()) => {}
+                () = hub.over.cancelled() => return,
+            }
             match link::connect(&hub.layout, &hub.helper).await {
                 Ok(keeper) => break adopt(&hub, keeper),
                 Err(error) => tracing::error!(%error, "there is no keeper; jobs cannot be started"),
-            }
-            tokio::select! {
-                () = tokio::time::sleep(Duration::from_secs(1)) => {}
-                () = hub.over.cancelled() => return,
             }
         };
     }
@@ -225,8 +230,10 @@ async fn leave(hub: &Arc<Hub>) {
 
 /// Removes checkpoints that nobody came back for.
 fn sweep_checkpoints(layout: &Layout) {
-    let Ok(entries) = std::fs::read_dir(layout.file("checkpoints")) else { return };
-    for entry in entries.flatten() {
+    let entries = |dir: &Path| std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let all =
+        entries(layout.root()).filter(|dir| dir.file_name().to_string_lossy().starts_with("checkpoints"));
+    for entry in all.flat_map(|dir| entries(&dir.path())) {
         let modified = entry.metadata().and_then(|meta| meta.modified());
         let age = modified.ok().and_then(|at| SystemTime::now().duration_since(at).ok());
         if age.is_some_and(|age| age > CHECKPOINT_AGE_MAX) {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures::FutureExt as _;
 use landfall_api::agent::Ask;
 use landfall_api::node::Registered;
 use landfall_client::ClientError;
@@ -17,6 +18,8 @@ const REPORTS_FIRST: Duration = Duration::from_secs(3);
 const SILENCE_MAX: Duration = Duration::from_secs(35);
 /// How often programs that run jobs are looked for.
 const PROBE_EVERY: Duration = Duration::from_secs(300);
+/// How often it is looked whether the server has been silent for long.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Bounds for what the server says about heartbeats.
 const BEAT_MS: std::ops::RangeInclusive<u64> = 100..=600_000;
 
@@ -40,6 +43,7 @@ pub(crate) async fn work(hub: Arc<Hub>) {
     loop {
         // What happened before is told before the server counts what runs now.
         hub.all_stored(REPORTS_FIRST).await;
+        already_done(&hub);
         let registration = hub.registration();
         let answer = tokio::select! {
             answer = hub.client.register(hub.node(), &registration) => answer,
@@ -48,6 +52,13 @@ pub(crate) async fn work(hub: Arc<Hub>) {
         match answer {
             Ok(registered) => {
                 hub.heard();
+                let Registered { journal, adopted, .. } = &registered;
+                if !journal.is_empty() && hub.layout.journal().as_ref() != Some(journal) {
+                    tokio::select! {
+                        () = hub.change_journal(journal, adopted) => already_done(&hub),
+                        () = hub.over.cancelled() => return,
+                    }
+                }
                 say(&hub, &registered, complained);
                 complained = false;
                 hub.jobs().pull = registered.dispatch == "pull";
@@ -75,6 +86,11 @@ pub(crate) async fn work(hub: Arc<Hub>) {
     }
 }
 
+/// Whoever wanted a new session before this one gets it.
+fn already_done(hub: &Hub) {
+    let _ = hub.rejoin.notified().now_or_never();
+}
+
 fn say(hub: &Hub, registered: &Registered, again: bool) {
     let Registered { pool, dispatch, approval, .. } = registered;
     tracing::info!(node = hub.node(), pool, dispatch, approval, again, "registered");
@@ -97,6 +113,8 @@ async fn session(hub: &Arc<Hub>, registered: &Registered) -> Broke {
     let mut beats = tokio::time::interval(Duration::from_millis(beat));
     beats.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     beats.tick().await;
+    let mut looks = tokio::time::interval(LOOK_EVERY);
+    looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut probe = tokio::time::interval_at(tokio::time::Instant::now() + PROBE_EVERY, PROBE_EVERY);
     let mut heard = tokio::time::Instant::now();
     let mut nonsense = 0;
@@ -120,12 +138,13 @@ async fn session(hub: &Arc<Hub>, registered: &Registered) -> Broke {
             () = tokio::time::sleep_until(heard + SILENCE_MAX) => {
                 return Broke::Again("the server is silent".to_owned());
             }
-            _ = beats.tick(), if beating.is_none() => {
-                let hub = Arc::clone(hub);
-                beating = Some(tokio::spawn(async move {
-                    let beat = hub.heartbeat();
-                    Ok(hub.client.heartbeat(hub.node(), &beat).await?.status)
-                }));
+            _ = beats.tick(), if beating.is_none() => beating = Some(beat_once(hub)),
+            // Where a short silence means something, the server is asked for a word before that.
+            _ = looks.tick(), if beating.is_none() => {
+                let shortest = hub.jobs().shortest_silence();
+                if shortest.is_some_and(|silence| hub.silent_for() >= silence / 4) {
+                    beating = Some(beat_once(hub));
+                }
             }
             answer = finished(&mut beating), if beating.is_some() => {
                 beating = None;
@@ -150,6 +169,14 @@ async fn session(hub: &Arc<Hub>, registered: &Registered) -> Broke {
             () = hub.over.cancelled() => return Broke::Over,
         }
     }
+}
+
+fn beat_once(hub: &Arc<Hub>) -> Beat {
+    let hub = Arc::clone(hub);
+    tokio::spawn(async move {
+        let beat = hub.heartbeat();
+        Ok(hub.client.heartbeat(hub.node(), &beat).await?.status)
+    })
 }
 
 /// Waits for a heartbeat's answer; for ever if none is on its way.

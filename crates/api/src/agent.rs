@@ -69,6 +69,9 @@ pub struct Start {
     /// How long it may run at most, for agents that lose the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub walltime_ms: Option<u64>,
+    /// After how much silence of the server the node stops it by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop_after_silence_ms: Option<u64>,
     /// Inputs it reads, by digest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inputs: Vec<String>,
@@ -134,7 +137,7 @@ pub struct ReportItem {
     /// The attempt.
     #[schema(value_type = FenceView)]
     pub fence: Fence,
-    /// What became of it: `"started"`, `{"refused": "busy"}`, `{"exited": {"code": 0, "failure": null, "usage": {}}}`,
+    /// What became of it: `"started"`, `"started_afresh"`, `{"refused": "busy"}`, `{"exited": {"code": 0, "failure": null, "usage": {}}}`,
     /// `"stopped"`, `"checkpointed"`, `"checkpoint_progress"`, `"checkpoint_failed"`.
     #[schema(value_type = Object)]
     pub report: Report,

@@ -60,6 +60,9 @@ pub struct StatusView {
     /// Number of the oldest event that is still kept.
     #[serde(default)]
     pub oldest: u64,
+    /// Which journal this is; another one after a restore.
+    #[serde(default)]
+    pub journal: String,
     /// Bytes that the journal takes on disk.
     pub store_bytes: u64,
     /// Jobs by state; ended ones as far as they are in memory.
@@ -70,6 +73,12 @@ pub struct StatusView {
     pub pools: BTreeMap<String, u64>,
     /// Agents that are connected for commands.
     pub agents_connected: u64,
+    /// Pools in which many nodes fell silent at once, with how many of them keep their jobs for now.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub requeue_limited: BTreeMap<String, u64>,
+    /// How the clock of the server's machine stands to the server's time.
+    #[serde(default)]
+    pub clock: ClockView,
     /// Who asks: the name of the token.
     pub token: String,
     /// What that token may do.
@@ -77,6 +86,17 @@ pub struct StatusView {
     /// The only tenant that token acts for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
+}
+
+/// How the clock of the server's machine stands to the server's time, which does not jump.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+pub struct ClockView {
+    /// How far it is ahead, in milliseconds; negative if behind.
+    pub ahead_ms: i64,
+    /// How often it jumped since the server started.
+    pub jumps: u64,
+    /// Whether nothing is erased, because it cannot be told how long the server was away.
+    pub rests: bool,
 }
 
 /// A node that a decision gave to a job.
@@ -117,7 +137,7 @@ pub struct DecisionView {
 /// An event of the journal, as the event stream tells it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct EventView {
-    /// Its number; also the `id` of the stream.
+    /// Its number. The `id` of the stream is the journal and this number, as in `9f86d081884c7d65-12`.
     pub seq: u64,
     /// When.
     pub at_ms: i64,

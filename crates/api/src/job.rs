@@ -358,6 +358,9 @@ pub struct JobView {
     /// What it used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<UsageView>,
+    /// What is worth knowing about this attempt, such as that it could not go on from its checkpoint.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
     /// Changes whenever the job does; the `ETag` of the job is made from it.
     pub version: String,
 }

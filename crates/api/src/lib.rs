@@ -28,3 +28,6 @@ pub const PORT: u16 = 7878;
 
 /// Header that makes a submission safe to repeat.
 pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
+
+/// Header in which an agent names the journal that its memory belongs to.
+pub const JOURNAL: &str = "landfall-journal";

@@ -8,6 +8,9 @@ use landfall_model::life::Fence;
 /// The code of an error: a newer agent speaks for the node, so this one has to stop.
 pub const NODE_TAKEN: &str = "node_taken";
 
+/// The code of an error: what was said is about another journal, as after a restore; register to begin afresh.
+pub const OTHER_JOURNAL: &str = "other_journal";
+
 /// One GPU in a heartbeat.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
@@ -164,6 +167,9 @@ pub struct Registration {
     /// Idle and busy watts, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub power_w: Option<(u64, u64)>,
+    /// Whether it cannot tell what began there before: its machine was started anew, or its data directory is another.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub forgot: bool,
     /// Its first heartbeat, with every attempt it still runs.
     pub heartbeat: Heartbeat,
 }
@@ -181,6 +187,15 @@ pub struct Registered {
     pub server_epoch: u32,
     /// Whether it may take work: `approved`, `pending` or `suspended`.
     pub approval: String,
+    /// Which journal the server has: 16 hexadecimal digits, others after a restore. What an agent remembers of jobs is about
+    /// this journal from now on, and it names it in the header `landfall-journal` of whatever it says.
+    #[serde(default)]
+    pub journal: String,
+    /// The attempts named in the registration that go on. Where the agent's memory is of another journal, all others have to
+    /// be ended, and nothing is believed about them.
+    #[serde(default)]
+    #[schema(value_type = Vec<FenceView>)]
+    pub adopted: Vec<Fence>,
 }
 
 /// What became of a heartbeat.

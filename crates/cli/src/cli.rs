@@ -101,6 +101,10 @@ pub(crate) enum Command {
     Status(live::status::Args),
     /// Copy everything that a server keeps into one file, while it runs.
     Backup(live::backup::Args),
+    /// Make a data directory from a backup.
+    Restore(live::restore::Args),
+    /// Say whether everything in a data directory or a backup is as it was written.
+    Check(live::check::Args),
     /// Make a certificate that signs itself, to try TLS.
     Certificate(live::certificate::Args),
     /// Queue, nodes and reasons on one live screen.
@@ -181,6 +185,8 @@ fn answer(command: Command, json: bool) -> Result<Box<dyn Answer>, CliError> {
         Command::Events(args) => live::events::run(&args, json),
         Command::Status(args) => live::status::run(&args),
         Command::Backup(args) => live::backup::run(&args),
+        Command::Restore(args) => live::restore::run(&args),
+        Command::Check(args) => live::check::run(&args),
         Command::Certificate(args) => live::certificate::run(&args),
         Command::Top(args) => live::top::run(&args),
         Command::Config(command) => live::settings::run(&command),

@@ -59,6 +59,12 @@ pub(crate) enum CliError {
     /// Something that should run does not start or stopped.
     #[error("{message}")]
     Failed { message: String, hint: String },
+    /// What is stored is not what was written.
+    #[error("{message}")]
+    Damaged { message: String, hint: String },
+    /// Another server has taken the journal over.
+    #[error("{message}")]
+    Fenced { message: String, hint: String },
 }
 
 #[derive(Serialize)]
@@ -110,9 +116,12 @@ impl CliError {
     pub(crate) fn exit(&self) -> Exit {
         match self {
             Self::Usage { .. } | Self::Exists { .. } => Exit::Usage,
-            Self::Read { .. } | Self::TooLarge { .. } | Self::Invalid { .. } | Self::Unusable { .. } => {
-                Exit::BadInput
-            }
+            Self::Read { .. }
+            | Self::TooLarge { .. }
+            | Self::Invalid { .. }
+            | Self::Unusable { .. }
+            | Self::Damaged { .. } => Exit::BadInput,
+            Self::Fenced { .. } => Exit::Fenced,
             Self::NoSuch { .. } => Exit::NoSuch,
             Self::Write { .. } | Self::Output(_) => Exit::Output,
             Self::Failed { .. } => Exit::Unreachable,
@@ -144,6 +153,8 @@ impl CliError {
             Self::Write { .. } => "unwritable_file",
             Self::Output(_) => "output",
             Self::Failed { .. } => "failed",
+            Self::Damaged { .. } => "damaged",
+            Self::Fenced { .. } => "fenced",
             Self::Asked { source, .. } => source.code(),
             Self::Service(error) => match error {
                 ClientError::Setup { .. } => "usage",
@@ -165,7 +176,12 @@ impl CliError {
             | Self::Asked { file, .. }
             | Self::Write { file, .. } => Some(file),
             Self::NoSuch { file, .. } => file.as_deref(),
-            Self::Usage { .. } | Self::Output(_) | Self::Service(_) | Self::Failed { .. } => None,
+            Self::Usage { .. }
+            | Self::Output(_)
+            | Self::Service(_)
+            | Self::Failed { .. }
+            | Self::Damaged { .. }
+            | Self::Fenced { .. } => None,
         }
     }
 
@@ -188,9 +204,10 @@ impl CliError {
 
     fn hint(&self) -> Option<String> {
         let hint: Option<&str> = match self {
-            Self::Usage { hint, .. } | Self::Failed { hint, .. } => {
-                Some(hint).filter(|hint| !hint.is_empty()).map(String::as_str)
-            }
+            Self::Usage { hint, .. }
+            | Self::Failed { hint, .. }
+            | Self::Damaged { hint, .. }
+            | Self::Fenced { hint, .. } => Some(hint).filter(|hint| !hint.is_empty()).map(String::as_str),
             Self::Service(error) => return error.hint(),
             Self::Asked { source, .. } => return source.hint(),
             Self::Read { .. } => Some("check the path and its permissions; `-` reads standard input"),

@@ -22,6 +22,8 @@ pub(crate) enum Exit {
     Unreachable,
     /// The token is missing, unknown or not enough.
     Forbidden,
+    /// Another server has taken the journal over.
+    Fenced,
     /// A job that was waited for did not end well: its own exit code.
     Job(u8),
 }
@@ -31,14 +33,14 @@ impl Exit {
     pub(crate) const BOUND_BROKEN: Self = Self::NoSuch;
 
     /// Each code with its meaning for people; help and documentation show this list.
-    pub(crate) const ALL: [(Self, &'static str); 9] = [
+    pub(crate) const ALL: [(Self, &'static str); 10] = [
         (
             Self::Done,
             "done; a candidate was chosen, the job would start now, the file is valid, the GPU is known",
         ),
         (Self::Nothing, "done; nothing can be chosen now, the job would wait, or the GPU is unknown"),
         (Self::Usage, "the command line is wrong"),
-        (Self::BadInput, "an input file cannot be read or is invalid"),
+        (Self::BadInput, "an input file cannot be read or is invalid; what is stored is damaged"),
         (
             Self::NoSuch,
             "there is no such job, node, pool, tenant, workload, policy or term; a bound of a replay was broken",
@@ -47,6 +49,7 @@ impl Exit {
         (Self::Refused, "done; the planned change would be refused, or the server refused the request"),
         (Self::Unreachable, "the server cannot be reached or started"),
         (Self::Forbidden, "the token is missing, unknown or not enough for this"),
+        (Self::Fenced, "the server ended because another one has taken its journal over"),
     ];
 
     /// The number that the shell sees.
@@ -61,6 +64,7 @@ impl Exit {
             Self::Refused => 6,
             Self::Unreachable => 7,
             Self::Forbidden => 8,
+            Self::Fenced => 9,
             Self::Job(code) => code,
         }
     }

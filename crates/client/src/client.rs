@@ -1,10 +1,11 @@
 //! Requests and answers in JSON.
 
 use std::path::PathBuf;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use landfall_api::{API, IDEMPOTENCY_KEY};
+use landfall_api::{API, IDEMPOTENCY_KEY, JOURNAL};
 use reqwest::{Method, Url};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -77,6 +78,8 @@ pub struct Client {
     base: Url,
     token: Option<String>,
     timeout: Duration,
+    /// The journal that the memory of an agent belongs to.
+    journal: Arc<RwLock<Option<String>>>,
 }
 
 impl Client {
@@ -122,7 +125,14 @@ impl Client {
             let hint = "a token is one word of letters and digits; is that the right file?";
             return Err(wrong("the token has characters that no token has".into(), hint));
         }
-        Ok(Self { http, base, token: token.map(str::to_owned), timeout: settings.timeout })
+        let token = token.map(str::to_owned);
+        Ok(Self { http, base, token, timeout: settings.timeout, journal: Arc::default() })
+    }
+
+    /// Names a journal in all requests from now on, also in those of clones: what an agent says is about that one. A server
+    /// with another journal refuses them with `other_journal`, but takes a registration.
+    pub fn set_journal(&self, journal: Option<String>) {
+        *self.journal.write().unwrap_or_else(PoisonError::into_inner) = journal;
     }
 
     pub fn server(&self) -> &str {
@@ -215,7 +225,10 @@ impl Client {
 
     fn request(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
         let url = format!("{}{API}{path}", self.server());
-        let request = self.http.request(method, url);
+        let mut request = self.http.request(method, url);
+        if let Some(journal) = &*self.journal.read().unwrap_or_else(PoisonError::into_inner) {
+            request = request.header(JOURNAL, journal);
+        }
         match &self.token {
             Some(token) => request.bearer_auth(token),
             None => request,

@@ -42,6 +42,8 @@ pub enum Alert {
     ProposalStarved(JobId),
     /// Many nodes of a pool failed in a short time; the jobs are the likelier fault, so no more are taken out.
     QuarantinePaused(PoolId),
+    /// Many nodes of a pool fell silent at once; so many of them keep their jobs for now.
+    RequeueLimited { pool: PoolId, waiting: u64 },
     /// A node's configuration drifted.
     ConformanceDrift(NodeId),
     /// Something is wrong with the scaling of a service.

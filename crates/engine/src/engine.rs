@@ -34,6 +34,10 @@ pub struct Engine {
     pub(crate) now: Time,
     pub(crate) pools: BTreeMap<PoolId, Dispatcher>,
     pub(crate) timers: Timers,
+    /// When nodes were last heard. Not part of the state: after a start, silence counts from then.
+    pub(crate) heard: BTreeMap<NodeId, Time>,
+    /// Since when somebody has listened without a break.
+    pub(crate) listening_since: Time,
     events: Vec<Event>,
     effects: Vec<Effect>,
     /// Draining nodes from which something was taken.
@@ -55,7 +59,7 @@ impl Default for Engine {
 impl Clone for Engine {
     /// Indexes are made anew from the state.
     fn clone(&self) -> Self {
-        Self::with(self.state.clone())
+        Self::with(self.state.clone(), self.heard.clone(), self.listening_since)
     }
 }
 
@@ -68,15 +72,26 @@ impl Engine {
     /// An engine that goes on from a state: a snapshot, or one rebuilt from its events.
     pub fn of(mut state: State) -> Self {
         state.share_specs();
-        Self::with(state)
+        let now = state.now;
+        Self::with(state, BTreeMap::new(), now)
     }
 
-    fn with(state: State) -> Self {
+    /// The same at a later instant, at which everybody was heard.
+    #[must_use]
+    pub fn at(mut self, now: Time) -> Self {
+        self.now = self.now.max(now);
+        self.listen();
+        self
+    }
+
+    fn with(state: State, heard: BTreeMap<NodeId, Time>, listening_since: Time) -> Self {
         let mut engine = Self {
             now: state.now,
+            listening_since,
             state,
             pools: BTreeMap::new(),
             timers: Timers::default(),
+            heard,
             events: Vec::new(),
             effects: Vec::new(),
             emptied: Vec::new(),
@@ -137,6 +152,12 @@ impl Engine {
         self.queue_len(pool).unwrap_or(0) + folded
     }
 
+    /// When a node was last heard, as far as that is known.
+    pub fn heard_at(&self, node: &NodeId) -> Option<Time> {
+        let (_, record) = self.state.node(node)?;
+        Some(self.heard.get(node).copied().unwrap_or(record.heard_at).max(record.heard_at))
+    }
+
     /// When the engine wants to be called with [`Input::Tick`], if nothing else happens before.
     pub fn next_wake(&self) -> Option<Time> {
         let pools = self.state.pools.iter().filter(|(_, pool)| !pool.pool.batch.cycle_on_events);
@@ -190,6 +211,8 @@ impl Engine {
             Input::Tick => self.tick(),
             Input::Cycle(pool) => self.cycle_now(&pool),
             Input::TakeOver => self.take_over(),
+            Input::Listen => self.listen(),
+            Input::ClockJumped { by_ms, ahead_ms } => self.done(Event::ClockJumped { by_ms, ahead_ms }),
             Input::SetPool { pool, policy } => self.set_pool(pool, policy),
             Input::SetTenant(tenant) => self.set_tenant(tenant),
             Input::SetProviders(providers) => self.done(Event::ProvidersSet(providers)),
@@ -215,7 +238,7 @@ impl Engine {
             Input::SetWalltime { job, walltime } => self.set_walltime(&job, walltime),
             Input::Forget(job) => self.forget(job),
             Input::Join { pool, node, running } => self.join(pool, node, running),
-            Input::Heartbeat { node, heartbeat, running } => self.heartbeat(&node, heartbeat, &running),
+            Input::Heartbeat { node, heartbeat, running } => self.heartbeat(&node, &heartbeat, &running),
             Input::Order { node, order } => self.order(&node, order),
             Input::Probe { node, good } => self.probe(&node, good),
             Input::RevokeTenant { node, tenant } => self.revoke_tenant(&node, &tenant),

@@ -95,6 +95,8 @@ pub struct Back {
 pub enum Event {
     /// A server with this epoch took over.
     Epoch(u32),
+    /// The wall clock jumped by so much and is so much ahead of the engine's time since, in milliseconds.
+    ClockJumped { by_ms: i64, ahead_ms: i64 },
     /// A pool was added or set anew, with the text of its policy file where it has one of its own.
     PoolSet { pool: Box<Pool>, policy: Option<Arc<str>> },
     /// Power or storage traffic of a pool was measured.
@@ -137,6 +139,8 @@ pub enum Event {
     StartSent(JobId),
     /// A node of a placed job got further; `exit` if it ended by itself.
     Reported { job: JobId, node: NodeId, phase: Phase, exit: Option<i32> },
+    /// A node that had no checkpoint of a job began it anew; its whole walltime is there again.
+    Afresh { job: JobId, node: NodeId },
     /// A job runs on all its nodes.
     Started(JobId),
     /// A job saves its work until the deadline, and then leaves its nodes for the given cause, or goes on.
@@ -180,8 +184,10 @@ pub enum Event {
 
     /// A node joined, or told everything about itself anew.
     NodeJoined { pool: PoolId, node: Box<Node> },
-    /// A node sent a heartbeat.
+    /// A node sent a heartbeat that changed something.
     Heard { node: NodeId, heartbeat: Box<Heartbeat> },
+    /// So many silent nodes of a pool keep their jobs for now, because many fell silent at once; 0 when that is over.
+    RequeueLimited { pool: PoolId, waiting: u64 },
     /// A node changed its state.
     NodeMoved { node: NodeId, to: NodeState },
     /// A node did wrong: a start failed, or a result was proven wrong.

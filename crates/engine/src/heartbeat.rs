@@ -2,27 +2,43 @@
 
 use std::collections::BTreeSet;
 
-use landfall_model::{DeviceHealth, Metrics, Mib, Name, Node, WorkloadId};
+use landfall_model::{DeviceHealth, Metrics, Mib, Millis, Name, Node, WorkloadId};
 use serde::{Deserialize, Serialize};
+
+/// Load that moved by more than one part in so many of the whole is news at once.
+const FAR: u64 = 4;
+/// Load that moved by more than one part in so many of the whole is news once in [`NEAR_EVERY`].
+const NEAR: u64 = 32;
+const NEAR_EVERY: Millis = Millis::secs(60);
+/// Of the CPU's use only an eighth is news, and once in a minute: it swings with everything that starts and ends.
+const CPU_PCT: f64 = 100.0 * NEAR as f64 / 8.0;
 
 /// A heartbeat. What it leaves out stays as it was.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Heartbeat {
     /// RAM in use on the whole machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub ram_used: Option<Mib>,
     /// Memory in use by device index.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub vram_used: Vec<(u16, Mib)>,
     /// Jobs it reports as running.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub active: Option<u64>,
     /// Workloads that are warm.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cache: Option<BTreeSet<WorkloadId>>,
     /// Speed and load of a pull worker.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub metrics: Option<Metrics>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub health: Option<DeviceHealth>,
     /// Whether its owner and its agent take work.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub accepting: Option<bool>,
     /// Its configuration, if it was measured anew.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub fingerprint: Option<Name>,
 }
 
@@ -37,6 +53,54 @@ impl Heartbeat {
     /// Whether it says anything that a policy could read.
     pub fn is_bare(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// What of it has to be remembered, `None` if nothing has. What a node is and has is news whenever it changes; load goes up
+    /// and down all the time, so a little of it is news once in a minute and only a lot at once. `quiet` is how long nothing was
+    /// remembered of the node.
+    pub(crate) fn news(&self, node: &Node, baseline: Option<&Name>, quiet: Millis) -> Option<Self> {
+        let moved = |now: f64, known: f64, whole: f64| {
+            let parts = if quiet < NEAR_EVERY { FAR } else { NEAR };
+            (now - known).abs() * parts as f64 > whole
+        };
+        let mib = |now: Mib, known: Option<Mib>, whole: Mib| {
+            known.is_none_or(|known| moved(now.as_f64(), known.as_f64(), whole.as_f64()))
+        };
+        let vram = |&(index, used): &(u16, Mib)| {
+            node.gpu(index).is_some_and(|gpu| mib(used, Some(gpu.vram_reported), gpu.vram_total()))
+        };
+        let metrics = |now: &Metrics| {
+            let Some(known) = node.metrics else { return true };
+            let still =
+                |metrics: &Metrics| (metrics.cpu_count, metrics.cpu_core_score, metrics.ram_total_mib);
+            let other = |now: Option<f64>, known: Option<f64>, whole: f64| match (now, known) {
+                (Some(now), Some(known)) => moved(now, known, whole),
+                (now, known) => now.is_some() != known.is_some(),
+            };
+            let speed = |known: Option<f64>| known.unwrap_or_default();
+            still(now) != still(&known)
+                || (quiet >= NEAR_EVERY && other(now.cpu_usage_pct, known.cpu_usage_pct, CPU_PCT))
+                || other(now.disk_mb_s, known.disk_mb_s, speed(known.disk_mb_s))
+                || other(now.network_mbit_s, known.network_mbit_s, speed(known.network_mbit_s))
+                || match now.ram_free_mib {
+                    Some(free) => mib(free, known.ram_free_mib, now.ram_total_mib),
+                    None => known.ram_free_mib.is_some(),
+                }
+        };
+        let news = Self {
+            ram_used: self.ram_used.filter(|used| mib(*used, node.ram_reported, node.ram_total)),
+            vram_used: self.vram_used.iter().filter(|used| vram(used)).copied().collect(),
+            active: self.active.filter(|active| *active != node.active_reported),
+            cache: self.cache.clone().filter(|cache| *cache != node.cache),
+            metrics: self.metrics.filter(metrics),
+            health: self.health.filter(|health| *health != node.health),
+            accepting: self.accepting.filter(|accepting| *accepting != node.accepting),
+            fingerprint: self.fingerprint.clone().filter(|print| {
+                Some(print) != node.fingerprint.as_ref() || drifts(node, baseline, print) != node.drifted
+            }),
+        };
+        // A node that was out of touch is in touch again.
+        (!news.is_bare() || node.heartbeat_at.is_some()).then_some(news)
     }
 
     /// Takes over what it says.
@@ -65,9 +129,13 @@ impl Heartbeat {
             node.accepting = accepting;
         }
         if let Some(fingerprint) = &self.fingerprint {
-            let known = baseline.or(node.fingerprint.as_ref());
-            node.drifted = known.is_some_and(|known| known != fingerprint);
+            node.drifted = drifts(node, baseline, fingerprint);
             node.fingerprint = Some(fingerprint.clone());
         }
     }
+}
+
+/// Whether a node with that fingerprint is no longer what it should be.
+fn drifts(node: &Node, baseline: Option<&Name>, fingerprint: &Name) -> bool {
+    baseline.or(node.fingerprint.as_ref()).is_some_and(|known| known != fingerprint)
 }

@@ -75,6 +75,11 @@ pub enum Input {
     Cycle(PoolId),
     /// A server with a new epoch takes over.
     TakeOver,
+    /// Nobody listened for a while: the silence of nodes counts from now.
+    Listen,
+    /// The wall clock jumped by so much and is so much ahead of the engine's time since, in milliseconds. The engine's own time
+    /// does not care; people should know.
+    ClockJumped { by_ms: i64, ahead_ms: i64 },
     /// A pool is added or changed; the text is its policy file, if it has one of its own.
     SetPool { pool: Box<Pool>, policy: Option<Arc<str>> },
     /// A tenant is added or changed.

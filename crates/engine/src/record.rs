@@ -89,6 +89,9 @@ pub struct Run {
     pub expected: Option<Millis>,
     /// Whether it went past its walltime.
     pub over_walltime: bool,
+    /// Whether it began anew although it had saved its work.
+    #[serde(default)]
+    pub afresh: bool,
     pub why: Breakdown,
 }
 
@@ -105,6 +108,9 @@ pub struct Past {
     pub walltime_left: Option<Millis>,
     /// Whether it goes on from a checkpoint.
     pub resumes: bool,
+    /// The nodes on which it last saved its work.
+    #[serde(default)]
+    pub saved_on: Vec<NodeId>,
     /// How often each input could not be brought near.
     pub staging_failures: BTreeMap<Name, u32>,
     /// Times a fetch missed.
@@ -150,6 +156,12 @@ impl JobRecord {
         let left = self.past.as_ref().and_then(|past| past.walltime_left);
         let spec = &self.job.spec;
         (spec.lifecycle == Lifecycle::Bounded).then(|| left.unwrap_or(spec.walltime_ms))
+    }
+
+    /// The nodes that have a checkpoint which its present run could not begin from; none if it did, or there is none.
+    pub fn left_behind(&self) -> &[NodeId] {
+        let afresh = self.run.as_ref().is_some_and(|run| run.afresh);
+        self.past.as_ref().filter(|_| afresh).map_or(&[], |past| &past.saved_on)
     }
 
     /// What is kept of earlier runs.

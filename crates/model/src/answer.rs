@@ -194,6 +194,9 @@ pub struct Placed {
     /// Why it has to leave, if it has to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leaves: Option<Cause>,
+    /// Nodes that have a checkpoint of it, if it was started afresh because these nodes have none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checkpoint_left_on: Vec<NodeId>,
     /// Why these nodes.
     pub why: Breakdown,
 }

@@ -97,6 +97,17 @@ pub enum Warmth {
     Cold,
 }
 
+/// What becomes of a job whose node has lost the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnDisconnect {
+    /// It goes on; the server may start a second copy elsewhere.
+    #[default]
+    Keep,
+    /// Its node stops it after a while.
+    Stop,
+}
+
 /// When a job that was stopped goes back to the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -235,7 +246,15 @@ impl JobError {
 /// Runtimes whose speed depends on a model size.
 const MODEL_RUNTIMES: [&str; 3] = ["llmcpp", "coreml", "onnx"];
 
+/// A node speaks with the server every few seconds; a shorter silence means nothing.
+const DISCONNECT_STOP_AFTER: std::ops::RangeInclusive<u64> = 5_000..=86_400_000;
+
 impl JobSpec {
+    /// Whether it must not run a second time when it may have run once.
+    pub fn runs_once(&self) -> bool {
+        self.requeue == Requeue::Never || self.max_requeue == 0
+    }
+
     /// Whether a GPU is asked for.
     pub fn is_gpu_job(&self) -> bool {
         self.gpu_count >= 1
@@ -341,6 +360,10 @@ impl JobSpec {
         }
         if self.max_requeue > 100 {
             return err("max_requeue", "out_of_range", "max_requeue must be 0 to 100".into());
+        }
+        if !DISCONNECT_STOP_AFTER.contains(&self.disconnect_stop_after_ms.get()) {
+            let message = "disconnect_stop_after_ms must be 5 s to 1 day".into();
+            return err("disconnect_stop_after_ms", "out_of_range", message);
         }
         if self.max_span == Some(0) {
             return err("max_span", "out_of_range", "max_span must be 1 or more".into());

@@ -11,7 +11,8 @@ use serde::ser::{Serialize, SerializeMap, SerializeStruct, Serializer};
 use crate::job_read::give;
 use crate::{
     Bytes, Checkpoint, FeatureNeed, Hints, Input, JobKind, Lifecycle, LocalityBias, Mib, MilliCpu, MilliGpu,
-    Millis, Minutes, Name, NodeCount, Offload, PoolId, Requeue, Scope, SetHint, TenantId, Tier, WorkloadId,
+    Millis, Minutes, Name, NodeCount, Offload, OnDisconnect, PoolId, Requeue, Scope, SetHint, TenantId, Tier,
+    WorkloadId,
 };
 
 /// What the value of a field looks like in a file or a request.
@@ -83,6 +84,7 @@ values! {
     Kind::Word(&["none", "auto", "manual"]) => Checkpoint;
     Kind::Word(&["gpu", "even", "cpu"]) => LocalityBias;
     Kind::Word(&["never", "on_loss", "always"]) => Requeue;
+    Kind::Word(&["keep", "stop"]) => OnDisconnect;
     Kind::Word(&["tight", "spread", "any"]) => SetHint;
     Kind::Word(&["local", "cell", "org", "federation", "commons"]) => Scope;
     Kind::Either(&Kind::Whole, &["min", "max"]) => NodeCount;
@@ -318,6 +320,12 @@ job_fields! {
     requeue: Requeue = Requeue::OnLoss, "`on_loss`";
     /// How often it may go back to the queue, 100 times at most; preemptions do not count.
     max_requeue: u32 = 3, "3";
+    /// What its node does when it has lost the server: let it go on, beside a copy that the server may start elsewhere, or
+    /// stop it before that.
+    on_disconnect: OnDisconnect = OnDisconnect::Keep, "`keep`";
+    /// After how much silence of the server its node stops it, with `on_disconnect = "stop"`; 5 s to 1 day, and less than the
+    /// time after which its pool starts it elsewhere.
+    disconnect_stop_after_ms: Millis = Millis::secs(90), "90 s";
     /// May be stopped for more urgent work.
     preemptible: bool = true, "`true`; `false` if sensitive";
     /// Less urgent work may be stopped for it; always so if sensitive.

@@ -47,7 +47,7 @@ pub use id::{BlockId, Digest, IdError, JobId, Name, NodeId, PoolId, TenantId, Wo
 pub use instance::{Instance, Window};
 pub use job::{
     Checkpoint, FeatureNeed, Hints, Input, Job, JobError, JobKind, Lifecycle, LocalityBias, NodeCount,
-    Offload, Requeue, Scope, Warmth,
+    Offload, OnDisconnect, Requeue, Scope, Warmth,
 };
 pub use job_fields::{Field, JobSpec, Kind, Needs};
 pub use job_make::{JobFacts, JobMaker};

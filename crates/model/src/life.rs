@@ -174,6 +174,8 @@ pub struct RunUsage {
 pub enum Report {
     /// It runs (or ran already when the command came).
     Started,
+    /// It runs, but from its beginning: the checkpoint that it was to go on from is not on this node.
+    StartedAfresh,
     /// It does not run.
     Refused(StartRefusal),
     /// It saved its part.

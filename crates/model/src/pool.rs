@@ -89,6 +89,8 @@ pub enum QueueOrder {
     Score,
     /// By queue time.
     Fifo,
+    /// As much slowdown ended per node-second as can be, by how long jobs like it ran before.
+    Learned,
 }
 
 /// Which jobs may overtake which.
@@ -104,6 +106,8 @@ pub enum Backfill {
     Strict,
     /// No guarantee.
     Greedy,
+    /// Whoever fits starts; who has waited for long is promised a time that nobody may delay.
+    Promises,
 }
 
 /// In which order the walk goes on behind the first blocked job.
@@ -212,8 +216,14 @@ settings! {
         pub order: QueueOrder = QueueOrder::Score,
         /// Which jobs may overtake which.
         pub backfill: Backfill = Backfill::Easy,
-        /// Blocked jobs per walk that receive a reservation.
+        /// Blocked jobs per walk that receive a reservation; under `promises`, jobs that have one at once.
         pub depth: u32 = 1,
+        /// Under `promises`: how long a job waits before it is promised a time.
+        pub promise_after_ms: Millis = Millis::secs(20 * 3600),
+        /// How much later than its first time a promise is made, so that short jobs may go before.
+        pub promise_grace_ms: Millis = Millis::secs(2 * 3600),
+        /// How long a job waits before no such room is taken from it any more.
+        pub promise_limit_ms: Millis = Millis::secs(60 * 3600),
         /// Whether a reservation lasts.
         pub reservations: Reservations = Reservations::Standing,
         /// In which order the walk goes on behind the first blocked job.
@@ -240,7 +250,7 @@ settings! {
         pub max_victims: u32 = 3,
         /// The cost of all victims must stay below this.
         pub preempt_cost_max: f64 = 1000.0,
-        /// Whether a stager brings inputs near.
+        /// Whether a stager brings inputs near; refused by servers, which have none yet.
         pub staging: bool = false,
         /// Most power drawn, in watts.
         pub power_cap_w: Option<u64> = None,
@@ -306,6 +316,31 @@ settings! {
     }
 }
 
+settings! {
+    /// What follows from the silence of nodes. Silence is counted from when somebody listened: not while the server was away.
+    #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+    #[serde(deny_unknown_fields, default)]
+    pub struct SilenceSettings {
+        /// A node that was silent for longer is unknown: what runs there goes on, and it gets nothing new.
+        pub node_unknown_after_ms: Millis = Millis::secs(30),
+        /// A node without jobs that was silent for longer is down.
+        pub node_down_after_ms: Millis = Millis::secs(120),
+        /// A node with jobs that was silent for longer is down, and its jobs go back to the queue. Sensitive jobs are given
+        /// five times as long.
+        pub requeue_after_ms: Millis = Millis::secs(120),
+        /// Share of the pool's nodes whose jobs go back to the queue within a minute because of silence, 1 means no limit. One
+        /// node always may.
+        pub requeue_limit: f64 = 0.2,
+    }
+}
+
+impl SilenceSettings {
+    /// Nodes whose jobs may go back to the queue within a minute, out of so many; `None` means all.
+    pub fn requeues_per_minute(&self, nodes: usize) -> Option<usize> {
+        (self.requeue_limit < 1.0).then(|| ((nodes as f64 * self.requeue_limit) as usize).max(1))
+    }
+}
+
 /// Nodes with one scheduler.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -331,6 +366,9 @@ pub struct Pool {
     /// How its nodes move.
     #[serde(default)]
     pub loans: LoanSettings,
+    /// What follows from the silence of its nodes.
+    #[serde(default)]
+    pub silence: SilenceSettings,
     /// Whether its nodes are expected to report. Where not, as in replays, a node is there until it is said to be gone.
     #[serde(default = "yes")]
     pub heartbeats: bool,
@@ -362,6 +400,7 @@ impl Pool {
             pull: PullSettings::default(),
             batch: BatchSettings::default(),
             loans: LoanSettings::default(),
+            silence: SilenceSettings::default(),
             heartbeats: true,
         }
     }
@@ -381,7 +420,8 @@ impl Pool {
     pub fn validate(&self) -> Result<(), PoolError> {
         let ms = |secs: u64| secs * 1000;
         let batch = &self.batch;
-        let ranges: [(&'static str, u64, u64, u64); 11] = [
+        let silence = &self.silence;
+        let ranges: [(&'static str, u64, u64, u64); 12] = [
             ("push.retry_interval_ms", self.push.retry_interval_ms.get(), 1, u64::MAX),
             ("push.propose_attempts", self.push.propose_attempts.into(), 1, 1000),
             ("push.hold_ms", self.push.hold_ms.get(), ms(1), ms(86_400)),
@@ -393,6 +433,7 @@ impl Pool {
                 ms(1),
                 u64::MAX,
             ),
+            ("silence.node_unknown_after_ms", silence.node_unknown_after_ms.get(), ms(1), ms(86_400)),
             ("batch.cycle_ms", batch.cycle_ms.get(), ms(5), ms(30)),
             ("batch.depth", batch.depth.into(), 1, 1000),
             ("batch.reservations_max", batch.reservations_max.into(), 1, 10_000),
@@ -408,7 +449,25 @@ impl Pool {
                 });
             }
         }
+        let ordered = [
+            ("silence.node_down_after_ms", silence.node_down_after_ms),
+            ("silence.requeue_after_ms", silence.requeue_after_ms),
+        ];
+        for (field, after) in ordered {
+            if after < silence.node_unknown_after_ms {
+                let unknown = silence.node_unknown_after_ms;
+                let message = format!(
+                    "{field} must not be below silence.node_unknown_after_ms ({unknown}), not {after}"
+                );
+                return Err(PoolError { field, message });
+            }
+        }
+        if silence.requeue_limit == 0.0 {
+            let message = "silence.requeue_limit must be above 0; one node a minute always may".to_owned();
+            return Err(PoolError { field: "silence.requeue_limit", message });
+        }
         let fractions = [
+            ("silence.requeue_limit", silence.requeue_limit, 1.0),
             ("loans.lend_max_fraction", self.loans.lend_max_fraction, 1.0),
             ("loans.borrow_penalty", self.loans.borrow_penalty, f64::MAX),
             ("batch.preempt_cost_max", batch.preempt_cost_max, f64::MAX),
@@ -448,6 +507,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn one_node_may_always_be_given_up() {
+        let limit = |requeue_limit, nodes| {
+            SilenceSettings { requeue_limit, ..SilenceSettings::default() }.requeues_per_minute(nodes)
+        };
+        for (share, nodes, expected) in [
+            (0.2, 1, Some(1)),
+            (0.2, 9, Some(1)),
+            (0.2, 10, Some(2)),
+            (0.2, 1000, Some(200)),
+            (0.01, 1000, Some(10)),
+            (1.0, 3, None),
+        ] {
+            assert_eq!(limit(share, nodes), expected, "{share} of {nodes}");
+        }
+    }
+
+    #[test]
     fn settings_outside_their_range_are_named() {
         let field = |change: &dyn Fn(&mut Pool)| {
             let mut pool = Pool::new(PoolId::new("p").unwrap(), Dispatch::Batch);
@@ -466,5 +542,15 @@ mod tests {
             (pool.batch.usage, pool.batch.half_life_ms) = (Usage::Decayed, Millis::ZERO);
         };
         assert_eq!(field(&forgets), Some("batch.half_life_ms"));
+        let silence = |change: &dyn Fn(&mut SilenceSettings)| field(&|pool| change(&mut pool.silence));
+        let unknown = |after| move |silence: &mut SilenceSettings| silence.node_unknown_after_ms = after;
+        assert_eq!(silence(&unknown(Millis::new(999))), Some("silence.node_unknown_after_ms"));
+        assert_eq!(silence(&unknown(Millis::secs(121))), Some("silence.node_down_after_ms"));
+        let requeue = |after| move |silence: &mut SilenceSettings| silence.requeue_after_ms = after;
+        assert_eq!(silence(&requeue(Millis::secs(29))), Some("silence.requeue_after_ms"));
+        assert_eq!(silence(&requeue(Millis::secs(86_400))), None);
+        for limit in [0.0, -1.0, 1.1, f64::NAN] {
+            assert_eq!(silence(&|silence| silence.requeue_limit = limit), Some("silence.requeue_limit"));
+        }
     }
 }

@@ -43,6 +43,8 @@ pub struct Config {
     pub ended_in_memory: usize,
     /// How long ended jobs, their logs and the journal are kept on disk.
     pub retention: Duration,
+    /// How often what is older than that is dropped.
+    pub clean_every: Duration,
     /// A snapshot is made after so many events.
     pub snapshot_every: u64,
     /// Most bytes kept of what one attempt writes to one stream.
@@ -66,6 +68,7 @@ impl Config {
             queue_limit: 4096,
             ended_in_memory: 10_000,
             retention: Duration::from_secs(30 * 86_400),
+            clean_every: Duration::from_secs(60),
             snapshot_every: 500_000,
             log_limit: 16 << 20,
             shutdown_grace: Duration::from_secs(5),

@@ -16,6 +16,7 @@ pub mod driver;
 pub mod error;
 pub mod http;
 pub mod logs;
+pub mod restore;
 pub mod serve;
 
 pub use config::{Config, PoolConfig, Tls};

@@ -1,9 +1,11 @@
 //! What jobs wrote, kept as files.
 //!
 //! ```text
-//! DATA/logs/<job>/index                       one line of JSON for each piece, in order of arrival
-//! DATA/logs/<job>/<node>.<attempt>.<stream>   the bytes of one stream of one attempt on one node
+//! DATA/logs-<journal>/<job>/index                       one line of JSON for each piece, in order of arrival
+//! DATA/logs-<journal>/<job>/<node>.<attempt>.<stream>   the bytes of one stream of one attempt on one node
 //! ```
+//!
+//! The directory is named after the journal, so that a job of another journal never shows the output of its namesake.
 //!
 //! The bytes are written before the line that names them. So after a crash a file may be longer than its index says; the
 //! rest is written over. Nothing is synced to disk for each piece: a loss of power may cost the last seconds.
@@ -80,6 +82,29 @@ pub struct Logs {
     jobs: Mutex<BTreeMap<String, Arc<JobLog>>>,
 }
 
+/// Where the logs of a journal are.
+pub fn directory(data_dir: &Path, journal: &str) -> PathBuf {
+    data_dir.join(format!("logs-{journal}"))
+}
+
+/// Copies the logs of a journal, also while jobs write: of each job the index first, which never names bytes that are not
+/// there yet.
+pub fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(to)?;
+    let Ok(jobs) = std::fs::read_dir(from) else { return Ok(()) };
+    for job in jobs {
+        let (job, into) = (job?, to.to_path_buf());
+        let into = into.join(job.file_name());
+        std::fs::create_dir_all(&into)?;
+        let mut files: Vec<_> = std::fs::read_dir(job.path())?.collect::<Result<_, _>>()?;
+        files.sort_by_key(|file| file.file_name() != INDEX);
+        for file in files {
+            std::fs::copy(file.path(), into.join(file.file_name()))?;
+        }
+    }
+    Ok(())
+}
+
 /// A name that is safe as part of a path, and different for different names.
 fn safe(name: &str) -> String {
     let mut text = String::new();
@@ -106,9 +131,16 @@ fn at(path: &Path) -> impl Fn(std::io::Error) -> LogError + '_ {
 const TAIL_BYTES_MAX: u64 = 16 << 20;
 
 impl Logs {
-    /// Logs below a data directory, with so many bytes kept of each stream.
-    pub fn new(data_dir: &Path, limit: u64) -> Self {
-        Self { dir: data_dir.join("logs"), limit, jobs: Mutex::default() }
+    /// Logs of a journal below its data directory, with so many bytes kept of each stream.
+    ///
+    /// # Errors
+    /// When logs of a version that did not name them after the journal cannot be taken over.
+    pub fn open(data_dir: &Path, journal: &str, limit: u64) -> std::io::Result<Self> {
+        let (dir, unnamed) = (directory(data_dir, journal), data_dir.join("logs"));
+        if !dir.exists() && unnamed.is_dir() {
+            std::fs::rename(unnamed, &dir)?;
+        }
+        Ok(Self { dir, limit, jobs: Mutex::default() })
     }
 
     fn dir_of(&self, job: &str) -> PathBuf {
@@ -307,15 +339,14 @@ impl Logs {
         }
     }
 
-    /// Deletes logs that nobody has written to for that long, unless `lives` says that the job is still there.
-    pub fn clean(&self, older_than: Duration, lives: impl Fn(&str) -> bool) -> usize {
+    /// Deletes logs that nobody has written to since an instant, unless `lives` says that the job is still there.
+    pub fn clean(&self, older_than: SystemTime, lives: impl Fn(&str) -> bool) -> usize {
         let Ok(dirs) = std::fs::read_dir(&self.dir) else { return 0 };
-        let now = SystemTime::now();
         let mut gone = 0;
         for dir in dirs.flatten() {
             let touched = std::fs::metadata(dir.path().join(INDEX)).and_then(|metadata| metadata.modified());
             let Ok(touched) = touched else { continue };
-            let old = now.duration_since(touched).is_ok_and(|age| age > older_than);
+            let old = touched < older_than;
             let name = dir.file_name().to_string_lossy().into_owned();
             if old && !lives(&name) && std::fs::remove_dir_all(dir.path()).is_ok() {
                 self.jobs.lock().unwrap_or_else(PoisonError::into_inner).retain(|job, _| safe(job) != name);
@@ -353,13 +384,13 @@ mod tests {
     #[test]
     fn a_piece_sent_twice_is_kept_once_and_gaps_are_refused() {
         let dir = tempfile::tempdir().unwrap();
-        let logs = Logs::new(dir.path(), 1000);
+        let logs = Logs::open(dir.path(), "j", 1000).unwrap();
         assert_eq!(logs.keep(&piece(0), b"one\n").unwrap(), 4);
         assert_eq!(logs.keep(&piece(0), b"one\n").unwrap(), 4);
         assert_eq!(logs.keep(&piece(2), b"e\ntwo\n").unwrap(), 8);
         assert!(matches!(logs.keep(&piece(9), b"x"), Err(LogError::Gap { expected: 8, .. })));
         // Another start of the server goes on where the first one stopped.
-        let logs = Logs::new(dir.path(), 1000);
+        let logs = Logs::open(dir.path(), "j", 1000).unwrap();
         assert_eq!(logs.keep(&piece(8), b"three\n").unwrap(), 14);
         assert_eq!(text(&logs.read("7", 0, None).0), "one\ntwo\nthree\n");
         assert_eq!(text(&logs.read("7", 0, Some("stderr")).0), "");
@@ -371,10 +402,10 @@ mod tests {
     #[test]
     fn beyond_the_limit_there_is_a_notice_and_no_error() {
         let dir = tempfile::tempdir().unwrap();
-        let logs = Logs::new(dir.path(), 5);
+        let logs = Logs::open(dir.path(), "j", 5).unwrap();
         assert_eq!(logs.keep(&piece(0), b"abcdefgh").unwrap(), 8);
         assert_eq!(logs.keep(&piece(8), b"ij").unwrap(), 10);
-        let logs = Logs::new(dir.path(), 5);
+        let logs = Logs::open(dir.path(), "j", 5).unwrap();
         assert_eq!(logs.keep(&piece(10), b"kl").unwrap(), 12);
         let all = text(&logs.read("7", 0, None).0);
         assert!(all.starts_with("abcde\n[landfall: more than 5 bytes"), "{all}");

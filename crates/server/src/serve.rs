@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use axum_server::tls_rustls::RustlsConfig;
 use landfall_api::token::{Role, TokenRequest};
+use landfall_store::Reader as _;
 use landfall_store::sqlite::Sqlite;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use crate::clock;
 use crate::config::{Config, Tls};
 use crate::driver::{self, Failure};
 use crate::error::ServerError;
@@ -21,6 +21,9 @@ use crate::logs::Logs;
 
 /// Time to send the head of a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Time for answers to leave after the driver has ended by itself.
+const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
 /// What a server that answers tells whoever started it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,6 +47,7 @@ pub async fn serve(
     }
     let (store_dir, tls) = (config.data_dir.clone(), config.tls.clone());
     let store = blocking("cannot open the journal", move || Sqlite::open(&store_dir)).await??;
+    let incarnation = store.incarnation().to_owned();
     let tls = match &tls {
         Some(tls) => Some(certificate(tls).await?),
         None => None,
@@ -56,10 +60,12 @@ pub async fn serve(
     let (handle, stats, thread) =
         blocking("cannot start the driver", move || driver::start(&start, Box::new(store))).await??;
 
-    let logs = Arc::new(Logs::new(&config.data_dir, config.log_limit));
+    let logs = Logs::open(&config.data_dir, &incarnation, config.log_limit)
+        .map_err(|source| ServerError::Io { what: "cannot use the logs of jobs".into(), source })?;
     let grace = config.shutdown_grace;
     let streams_end = CancellationToken::new();
-    let app = Arc::new(App::new(config, handle.clone(), stats, logs, streams_end.clone()));
+    let app =
+        Arc::new(App::new(config, incarnation, handle.clone(), stats, Arc::new(logs), streams_end.clone()));
     app.load_tokens().await.map_err(stopped)?;
     let token_file = admin_token(&app).await?;
     let scheme = if tls.is_some() { "https" } else { "http" };
@@ -68,9 +74,13 @@ pub async fn serve(
 
     let server_handle = axum_server::Handle::new();
     let ending = {
-        let (server_handle, shutdown) = (server_handle.clone(), shutdown.clone());
+        let (server_handle, shutdown, handle) = (server_handle.clone(), shutdown.clone(), handle.clone());
         tokio::spawn(async move {
-            shutdown.cancelled().await;
+            let grace = tokio::select! {
+                () = shutdown.cancelled() => grace,
+                // Without a driver nobody is answered any more.
+                () = handle.ended() => grace.min(LAST_ANSWERS),
+            };
             // Long answers would never end by themselves.
             streams_end.cancel();
             server_handle.graceful_shutdown(Some(grace));
@@ -99,8 +109,9 @@ pub async fn serve(
     handle.connections().close();
     handle.close().await;
     let joined = tokio::task::spawn_blocking(move || thread.join()).await;
-    if !matches!(joined, Ok(Ok(()))) {
-        tracing::error!("the driver did not end well");
+    match joined {
+        Ok(Ok(driven)) => driven?,
+        _ => tracing::error!("the driver did not end well"),
     }
     served.map_err(|source| ServerError::Io { what: "the server stopped".into(), source })
 }
@@ -135,7 +146,10 @@ fn stopped(failure: Failure) -> ServerError {
 async fn admin_token(app: &App) -> Result<PathBuf, ServerError> {
     let path = app.config.data_dir.join("token");
     if let Ok(text) = std::fs::read_to_string(&path)
-        && app.tokens.check(text.trim(), clock::now()).is_ok_and(|principal| principal.role == Role::Admin)
+        && app
+            .tokens
+            .check(text.trim(), app.handle.now())
+            .is_ok_and(|principal| principal.role == Role::Admin)
     {
         return Ok(path);
     }
@@ -146,14 +160,14 @@ async fn admin_token(app: &App) -> Result<PathBuf, ServerError> {
         node: None,
         expires_at_ms: None,
     };
-    let (stored, new) = auth::make(request, clock::now()).map_err(stopped)?;
+    let (stored, new) = auth::make(request, app.handle.now()).map_err(stopped)?;
     tokens::store(app, stored).await.map_err(stopped)?;
     write_file(&path, &format!("{}\n", new.secret))?;
     Ok(path)
 }
 
 /// Writes a file that only its owner can read, as a whole or not at all.
-fn write_file(path: &Path, text: &str) -> Result<(), ServerError> {
+pub(crate) fn write_file(path: &Path, text: &str) -> Result<(), ServerError> {
     use std::io::Write as _;
     let failed =
         |error: std::io::Error| ServerError::File { path: path.to_owned(), message: error.to_string() };

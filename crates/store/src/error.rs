@@ -40,6 +40,10 @@ pub enum StoreError {
     },
     #[error("{what} cannot be read by this version: {why}")]
     Unreadable { what: String, why: String },
+    #[error("nothing in {} is damaged", .path.display())]
+    Whole { path: PathBuf },
+    #[error("{} is a backup, not the journal of a server", .path.display())]
+    Backup { path: PathBuf },
     #[error("{} exists already", .path.display())]
     Exists { path: PathBuf },
     #[error("a snapshot of event {seq} cannot be stored: the journal ends at {last}")]
@@ -62,6 +66,8 @@ impl StoreError {
             Self::NewerVersion { .. } => "store_newer_version",
             Self::Damaged { .. } => "store_damaged",
             Self::Unreadable { .. } => "store_unreadable",
+            Self::Whole { .. } => "store_whole",
+            Self::Backup { .. } => "store_backup",
             Self::Exists { .. } => "store_exists",
             Self::Ahead { .. } => "store_ahead",
             Self::Database { .. } => "store_database",
@@ -85,7 +91,9 @@ impl StoreError {
                 "check the disk and the system's log, then start the server again; it loads what is on disk".into()
             }
             Self::Busy { .. } => "end other programs that have the journal open for writing".into(),
-            Self::Fenced { .. } => "this server is no longer the leader: stop it or let it follow".into(),
+            Self::Fenced { .. } => {
+                "another server has this data directory: find it, stop one of the two, and start no second one".into()
+            },
             Self::Compacted { oldest } => format!("begin at event {oldest}, or load the state first"),
             Self::Locked { pid: Some(pid), .. } => {
                 format!("stop process {pid}, or give this server a data directory of its own")
@@ -97,12 +105,14 @@ impl StoreError {
             Self::NewerVersion { found, known, .. } => format!(
                 "use the version that wrote it (format {found}), or restore a backup of format {known} or older"
             ),
-            Self::Damaged { .. } => {
-                "stop, keep a copy of the data directory, check the disk and restore a backup: put the backup file in the \
-                 place of journal.db and delete journal.db-wal and journal.db-shm"
-                    .into()
-            }
+            Self::Damaged { .. } => "keep a copy of the data directory, check the disk; `landfall check DATA_DIR` tells what is \
+                 damaged, `landfall restore BACKUP --data-dir NEW_DIR` goes on from a backup"
+                .into(),
             Self::Unreadable { .. } => "use the version that wrote it".into(),
+            Self::Whole { .. } => "there is nothing to go back from".into(),
+            Self::Backup { .. } => {
+                "move it out of the data directory, then: landfall restore FILE --data-dir EMPTY_DIR".into()
+            }
             Self::Exists { .. } => "choose another name or delete the file first".into(),
             Self::Ahead { .. } => "append the events first".into(),
             Self::Database { .. } => "report this with the message above".into(),

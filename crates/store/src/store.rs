@@ -145,6 +145,10 @@ pub struct Compacted {
 ///
 /// Each call sees the journal and the records as of one instant, with everything that was acknowledged before the call.
 pub trait Reader: Send {
+    /// Which journal this is: 16 hexadecimal digits, made at random with it and anew by a restore. Numbers of jobs, events
+    /// and epochs mean something only together with it.
+    fn incarnation(&self) -> &str;
+
     fn get(&mut self, table: Table, key: &str) -> Result<Option<Vec<u8>>, StoreError>;
 
     /// Up to `limit` records by key (bytes compared), beginning behind the key `after`; `newest_first` goes backwards.
@@ -222,6 +226,12 @@ pub trait Store: Reader {
     /// [`StoreError::Fenced`] when a server with a higher epoch has written. [`StoreError::Full`], [`StoreError::Busy`]:
     /// nothing was stored and the same batch may be tried again. Any other error: see [`StoreError::is_retryable`].
     fn append(&mut self, batch: &Batch) -> Result<u64, StoreError>;
+
+    /// Tells whether something could be stored, by storing again what is there. It is as durable as [`Store::append`].
+    ///
+    /// # Errors
+    /// Those of an append that stores nothing new.
+    fn probe(&mut self) -> Result<(), StoreError>;
 
     /// Stores a snapshot: the bytes of [`encode_state`](crate::encode_state) for the state after event `seq`. The two newest
     /// are kept.

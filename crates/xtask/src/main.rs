@@ -6,6 +6,7 @@
 mod api;
 mod build_time;
 mod licences;
+mod packages;
 mod reference;
 mod tidy;
 
@@ -18,7 +19,8 @@ use landfall_xtask::root;
 type Step = (&'static str, &'static str, fn(&Path) -> Result<(), String>);
 
 /// Steps of `ci`, cheap ones first.
-const STEPS: [Step; 9] = [
+const STEPS: [Step; 10] = [
+    ("packages", "Debian packages that tests need, installed where that may be done", packages::install),
     ("tidy", "file sizes, module docs, left-overs", tidy::check),
     ("fmt", "formatting", |_| cargo(&["fmt", "--all", "--check"])),
     ("licences", "licences of all dependencies", licences::check),

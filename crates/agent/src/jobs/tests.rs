@@ -16,12 +16,13 @@ fn start_command(attempt: u32, epoch: u32) -> Command {
 
 fn up() -> Jobs {
     let mut jobs = Jobs::new(site(), 2);
-    let hello = Hello { pid: 1, limits: String::new(), running: Vec::new(), ended: Vec::new() };
+    let hello =
+        Hello { pid: 1, limits: String::new(), running: Vec::new(), ended: Vec::new(), remembers: true };
     assert!(jobs.on_hello(hello, Instant::now()).is_empty());
     jobs
 }
 
-fn ended(attempt: u32, code: i32, cause: Option<Cause>) -> Ended {
+pub(super) fn ended(attempt: u32, code: i32, cause: Option<Cause>) -> Ended {
     Ended {
         fence: fence(attempt, 1),
         code,
@@ -66,13 +67,16 @@ fn a_start_is_followed_once() {
     let end = jobs.on_event(Event::Ended(Box::new(ended(1, 3, None))));
     let first = reports(&end);
     assert!(matches!(first[0].1, Report::Exited { code: 3, .. }));
-    assert_eq!(reports(&jobs.on_command(start_command(1, 2), now())), first, "its end is told again");
+    assert!(jobs.on_command(start_command(1, 2), now()).is_empty(), "its end is on its way");
     assert_eq!(jobs.running(), vec![fence(1, 2)], "named until the server has stored it");
     assert!(jobs.on_stored(&[report(&fence(1, 2), Report::Started)]).is_empty(), "that is not its end");
     let end = ReportItem { fence: fence(1, 2), report: first[0].1.clone() };
     let stored = jobs.on_stored(&[end]);
     assert_eq!(stored, vec![Action::Keeper(Request::Forget { fences: vec![fence(1, 2)] })]);
     assert!(jobs.running().is_empty());
+    assert_eq!(reports(&jobs.on_command(start_command(1, 2), now())), first, "its end is told again");
+    assert!(jobs.on_command(start_command(1, 2), now()).is_empty(), "once");
+    assert_eq!(reports(&jobs.on_command(start_command(1, 3), now())), first, "and once to the next server");
 }
 
 #[test]
@@ -106,8 +110,7 @@ fn a_stop_of_what_is_not_here_is_answered_and_remembered() {
     let mut jobs = up();
     let stop = Command::Stop { fence: fence(1, 1), grace_ms: 0 };
     assert_eq!(reports(&jobs.on_command(stop, now())), vec![(1, Report::Stopped)]);
-    let late = jobs.on_command(start_command(1, 1), now());
-    assert_eq!((spawns(&late), reports(&late)), (0, vec![(1, Report::Stopped)]), "a start that comes late");
+    assert!(jobs.on_command(start_command(1, 1), now()).is_empty(), "a start that comes late");
     assert_eq!(spawns(&jobs.on_command(start_command(2, 1), now())), 1);
 }
 
@@ -173,7 +176,8 @@ fn checkpoints() {
     assert!(jobs.saving().is_empty());
     // Saved in time, and leaves before anything is told.
     let mut jobs = begin(true);
-    assert_eq!(jobs.on_saved(&job), vec![stop(&fence(1, 1), LEAVE_GRACE_MS, Cause::Checkpointed)]);
+    let leaves = stop(&fence(1, 1), LEAVE_GRACE_MS, Cause::Checkpointed);
+    assert_eq!(jobs.on_saved(&job), vec![Action::MarkSaved(job.clone()), leaves]);
     // Too late.
     let mut jobs = begin(true);
     let late = now() + Duration::from_secs(2);
@@ -195,13 +199,20 @@ fn a_new_keeper_tells_what_is_left() {
     jobs.on_event(Event::Spawned(fence(1, 1)));
     jobs.on_keeper_gone();
     assert_eq!(jobs.running(), vec![fence(1, 1)], "perhaps it still runs");
-    let hello = |running, ended| Hello { pid: 2, limits: String::new(), running, ended };
+    let hello = |running, ended| Hello { pid: 2, limits: String::new(), running, ended, remembers: true };
     let still = Running { fence: fence(1, 1), for_ms: 5, note: Note::default() };
     assert_eq!(reports(&jobs.on_hello(hello(vec![still], Vec::new()), now())), vec![(1, Report::Started)]);
     jobs.on_keeper_gone();
     let actions = jobs.on_hello(hello(Vec::new(), Vec::new()), now());
-    assert_eq!(actions, vec![Action::Rejoin]);
-    assert!(jobs.running().is_empty(), "lost");
+    assert_eq!(reports(&actions), vec![(1, Report::Stopped)], "lost");
+    assert!(jobs.running().is_empty() && jobs.on_command(start_command(1, 1), now()).is_empty());
+    // What no keeper got to is asked for again.
+    jobs.on_command(start_command(2, 1), now());
+    jobs.on_keeper_gone();
+    let actions = jobs.on_hello(hello(Vec::new(), Vec::new()), now());
+    assert_eq!(reports(&actions), vec![(2, Report::Refused(StartRefusal::Busy))]);
+    assert_eq!(spawns(&jobs.on_command(start_command(2, 1), now())), 1);
+    jobs.on_keeper_gone();
     let actions = jobs.on_hello(hello(Vec::new(), vec![ended(2, 4, None)]), now());
     assert!(matches!(reports(&actions)[..], [(2, Report::Exited { code: 4, .. })]));
 }
@@ -264,4 +275,63 @@ fn self_tests_never_meet_the_server() {
     assert!(jobs.on_event(Event::Spawned(spawn.fence.clone())).is_empty());
     assert_eq!(jobs.on_event(end(0)).last(), Some(&Action::Probed(true)));
     assert!(!jobs.on_event(end(0)).contains(&Action::Probed(true)), "once");
+}
+
+#[test]
+fn what_left_with_its_work_saved_is_stopped_for_whoever_asks_later() {
+    let mut jobs = up();
+    jobs.on_command(start_command(1, 1), now());
+    jobs.on_event(Event::Spawned(fence(1, 1)));
+    let end = jobs.on_event(Event::Ended(Box::new(ended(1, 0, Some(Cause::Checkpointed)))));
+    assert_eq!(reports(&end), vec![(1, Report::Checkpointed)]);
+    let stop = || Command::Stop { fence: fence(1, 1), grace_ms: 0 };
+    assert!(jobs.on_command(stop(), now()).is_empty(), "the report is on its way");
+    jobs.on_stored(&[report(&fence(1, 1), Report::Checkpointed)]);
+    assert_eq!(reports(&jobs.on_command(stop(), now())), vec![(1, Report::Stopped)], "not `checkpointed`");
+    assert!(jobs.on_command(stop(), now()).is_empty(), "once");
+}
+
+#[test]
+fn an_end_that_is_stored_after_the_next_attempt_ended_is_no_longer_named() {
+    let mut jobs = up();
+    for attempt in [1, 2] {
+        jobs.on_command(start_command(attempt, 1), now());
+        jobs.on_event(Event::Spawned(fence(attempt, 1)));
+        jobs.on_event(Event::Ended(Box::new(ended(attempt, 0, Some(Cause::Stopped)))));
+    }
+    assert_eq!(jobs.running().len(), 2);
+    jobs.on_stored(&[report(&fence(1, 1), Report::Stopped)]);
+    jobs.on_stored(&[report(&fence(2, 1), Report::Stopped)]);
+    assert!(jobs.running().is_empty());
+}
+
+#[test]
+fn a_job_whose_checkpoint_is_not_here_starts_afresh_and_says_so() {
+    let dir = tempfile::tempdir().expect("dir");
+    let resume = |jobs: &mut Jobs| {
+        let mut job = start("process", &["true"]);
+        job.resume = true;
+        let actions = jobs.on_command(Command::Start(Box::new(job)), now());
+        let told = |action: &Action| match action {
+            Action::Keeper(Request::Spawn(spawn)) => {
+                Some(spawn.program.env.iter().any(|(name, _)| name == "LANDFALL_RESUME"))
+            }
+            _ => None,
+        };
+        (actions.iter().find_map(told), reports(&jobs.on_event(Event::Spawned(fence(1, 1)))))
+    };
+    let here = || {
+        let mut jobs = up();
+        jobs.site.layout = crate::layout::Layout::new(dir.path());
+        jobs
+    };
+    let mut jobs = here();
+    assert_eq!(resume(&mut jobs), (Some(false), vec![(1, Report::StartedAfresh)]));
+    let again = reports(&jobs.on_command(start_command(1, 1), now()));
+    assert_eq!(again, vec![(1, Report::StartedAfresh)]);
+    let mut jobs = here();
+    let mark = jobs.site.layout.saved_mark("job-1");
+    std::fs::create_dir_all(mark.parent().expect("a directory")).expect("made");
+    std::fs::write(mark, "").expect("written");
+    assert_eq!(resume(&mut jobs), (Some(true), vec![(1, Report::Started)]));
 }

@@ -1,4 +1,7 @@
-//! What must survive the keeper: which processes it started, and how jobs ended that nobody asked about yet.
+//! What must survive the keeper: which jobs it began, and how jobs ended that nobody asked about yet.
+//!
+//! A job is noted before its process is made and again when it is over, before anybody is told. So whatever became of the
+//! keeper: what is noted as over is over, what is noted as begun and not as over is lost, and what is not noted never ran.
 //!
 //! One file, one line per event, appended without waiting for the disk: it has to survive the death of a process, not
 //! that of the machine. (After a restart of the machine no process of before exists; the first line tells.) The file
@@ -30,6 +33,7 @@ pub(crate) fn key(fence: &Fence) -> Key {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Started {
     pub(crate) fence: Fence,
+    /// 0 until the process is there.
     pub(crate) pid: u32,
     pub(crate) ticks: u64,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -48,10 +52,12 @@ enum Line {
 /// What a journal says about a keeper that is gone.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
-    /// Processes that were not seen to end.
+    /// Jobs that were not seen to end.
     pub(crate) left: Vec<Started>,
     /// Jobs whose end nobody asked about yet.
     pub(crate) ended: Vec<Ended>,
+    /// Whether it knows all that began: one of an earlier start of the machine may lack its last lines.
+    pub(crate) whole: bool,
 }
 
 #[derive(Debug)]
@@ -67,8 +73,7 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// Opens a journal and begins it anew; what the last keeper left is returned, and stays noted until
-    /// [`Journal::leftovers_are_gone`].
+    /// Opens a journal and begins it anew; what the last keeper left is returned, and stays noted until [`Journal::ended`].
     pub(crate) fn open(path: &Path, boot: &str) -> io::Result<(Self, Found)> {
         let found = match std::fs::read(path) {
             Ok(bytes) => read(&String::from_utf8_lossy(&bytes), boot),
@@ -84,12 +89,6 @@ impl Journal {
         Ok((journal, found))
     }
 
-    /// Notes that what the last keeper left has been ended.
-    pub(crate) fn leftovers_are_gone(&mut self) -> io::Result<()> {
-        self.live.clear();
-        self.rewrite()
-    }
-
     pub(crate) fn started(&mut self, started: Started) -> io::Result<()> {
         let line = Line::Started(started.clone());
         self.live.insert(key(&started.fence), started);
@@ -102,9 +101,10 @@ impl Journal {
         self.append(&Line::Ended(Box::new(ended.clone())))
     }
 
-    /// Notes that ends were asked about.
+    /// Notes that ends were asked about, or that nothing began after all.
     pub(crate) fn forgot(&mut self, fences: &[Fence]) -> io::Result<()> {
         for fence in fences {
+            self.live.remove(&key(fence));
             self.ended.remove(&key(fence));
         }
         let nothing_left = self.live.is_empty() && self.ended.is_empty();
@@ -164,13 +164,18 @@ fn read(text: &str, boot: &str) -> Found {
             }
             Line::Forgot(fences) => {
                 for fence in fences {
+                    live.remove(&key(&fence));
                     ended.remove(&key(&fence));
                 }
             }
         }
     }
-    let left = if same_boot { live.into_values().collect() } else { Vec::new() };
-    Found { left, ended: ended.into_values().collect() }
+    let mut left: Vec<Started> = live.into_values().collect();
+    if !same_boot {
+        // Its processes went with the machine, and their numbers are others' now.
+        left.iter_mut().for_each(|started| started.pid = 0);
+    }
+    Found { left, ended: ended.into_values().collect(), whole: same_boot }
 }
 
 #[cfg(test)]
@@ -217,12 +222,12 @@ mod tests {
         let mut file = OpenOptions::new().append(true).open(&path).expect("open");
         file.write_all(b"{\"ended\":{\"fen").expect("written");
         let (_, found) = Journal::open(&path, "boot").expect("open");
-        assert_eq!(found.left, vec![started("c")]);
+        assert_eq!((found.left, found.whole), (vec![started("c")], true));
         assert_eq!(found.ended, vec![ended("b")]);
         // Ends stay until they are forgotten, whoever keeps them.
         let (_, found) = Journal::open(&path, "another boot").expect("open");
         assert_eq!(found.ended, vec![ended("b")]);
-        assert!(found.left.is_empty());
+        assert!(!found.whole);
     }
 
     #[test]
@@ -233,7 +238,17 @@ mod tests {
         journal.started(started("a")).expect("written");
         drop(journal);
         let (_, found) = Journal::open(&path, "two").expect("open");
-        assert!(found.left.is_empty());
+        assert_eq!(found.left, vec![Started { pid: 0, ..started("a") }], "but the job is lost");
+    }
+
+    #[test]
+    fn what_did_not_begin_after_all_is_not_lost() {
+        let dir = tempfile::tempdir().expect("dir");
+        let path = dir.path().join("j");
+        let (mut journal, _) = Journal::open(&path, "boot").expect("open");
+        journal.started(started("a")).expect("written");
+        journal.forgot(&[fence("a")]).expect("written");
+        assert!(Journal::open(&path, "boot").expect("open").1.left.is_empty());
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //! One process for all jobs, not one per job: a shim per job would double what a short job costs.
 //!
 //! If the keeper itself dies, its jobs become orphans of whom nobody can tell how they end. The next keeper finds them
-//! in the `journal` and ends them, and the agent no longer names them, so the server starts them anew.
+//! in the `journal`, ends them and tells that they are lost; the server counts that as an attempt.
 //!
 //! The agent's side is `crate::link`.
 

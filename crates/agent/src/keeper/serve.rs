@@ -56,16 +56,20 @@ pub fn keep(dir: &Path) -> Result<(), KeeperError> {
     let more = rustix::process::Rlimit { current: files.maximum, ..files };
     let _ = rustix::process::setrlimit(rustix::process::Resource::Nofile, more);
     let opened = Journal::open(&layout.file("keeper.journal"), &procfs::boot_id());
-    let (mut journal, found) = opened.map_err(io_error("cannot open keeper.journal"))?;
-    spawn::kill_leftovers(&layout, &found.left);
+    let (mut journal, mut found) = opened.map_err(io_error("cannot open keeper.journal"))?;
+    spawn::kill_leftovers(&found.left);
     orphans::end_strays(&layout);
+    for started in &found.left {
+        let lost = spawn::lost(&layout, started);
+        journal.ended(&lost).map_err(io_error("cannot write keeper.journal"))?;
+        found.ended.push(lost);
+    }
     spawn::remove_strays(&layout, &found.ended);
-    journal.leftovers_are_gone().map_err(io_error("cannot write keeper.journal"))?;
     let socket = layout.socket();
     let _ = std::fs::remove_file(&socket);
     let bind = super::with_short_path(&socket, |path| UnixListener::bind(path));
     let listener = bind.map_err(io_error(format!("cannot listen on {}", socket.display())))?;
-    let keeper = Keeper::new(layout, Cgroups::of_this_machine(), Orphans::adopt(), journal, found.ended);
+    let keeper = Keeper::new(layout, Cgroups::of_this_machine(), Orphans::adopt(), journal, found);
     let keeper = Arc::new(keeper.map_err(io_error("cannot watch processes"))?);
 
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
@@ -147,6 +151,7 @@ fn on_request(keeper: &Keeper, request: Request) {
                 job.note.shipped = shipped;
             }
         }
+        Request::Heard => keeper.lock().heard = Some(Instant::now()),
         Request::Bye => keeper.lock().bye = true,
     }
 }

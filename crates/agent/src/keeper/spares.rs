@@ -38,6 +38,8 @@ struct Kind {
 impl Kind {
     /// Gives a spare a name; says whether there was one.
     fn rename(&mut self, to: &Path) -> bool {
+        // Jobs of another journal may be called alike: what has this name is this job's now, and nobody else's.
+        self.paths.retain(|spare| spare != to);
         // One that somebody removed is no loss.
         while let Some(spare) = self.paths.pop() {
             if std::fs::rename(&spare, to).is_ok() {
@@ -173,5 +175,22 @@ mod tests {
         assert!(!spares.give_dir(&at("d")));
         let kinds = spares.kinds();
         assert!(kinds.files.paths.is_empty() && kinds.dirs.paths.is_empty());
+    }
+
+    #[test]
+    fn a_job_that_is_called_like_one_before_keeps_its_files() {
+        let dir = tempfile::tempdir().expect("dir");
+        let at = |name: &str| dir.path().join(name);
+        let spares = Spares::default();
+        for name in ["a.out", "a.err"] {
+            spares.file(&at(name)).expect("made");
+        }
+        spares.give_file(at("a.out"));
+        spares.give_file(at("a.err"));
+        let mut file = spares.file(&at("a.out")).expect("made");
+        spares.file(&at("b.out")).expect("made");
+        spares.file(&at("c.out")).expect("made");
+        file.write_all(b"of a").expect("written");
+        assert_eq!(std::fs::read(at("a.out")).expect("still there"), b"of a");
     }
 }

@@ -9,6 +9,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::PoisonError;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use landfall_model::life::Fence;
@@ -28,6 +29,8 @@ const NOT_FOUND: i32 = 127;
 const NOT_EXECUTABLE: i32 = 126;
 /// Exit code of a job that was stopped before it began.
 const STOPPED: i32 = 143;
+/// Exit code of a job that was killed.
+const KILLED: i32 = 137;
 
 /// Why a process did not start.
 #[derive(Debug)]
@@ -64,10 +67,18 @@ pub(crate) fn work(keeper: &Keeper) {
             end_unstarted(keeper, &at, &fence, STOPPED, None);
             continue;
         }
-        match start(keeper, &fence, &program) {
-            Ok((child, group)) => began(keeper, &at, &fence, child, group, &program, kill_command),
+        // Noted before it begins: should the keeper be killed in between, the next one knows that it may have run.
+        let noted = Started { fence: fence.clone(), pid: 0, ticks: 0, kill_command };
+        let noted_first = keeper.journal().started(noted.clone());
+        let started = match noted_first {
+            Ok(()) => start(keeper, &fence, &program),
+            Err(error) => Err(SpawnError::Node(format!("cannot write keeper.journal: {error}"))),
+        };
+        match started {
+            Ok((child, group)) => began(keeper, &at, noted, child, group, &program),
             Err(SpawnError::Job(code, message)) => end_unstarted(keeper, &at, &fence, code, Some(message)),
             Err(SpawnError::Node(why)) => {
+                let _ = keeper.journal().forgot(std::slice::from_ref(&fence));
                 remove_files(&keeper.layout, &fence);
                 let mut state = keeper.lock();
                 state.jobs.remove(&at);
@@ -87,18 +98,11 @@ pub(crate) fn watch(keeper: &Keeper, pid: u32) -> io::Result<OwnedFd> {
     Ok(watch)
 }
 
-fn began(
-    keeper: &Keeper,
-    at: &Key,
-    fence: &Fence,
-    child: Child,
-    group: Option<PathBuf>,
-    program: &Program,
-    kill_command: Vec<String>,
-) {
+fn began(keeper: &Keeper, at: &Key, noted: Started, child: Child, group: Option<PathBuf>, program: &Program) {
     let pid = child.id();
     let ticks = procfs::start_ticks(Path::new("/proc"), pid).unwrap_or_default();
-    if let Err(error) = keeper.journal().started(Started { fence: fence.clone(), pid, ticks, kill_command }) {
+    let fence = noted.fence.clone();
+    if let Err(error) = keeper.journal().started(Started { pid, ticks, ..noted }) {
         eprintln!("keeper: cannot write the journal: {error}");
     }
     let mut state = keeper.lock();
@@ -111,19 +115,21 @@ fn began(
             // Without a watch nobody would notice the end, so this one is not kept. (Too many open files.)
             let _ = rustix::process::kill_process_group(id, rustix::process::Signal::KILL);
             state.by_pid.remove(&pid);
-            state.jobs.remove(at);
+            if let Some(job) = state.jobs.get_mut(at) {
+                job.cause = Some(Cause::Lost);
+            }
+            drop(state);
             let mut child = child;
             let _ = child.wait();
-            let why = format!("cannot watch the process: {error}");
-            keeper.outbox.add(&Event::Unstartable { fence: fence.clone(), why });
-            keeper.outbox.flush();
+            let message = format!("it was ended because it cannot be watched: {error}");
+            end_unstarted(keeper, at, &fence, KILLED, Some(message));
             return;
         }
     };
     let Some(job) = state.jobs.get_mut(at) else { return };
     job.phase = Phase::Live(Box::new(Live { child, pid: id, watch, since: Instant::now(), group }));
     let stop = job.stop_grace.take().zip(job.cause);
-    keeper.outbox.add_waiting(&Event::Spawned(fence.clone()));
+    keeper.outbox.add_waiting(&Event::Spawned(fence));
     keeper.arm(&mut state, at, program.timeout_ms);
     if let Some((grace, cause)) = stop {
         keeper.stop(&mut state, at, grace, cause);
@@ -133,9 +139,7 @@ fn began(
 /// Ends a job that never had a process, with a line on its standard error.
 fn end_unstarted(keeper: &Keeper, at: &Key, fence: &Fence, code: i32, message: Option<String>) {
     if let Some(message) = message {
-        let path = keeper.layout.stderr(fence);
-        let written = OpenOptions::new().create(true).append(true).open(path);
-        let _ = written.and_then(|mut file| writeln!(file, "landfall: {message}"));
+        say(&keeper.layout, fence, &message);
     }
     let mut state = keeper.lock();
     let Some(job) = state.jobs.get_mut(at) else { return };
@@ -302,14 +306,52 @@ pub(crate) fn remove_files(layout: &Layout, fence: &Fence) {
     // Most jobs leave an empty directory or none at all; only the others are worth a walk.
     match std::fs::remove_dir(&work) {
         Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
+            let work = nameless(work);
             std::thread::spawn(move || std::fs::remove_dir_all(work));
         }
         _ => {}
     }
 }
 
+/// Takes its name from what will be removed without anybody waiting for it: the next job, of another journal, may be called
+/// like this one.
+fn nameless(path: PathBuf) -> PathBuf {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let name = format!(".gone-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+    let new = path.with_file_name(name);
+    if std::fs::rename(&path, &new).is_ok() { new } else { path }
+}
+
+/// Adds a line to the standard error of a job.
+pub(crate) fn say(layout: &Layout, fence: &Fence, message: &str) {
+    let written = OpenOptions::new().create(true).append(true).open(layout.stderr(fence));
+    let _ = written.and_then(|mut file| writeln!(file, "landfall: {message}"));
+}
+
+/// The end of a job whose keeper was killed. What it wrote until then stays.
+pub(crate) fn lost(layout: &Layout, started: &Started) -> Ended {
+    let fence = &started.fence;
+    say(
+        layout,
+        fence,
+        "this attempt is lost: the keeper of this node, or the machine, was killed while it ran",
+    );
+    Ended {
+        fence: fence.clone(),
+        code: KILLED,
+        cause: Some(Cause::Lost),
+        wall_ms: 0,
+        cpu_ms: None,
+        peak_ram_bytes: None,
+        disk_bytes: 0,
+        oom: false,
+        written: super::reap::written(layout, fence),
+        note: super::wire::Note::default(),
+    }
+}
+
 /// Ends processes that a keeper before this one left: nobody can tell how they end any more.
-pub(crate) fn kill_leftovers(layout: &Layout, left: &[Started]) {
+pub(crate) fn kill_leftovers(left: &[Started]) {
     for started in left {
         let same = procfs::start_ticks(Path::new("/proc"), started.pid) == Some(started.ticks);
         let group = Pid::from_raw(started.pid.cast_signed());
@@ -322,7 +364,6 @@ pub(crate) fn kill_leftovers(layout: &Layout, left: &[Started]) {
         if let Some((program, args)) = started.kill_command.split_first() {
             let _ = Command::new(program).args(args).stdin(Stdio::null()).stdout(Stdio::null()).status();
         }
-        remove_files(layout, &started.fence);
     }
 }
 
@@ -330,9 +371,9 @@ pub(crate) fn kill_leftovers(layout: &Layout, left: &[Started]) {
 pub(crate) fn remove_strays(layout: &Layout, ended: &[Ended]) {
     let owned: BTreeSet<PathBuf> = ended.iter().flat_map(|ended| layout.all_of(&ended.fence)).collect();
     let entries = layout.of_jobs().into_iter().filter_map(|dir| std::fs::read_dir(dir).ok()).flatten();
-    let strays: Vec<PathBuf> =
-        entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| !owned.contains(path)).collect();
-    // Working directories may be large. Nobody waits for this: no attempt is ever called like an earlier one.
+    let strays = entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| !owned.contains(path));
+    let strays: Vec<PathBuf> = strays.map(nameless).collect();
+    // Working directories may be large.
     std::thread::spawn(move || {
         for path in strays {
             let _ = std::fs::remove_file(&path).or_else(|_| std::fs::remove_dir_all(&path));

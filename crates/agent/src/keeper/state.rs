@@ -12,7 +12,7 @@ use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::process::{Pid, Signal};
 
 use super::cgroup::{self, Cgroups};
-use super::journal::{Journal, Key, key};
+use super::journal::{Found, Journal, Key, key};
 use super::orphans::Orphans;
 use super::outbox::Outbox;
 use super::spares::Spares;
@@ -61,6 +61,7 @@ pub(crate) struct Job {
 pub(crate) enum Due {
     Timeout,
     Walltime,
+    Silence,
     Kill,
 }
 
@@ -72,6 +73,8 @@ pub(crate) struct State {
     pub(crate) helpers: BTreeMap<u32, (Child, OwnedFd)>,
     pub(crate) timers: BTreeSet<(Instant, Key, Due)>,
     pub(crate) alone_since: Option<Instant>,
+    /// When the server was last heard.
+    pub(crate) heard: Option<Instant>,
     pub(crate) bye: bool,
 }
 
@@ -82,6 +85,7 @@ pub(crate) struct Keeper {
     pub(crate) orphans: Orphans,
     pub(crate) spares: Spares,
     pub(crate) journal: Mutex<Journal>,
+    remembers: bool,
     pub(crate) epoll: OwnedFd,
     /// Wakes the thread that waits for processes and for instants.
     pub(crate) wake: OwnedFd,
@@ -96,13 +100,13 @@ impl Keeper {
         cgroups: Cgroups,
         orphans: Orphans,
         journal: Journal,
-        ended: Vec<Ended>,
+        found: Found,
     ) -> std::io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         epoll::add(&epoll, &wake, epoll::EventData::new_u64(0), epoll::EventFlags::IN)?;
         let mut state = State { alone_since: Some(Instant::now()), ..State::default() };
-        for ended in ended {
+        for ended in found.ended {
             state.jobs.insert(key(&ended.fence), Job::over(ended));
         }
         Ok(Self {
@@ -111,6 +115,7 @@ impl Keeper {
             orphans,
             spares: Spares::default(),
             journal: Mutex::new(journal),
+            remembers: found.whole,
             epoll,
             wake,
             state: Mutex::new(state),
@@ -151,6 +156,8 @@ impl Keeper {
             elsewhere: program.elsewhere,
             phase: Phase::Queued(Box::new(program)),
         };
+        // Whoever asks for it has just heard the server.
+        state.heard = Some(Instant::now());
         state.jobs.insert(at.clone(), job);
         state.queue.push_back(at);
         drop(state);
@@ -207,6 +214,7 @@ impl Keeper {
             match due {
                 Due::Timeout => self.stop(&mut state, &job, TIMEOUT_GRACE, Cause::Timeout),
                 Due::Kill => self.stop(&mut state, &job, Duration::ZERO, Cause::Stopped),
+                Due::Silence => self.mind_silence(&mut state, &job, now),
                 Due::Walltime => {
                     let alone = state.alone_since.map(|since| now.duration_since(since));
                     if alone.is_some_and(|alone| alone >= Duration::from_millis(DISCONNECTED_MS)) {
@@ -220,6 +228,22 @@ impl Keeper {
         }
     }
 
+    /// Stops a job that must not go on without the server, if that has been silent for too long.
+    fn mind_silence(&self, state: &mut State, at: &Key, now: Instant) {
+        let Some(job) = state.jobs.get(at).filter(|job| !matches!(job.phase, Phase::Ended(_))) else {
+            return;
+        };
+        let Some(limit) = job.note.stop_after_silence_ms.map(Duration::from_millis) else { return };
+        let due = state.heard.unwrap_or(now) + limit;
+        if due > now {
+            state.timers.insert((due, at.clone(), Due::Silence));
+            return;
+        }
+        let message = format!("stopped by its node: the server was silent for {} s", limit.as_secs());
+        super::spawn::say(&self.layout, &job.fence, &message);
+        self.stop(state, at, TIMEOUT_GRACE, Cause::Disconnected);
+    }
+
     /// Notes the instants that matter to a job that just began.
     pub(crate) fn arm(&self, state: &mut State, at: &Key, timeout_ms: Option<u64>) {
         let Some(job) = state.jobs.get(at) else { return };
@@ -227,7 +251,10 @@ impl Keeper {
         let walltime =
             job.note.walltime_ms.and_then(|ms| now.checked_add(Duration::from_millis(ms) + WALLTIME_SLACK));
         let timeout = timeout_ms.and_then(|ms| now.checked_add(Duration::from_millis(ms)));
-        let wakes = walltime.is_some() || timeout.is_some();
+        let silence = job.note.stop_after_silence_ms;
+        let silence = silence.and_then(|ms| now.checked_add(Duration::from_millis(ms)));
+        let wakes = walltime.is_some() || timeout.is_some() || silence.is_some();
+        state.timers.extend(silence.map(|due| (due, at.clone(), Due::Silence)));
         state.timers.extend(timeout.map(|due| (due, at.clone(), Due::Timeout)));
         state.timers.extend(walltime.map(|due| (due, at.clone(), Due::Walltime)));
         if wakes {
@@ -302,6 +329,7 @@ impl Keeper {
             limits: self.cgroups.describe(),
             running: Vec::new(),
             ended: Vec::new(),
+            remembers: self.remembers,
         };
         for job in state.jobs.values() {
             let running = |since: Option<Instant>| Running {

@@ -28,6 +28,12 @@ pub struct Note {
     /// How long it may run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub walltime_ms: Option<u64>,
+    /// After how much silence of the server it is stopped.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop_after_silence_ms: Option<u64>,
+    /// Whether it had saved its work elsewhere and began anew here.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub afresh: bool,
     /// Tokens per second that this machine should reach, for models.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected_milli_tok_s: Option<u64>,
@@ -85,6 +91,10 @@ pub enum Cause {
     Walltime,
     /// It saved its work and had to leave.
     Checkpointed,
+    /// The server was silent for longer than the job may go on without it.
+    Disconnected,
+    /// It began, and how it ended nobody knows: its keeper was killed, or the machine.
+    Lost,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -113,6 +123,8 @@ pub enum Request {
         /// Bytes of standard output and standard error.
         shipped: (u64, u64),
     },
+    /// The server has just been heard, in case jobs must not go on without it.
+    Heard,
     /// The agent leaves for good: no reason to stay if nothing runs.
     Bye,
 }
@@ -126,6 +138,9 @@ pub struct Hello {
     pub running: Vec<Running>,
     /// What ended and was not forgotten yet.
     pub ended: Vec<Ended>,
+    /// Whether all that ever began in this directory is known: an attempt that is not named never began.
+    #[serde(default)]
+    pub remembers: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -11,6 +11,7 @@ use std::path::Path;
 
 use landfall_api::agent::Start;
 use landfall_api::node::GpuFacts;
+use landfall_model::JobId;
 use landfall_model::life::StartRefusal;
 
 use crate::keeper::signal;
@@ -87,6 +88,7 @@ impl Site {
             retry_on: start.run.retry_on.clone(),
             checkpoint_signal: start.run.checkpoint_signal.clone(),
             walltime_ms: start.walltime_ms,
+            stop_after_silence_ms: start.stop_after_silence_ms,
             ..Note::default()
         };
         match (start.runtime.as_str(), self.programs.templates.get(&start.runtime)) {
@@ -115,6 +117,11 @@ impl Site {
             (other, None) => return Err(Refusal::unsupported(format!("no runtime {other} on this node"))),
         }
         Ok(Spawn { fence: start.fence.clone(), program, note })
+    }
+
+    /// Whether a job can go on here from where it saved its work.
+    pub(crate) fn has_checkpoint(&self, job: &JobId) -> bool {
+        self.layout.saved_mark(job.as_str()).exists()
     }
 
     /// Whether a job needs its checkpoint directory from the beginning.
@@ -162,7 +169,6 @@ pub(crate) mod tests {
     use super::*;
     use landfall_api::agent::Share;
     use landfall_api::job::RunSpec;
-    use landfall_model::JobId;
     use landfall_model::life::Fence;
 
     pub(crate) fn start(runtime: &str, command: &[&str]) -> Start {
@@ -181,6 +187,7 @@ pub(crate) mod tests {
             nodes: Vec::new(),
             resume: false,
             walltime_ms: None,
+            stop_after_silence_ms: None,
             inputs: Vec::new(),
         }
     }

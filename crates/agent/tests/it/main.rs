@@ -2,6 +2,7 @@
 
 mod basics;
 mod containers;
+mod identity;
 mod modules;
 mod server;
 mod survival;

@@ -46,6 +46,11 @@ pub(crate) struct Said {
     /// Output cannot be stored.
     pub(crate) log_disk_full: bool,
     pub(crate) requests: u64,
+    /// Which journal it has, and what it adopts of another.
+    pub(crate) journal: String,
+    pub(crate) adopted: Vec<Fence>,
+    /// The journals that reports were about.
+    pub(crate) about: Vec<String>,
 }
 
 #[derive(Clone)]
@@ -162,17 +167,38 @@ async fn register(
     Json(said): Json<Registration>,
 ) -> Answer<Registered> {
     allowed(&headers)?;
-    server.said().registrations.push(said);
+    let mut known = server.said();
+    known.registrations.push(said);
     Ok(Json(Registered {
         pool: "main".into(),
         dispatch: server.dispatch.into(),
         heartbeat_interval_ms: 200,
         server_epoch: 1,
         approval: "approved".into(),
+        journal: known.journal.clone(),
+        adopted: known.adopted.clone(),
     }))
 }
 
-async fn heartbeat(State(server): State<Server>, Json(beat): Json<Heartbeat>) -> Answer<Heard> {
+/// Refuses what is about another journal.
+fn here(server: &Server, headers: &HeaderMap) -> Result<(), (StatusCode, Json<Value>)> {
+    let mut said = server.said();
+    let named = headers.get("landfall-journal").map(|value| value.to_str().expect("text").to_owned());
+    let Some(named) = named.filter(|_| !said.journal.is_empty()) else { return Ok(()) };
+    if named != said.journal {
+        let error = json!({"code": "other_journal", "message": "this is about another journal"});
+        return Err((StatusCode::CONFLICT, Json(error)));
+    }
+    said.about.push(named);
+    Ok(())
+}
+
+async fn heartbeat(
+    State(server): State<Server>,
+    headers: HeaderMap,
+    Json(beat): Json<Heartbeat>,
+) -> Answer<Heard> {
+    here(&server, &headers)?;
     server.said().heartbeats.push(beat);
     Ok(Json(Heard { status: "ok".into() }))
 }
@@ -182,6 +208,7 @@ async fn commands(
     headers: HeaderMap,
 ) -> Result<Body, (StatusCode, Json<Value>)> {
     allowed(&headers)?;
+    here(&server, &headers)?;
     let (lines, receiver) = mpsc::unbounded_channel::<Command>();
     server.said().lines = Some(lines);
     let stream = futures::stream::unfold(receiver, |mut receiver| async {
@@ -199,7 +226,12 @@ async fn commands(
     Ok(Body::from_stream(stream.map(Ok::<_, std::convert::Infallible>)))
 }
 
-async fn reports(State(server): State<Server>, Json(new): Json<Reports>) -> Answer<ReportAnswers> {
+async fn reports(
+    State(server): State<Server>,
+    headers: HeaderMap,
+    Json(new): Json<Reports>,
+) -> Answer<ReportAnswers> {
+    here(&server, &headers)?;
     let mut said = server.said();
     said.requests += 1;
     if said.deaf {
@@ -233,7 +265,12 @@ async fn fetches(State(server): State<Server>, Json(new): Json<Fetches>) -> Answ
     Ok(Json(json!({})))
 }
 
-async fn logs(State(server): State<Server>, Json(new): Json<LogPieces>) -> Answer<LogsKept> {
+async fn logs(
+    State(server): State<Server>,
+    headers: HeaderMap,
+    Json(new): Json<LogPieces>,
+) -> Answer<LogsKept> {
+    here(&server, &headers)?;
     let mut said = server.said();
     if said.log_disk_full {
         let error = json!({"code": "storage", "message": "no space left on device"});
@@ -336,6 +373,7 @@ pub(crate) fn job(name: &str, command: &[&str]) -> Start {
         nodes: Vec::new(),
         resume: false,
         walltime_ms: None,
+        stop_after_silence_ms: None,
         inputs: Vec::new(),
     }
 }

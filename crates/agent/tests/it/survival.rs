@@ -92,10 +92,14 @@ async fn jobs_of_a_killed_keeper_are_ended_and_no_longer_named() {
     let at = ("orphan".to_owned(), 1, "stdout".to_owned());
     let pid = server.until("it is up", |said| said.logs.get(&at).cloned()).await;
     let pid: u32 = String::from_utf8_lossy(&pid).trim().parse().expect("a process id");
-    let registered = server.said().registrations.len();
     kill(keeper_pid(agent.dir.path()));
-    let named = server.named_after(registered).await;
-    assert!(named.is_empty(), "{named:?}");
+    server.report(&start.fence, |report| *report == Report::Stopped).await;
+    server
+        .until("it is named no longer", |said| {
+            said.heartbeats.last().filter(|beat| beat.running.is_empty()).map(|_| ())
+        })
+        .await;
+    assert!(server.output(&start.fence, "stderr").contains("this attempt is lost"));
     server.until("the orphan is gone", |_| gone(pid).then_some(())).await;
     // Work goes on with another keeper.
     let mut next = start.clone();

@@ -72,6 +72,7 @@ pub(crate) const SETTINGS: &[Setting] = settings! {
         "ended jobs kept in memory; older ones are read from disk";
     "server.retention", "LANDFALL_RETENTION", Span, "30d",
         "how long ended jobs, their logs and the journal are kept";
+    "server.clean_every", "LANDFALL_CLEAN_EVERY", Span, "1m", "how often what is older than that is dropped";
     "server.snapshot_every", "LANDFALL_SNAPSHOT_EVERY", Whole, "500000",
         "events from one snapshot to the next";
     "server.log_limit", "LANDFALL_LOG_LIMIT", Size, "16MiB", "most that is kept of one stream of one attempt";

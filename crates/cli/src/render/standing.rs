@@ -47,6 +47,10 @@ pub(crate) fn section(explanation: &Explanation, estimate: Option<&Estimate>, pa
         if placed.kind != StartKind::Start {
             line("  start       ", kind(placed.kind));
         }
+        if !placed.checkpoint_left_on.is_empty() {
+            let on: Vec<&str> = placed.checkpoint_left_on.iter().map(|node| node.as_str()).collect();
+            line("  afresh      ", &format!("its checkpoint is on {}", on.join(", ")));
+        }
         if let Some(leaves) = &placed.leaves {
             line("  leaves      ", &cause(leaves));
         }

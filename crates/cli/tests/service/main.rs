@@ -2,14 +2,25 @@
 
 mod agree;
 mod arrays;
+mod clock;
 mod crash;
 mod dags;
+mod damaged;
+mod disconnected;
 mod guides;
+mod identity;
 mod jobs;
+mod keepers;
 mod learning;
 mod nodes;
 mod pools;
+mod ready;
+mod restored;
+mod resume;
+mod rounds;
 mod secure;
+mod silence;
 mod stand;
+mod taken_over;
 mod upgrade;
 mod words;

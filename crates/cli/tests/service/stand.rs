@@ -88,11 +88,16 @@ impl Stand {
 
     /// A server with a configuration file.
     pub(crate) fn with_config(config: &str) -> Self {
-        let dir = TempDir::new().unwrap();
-        std::fs::write(dir.path().join("config.toml"), config).unwrap();
-        let mut stand = Self { dir, server: None, agents: Vec::new(), url: String::new() };
+        let mut stand = Self::unstarted(config);
         stand.start_server();
         stand
+    }
+
+    /// A directory with a configuration file, and no server yet.
+    pub(crate) fn unstarted(config: &str) -> Self {
+        let dir = TempDir::new().unwrap();
+        std::fs::write(dir.path().join("config.toml"), config).unwrap();
+        Self { dir, server: None, agents: Vec::new(), url: String::new() }
     }
 
     /// A server on a journal that another one wrote, and the token that goes with it.
@@ -150,7 +155,9 @@ impl Stand {
             None => "127.0.0.1:0".to_owned(),
         };
         let args = ["server", "--listen", &listen, "--ready-file", ready.to_str().unwrap()];
-        let mut process = self.process("server", &args);
+        let mut command = self.command();
+        command.envs(self.server_env());
+        let mut process = self.start("server", command, &args);
         let began = Instant::now();
         while !ready.exists() {
             let ended = process.0.try_wait().unwrap();
@@ -162,14 +169,39 @@ impl Stand {
         self.server = Some(process);
     }
 
+    /// What a test wrote into `server.env`, a line for each variable.
+    fn server_env(&self) -> Vec<(String, String)> {
+        let text = std::fs::read_to_string(self.path("server.env")).unwrap_or_default();
+        let pairs = text.lines().filter_map(|line| line.split_once('='));
+        pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+    }
+
     /// Starts the server on another port; agents and commands that were told the old one do not find it.
     pub(crate) fn start_server_elsewhere(&mut self) {
         self.url.clear();
         self.start_server();
     }
 
+    /// Asks the server to end, and waits until it has.
+    pub(crate) fn end_server(&mut self) {
+        let mut server = self.server.take().unwrap();
+        Command::new("kill").arg(server.0.id().to_string()).status().unwrap();
+        server.0.wait().unwrap();
+    }
+
     pub(crate) fn kill_server(&mut self) {
         self.server.take().unwrap().kill();
+    }
+
+    /// Sends a signal to the server, such as `STOP` or `CONT`.
+    pub(crate) fn signal_server(&self, signal: &str) {
+        let pid = self.server.as_ref().unwrap().0.id().to_string();
+        assert!(Command::new("kill").args([&format!("-{signal}"), &pid]).status().unwrap().success());
+    }
+
+    /// The server, for a test that watches it end.
+    pub(crate) fn server_process(&mut self) -> Process {
+        self.server.take().unwrap()
     }
 
     /// What a process wrote.
@@ -330,6 +362,33 @@ impl Stand {
 
     #[track_caller]
     fn ask(&self, token: &str, method: &str, path: &str, body: Option<&Value>) -> String {
+        let (status, text) = self.send(token, method, path, &[], body);
+        assert!((200..300).contains(&status), "{method} {path}: {status} {text}");
+        text
+    }
+
+    /// Says something to the API, or to one of the few routes beside it, and gives the status and what was answered.
+    pub(crate) fn says(
+        &self,
+        token: &str,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Option<&Value>,
+    ) -> (u16, Value) {
+        let path = if path == "/readyz" { path.to_owned() } else { format!("/api/v1{path}") };
+        let (status, text) = self.send(token, method, &path, headers, body);
+        (status, serde_json::from_str(&text).unwrap_or_default())
+    }
+
+    fn send(
+        &self,
+        token: &str,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Option<&Value>,
+    ) -> (u16, String) {
         let url = format!("{}{path}", self.url);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
@@ -337,14 +396,14 @@ impl Stand {
             let _ = rustls::crypto::ring::default_provider().install_default();
             let client = reqwest::Client::builder().no_proxy().build().unwrap();
             let mut request = client.request(method.parse().unwrap(), &url).bearer_auth(token.trim());
+            for (name, value) in headers {
+                request = request.header(*name, *value);
+            }
             if let Some(body) = body {
                 request = request.json(body);
             }
             let answer = request.send().await.unwrap();
-            let status = answer.status();
-            let text = answer.text().await.unwrap();
-            assert!(status.is_success(), "{method} {path}: {status} {text}");
-            text
+            (answer.status().as_u16(), answer.text().await.unwrap())
         })
     }
 

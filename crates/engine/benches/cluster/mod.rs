@@ -50,8 +50,16 @@ pub(crate) struct Cluster {
     next_job: u64,
     /// How long the last input took by itself, without what nodes answered to its effects.
     pub(crate) last: Duration,
+    /// The same in CPU time of this thread, which others on the machine do not lengthen.
+    pub(crate) last_cpu: Duration,
     pub(crate) steps: u64,
     pub(crate) events: u64,
+}
+
+/// CPU time of this thread.
+fn cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 fn name(text: &str) -> Name {
@@ -71,6 +79,7 @@ impl Cluster {
             heard_at: Time::ZERO,
             next_job: 0,
             last: Duration::ZERO,
+            last_cpu: Duration::ZERO,
             steps: 0,
             events: 0,
         };
@@ -102,9 +111,9 @@ impl Cluster {
     }
 
     fn step(&mut self, input: Input) -> Answer {
-        let begin = Instant::now();
+        let (begin, cpu) = (Instant::now(), cpu_time());
         let outcome = self.engine.step(self.now, input);
-        let took = begin.elapsed();
+        let took = (begin.elapsed(), cpu_time().saturating_sub(cpu));
         self.steps += 1;
         self.events += outcome.events.len() as u64;
         let mut started: Vec<(Fence, NodeId)> = Vec::new();
@@ -120,7 +129,7 @@ impl Cluster {
             }
             self.step(Input::Report { node, fence, report: Report::Started });
         }
-        self.last = took;
+        (self.last, self.last_cpu) = took;
         outcome.answer
     }
 
@@ -269,8 +278,8 @@ impl Cluster {
         }
     }
 
-    /// One job ends and one is submitted; how long the cycle after that takes.
-    pub(crate) fn cycle_after_a_change(&mut self) -> Duration {
+    /// One job ends and one is submitted, and a cycle follows.
+    pub(crate) fn cycle_after_a_change(&mut self) {
         self.cycle();
         self.end_one();
         self.submit();
@@ -278,7 +287,6 @@ impl Cluster {
         pool.into_iter().for_each(|pool| {
             self.step(Input::Cycle(pool));
         });
-        self.last
     }
 
     /// Ends running jobs without anything in their place.

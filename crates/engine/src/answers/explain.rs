@@ -241,6 +241,7 @@ impl Engine {
             started_at: run.started_at,
             ends_at: run.ends_at,
             leaves: stop.or(saving).or(notice),
+            checkpoint_left_on: record.left_behind().to_vec(),
             why: run.why.clone(),
         })
     }

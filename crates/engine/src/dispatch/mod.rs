@@ -349,11 +349,12 @@ impl Engine {
         let beat = landfall_model::Millis::new(every.get().saturating_mul(missed + 1));
         let due = state.next_cycle <= self.now;
         let next = if due { state.next_cycle + beat } else { state.next_cycle };
+        let freed_early = state.freed_early;
         self.emit(Event::Cycled { pool: id.clone(), next });
         match dispatch {
             Dispatch::Push => self.push_pass(id, true),
             Dispatch::Pull => self.emit(Event::Round(id.clone())),
-            Dispatch::Batch => self.batch_cycle(id),
+            Dispatch::Batch => self.batch_cycle(id, freed_early),
             Dispatch::Negotiate => {}
         }
     }

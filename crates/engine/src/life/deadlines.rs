@@ -1,24 +1,21 @@
 //! What passes with time: start commands sent again, walltimes, checkpoints, kills, holds, silent nodes.
 
-use landfall_model::{Dispatch, JobId, Millis, NodeId, NodeState, PoolId, Time};
+use landfall_model::{Dispatch, JobId, Millis, Node, NodeId, NodeState, PoolId, Time};
 
-use crate::effect::Effect;
+use crate::effect::{Alert, Effect};
 use crate::engine::Engine;
 use crate::event::{Event, HoldEnd};
 use crate::record::{Cause, JobRecord, JobState, Phase};
+use crate::state::{GIVEN_UP_WINDOW, PoolState};
 use crate::timers::Timer;
 
 /// A start command without answer goes out again after these times, and is given up after the last.
 const START_AGAIN: [Millis; 4] = [Millis::secs(1), Millis::secs(2), Millis::secs(5), Millis::secs(10)];
-/// A node is unknown after so much silence.
-const UNKNOWN_AFTER: Millis = Millis::secs(30);
-/// A node is down after so much silence.
-const DOWN_AFTER: Millis = Millis::secs(120);
-/// A node with a sensitive job is given longer.
-const DOWN_AFTER_SENSITIVE: Millis = Millis::secs(600);
+/// A node with a sensitive job is given so many times as long.
+const SENSITIVE_TIMES: u64 = 5;
 
 /// When something has to happen to a job by itself.
-fn deadline(record: &JobRecord, now: Time) -> Option<Time> {
+fn deadline(record: &JobRecord, now: Time, listening_since: Time) -> Option<Time> {
     let Some(run) = &record.run else {
         // Back-off and `not_before`.
         return record.job.retry_at.filter(|at| record.is_queued() && *at > now);
@@ -26,7 +23,7 @@ fn deadline(record: &JobRecord, now: Time) -> Option<Time> {
     match record.state {
         JobState::Staging => {
             let again = usize::from(run.sends.max(1) - 1).min(START_AGAIN.len() - 1);
-            Some(run.committed_at + START_AGAIN[again])
+            Some(run.committed_at.max(listening_since) + START_AGAIN[again])
         }
         JobState::Running | JobState::Checkpointing => {
             let saving = run.saving.as_ref().map(|saving| saving.deadline);
@@ -40,7 +37,10 @@ fn deadline(record: &JobRecord, now: Time) -> Option<Time> {
 
 impl Engine {
     pub(crate) fn set_job_timer(&mut self, job: &JobId) {
-        let at = self.state.job(job).and_then(|record| deadline(record, self.now));
+        let at = self.state.job(job).and_then(|record| {
+            let at = deadline(record, self.now, self.listening_since)?;
+            Some(if record.run.is_some() { self.due_by(&record.pool, at) } else { at })
+        });
         self.timers.set(Timer::Job(job.clone()), at);
     }
 
@@ -63,6 +63,23 @@ impl Engine {
         }
     }
 
+    /// Deadlines that depend on since when somebody has listened: of placed jobs and of nodes. Others may be due already.
+    pub(crate) fn set_listening_timers(&mut self) {
+        let placed = self.state.jobs.iter().filter(|(_, record)| record.run.is_some());
+        let placed: Vec<JobId> = placed.map(|(id, _)| id.clone()).collect();
+        placed.iter().for_each(|job| self.set_job_timer(job));
+        let nodes: Vec<NodeId> = self.state.places.keys().cloned().collect();
+        nodes.iter().for_each(|node| self.set_node_timer(node));
+    }
+
+    /// By when something that was due at an instant happens: later, if nobody listened at that instant.
+    pub fn due_by(&self, pool: &PoolId, at: Time) -> Time {
+        let pool = self.state.pools.get(pool);
+        let out = pool.map_or(Millis::ZERO, |pool| pool.pool.silence.node_unknown_after_ms);
+        // What the nodes have to say about a time when nobody listened is heard first.
+        if at < self.listening_since { self.listening_since + out } else { at }
+    }
+
     /// Something may be due for a job.
     pub(crate) fn job_due(&mut self, job: &JobId) {
         let Some(record) = self.state.job(job) else { return };
@@ -81,7 +98,7 @@ impl Engine {
                         .map(|at| at.node.clone())
                         .collect();
                     silent.iter().for_each(|node| self.fault(node, true));
-                    self.not_started(job);
+                    self.not_started(job, true);
                 }
             }
             (Some(run), JobState::Running | JobState::Checkpointing) => {
@@ -155,16 +172,25 @@ impl Engine {
         nodes.iter().for_each(|node| self.set_node_timer(node));
     }
 
+    /// When a node has been silent since: when it was last heard, or when somebody began to listen.
+    fn silent_since(&self, id: &NodeId) -> Option<Time> {
+        self.heard_at(id).map(|at| at.max(self.listening_since))
+    }
+
     fn node_deadline(&self, id: &NodeId) -> Option<Time> {
         let (node, record) = self.state.node(id)?;
         let (pool, _) = self.state.places.get(id)?;
-        let reports = self.state.pools.get(pool)?.pool.heartbeats;
+        let pool = self.state.pools.get(pool)?;
+        let since = self.silent_since(id)?;
         let silent = match node.state {
-            _ if !reports => None,
+            _ if !pool.pool.heartbeats => None,
             NodeState::Ready | NodeState::Degraded | NodeState::Draining => {
-                Some(record.heard_at + UNKNOWN_AFTER)
+                Some(since + pool.pool.silence.node_unknown_after_ms)
             }
-            NodeState::Unknown => self.down_after(id).map(|after| record.heard_at + after),
+            NodeState::Unknown => {
+                let held = self.held_back_until(node, pool).unwrap_or(since);
+                self.down_after(id).map(|after| (since + after).max(held))
+            }
             NodeState::Booting | NodeState::Drained | NodeState::Down => None,
         };
         let beyond = silent.map(|at| at + Millis::new(1));
@@ -179,28 +205,48 @@ impl Engine {
         if settings.dispatch == Dispatch::Pull {
             return Some(settings.pull.liveness_timeout_ms).filter(|timeout| !timeout.is_zero());
         }
+        if node.placements.is_empty() {
+            return Some(settings.silence.node_down_after_ms);
+        }
         let sensitive = node
             .placements
             .iter()
             .any(|placement| self.state.job(&placement.job).is_some_and(|record| record.job.spec.sensitive));
-        Some(if sensitive { DOWN_AFTER_SENSITIVE } else { DOWN_AFTER })
+        let times = if sensitive { SENSITIVE_TIMES } else { 1 };
+        Some(Millis::new(settings.silence.requeue_after_ms.get().saturating_mul(times)))
+    }
+
+    /// Until when a silent node keeps its jobs because enough of its pool were given up within the last minute.
+    fn held_back_until(&self, node: &Node, pool: &PoolState) -> Option<Time> {
+        let limit = pool.pool.silence.requeues_per_minute(pool.nodes.len())?;
+        let latest = pool.given_up.iter().rev().nth(limit - 1)?;
+        Some(*latest + GIVEN_UP_WINDOW).filter(|until| *until > self.now && !node.placements.is_empty())
     }
 
     pub(crate) fn node_due(&mut self, id: &NodeId) {
         let Some((node, record)) = self.state.node(id) else { return };
-        let reports = self.state.places.get(id).and_then(|(pool, _)| self.state.pools.get(pool));
-        let silence = match reports {
-            Some(pool) if !pool.pool.heartbeats => Millis::ZERO,
-            _ => self.now.since(record.heard_at),
+        let Some((pool_id, _)) = self.state.places.get(id).cloned() else { return };
+        let Some(pool) = self.state.pools.get(&pool_id) else { return };
+        let silence = match self.silent_since(id) {
+            Some(since) if pool.pool.heartbeats => self.now.since(since),
+            _ => Millis::ZERO,
         };
         let state = node.state;
         let probe = record.probe_at.is_some_and(|at| at <= self.now);
         match state {
-            NodeState::Ready | NodeState::Degraded | NodeState::Draining if silence > UNKNOWN_AFTER => {
+            NodeState::Ready | NodeState::Degraded | NodeState::Draining
+                if silence > pool.pool.silence.node_unknown_after_ms =>
+            {
                 self.emit(Event::NodeMoved { node: id.clone(), to: NodeState::Unknown });
             }
             NodeState::Unknown if self.down_after(id).is_some_and(|after| silence > after) => {
-                self.node_down(id);
+                if self.held_back_until(node, pool).is_none() {
+                    self.node_down(id);
+                } else if !pool.requeue_limited {
+                    let waiting = self.overdue(&pool_id);
+                    self.want(Effect::Alert(Alert::RequeueLimited { pool: pool_id.clone(), waiting }));
+                    self.emit(Event::RequeueLimited { pool: pool_id, waiting });
+                }
             }
             NodeState::Degraded if probe => {
                 self.want(Effect::Probe(id.clone()));
@@ -210,5 +256,24 @@ impl Engine {
             _ => {}
         }
         self.set_node_timer(id);
+    }
+
+    /// Nodes of a pool that were silent for so long that they would be given up, if there were fewer of them.
+    pub fn overdue(&self, pool: &PoolId) -> u64 {
+        let Some(pool) = self.state.pools.get(pool) else { return 0 };
+        let overdue = |node: &&Node| {
+            let since = self.silent_since(&node.id).filter(|_| node.state == NodeState::Unknown);
+            let after = self.down_after(&node.id).filter(|_| !node.placements.is_empty());
+            since.zip(after).is_some_and(|(since, after)| self.now.since(since) > after)
+        };
+        pool.nodes.iter().filter(overdue).count() as u64
+    }
+
+    /// The last node that waited to be given up is back or gone.
+    pub(crate) fn requeue_limit_may_end(&mut self, of: &NodeId) {
+        let Some((pool, _)) = self.state.places.get(of) else { return };
+        if self.state.pools.get(pool).is_some_and(|pool| pool.requeue_limited) && self.overdue(pool) == 0 {
+            self.emit(Event::RequeueLimited { pool: pool.clone(), waiting: 0 });
+        }
     }
 }

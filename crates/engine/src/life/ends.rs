@@ -7,7 +7,7 @@ use crate::effect::Effect;
 use crate::engine::Engine;
 use crate::event::{Back, Event};
 use crate::input::RunUsage;
-use crate::record::{Cause, JobState, Phase};
+use crate::record::{Cause, JobState, Phase, Run};
 use landfall_model::life::Fence;
 
 /// Staging attempts that may fail before the job does.
@@ -38,7 +38,9 @@ impl Engine {
         let allowed = match (&back.cause, spec.requeue) {
             (Cause::OfferRejected | Cause::FetchMiss | Cause::TenantRevoked | Cause::NotStarted, _) => true,
             (Cause::Transient, _) => true,
-            (Cause::NodeLost | Cause::Preempted | Cause::Reclaimed, requeue) => requeue != Requeue::Never,
+            // Whoever wants no second run gets none, also where a lost node costs nothing.
+            (Cause::NodeLost, _) => !spec.runs_once(),
+            (Cause::Preempted | Cause::Reclaimed, requeue) => requeue != Requeue::Never,
             (_, requeue) => requeue == Requeue::Always,
         };
         if allowed && !spent {
@@ -72,10 +74,12 @@ impl Engine {
         self.back_or_fail(job, Back { cause: Cause::NodeLost, retry_at: None, counts: !pull, failed: false });
     }
 
-    /// A start failed: again, unless it failed too often.
-    pub(crate) fn not_started(&mut self, job: &JobId) {
+    /// A start failed: again, unless it failed too often, or it may have run somewhere and must not run twice.
+    pub(crate) fn not_started(&mut self, job: &JobId, unanswered: bool) {
         let Some(record) = self.state.job(job) else { return };
-        let last = record.failures + 1 >= START_TRIES;
+        let began = |run: &Run| run.nodes.iter().any(|at| at.phase != Phase::Assigned);
+        let may_have_run = unanswered || record.run.as_deref().is_some_and(began);
+        let last = record.failures + 1 >= START_TRIES || (may_have_run && record.job.spec.runs_once());
         self.stop_on_nodes(job, Millis::ZERO);
         if last {
             let (job, state) = (job.clone(), JobState::Failed);

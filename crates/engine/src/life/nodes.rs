@@ -43,6 +43,7 @@ impl Engine {
         }
         self.drop_what_no_longer_fits(&node);
         let known = self.state.node(&id).map(|(node, _)| node.state);
+        self.heard.insert(id.clone(), self.now);
         self.emit(Event::NodeJoined { pool, node });
         match known {
             None | Some(NodeState::Booting) => {
@@ -89,8 +90,8 @@ impl Engine {
         }
     }
 
-    pub(crate) fn heartbeat(&mut self, id: &NodeId, heartbeat: Box<Heartbeat>, running: &[Fence]) -> Answer {
-        let Some((node, _)) = self.state.node(id) else {
+    pub(crate) fn heartbeat(&mut self, id: &NodeId, heartbeat: &Heartbeat, running: &[Fence]) -> Answer {
+        let Some((node, record)) = self.state.node(id) else {
             return Answer::Refused(unknown("node", id.as_str()));
         };
         if !heartbeat.is_finite() {
@@ -107,7 +108,13 @@ impl Engine {
         }
         let (state, drifted) = (node.state, node.drifted);
         let full = (!heartbeat.is_bare()).then_some(());
-        self.emit(Event::Heard { node: id.clone(), heartbeat });
+        let pool = self.state.places.get(id).and_then(|(pool, _)| self.state.pools.get(pool));
+        let baseline = pool.and_then(|pool| pool.pool.baseline.as_ref());
+        let news = heartbeat.news(node, baseline, self.now.since(record.heard_at));
+        self.heard.insert(id.clone(), self.now);
+        if let Some(news) = news {
+            self.emit(Event::Heard { node: id.clone(), heartbeat: Box::new(news) });
+        }
         match state {
             NodeState::Unknown => self.back_from_silence(id),
             NodeState::Booting if full.is_some() => {
@@ -135,6 +142,7 @@ impl Engine {
         let to = if drains { NodeState::Draining } else { to };
         self.emit(Event::NodeMoved { node: id.clone(), to });
         self.drained_if_empty(id);
+        self.requeue_limit_may_end(id);
     }
 
     /// A node's configuration is no longer what it should be; sensitive work leaves it alone from now on.
@@ -221,6 +229,7 @@ impl Engine {
             (NodeOrder::Leave, _) => {
                 self.node_down(id);
                 self.emit(Event::NodeLeft(id.clone()));
+                self.heard.remove(id);
                 Answer::Done
             }
         }
@@ -240,6 +249,7 @@ impl Engine {
     /// A node is gone, and with it what ran or was kept there.
     pub(crate) fn node_down(&mut self, id: &NodeId) {
         self.emit(Event::NodeMoved { node: id.clone(), to: NodeState::Down });
+        self.requeue_limit_may_end(id);
         let holds: Vec<u64> =
             self.state.holds.values().filter(|hold| hold.node == *id).map(|hold| hold.id).collect();
         for hold in holds {

@@ -9,6 +9,9 @@ use crate::input::{Report, RunUsage, StartRefusal};
 use crate::record::{Cause, JobState, Phase, Run};
 use landfall_model::life::Fence;
 
+/// How long after a node would not have it a job is offered again.
+const OFFER_AGAIN: Millis = Millis::secs(1);
+
 impl Engine {
     pub(crate) fn report(&mut self, node: &NodeId, fence: &Fence, report: Report) -> Answer {
         if !self.is_current(fence) {
@@ -24,7 +27,8 @@ impl Engine {
             return Answer::Ignored("ended".into());
         }
         match report {
-            Report::Started => self.node_started(&job, node, phase),
+            Report::Started => self.node_started(&job, node, phase, false),
+            Report::StartedAfresh => self.node_started(&job, node, phase, true),
             Report::Refused(refusal) if phase == Phase::Assigned => self.start_refused(&job, node, refusal),
             Report::Refused(_) => Answer::Ignored("started".into()),
             Report::Checkpointed => self.node_saved(&job, node, phase),
@@ -58,9 +62,12 @@ impl Engine {
         self.run_of(job).is_some_and(|run| run.nodes.iter().all(|at| at.phase >= phase))
     }
 
-    fn node_started(&mut self, job: &JobId, node: &NodeId, phase: Phase) -> Answer {
+    fn node_started(&mut self, job: &JobId, node: &NodeId, phase: Phase, afresh: bool) -> Answer {
         if phase >= Phase::Started {
             return Answer::Ignored("started".into());
+        }
+        if afresh {
+            self.emit(Event::Afresh { job: job.clone(), node: node.clone() });
         }
         self.note_phase(job, node, Phase::Started, None);
         if self.is_in(job, JobState::Staging) && self.all_reached(job, Phase::Started) {
@@ -85,12 +92,14 @@ impl Engine {
             }
             StartRefusal::Draining | StartRefusal::AtCapacity => {
                 self.stop_on_nodes(job, Millis::ZERO);
-                let back = Back { cause: Cause::OfferRejected, retry_at: None, counts: false, failed: false };
+                // Not at once: the node would be offered it again before it has said that it takes no more.
+                let retry_at = Some(self.now + OFFER_AGAIN);
+                let back = Back { cause: Cause::OfferRejected, retry_at, counts: false, failed: false };
                 self.back_or_fail(job, back);
             }
             StartRefusal::Unsupported | StartRefusal::Failed => {
                 self.fault(node, true);
-                self.not_started(job);
+                self.not_started(job, false);
             }
         }
         Answer::Done

@@ -13,6 +13,13 @@ use crate::event::Event;
 impl Engine {
     pub(crate) fn take_over(&mut self) -> Answer {
         self.emit(Event::Epoch(self.state.epoch + 1));
+        self.listen()
+    }
+
+    /// Silence counts from now.
+    pub(crate) fn listen(&mut self) -> Answer {
+        self.listening_since = self.now;
+        self.set_listening_timers();
         Answer::Done
     }
 

@@ -156,9 +156,16 @@ impl<'a> Heads<'_, 'a> {
 
 impl<'a> Walk<'_, 'a> {
     pub(super) fn run(&mut self) {
+        let promises = self.p.settings.backfill == Backfill::Promises;
+        if promises && self.p.freed_early {
+            self.bring_forward();
+        }
         match self.p.classes {
             None => self.walk_list(),
             Some(classes) => self.walk_classes(classes),
+        }
+        if promises && !self.again {
+            self.promise_oldest();
         }
     }
 
@@ -169,6 +176,9 @@ impl<'a> Walk<'_, 'a> {
         for next in 0..order.len().min(self.p.settings.scan_max as usize) {
             let outcome = self.visit(order[next]);
             self.outcomes[order[next]] = Some(outcome);
+            if self.again {
+                break;
+            }
             if self.goes_on_by_duration() && !sorted {
                 sorted = true;
                 order[next + 1..].sort_by_key(|&at| (self.classes[self.class_of[at]].likely, self.turns[at]));
@@ -207,7 +217,8 @@ impl<'a> Walk<'_, 'a> {
         let mut seen = 0;
         while let Some(Reverse((now, head))) = heads.heap.pop() {
             let strict = settings.backfill == Backfill::Strict && !self.tells();
-            let over = strict && self.blocked + self.preempting > 0;
+            // Whoever asks wants to know what stands in the way, also of those that the next walk would look at.
+            let over = strict && self.blocked + self.preempting > 0 || self.again && self.p.asked.is_none();
             if over || heads.is_beyond(scan, seen, now) {
                 heads.heap.push(Reverse((now, head)));
                 break;
@@ -252,10 +263,7 @@ impl<'a> Walk<'_, 'a> {
         if waiting.gate.is_some() {
             return waiting.gate != Some(Reason::Staging) || !waiting.spec.immediate;
         }
-        let settings = self.p.settings;
-        let promised = (self.blocked < settings.depth || settings.backfill == Backfill::Conservative)
-            && self.reserved.len() < settings.reservations_max as usize;
-        !(waiting.spec.immediate || self.makes_reservations() && promised)
+        !(waiting.spec.immediate || self.reserves_next())
     }
 
     /// Whether fewer nodes are free than a job of a class needs. Only asked where nobody is told why: what is found out

@@ -21,6 +21,7 @@ mod overlay;
 mod pack;
 mod plan;
 mod problem;
+mod promises;
 mod reason;
 mod sets;
 mod standing;
@@ -50,7 +51,9 @@ pub fn solve(problem: &Problem<'_>) -> Plan {
     let (reservations, moved) = walk.reservations();
     let times = walk.estimate();
     let mut plan = Plan { reservations, moved, ..Plan::default() };
-    plan.missed = walk.missed();
+    // Whom this walk did not reach the next one may.
+    plan.missed = if walk.again { Vec::new() } else { walk.missed() };
+    plan.again = walk.again;
     let told = |at: &usize| match (problem.classes, problem.asked) {
         (None, _) => true,
         (Some(_), asked) => asked == Some(walk.waiting[*at].job),

@@ -196,6 +196,8 @@ pub struct Plan {
     pub moved: Vec<Moved>,
     /// Jobs that were to start at once or not at all, and do not, in job order.
     pub missed: Vec<JobId>,
+    /// Whether the walk ended with somebody who had been promised a time, and another one at this instant goes on.
+    pub again: bool,
     /// The jobs that still wait, in job order; empty where jobs were given in classes.
     pub waiting: Vec<Wait>,
 }

@@ -303,6 +303,8 @@ pub struct Problem<'a> {
     pub cycles: Option<Cycles>,
     /// Whether somebody was told to stop at the end of its time and has not left.
     pub overruns: bool,
+    /// Whether nodes came back before they were expected, so that who was promised a time may have an earlier one.
+    pub freed_early: bool,
     /// What speaks for a job that starts.
     pub why: Option<Why<'a>>,
     /// Which planned times are worked out.
@@ -355,6 +357,7 @@ impl<'a> Problem<'a> {
             preemptions_left: crate::preempt::PREEMPTIONS_PER_HOUR,
             cycles: None,
             overruns: false,
+            freed_early: false,
             why: None,
             estimates: Estimates::All,
             spread: None,

@@ -205,9 +205,11 @@ impl Walk<'_, '_> {
                 let of = booking.kinds.iter().map(|&(kind, _)| self.p.fleet.kinds[kind].members.len() as u32);
                 let shared: Vec<Slot> = booking.uses.iter().map(|(slot, _)| *slot).collect();
                 let devices = |used: &Use| used.devices.iter().map(|share| share.index).collect();
+                // One whose time has come, and that the walk did not reach, has been due since then.
+                let due = self.original.get(&job).filter(|_| booking.from <= self.overlay.now);
                 Reservation {
                     job: self.waiting[job].job.clone(),
-                    start: time(booking.from),
+                    start: time(due.map_or(booking.from, |&at| at.min(booking.from))),
                     end: (booking.to != super::timeline::FOREVER).then(|| time(booking.to)),
                     kinds: kinds.collect(),
                     shared: self.p.fleet.ids(&shared),

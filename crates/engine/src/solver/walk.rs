@@ -82,6 +82,8 @@ pub(super) struct Walk<'p, 'a> {
     /// Whether others have nodes of this pool.
     pub(super) lends: bool,
     pub(super) releases: Releases,
+    /// Whether one that was promised a time starts and leaves what was kept for it to others, so that the walk ends here.
+    pub(super) again: bool,
     /// How many jobs were looked at.
     pub(super) seen: usize,
     /// Jobs that were to start at once and were not reached.
@@ -133,6 +135,7 @@ impl<'p, 'a> Walk<'p, 'a> {
             victims: None,
             lends: p.occupants.iter().any(|occupant| occupant.borrower),
             releases,
+            again: false,
             seen: 0,
             unseen: Vec::new(),
         };
@@ -171,7 +174,19 @@ impl<'p, 'a> Walk<'p, 'a> {
     }
 
     pub(super) fn makes_reservations(&self) -> bool {
-        matches!(self.p.settings.backfill, Backfill::Easy | Backfill::Conservative)
+        matches!(self.p.settings.backfill, Backfill::Easy | Backfill::Conservative | Backfill::Promises)
+    }
+
+    /// Whether a job that is blocked now may have a reservation, as far as those before it leave one.
+    pub(super) fn reserves_next(&self) -> bool {
+        let settings = self.p.settings;
+        let first = match settings.backfill {
+            Backfill::Easy => self.blocked < settings.depth,
+            Backfill::Conservative => true,
+            // Reservations are given when all have been looked at, to the oldest.
+            Backfill::Promises | Backfill::Strict | Backfill::Greedy => false,
+        };
+        first && self.reserved.len() < settings.reservations_max as usize
     }
 
     pub(super) fn visit(&mut self, job: usize) -> Outcome {
@@ -217,6 +232,9 @@ impl<'p, 'a> Walk<'p, 'a> {
                     Ok(outcome) => {
                         if own.is_some() {
                             self.generation += 1;
+                            // One that the ledger refused before must not keep the others from being looked at.
+                            self.again = self.p.settings.backfill == Backfill::Promises
+                                && self.waiting[job].rejected.is_none();
                         }
                         match displacing {
                             Some(cause) => self.put_back_in_order(lifted, cause),
@@ -437,15 +455,11 @@ impl<'p, 'a> Walk<'p, 'a> {
 
     /// A job that cannot start now; it may get a reservation.
     fn block(&mut self, job: usize, own: Option<Booking>, against: Against) -> Outcome {
-        let settings = self.p.settings;
-        let before = self.blocked;
+        let entitled = own.is_some() || self.reserves_next();
         self.blocked += 1;
-        let entitled = own.is_some()
-            || ((before < settings.depth || settings.backfill == Backfill::Conservative)
-                && self.reserved.len() < settings.reservations_max as usize);
         // Who starts at once or not at all waits for nothing.
         let immediate = self.waiting[job].spec.immediate;
-        if !self.makes_reservations() || !entitled || immediate {
+        if !entitled || immediate {
             return self.waits_for(job, against);
         }
         let class = self.class_of[job];
@@ -455,7 +469,16 @@ impl<'p, 'a> Walk<'p, 'a> {
             .floor
             .filter(|&(generation, _)| generation == self.generation && own.is_none() && lifted.is_empty());
         let from = floor.map_or(now, |(_, at)| at);
-        let mut slot = self.overlay.earliest(self.p, &self.classes[class], from);
+        // Those who were promised a time were given an earlier one before the walk, if there was one.
+        let stays =
+            own.as_ref().filter(|old| self.p.settings.backfill == Backfill::Promises && old.from > now);
+        let mut slot = stays.and_then(|old| {
+            let found = self.overlay.find_own(self.p, &self.classes[class], Scope::From(old.from), old)?;
+            Some((old.from, found))
+        });
+        if slot.is_none() {
+            slot = self.first_slot(job, from);
+        }
         let moves = |slot: &Option<(i64, Found)>, old: &Booking| match slot {
             Some((at, _)) => *at > old.from,
             None => true,

@@ -71,6 +71,14 @@ impl State {
                     at.exit = exit.or(at.exit);
                 }
             }),
+            Event::Afresh { job, .. } => self.in_job(job, touched, |record| {
+                if let Some(past) = &mut record.past {
+                    (past.resumes, past.walltime_left) = (false, None);
+                }
+                if let Some(run) = &mut record.run {
+                    run.afresh = true;
+                }
+            }),
             Event::Started(id) => self.started(id, touched),
             Event::Saving { job, deadline, leaves } => self.in_job(job, touched, |record| {
                 if leaves.is_some() {
@@ -323,6 +331,7 @@ impl State {
                 saved_at: None,
                 expected,
                 over_walltime: false,
+                afresh: false,
                 why: commit.why.clone(),
             }));
         });
@@ -419,6 +428,7 @@ impl State {
         self.count_held(&pool, spec.tenant.as_ref(), [run.units, 0], [run.gpus, 0]);
         self.spend(spec.tenant.as_ref(), &run, &spec);
         if let Some(state) = self.pools.get_mut(&pool) {
+            state.freed_early |= run.ends_at.is_none_or(|end| end > self.now);
             state.power_w = state.power_w.saturating_sub(run.power_w);
             state.io_bytes_s = state.io_bytes_s.saturating_sub(spec.io_bytes_s.get());
         }
@@ -552,7 +562,9 @@ fn saved(record: &mut JobRecord, at: Time) {
     let took = run.saving.take().map(|saving| at.since(saving.asked_at));
     run.saved_at = Some(at);
     back_to_started(run);
+    let nodes = run.nodes.iter().map(|at| at.node.clone()).collect();
     let past = past(record);
+    past.saved_on = nodes;
     past.walltime_left = left.map(|left| left.max(Millis::new(1)));
     past.checkpoint_took = took.or(past.checkpoint_took);
     past.resumes = true;

@@ -32,6 +32,7 @@ use landfall_model::life::Fence;
 use landfall_negotiate::Peer;
 
 pub(crate) use holds::give_back;
+pub(crate) use nodes::GIVEN_UP_WINDOW;
 pub use pools::{Kept, Measured, PoolState};
 
 /// What a tenant has in all pools together.
@@ -158,11 +159,16 @@ impl State {
     ///
     /// An event names only what exists: events come from deciding on this state, or from the journal of one.
     pub fn apply(&mut self, at: Time, event: &Event) -> Touched {
-        self.now = self.now.max(at);
+        let before = self.now;
+        self.now = before.max(at);
         self.version += 1;
         let mut touched = Touched::default();
         match event {
-            Event::Epoch(epoch) => self.epoch = *epoch,
+            Event::Epoch(epoch) => {
+                self.epoch = *epoch;
+                self.out_of_touch(before, &mut touched);
+            }
+            Event::ClockJumped { .. } => {}
             Event::PoolSet { pool, policy } => self.set_pool(pool, policy.clone(), &mut touched),
             Event::TenantSet(tenant) => self.set_tenant(tenant, &mut touched),
             Event::ProvidersSet(providers) => {
@@ -212,6 +218,11 @@ impl State {
             Event::NodeJoined { pool, node } => self.node_joined(pool, node, &mut touched),
             Event::Heard { node, heartbeat } => self.heard(node, heartbeat, &mut touched),
             Event::NodeMoved { node, to } => self.node_moved(node, *to, &mut touched),
+            Event::RequeueLimited { pool, waiting } => {
+                if let Some(pool) = self.pools.get_mut(pool) {
+                    pool.requeue_limited = *waiting > 0;
+                }
+            }
             Event::NodeFault { node, start, wrong_result } => {
                 self.node_fault(node, *start, *wrong_result, &mut touched);
             }

@@ -1,12 +1,14 @@
 //! How events change nodes.
 
-use landfall_model::{JobId, JobReport, Millis, Node, NodeId, NodeState, PoolId};
+use landfall_model::{JobId, JobReport, Millis, Node, NodeId, NodeState, PoolId, Time};
 use landfall_policy::rules::node_record::{cooldown, corrected};
 
 use super::{State, Touched};
 use crate::heartbeat::Heartbeat;
 use crate::record::NodeRecord;
 
+/// How far back nodes that were given up count.
+pub(crate) const GIVEN_UP_WINDOW: Millis = Millis::secs(60);
 /// How often a degraded node is probed.
 const PROBE_EVERY: Millis = Millis::secs(300);
 
@@ -49,12 +51,23 @@ impl State {
         touched.nodes.push((pool.clone(), slot));
     }
 
+    /// Another server took over: nobody has heard anything of the nodes since the last event.
+    pub(super) fn out_of_touch(&mut self, since: Time, touched: &mut Touched) {
+        for (id, pool) in self.pools.iter_mut().filter(|(_, pool)| pool.pool.heartbeats) {
+            for (slot, node) in (0..).zip(&mut pool.nodes) {
+                node.heartbeat_at.get_or_insert(since);
+                touched.heard.push((id.clone(), slot));
+            }
+        }
+    }
+
     pub(super) fn heard(&mut self, id: &NodeId, heartbeat: &Heartbeat, touched: &mut Touched) {
         let at = self.now;
         let Some((pool, slot, state)) = self.node_mut(id) else { return };
         state.records[slot as usize].heard_at = at;
         let node = &mut state.nodes[slot as usize];
-        node.heartbeat_at = Some(at);
+        // From now on it is in touch for as long as its state says so.
+        node.heartbeat_at = None;
         if heartbeat.is_bare() {
             touched.heard.push((pool.clone(), slot));
             return;
@@ -66,6 +79,11 @@ impl State {
     pub(super) fn node_moved(&mut self, id: &NodeId, to: NodeState, touched: &mut Touched) {
         let at = self.now;
         let Some((pool, slot, state)) = self.node_mut(id) else { return };
+        let node = &state.nodes[slot as usize];
+        if node.state == NodeState::Unknown && to == NodeState::Down && !node.placements.is_empty() {
+            state.given_up.retain(|then| at.since(*then) < GIVEN_UP_WINDOW);
+            state.given_up.push_back(at);
+        }
         state.move_node(slot as usize, to);
         let record = &mut state.records[slot as usize];
         record.since = at;

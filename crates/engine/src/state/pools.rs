@@ -1,6 +1,6 @@
 //! Pools, tenants and blocks.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use landfall_model::{
@@ -81,6 +81,15 @@ pub struct PoolState {
     /// How long jobs take here, where time is planned.
     #[serde(default)]
     pub habits: Habits,
+    /// Whether nodes came back before they were expected since the last cycle.
+    #[serde(default)]
+    pub freed_early: bool,
+    /// When nodes with jobs were given up because of silence, within the last minute.
+    #[serde(default)]
+    pub given_up: VecDeque<Time>,
+    /// Whether silent nodes keep their jobs because many fell silent at once.
+    #[serde(default)]
+    pub requeue_limited: bool,
 }
 
 impl PoolState {
@@ -178,6 +187,9 @@ impl State {
             rounds: 0,
             next_cycle: self.now,
             habits: Habits::default(),
+            freed_early: false,
+            given_up: VecDeque::new(),
+            requeue_limited: false,
         };
         self.pools.insert(pool.id.clone(), state);
     }
@@ -267,6 +279,7 @@ impl State {
         self.refresh_budgets(pool);
         if let Some(state) = self.pools.get_mut(pool) {
             state.next_cycle = next;
+            state.freed_early = false;
             state.preempt_budget.begin_cycle(at);
             if state.pool.batch.usage == Usage::Decayed {
                 state.refresh_usage(at);

@@ -154,3 +154,171 @@ fn a_worker_that_restarted_without_its_job_has_lost_it() {
     cluster.done(join(Some(Vec::new())));
     assert_eq!(cluster.record("j").attempt, 2);
 }
+
+#[test]
+fn silence_counts_from_when_somebody_listened() {
+    // Away for half an hour, then a new server, the same one after a pause, or one that read its journal back.
+    let takes_over = |cluster: &mut Cluster| cluster.done(Input::TakeOver);
+    let listens = |cluster: &mut Cluster| cluster.done(Input::Listen);
+    let ways: [&dyn Fn(&mut Cluster); 2] = [&takes_over, &listens];
+    for way in ways {
+        let mut cluster = batch(TWO);
+        cluster.running("j", r#"jobs = [{ id = "j" }]"#);
+        let node = cluster.nodes_of("j").remove(0);
+        cluster.at(1800.0);
+        way(&mut cluster);
+        cluster.run_until(1830.0);
+        assert_eq!(state_of(&cluster, &node), NodeState::Ready, "it has all the time again");
+        cluster.run_until(1831.0);
+        assert_eq!(state_of(&cluster, &node), NodeState::Unknown);
+        cluster.run_until(1920.0);
+        assert_eq!((state_of(&cluster, &node), cluster.state("j")), (NodeState::Unknown, JobState::Running));
+        cluster.run_until(1921.0);
+        assert_eq!((state_of(&cluster, &node), cluster.record("j").attempt), (NodeState::Down, 2));
+    }
+}
+
+#[test]
+fn what_ended_while_nobody_listened_is_heard_before_its_time_is_over() {
+    let mut cluster = batch(TWO);
+    cluster.running("j", r#"jobs = [{ id = "j", walltime_ms = "10min" }]"#);
+    cluster.at(7200.0);
+    cluster.done(Input::TakeOver);
+    cluster.run_until(7229.0);
+    assert_eq!(cluster.state("j"), JobState::Running);
+    cluster.exit("j", 0);
+    assert_eq!(cluster.state("j"), JobState::Completed);
+    // Whoever says nothing is over its time all the same.
+    let mut cluster = batch(TWO);
+    cluster.running("j", r#"jobs = [{ id = "j", walltime_ms = "10min" }]"#);
+    cluster.at(7200.0);
+    cluster.done(Input::TakeOver);
+    cluster.run_until(7231.0);
+    assert_eq!(cluster.state("j"), JobState::Stopping);
+}
+
+#[test]
+fn an_unanswered_start_is_not_given_up_because_of_a_pause() {
+    let mut cluster = batch(TWO);
+    cluster.at(0.0);
+    cluster.submit(r#"jobs = [{ id = "j" }]"#);
+    cluster.run_until(0.5);
+    assert_eq!(cluster.state("j"), JobState::Staging);
+    cluster.at(600.0);
+    cluster.done(Input::TakeOver);
+    cluster.run_until(600.5);
+    assert_eq!((cluster.state("j"), cluster.record("j").attempt), (JobState::Staging, 1));
+    assert_eq!(cluster.record("j").run.as_ref().unwrap().sends, 1);
+    cluster.start("j");
+    assert_eq!(cluster.state("j"), JobState::Running);
+}
+
+#[test]
+fn times_of_silence_are_settings_of_the_pool() {
+    use landfall_model::Millis;
+    let set = |pool: &mut landfall_model::Pool| {
+        let silence = &mut pool.silence;
+        (silence.node_unknown_after_ms, silence.node_down_after_ms) = (Millis::secs(3), Millis::secs(5));
+        silence.requeue_after_ms = Millis::secs(40);
+    };
+    let mut cluster = Cluster::new(pool(Dispatch::Batch, set), TWO);
+    cluster.running("j", r#"jobs = [{ id = "j" }]"#);
+    let busy = cluster.nodes_of("j").remove(0);
+    let idle = if busy == "n-0" { "n-1" } else { "n-0" };
+    for (secs, expected) in [
+        (3.0, (NodeState::Ready, NodeState::Ready)),
+        (4.0, (NodeState::Unknown, NodeState::Unknown)),
+        (6.0, (NodeState::Unknown, NodeState::Down)),
+        (40.0, (NodeState::Unknown, NodeState::Down)),
+        (41.0, (NodeState::Down, NodeState::Down)),
+    ] {
+        cluster.run_until(secs);
+        assert_eq!((state_of(&cluster, &busy), state_of(&cluster, idle)), expected, "at {secs}");
+    }
+}
+
+#[test]
+fn when_many_nodes_fall_silent_a_few_are_given_up_per_minute() {
+    let down = |cluster: &Cluster| {
+        let nodes = &cluster.engine.state().pools.values().next().unwrap().nodes;
+        nodes.iter().filter(|node| node.state == NodeState::Down).count()
+    };
+    let mut cluster = batch(r#"nodes = [{ id = "n", count = 10, cpu_milli = 1000 }]"#);
+    cluster.at(0.0);
+    for number in 0..10 {
+        cluster.submit(&format!(r#"jobs = [{{ id = "j{number}", cpu_milli = 1000 }}]"#));
+    }
+    cluster.run_until(5.0);
+    for number in 0..10 {
+        cluster.start(&format!("j{number}"));
+    }
+    let limited = |cluster: &Cluster| cluster.engine.state().pools.values().next().unwrap().requeue_limited;
+    let pool_id = PoolId::new("p").unwrap();
+    for (secs, gone) in [(120.0, 0), (121.0, 2), (180.0, 2), (182.0, 4), (243.0, 6)] {
+        cluster.run_until(secs);
+        assert_eq!(down(&cluster), gone, "at {secs}");
+        assert_eq!(limited(&cluster), gone > 0);
+        assert_eq!(cluster.engine.overdue(&pool_id), if gone == 0 { 0 } else { 10 - gone as u64 });
+        let alarm = |effect: &Effect| {
+            matches!(effect, Effect::Alert(landfall_engine::Alert::RequeueLimited { waiting: 8, .. }))
+        };
+        assert_eq!(cluster.effects().iter().any(alarm), gone == 2 && secs < 180.0, "said once, at {secs}");
+    }
+    // The network is back: the others run on, and all is well.
+    for number in 0..10 {
+        beat(&mut cluster, &format!("n-{number}"));
+    }
+    assert!(!limited(&cluster));
+    let attempts = (0..10).filter(|number| cluster.record(&format!("j{number}")).attempt == 1).count();
+    assert_eq!(attempts, 4, "those that were not given up run on");
+}
+
+#[test]
+fn a_heartbeat_that_changes_nothing_is_no_event() {
+    use landfall_engine::heartbeat::Heartbeat;
+    use landfall_model::Mib;
+    let mut cluster = batch(r#"nodes = [{ id = "n", ram_mib = 32000 }]"#);
+    cluster.at(0.0);
+    let events = |cluster: &mut Cluster, ram: u64| {
+        let heartbeat =
+            Heartbeat { ram_used: Some(Mib::new(ram)), accepting: Some(true), ..Heartbeat::default() };
+        cluster.tick();
+        let (now, node) = (cluster.engine.now(), node_id("n"));
+        let input = Input::Heartbeat { node, heartbeat: Box::new(heartbeat), running: Vec::new() };
+        cluster.engine.step(now, input).events.len()
+    };
+    assert_eq!(events(&mut cluster, 1000), 1, "it is in touch, and what it uses was not known");
+    for _ in 0..3 {
+        assert_eq!(events(&mut cluster, 1000), 0);
+    }
+    assert_eq!(events(&mut cluster, 1000 + 7000), 0, "a little more");
+    assert_eq!(events(&mut cluster, 1000 + 9000), 1, "much more");
+    cluster.run_until(20.0);
+    beat(&mut cluster, "n");
+    cluster.run_until(40.0);
+    beat(&mut cluster, "n");
+    cluster.run_until(60.0);
+    assert_eq!(events(&mut cluster, 10_000 + 900), 0);
+    assert_eq!(events(&mut cluster, 10_000 + 1100), 1, "a little more, once a minute");
+    assert_eq!(events(&mut cluster, 10_000 + 3000), 0);
+    let heard = cluster.engine.heard_at(&node_id("n"));
+    assert_eq!(heard, Some(cluster.engine.now()), "but it was heard");
+    cluster.run_until(89.0);
+    assert_eq!(state_of(&cluster, "n"), NodeState::Ready);
+}
+
+#[test]
+fn what_became_due_while_nobody_listened_happens() {
+    let mut cluster = batch(TWO);
+    cluster.at(0.0);
+    let mut later = Cluster::jobs(r#"jobs = [{ id = "j" }]"#);
+    later[0].not_before = Some(landfall_model::Time::from_secs(100));
+    cluster.done(Input::Submit(later));
+    cluster.at(600.0);
+    cluster.done(Input::TakeOver);
+    for node in ["n-0", "n-1"] {
+        beat(&mut cluster, node);
+    }
+    cluster.run_until(610.0);
+    assert_eq!(cluster.state("j"), JobState::Staging);
+}

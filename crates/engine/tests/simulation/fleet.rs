@@ -47,10 +47,13 @@ pub(crate) fn settings(rng: &mut Rng, pool: &mut Pool) {
     pool.pull.liveness_timeout_ms = Millis::secs(if rng.chance(80) { rng.within(40, 120) } else { 0 });
     pool.pull.paused = rng.chance(5);
     let batch = &mut pool.batch;
-    batch.backfill = rng
-        .pick(&[Backfill::Easy, Backfill::Easy, Backfill::Conservative, Backfill::Strict, Backfill::Greedy])
-        .unwrap();
-    batch.order = if rng.chance(40) { QueueOrder::Fifo } else { QueueOrder::Score };
+    let modes =
+        [Backfill::Easy, Backfill::Conservative, Backfill::Strict, Backfill::Greedy, Backfill::Promises];
+    batch.backfill = rng.pick(&modes).unwrap();
+    batch.promise_after_ms = Millis::secs(rng.within(0, 300));
+    batch.promise_grace_ms = Millis::secs(rng.within(0, 120));
+    batch.promise_limit_ms = Millis::secs(rng.within(0, 900));
+    batch.order = rng.pick(&[QueueOrder::Fifo, QueueOrder::Score, QueueOrder::Learned]).unwrap();
     batch.depth = rng.within(1, 3) as u32;
     batch.preemption = rng.chance(70);
     batch.preempt_rule = if rng.chance(50) { PreemptRule::Below } else { PreemptRule::Bands };

@@ -187,6 +187,8 @@ impl World {
 
     /// The engine crashes and begins again from its snapshot; what goes on must be the same as without.
     fn restart(&mut self) -> Found {
+        // Whoever starts again has not heard what the other one heard, so silence counts from now for both.
+        self.step(Input::Listen)?;
         let state = self.engine.state();
         let mut bytes = Vec::new();
         ciborium::into_writer(state, &mut bytes).expect("a state can be written");
@@ -199,9 +201,9 @@ impl World {
         }
         match self.rng.below(3) {
             0 => self.twin = None,
-            1 => self.twin = Some(Engine::of(read)),
+            1 => self.twin = Some(Engine::of(read).at(self.now)),
             // The other way round: the restarted one is the one that is looked at.
-            _ => self.twin = Some(std::mem::replace(&mut self.engine, Engine::of(read))),
+            _ => self.twin = Some(std::mem::replace(&mut self.engine, Engine::of(read).at(self.now))),
         }
         self.renew_faults();
         Ok(())

@@ -1,7 +1,8 @@
 //! The planner that counts and the whole engine, with its solver and ledger, make the same schedule of alike nodes.
 
-use landfall_engine::counted::{Mode, Rules};
-use landfall_replay::machine::{self, Estimate, Events};
+use landfall_engine::counted::{Mode, Rules, learned};
+use landfall_model::Millis;
+use landfall_replay::machine::{self, Estimate, Events, Planning};
 use landfall_replay::trace::batch::BatchJob;
 use proptest::prelude::*;
 
@@ -10,23 +11,41 @@ use crate::world::{ON_EVENTS, Row, arrival, engine, replay, starts};
 const NODES: u64 = 6;
 
 fn workload() -> impl Strategy<Value = Vec<BatchJob>> {
-    let row = (0i64..4, 1u64..=NODES, 1i64..20, 0i64..3);
+    let row = (0i64..4, 1u64..=NODES, 1i64..20, 0i64..3, 0i64..3);
     prop::collection::vec(row, 1..16).prop_map(|rows| {
         let mut submit = 0;
-        let made = rows.into_iter().zip(1..).map(|((gap, procs, run, over), number)| {
+        let made = rows.into_iter().zip(1..).map(|((gap, procs, run, over, user), number)| {
             submit += gap * 2;
             let estimate = run + over * 7;
-            BatchJob { number, submit, run, procs, estimate, user: 0, group: 0, executable: 0, wait: -1 }
+            BatchJob { number, submit, run, procs, estimate, user, group: 0, executable: 0, wait: -1 }
         });
         made.collect()
     })
 }
 
-fn counted(jobs: &[BatchJob], mode: Mode, ranked: bool) -> Vec<i64> {
-    let rules = Rules::asked(mode, ranked);
+/// When each job starts in a batch pool with these settings.
+fn live(jobs: &[BatchJob], settings: &str) -> Vec<i64> {
+    let ids: Vec<String> = jobs.iter().map(|job| format!("j{:02}", job.number)).collect();
+    let arrivals = jobs.iter().zip(&ids).map(|(job, id)| {
+        arrival(&Row {
+            id,
+            submit: job.submit,
+            nodes: job.procs as u32,
+            walltime: job.estimate as u64,
+            run: job.run as u64,
+            user: job.user,
+            tenant: None,
+            qos_wait: None,
+        })
+    });
+    let settings = format!("preemption = false\n{ON_EVENTS}{settings}");
+    starts(&replay(engine(NODES as usize, &settings, ""), arrivals.collect(), Vec::new()))
+}
+
+fn counted(jobs: &[BatchJob], planning: Planning) -> Vec<i64> {
     let settings = machine::Settings {
         procs: NODES as u32,
-        planning: rules.into(),
+        planning,
         events: Events::Batch,
         cycle: None,
         estimate: Estimate::User,
@@ -50,20 +69,32 @@ proptest! {
             (conservative(false), false, "backfill = \"conservative\"\nreservations = \"rebuild\""),
             (Mode::Reserving { depth: Some(3), standing: true }, false, "backfill = \"easy\"\ndepth = 3"),
         ][mode];
-        let ids: Vec<String> = jobs.iter().map(|job| format!("j{:02}", job.number)).collect();
-        let arrivals = jobs.iter().zip(&ids).map(|(job, id)| {
-            arrival(&Row {
-                id,
-                submit: job.submit,
-                nodes: job.procs as u32,
-                walltime: job.estimate as u64,
-                run: job.run as u64,
-                tenant: None,
-                qos_wait: None,
-            })
-        });
-        let settings = format!("order = \"fifo\"\npreemption = false\n{ON_EVENTS}{settings}");
-        let run = replay(engine(NODES as usize, &settings, ""), arrivals.collect(), Vec::new());
-        prop_assert_eq!(starts(&run), counted(&jobs, mode, ranked), "{}", settings);
+        let settings = format!("order = \"fifo\"\n{settings}");
+        let counted = counted(&jobs, Rules::asked(mode, ranked).into());
+        prop_assert_eq!(live(&jobs, &settings), counted, "{}", settings);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    /// What `landfall-batch` does with a log is what a pool does that is told so.
+    #[test]
+    fn both_learn_and_promise_the_same(
+        jobs in workload(), spans in (0u64..60, 0u64..30, 0u64..90), promises in 1u32..4,
+    ) {
+        let [patience, grace, limit] = [spans.0, spans.1, spans.2].map(Millis::secs);
+        let settings = format!(
+            "order = \"learned\"\nbackfill = \"promises\"\ndepth = {promises}\npromise_after_ms = {}\n\
+             promise_grace_ms = {}\npromise_limit_ms = {}\n",
+            patience.get(), grace.get(), limit.get()
+        );
+        let learned = learned::Settings { patience, promises, grace, limit, ..learned::Settings::USUAL };
+        let counted = counted(&jobs, learned.into());
+        // Of ends at one instant logs tell first who started first, clusters by id; what is learned depends on it.
+        let mut ends: Vec<_> = jobs.iter().zip(&counted).map(|(job, start)| (job.user, start + job.run)).collect();
+        ends.sort_unstable();
+        prop_assume!(ends.windows(2).all(|pair| pair[0] != pair[1]));
+        prop_assert_eq!(live(&jobs, &settings), counted, "{}", settings);
     }
 }

@@ -17,7 +17,16 @@ fn seven(batch: &str, cycles: &str) -> Run {
         ("j7", 50, 1, 80, "a"),
     ];
     let arrivals = rows.iter().map(|&(id, submit, nodes, run, tenant)| {
-        arrival(&Row { id, submit, nodes, walltime: run, run, tenant: Some(tenant), qos_wait: Some(60) })
+        arrival(&Row {
+            id,
+            submit,
+            nodes,
+            walltime: run,
+            run,
+            user: 0,
+            tenant: Some(tenant),
+            qos_wait: Some(60),
+        })
     });
     let settings = format!("order = \"fifo\"\npreemption = false\n{cycles}{batch}");
     replay(engine(4, &settings, TENANTS), arrivals.collect(), Vec::new())

@@ -9,7 +9,7 @@ use crate::world::{Row, arrival, engine, replay, starts};
 const FIFO: &str = "order = \"fifo\"\ncycle_on_events = true";
 
 fn row(id: &str, nodes: u32, walltime: u64, run: u64) -> Row<'_> {
-    Row { id, submit: 0, nodes, walltime, run, tenant: None, qos_wait: None }
+    Row { id, submit: 0, nodes, walltime, run, user: 0, tenant: None, qos_wait: None }
 }
 
 #[test]

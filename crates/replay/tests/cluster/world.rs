@@ -5,7 +5,7 @@ use std::sync::Arc;
 use landfall_engine::Engine;
 use landfall_engine::input::Submission;
 use landfall_model::scenario::{self, Format};
-use landfall_model::{Job, JobId, JobSpec, Millis, NodeCount, TenantId, Time};
+use landfall_model::{Job, JobId, JobSpec, Millis, Name, NodeCount, TenantId, Time};
 use landfall_replay::cluster::{Arrival, Change, Workload, simulate};
 use landfall_replay::decisions::Decisions;
 use landfall_replay::run::Run;
@@ -30,12 +30,14 @@ pub(crate) struct Row<'a> {
     pub(crate) nodes: u32,
     pub(crate) walltime: u64,
     pub(crate) run: u64,
+    pub(crate) user: i64,
     pub(crate) tenant: Option<&'a str>,
     pub(crate) qos_wait: Option<u64>,
 }
 
 pub(crate) fn arrival(row: &Row<'_>) -> Arrival {
     let spec = JobSpec {
+        user: Name::new(&format!("user{}", row.user)).ok(),
         tenant: row.tenant.map(|tenant| TenantId::new(tenant).expect("an id")),
         nodes: NodeCount { min: row.nodes, max: row.nodes },
         walltime_ms: Millis::secs(row.walltime),

@@ -111,22 +111,24 @@ impl World<'_> {
         }
     }
 
-    /// Starts who may start, best first; whether a holder was among them.
+    /// Starts who may start, best first, up to the first holder; whether there was one.
     fn sweep(&mut self) -> bool {
         let mut waiting: Vec<usize> = (0..self.arrived).filter(|job| self.started[*job].is_none()).collect();
         waiting.sort_by(|one, two| {
             let ((slowdown, cost), (other_slowdown, other_cost)) = (self.merit(*one), self.merit(*two));
             (other_slowdown * cost).cmp(&(slowdown * other_cost)).then(one.cmp(two))
         });
-        let holders = self.holders.len();
         for job in waiting {
             let place = self.holders.iter().position(|(holder, _)| *holder == job);
             if self.fits(job, self.now, place) {
                 self.holders.retain(|(holder, _)| *holder != job);
                 self.start(job);
+                if place.is_some() {
+                    return true;
+                }
             }
         }
-        self.holders.len() < holders
+        false
     }
 
     fn start(&mut self, job: usize) {

@@ -9,7 +9,7 @@ use landfall_store::{Change, StoreError, Table};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::core::{Core, View};
+use super::core::{Core, View, unreadable};
 use super::jobs::{JobMeta, element_of};
 use super::view::{job_view, version_of};
 
@@ -93,14 +93,19 @@ impl Core {
     pub(super) fn drop_old_archive(&mut self, since: Time) -> Result<bool, StoreError> {
         // Keys sort by submission, so the oldest come first; one that is too young ends the search.
         let page = self.store.scan(Table::Archive, None, CLEANED_AT_ONCE, false)?;
-        let old = page.into_iter().take_while(|(_, value)| match serde_json::from_slice::<Row>(value) {
-            Ok(Row::Job(view)) => is_before(view.ended_at_ms, since),
-            Ok(Row::Element(row)) => is_before(row.5, since),
-            // It ended with its last element, so all of them are too old as well.
-            Ok(Row::Array(row)) => is_before(row.ended_at_ms, since),
-            Err(_) => true,
-        });
-        let changes: Vec<Change> = old.map(|(key, _)| Change::delete(Table::Archive, key)).collect();
+        let mut changes = Vec::new();
+        for (key, value) in page {
+            let ended_at_ms = match read(&key, &value)? {
+                Row::Job(view) => view.ended_at_ms,
+                Row::Element(row) => row.5,
+                // It ended with its last element, so all of them are too old as well.
+                Row::Array(row) => row.ended_at_ms,
+            };
+            if !is_before(ended_at_ms, since) {
+                break;
+            }
+            changes.push(Change::delete(Table::Archive, key));
+        }
         let more = changes.len() == CLEANED_AT_ONCE;
         self.batch.changes.extend(changes);
         Ok(more)
@@ -115,13 +120,19 @@ impl Core {
         let page = self.store.scan(Table::Idempotency, after.as_deref(), CLEANED_AT_ONCE, false)?;
         let last = page.last().filter(|_| page.len() == CLEANED_AT_ONCE).map(|(key, _)| key.clone());
         for (key, value) in page {
-            let kept = serde_json::from_slice::<Value>(&value).unwrap_or_default();
+            let kept = serde_json::from_slice::<Value>(&value)
+                .map_err(|error| unreadable(Table::Idempotency, &key, error))?;
             if kept["at_ms"].as_i64().is_none_or(|at| at < since.as_millis()) {
                 self.batch.changes.push(Change::delete(Table::Idempotency, key));
             }
         }
         Ok(last)
     }
+}
+
+/// A record of the archive.
+fn read<T: serde::de::DeserializeOwned>(key: &str, bytes: &[u8]) -> Result<T, StoreError> {
+    serde_json::from_slice(bytes).map_err(|error| unreadable(Table::Archive, key, error))
 }
 
 fn is_before(ms: Option<u64>, since: Time) -> bool {
@@ -131,13 +142,15 @@ fn is_before(ms: Option<u64>, since: Time) -> bool {
 impl View<'_> {
     /// An ended job as it is shown.
     pub fn archived(&mut self, text: &str) -> Option<JobView> {
-        let bytes = self.store.get(Table::Archive, &archive_key(text)).ok()??;
-        self.read_row(&bytes)
+        let key = archive_key(text);
+        let found = self.store.get(Table::Archive, &key);
+        let bytes = self.noted(found)??;
+        self.read_row(&key, &bytes)
     }
 
     /// An ended job from its record; arrays have records too, which are no jobs.
-    pub(super) fn read_row(&mut self, bytes: &[u8]) -> Option<JobView> {
-        let row = match serde_json::from_slice::<Row>(bytes).ok()? {
+    pub(super) fn read_row(&mut self, key: &str, bytes: &[u8]) -> Option<JobView> {
+        let row = match self.noted(read(key, bytes))? {
             Row::Job(view) => return Some(*view),
             Row::Array(_) => return None,
             Row::Element(row) => *row,
@@ -166,6 +179,7 @@ impl View<'_> {
             exit_code: row.6,
             nodes: row.7,
             usage: row.8,
+            note: None,
             version: String::new(),
         };
         view.version = version_of(&view);
@@ -174,7 +188,12 @@ impl View<'_> {
 
     /// What is kept of an array all of whose elements ended.
     pub(super) fn array_row(&mut self, text: &str) -> Option<ArrayRow> {
-        let bytes = self.store.get(Table::Archive, &archive_key(text)).ok()??;
-        serde_json::from_slice(&bytes).ok()
+        let key = archive_key(text);
+        let found = self.store.get(Table::Archive, &key);
+        let bytes = self.noted(found)??;
+        match self.noted(read(&key, &bytes))? {
+            Row::Array(row) => Some(*row),
+            Row::Job(_) | Row::Element(_) => None,
+        }
     }
 }

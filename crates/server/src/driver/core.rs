@@ -6,22 +6,27 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use landfall_engine::{Answer, Effect, Engine, Event, Input};
+use landfall_model::life::Refused;
 use landfall_model::{JobId, Millis, NodeState, PoolId, Time};
-use landfall_store::{Batch, Change, Store, StoreError, Table, encode_state};
+use landfall_store::{Batch, Change, Loaded, Reader, Store, StoreError, Table, encode_state};
 
 use super::arrays::Shared;
 use super::connections::Connections;
+use super::effects::unable;
 use super::handle::{Failure, Happened, Reply, Request};
+use super::health::Health;
 use super::instance::Instances;
 use super::jobs::{JobMeta, Jobs, LiveRun};
 use super::nodes::Nodes;
 use super::pull::PullPools;
 use super::stats::Stats;
+use super::stops::Stops;
 use super::submit::Remembered;
+use super::time::Timekeeper;
 use super::{Owed, asked};
-use crate::clock;
 use crate::config::Config;
 use crate::error::ServerError;
+use crate::restore::Origin;
 
 /// How long writing is left alone after it failed.
 const REST_AFTER_FAILURE: Duration = Duration::from_secs(1);
@@ -29,11 +34,22 @@ const REST_AFTER_FAILURE: Duration = Duration::from_secs(1);
 const FORGOTTEN_PER_ROUND: usize = 2048;
 /// How long something that cannot be forgotten yet is left alone.
 const FORGET_AGAIN_AFTER: Millis = Millis::secs(10);
-/// From one look at what is too old to the next.
-const CLEANING_EVERY: Duration = Duration::from_secs(60);
 
 /// Key of the number that the next job gets.
-pub(super) const NEXT_JOB: &str = "next_job";
+pub(crate) const NEXT_JOB: &str = "next_job";
+
+/// The number that the next job gets.
+pub(crate) fn next_job(store: &mut dyn Reader) -> Result<u64, StoreError> {
+    let Some(bytes) = store.get(Table::Meta, NEXT_JOB)? else { return Ok(1) };
+    let number = std::str::from_utf8(&bytes).ok().and_then(|text| text.parse::<u64>().ok());
+    let number = number.ok_or_else(|| unreadable(Table::Meta, NEXT_JOB, "it is no number"))?;
+    Ok(number.max(1))
+}
+
+/// A record that is whole and makes no sense to this version.
+pub(crate) fn unreadable(table: Table, key: &str, why: impl std::fmt::Display) -> StoreError {
+    StoreError::Unreadable { what: format!("the record {}/{key}", table.name()), why: why.to_string() }
+}
 
 /// What a question may look at: what is stored, and nothing that is not.
 pub struct View<'a> {
@@ -51,6 +67,12 @@ pub struct View<'a> {
     pub seq: u64,
     /// What elements of arrays share, as far as it was looked up for this question.
     pub(super) shared: BTreeMap<String, Arc<Shared>>,
+    /// Whether something can be stored.
+    pub(super) health: &'a mut Health,
+    /// Whether the memory is ahead of what is stored.
+    pub(super) ahead: bool,
+    /// The first record that could not be read. Whoever asked hears of it instead of an answer that left it out.
+    pub(super) damage: Option<StoreError>,
 }
 
 pub(super) struct Core {
@@ -61,15 +83,20 @@ pub(super) struct Core {
     pub(super) jobs: Jobs,
     pub(super) nodes: Nodes,
     pub(super) pull: PullPools,
+    pub(super) stops: Stops,
     pub(super) instances: Instances,
     pub(super) next_job: u64,
+    /// The backup that this journal was made from, if it was.
+    pub(super) origin: Option<Origin>,
     /// Submissions that may be repeated, of this round and a few before.
     pub(super) remembered: Remembered,
     /// Ended jobs that the engine still knows, oldest first.
     ended: VecDeque<JobId>,
     ended_in_memory: usize,
     retention: Duration,
+    clean_every: Duration,
     snapshot_every: u64,
+    pub(super) time: Timekeeper,
     pub(super) now: Time,
     /// What this round has to store.
     pub(super) batch: Batch,
@@ -87,6 +114,9 @@ pub(super) struct Core {
     resting_until: Option<Instant>,
     /// What is stored could not be read back after that; the memory is ahead of it.
     ahead: bool,
+    pub(super) health: Health,
+    /// Another server writes this journal: nothing may be done any more.
+    fenced: Option<StoreError>,
     cleaned_at: Instant,
     snapshot_thread: Option<std::thread::JoinHandle<()>>,
 }
@@ -103,13 +133,40 @@ impl std::fmt::Debug for Core {
     }
 }
 
+impl View<'_> {
+    /// What was read, or nothing if that failed, which is kept in mind.
+    pub(super) fn noted<T>(&mut self, read: Result<T, StoreError>) -> Option<T> {
+        match read {
+            Ok(read) => Some(read),
+            Err(error) => {
+                self.damage.get_or_insert(error);
+                None
+            }
+        }
+    }
+
+    /// An answer, unless something it needed could not be read.
+    pub(super) fn sound<T>(&mut self, answer: T) -> Result<T, Failure> {
+        match self.damage.take() {
+            Some(error) => {
+                tracing::error!(error = %error, hint = %error.hint(), "something stored cannot be read");
+                Err(Failure::Storage(error.to_string()))
+            }
+            None => Ok(answer),
+        }
+    }
+}
+
 impl Core {
     pub(super) fn open(
         config: &Config,
-        store: Box<dyn Store>,
+        mut store: Box<dyn Store>,
         connections: Arc<Connections>,
         stats: Arc<Stats>,
     ) -> Result<Self, ServerError> {
+        let loaded = store.load()?;
+        let time = Timekeeper::start(&mut *store, loaded.state.now)?;
+        let now = time.clock.now();
         let mut core = Self {
             engine: Engine::new(),
             store,
@@ -118,14 +175,18 @@ impl Core {
             jobs: Jobs::default(),
             nodes: Nodes::default(),
             pull: PullPools::default(),
+            stops: Stops::default(),
             instances: Instances::default(),
             next_job: 1,
+            origin: None,
             remembered: Remembered::default(),
             ended: VecDeque::new(),
             ended_in_memory: config.ended_in_memory,
             retention: config.retention,
+            clean_every: config.clean_every,
             snapshot_every: config.snapshot_every.max(1),
-            now: clock::now(),
+            time,
+            now,
             batch: Batch::default(),
             effects: Vec::new(),
             seq: 0,
@@ -135,25 +196,31 @@ impl Core {
             swept: None,
             resting_until: None,
             ahead: false,
+            health: Health::default(),
+            fenced: None,
             cleaned_at: Instant::now(),
             snapshot_thread: None,
         };
-        core.load()?;
+        core.take(loaded)?;
         Ok(core)
     }
 
     /// Goes back to what is stored.
     fn load(&mut self) -> Result<(), StoreError> {
         let loaded = self.store.load()?;
+        self.time.forgot_who_spoke();
+        self.take(loaded)
+    }
+
+    fn take(&mut self, loaded: Loaded) -> Result<(), StoreError> {
         (self.seq, self.snapshot_tried) = (loaded.seq, loaded.snapshot_seq);
         self.snapshot_stored.store(loaded.snapshot_seq, Ordering::Relaxed);
         self.engine = Engine::of(loaded.state);
         self.batch = Batch::default();
         self.effects.clear();
         self.remembered = Remembered::default();
-        let next = self.store.get(Table::Meta, NEXT_JOB)?;
-        self.next_job =
-            next.and_then(|text| std::str::from_utf8(&text).ok()?.parse().ok()).unwrap_or(1).max(1);
+        self.next_job = next_job(&mut *self.store)?;
+        self.origin = Origin::read(&mut *self.store)?;
         self.jobs = Jobs::default();
         let mut after: Option<String> = None;
         loop {
@@ -161,9 +228,10 @@ impl Core {
             let Some((last, _)) = page.last() else { break };
             after = Some(last.clone());
             for (key, value) in page {
-                if let (Ok(id), Ok(meta)) = (JobId::new(&key), serde_json::from_slice::<JobMeta>(&value)) {
-                    self.jobs.insert(id, Arc::new(meta));
-                }
+                let id = JobId::new(&key).map_err(|error| unreadable(Table::Jobs, &key, error))?;
+                let meta: JobMeta =
+                    serde_json::from_slice(&value).map_err(|error| unreadable(Table::Jobs, &key, error))?;
+                self.jobs.insert(id, Arc::new(meta));
             }
         }
         self.nodes.load(&mut *self.store)?;
@@ -190,17 +258,22 @@ impl Core {
 
     /// Takes the journal over and sets up what the configuration names.
     pub(super) fn set_up(&mut self, config: &Config) -> Result<(), ServerError> {
-        self.begin(clock::now());
+        self.begin();
         self.step(Input::TakeOver);
+        self.keep_anchor();
         for pool in &config.pools {
+            let what = || format!("pool `{}`", pool.pool.id);
+            if let Some(Refused { message, hint, .. }) = unable(&pool.pool) {
+                return Err(ServerError::Refused { what: what(), message, hint });
+            }
             let policy = pool.policy.as_deref().map(Arc::from);
             let known = self.engine.state().pool(&pool.pool.id);
             if known.is_some_and(|known| known.pool == pool.pool && known.policy == policy) {
                 continue;
             }
-            let what = || format!("pool `{}`", pool.pool.id);
             self.must(Input::SetPool { pool: Box::new(pool.pool.clone()), policy }, what)?;
         }
+        self.ignore_what_cannot_be_done();
         for pool in self.engine.state().pools.keys() {
             if let Some((_, Some(warning))) = self.engine.policy_in_force(pool) {
                 tracing::warn!(%pool, "{warning}");
@@ -235,12 +308,12 @@ impl Core {
             return Duration::ZERO;
         }
         let Some(wake) = self.engine.next_wake() else { return Duration::MAX };
-        Duration::from_millis(wake.since(clock::now()).get())
+        Duration::from_millis(wake.since(self.time.clock.now()).get())
     }
 
     /// A new round begins.
-    pub(super) fn begin(&mut self, now: Time) {
-        self.now = now.max(self.now);
+    pub(super) fn begin(&mut self) {
+        self.now = self.time.round();
         if self.resting_until.is_none_or(|until| until > Instant::now()) {
             return;
         }
@@ -257,7 +330,15 @@ impl Core {
         }
         match request {
             Request::Apply(inputs, changes, reply) => {
-                let answers: Vec<Answer> = inputs.into_iter().map(|input| self.step(input)).collect();
+                let apply = |input| {
+                    if let Input::SetPool { pool, .. } = &input
+                        && let Some(refused) = unable(pool)
+                    {
+                        return Answer::Refused(refused);
+                    }
+                    self.step(input)
+                };
+                let answers: Vec<Answer> = inputs.into_iter().map(apply).collect();
                 self.batch.changes.extend(changes);
                 owe(reply, Ok(answers))
             }
@@ -345,10 +426,14 @@ impl Core {
             }
             Event::NodeLeft(node) => {
                 self.pull.gone(node);
+                self.stops.forget(node);
                 self.nodes.forget(node);
                 self.batch.changes.push(Change::delete(Table::Nodes, node.as_str()));
             }
-            Event::NodeMoved { node, to: NodeState::Down } => self.pull.gone(node),
+            Event::NodeMoved { node, to: NodeState::Down } => {
+                self.pull.gone(node);
+                self.stops.forget(node);
+            }
             other => self.follow_array(other),
         }
     }
@@ -369,9 +454,11 @@ impl Core {
         if self.resting_until.is_some() {
             return;
         }
+        self.tell_time();
         if self.engine.next_wake().is_some_and(|at| at <= self.now) {
             self.step(Input::Tick);
         }
+        self.take_out_deaf_nodes();
         self.forget_old();
         self.refresh_instances();
         self.pull_tick();
@@ -398,9 +485,20 @@ impl Core {
             return Ok(Vec::new());
         }
         match self.write_batch() {
-            Ok(happened) => Ok(happened),
+            Ok(happened) => {
+                self.health.heard(Ok(()));
+                Ok(happened)
+            }
+            Err(error @ StoreError::Fenced { .. }) => {
+                // To load again would be to take over what the other server wrote, under its own epoch.
+                let failure = Failure::Storage(error.to_string());
+                self.effects.clear();
+                self.fenced = Some(error);
+                Err(failure)
+            }
             Err(error) => {
                 Stats::add(&self.stats.append_failures, 1);
+                self.health.heard(Err(&error));
                 tracing::error!(error = %error, hint = %error.hint(), "the journal cannot be written");
                 self.resting_until = Some(Instant::now() + REST_AFTER_FAILURE);
                 // Nobody may hear of what did not happen.
@@ -417,8 +515,14 @@ impl Core {
         let read = self.load();
         if let Err(error) = &read {
             tracing::error!(error = %error, "the journal cannot be read back");
+            self.health.heard(Err(error));
         }
         self.ahead = read.is_err();
+    }
+
+    /// Why the server has to end, if another one writes its journal.
+    pub(super) fn fenced(&mut self) -> Option<StoreError> {
+        self.fenced.take()
     }
 
     fn write_batch(&mut self) -> Result<Vec<Happened>, StoreError> {
@@ -459,6 +563,9 @@ impl Core {
             now: self.now,
             seq: self.seq,
             shared: BTreeMap::new(),
+            health: &mut self.health,
+            ahead: self.ahead,
+            damage: None,
         }
     }
 
@@ -470,15 +577,17 @@ impl Core {
         if self.seq.saturating_sub(self.snapshot_tried) >= self.snapshot_every {
             self.snapshot_aside();
         }
-        if now.duration_since(self.cleaned_at) < CLEANING_EVERY {
+        if now.duration_since(self.cleaned_at) < self.clean_every {
             return;
         }
         self.cleaned_at = now;
+        self.keep_anchor();
+        let Some(past) = self.time.clock.surely_past() else { return };
         let keep = Millis::new(u64::try_from(self.retention.as_millis()).unwrap_or(u64::MAX));
-        let since = Time::from_millis(self.now.as_millis().saturating_sub_unsigned(keep.get()));
+        let since = Time::from_millis(past.as_millis().saturating_sub_unsigned(keep.get()));
         match self.clean(since) {
             // There is more than one cleaning takes: go on in the next round.
-            Ok(true) => self.cleaned_at = now.checked_sub(CLEANING_EVERY).unwrap_or(now),
+            Ok(true) => self.cleaned_at = now.checked_sub(self.clean_every).unwrap_or(now),
             Ok(false) => {}
             Err(error) => tracing::warn!(error = %error, "old parts of the journal could not be dropped"),
         }

@@ -1,21 +1,58 @@
 //! What the engine wants done, as commands to agents.
 
 use landfall_api::agent::{Command, Share, Start};
-use landfall_engine::{Effect, Fence};
-use landfall_model::{NodeId, Placement};
+use landfall_engine::{Effect, Fence, Input};
+use landfall_model::life::Refused;
+use landfall_model::{Dispatch, NodeId, OnDisconnect, Placement, Pool};
 
 use super::core::Core;
 use super::jobs::element_of;
 use super::stats::Stats;
 
+/// Why a pool cannot be as it is set: nothing here would carry out what the engine then wants done.
+pub(super) fn unable(pool: &Pool) -> Option<Refused> {
+    if pool.batch.staging {
+        let message = format!("pool `{}` has staging = true, and nothing can stage inputs yet", pool.id);
+        return Some(Refused::new(
+            "staging_unsupported",
+            message,
+            "leave `staging` out; jobs then start wherever there is room",
+        ));
+    }
+    if pool.dispatch == Dispatch::Negotiate {
+        let message = format!("pool `{}` negotiates between peers, and nothing can reach peers yet", pool.id);
+        return Some(Refused::new("negotiate_unsupported", message, "use push, pull or batch"));
+    }
+    None
+}
+
 impl Core {
+    /// Does without what pools of an older journal ask for and nobody can do.
+    pub(super) fn ignore_what_cannot_be_done(&mut self) {
+        let pools = self.engine.state().pools.values();
+        let asking: Vec<_> = pools
+            .filter_map(|state| Some((state.pool.clone(), state.policy.clone(), unable(&state.pool)?)))
+            .collect();
+        for (mut pool, policy, refused) in asking {
+            tracing::warn!(hint = refused.hint, "{}; it is ignored", refused.message);
+            if std::mem::take(&mut pool.batch.staging) {
+                self.step(Input::SetPool { pool: Box::new(pool), policy });
+            }
+        }
+    }
+
     pub(super) fn send_effect(&mut self, effect: Effect) {
         let (node, command) = match effect {
             Effect::Start { fence, node, placement, resume } => {
                 let Some(start) = self.start_command(fence, &placement, resume) else { return };
                 (node, Command::Start(Box::new(start)))
             }
-            Effect::Stop { fence, node, grace } => (node, Command::Stop { fence, grace_ms: grace.get() }),
+            Effect::Stop { fence, node, grace } => {
+                if !self.stops.may(&node, &fence, grace, self.now) {
+                    return;
+                }
+                (node, Command::Stop { fence, grace_ms: grace.get() })
+            }
             Effect::Checkpoint { fence, node, deadline, leave } => {
                 let within_ms = deadline.since(self.now).get();
                 (node, Command::Checkpoint { fence, within_ms, leave })
@@ -70,6 +107,8 @@ impl Core {
             nodes: if nodes.len() > 1 { nodes } else { Vec::new() },
             resume,
             walltime_ms: placement.walltime.map(landfall_model::Millis::get),
+            stop_after_silence_ms: (spec.on_disconnect == OnDisconnect::Stop)
+                .then_some(spec.disconnect_stop_after_ms.get()),
             inputs: spec.inputs.iter().flatten().map(|input| input.digest.to_string()).collect(),
             fence,
         })

@@ -9,10 +9,12 @@ use landfall_engine::{Answer, Event, Input};
 use landfall_model::{NodeId, Time};
 use landfall_store::Change;
 use tokio::sync::{Semaphore, broadcast, oneshot};
+use tokio_util::sync::CancellationToken;
 
 use super::connections::Connections;
 use super::core::View;
 use super::nodes::{HeartbeatAnswer, Registering};
+use crate::clock::Clock;
 
 /// How long a request waits for a place in line.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -84,6 +86,8 @@ pub struct Handle {
     pub(super) places: Arc<Semaphore>,
     pub(super) happened: broadcast::Sender<Arc<[Happened]>>,
     pub(super) connections: Arc<Connections>,
+    pub(super) ended: CancellationToken,
+    pub(super) clock: Arc<Clock>,
 }
 
 impl std::fmt::Debug for Request {
@@ -188,7 +192,8 @@ impl Handle {
         self.ask(|reply| {
             Request::Read(Box::new(move |view: &mut View<'_>| {
                 // Whoever asked may have gone away.
-                let _ = reply.send(Ok(question(view)));
+                let answer = question(view);
+                let _ = reply.send(view.sound(answer));
             }))
         })
         .await
@@ -197,6 +202,21 @@ impl Handle {
     /// What happens from now on, in committed batches. A slow listener is told how much it missed and can read the journal.
     pub fn listen(&self) -> broadcast::Receiver<Arc<[Happened]>> {
         self.happened.subscribe()
+    }
+
+    /// Waits until the driver has ended, whoever wanted that.
+    pub async fn ended(&self) {
+        self.ended.cancelled().await;
+    }
+
+    /// Engine time.
+    pub fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    /// The clock that it comes from.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
     }
 
     /// The agents that are connected.

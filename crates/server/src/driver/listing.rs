@@ -165,15 +165,14 @@ impl View<'_> {
         let mut found = Vec::new();
         let mut looked_at = 0;
         while found.len() < most && looked_at < ARCHIVE_LOOKED_AT_MAX {
-            let Ok(page) = self.store.scan(Table::Archive, before.as_deref(), ARCHIVE_PAGE, true) else {
-                return (found, None);
-            };
+            let page = self.store.scan(Table::Archive, before.as_deref(), ARCHIVE_PAGE, true);
+            let Some(page) = self.noted(page) else { return (found, None) };
             let Some((last, _)) = page.last() else { return (found, None) };
             before = Some(last.clone());
             looked_at += page.len();
             let is_last = page.len() < ARCHIVE_PAGE;
             for (key, bytes) in page {
-                let Some(view) = self.read_row(&bytes) else { continue };
+                let Some(view) = self.read_row(&key, &bytes) else { continue };
                 if filter.wants_view(&view) && found.len() < most {
                     found.push((key, view));
                 }

@@ -6,7 +6,8 @@
 //! stored.
 //!
 //! *When storing fails* nothing has left yet: the engine goes back to what is stored, everybody in that round is told so,
-//! and writing is tried again a second later.
+//! and writing is tried again a second later. *When another server has taken the journal over* the driver ends, and the server
+//! with it: to load again would be to go on under the other one's epoch.
 
 mod archive;
 mod arrays;
@@ -15,6 +16,7 @@ pub mod connections;
 pub mod core;
 mod effects;
 pub mod handle;
+mod health;
 mod instance;
 pub mod intake;
 pub mod jobs;
@@ -22,9 +24,11 @@ mod listing;
 pub mod nodes;
 mod pull;
 mod stats;
+mod stops;
 mod submit;
 #[cfg(test)]
 mod tests;
+mod time;
 mod view;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -33,8 +37,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use landfall_store::Store;
+use landfall_store::{Store, StoreError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, oneshot};
+use tokio_util::sync::CancellationToken;
 
 pub use connections::Connections;
 pub use core::View;
@@ -43,7 +48,6 @@ pub use listing::JobFilter;
 pub use stats::Stats;
 pub use view::version_of;
 
-use crate::clock;
 use crate::config::Config;
 use crate::error::ServerError;
 use core::Core;
@@ -56,14 +60,14 @@ const BATCHES_KEPT: usize = 4096;
 /// The longest time between two looks at the clock.
 const NAP: Duration = Duration::from_secs(1);
 
+/// The thread; it ends with an error when another server writes the journal.
+pub type Driver = JoinHandle<Result<(), StoreError>>;
+
 /// Opens the journal's state, sets up what the configuration names, and starts the thread.
 ///
 /// # Errors
 /// When the journal cannot be read, or a pool or tenant of the configuration makes no sense.
-pub fn start(
-    config: &Config,
-    store: Box<dyn Store>,
-) -> Result<(Handle, Arc<Stats>, JoinHandle<()>), ServerError> {
+pub fn start(config: &Config, store: Box<dyn Store>) -> Result<(Handle, Arc<Stats>, Driver), ServerError> {
     let connections = Arc::new(Connections::default());
     let stats = Arc::new(Stats::default());
     let mut core = Core::open(config, store, connections.clone(), stats.clone())?;
@@ -71,16 +75,26 @@ pub fn start(
     let (requests, line) = channel();
     let (happened, _) = broadcast::channel(BATCHES_KEPT);
     let places = Arc::new(Semaphore::new(config.queue_limit));
-    let handle = Handle { requests, places, happened: happened.clone(), connections };
+    let ended = CancellationToken::new();
+    let handle = Handle {
+        requests,
+        places,
+        happened: happened.clone(),
+        connections,
+        ended: ended.clone(),
+        clock: core.clock(),
+    };
     let thread = std::thread::Builder::new()
         .name("driver".into())
         .spawn(move || {
             let driven = catch_unwind(AssertUnwindSafe(|| run(core, &line, &happened)));
-            if driven.is_err() {
+            let Ok(driven) = driven else {
                 // Nobody can trust what is in memory now. What is stored is whole, and the next start goes on from there.
                 tracing::error!("the driver panicked; the server ends so that it can be started anew");
                 std::process::abort();
-            }
+            };
+            ended.cancel();
+            driven
         })
         .map_err(|source| ServerError::Io { what: "cannot start the driver".into(), source })?;
     Ok((handle, stats, thread))
@@ -93,7 +107,7 @@ fn run(
     mut core: Core,
     line: &Receiver<(Request, Option<OwnedSemaphorePermit>)>,
     happened: &broadcast::Sender<Arc<[Happened]>>,
-) {
+) -> Result<(), StoreError> {
     let mut closing: Option<oneshot::Sender<()>> = None;
     while closing.is_none() {
         let first = match line.recv_timeout(core.nap().min(NAP)) {
@@ -101,7 +115,7 @@ fn run(
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => break,
         };
-        core.begin(clock::now());
+        core.begin();
         let mut questions = Vec::new();
         let mut owed: Vec<Owed> = Vec::new();
         let mut places = Vec::new();
@@ -129,6 +143,9 @@ fn run(
             }
             Err(failure) => owed.into_iter().for_each(|answer| answer(Err(failure.clone()))),
         }
+        if let Some(error) = core.fenced() {
+            return Err(error);
+        }
         for question in questions {
             // A question changes nothing, so one that panics harms nobody but whoever asked.
             if catch_unwind(AssertUnwindSafe(|| question(&mut core.view()))).is_err() {
@@ -143,4 +160,5 @@ fn run(
         // The server may have stopped waiting.
         let _ = done.send(());
     }
+    Ok(())
 }

@@ -5,20 +5,23 @@ use std::collections::BTreeMap;
 use landfall_api::ApiError;
 use landfall_api::job::UsageView;
 use landfall_api::node::{GpuFacts, Heartbeat, NODE_TAKEN, Registered, Registration};
-use landfall_engine::input::RunUsage;
+use landfall_engine::input::{Report, RunUsage};
+use landfall_engine::record::{JobRecord, Phase, RunNode};
 use landfall_engine::{Answer, Fence, Input};
 use landfall_model::scenario::{Format, NodeRow, Rows, decode};
 use landfall_model::{Mib, Name, Node, NodeId, PoolId, WorkloadId};
 use landfall_store::{Store, StoreError, Table};
 use serde_json::{Map, Value, json};
 
-use super::core::Core;
+use super::core::{Core, unreadable};
 use super::handle::Failure;
 use super::submit::{invalid, refused_answer};
 use super::view::word;
 
-/// From one heartbeat to the next.
+/// From one heartbeat to the next, unless the pool wants to know of a silence sooner.
 const HEARTBEAT_INTERVAL_MS: u64 = 10_000;
+/// Heartbeats that come before a node is unknown: one may be lost and one late.
+const HEARTBEATS_IN_TIME: u64 = 3;
 /// Bandwidth beyond which a heartbeat is not believed.
 const BANDWIDTH_MAX: f64 = 20_000.0;
 
@@ -26,6 +29,8 @@ const BANDWIDTH_MAX: f64 = 20_000.0;
 pub struct Registering {
     pub node: NodeId,
     pub registration: Registration,
+    /// The journal that the agent's memory belongs to, if it says so.
+    pub journal: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +39,7 @@ pub enum HeartbeatAnswer {
     Ok,
     /// A newer one came before.
     Stale,
-    /// The node counts as gone; it has to register again.
+    /// It has to register again: it counts as gone, or is told something new.
     Rejoin,
 }
 
@@ -44,6 +49,8 @@ pub struct Nodes {
     registrations: BTreeMap<NodeId, Registration>,
     /// The last heartbeat of each.
     heard: BTreeMap<NodeId, (u64, u64)>,
+    /// How often each was told to send one, in milliseconds.
+    intervals: BTreeMap<NodeId, u64>,
 }
 
 impl Nodes {
@@ -55,6 +62,7 @@ impl Nodes {
     pub(super) fn forget(&mut self, node: &NodeId) {
         self.registrations.remove(node);
         self.heard.remove(node);
+        self.intervals.remove(node);
     }
 
     pub(super) fn load(&mut self, store: &mut dyn Store) -> Result<(), StoreError> {
@@ -65,9 +73,10 @@ impl Nodes {
             let Some((last, _)) = page.last() else { return Ok(()) };
             after = Some(last.clone());
             for (key, value) in page {
-                if let (Ok(id), Ok(registration)) = (NodeId::new(&key), serde_json::from_slice(&value)) {
-                    self.registrations.insert(id, registration);
-                }
+                let id = NodeId::new(&key).map_err(|error| unreadable(Table::Nodes, &key, error))?;
+                let registration =
+                    serde_json::from_slice(&value).map_err(|error| unreadable(Table::Nodes, &key, error))?;
+                self.registrations.insert(id, registration);
             }
         }
     }
@@ -84,16 +93,67 @@ pub(super) fn add_usage(sum: &mut UsageView, usage: &RunUsage) {
 }
 
 impl Core {
-    pub(super) fn register(&mut self, node: Registering) -> Result<Registered, Failure> {
+    pub(super) fn register(&mut self, mut node: Registering) -> Result<Registered, Failure> {
         self.check_not_taken(&node)?;
-        let running = node.registration.heartbeat.running.clone();
-        self.join(node, Some(running))
+        self.stops.forget(&node.node);
+        if std::mem::take(&mut node.registration.forgot) {
+            self.lose_unanswered(&node.node);
+        }
+        let named = node.registration.heartbeat.running.clone();
+        let adopted = self.adopted(&node, &named);
+        let same = match &node.journal {
+            Some(journal) => journal == self.store.incarnation(),
+            None => self.origin.is_none(),
+        };
+        // Of another journal's attempts only those exist here that go on; the agent ends the others by itself.
+        let running = if same { named } else { adopted.clone() };
+        Ok(Registered { adopted, ..self.join(node, Some(running))? })
+    }
+
+    /// The attempts that a node names and that are runs of this state on that node.
+    fn adopted(&self, registering: &Registering, named: &[Fence]) -> Vec<Fence> {
+        let before = match (&registering.journal, &self.origin) {
+            (Some(journal), _) if journal == self.store.incarnation() => None,
+            (None, None) => None,
+            // A run that the backup had; one that was placed after the restore only looks like it.
+            (None, Some(origin)) => Some(origin),
+            (Some(journal), Some(origin)) if origin.journals.contains(journal) => Some(origin),
+            (Some(_), _) => return Vec::new(),
+        };
+        let epoch = before.map_or(self.engine.state().epoch, |origin| origin.epoch);
+        let goes_on = |fence: &&Fence| {
+            let run = self.engine.state().job(&fence.job).and_then(|record| record.run.as_ref());
+            self.runs_there(&registering.node, fence)
+                && fence.epoch <= epoch
+                && before.is_none_or(|origin| run.is_some_and(|run| run.committed_at <= origin.at))
+        };
+        named.iter().filter(goes_on).cloned().collect()
+    }
+
+    /// A node does not know what began there: of starts that it has not answered, those that must not happen twice are lost.
+    fn lose_unanswered(&mut self, node: &NodeId) {
+        let state = self.engine.state();
+        let Some((known, _)) = state.node(node) else { return };
+        let unanswered = |record: &JobRecord| {
+            let there = |at: &RunNode| at.node == *node && at.phase == Phase::Assigned;
+            record.run.as_ref().is_some_and(|run| run.nodes.iter().any(there))
+        };
+        let lost: Vec<Fence> = known
+            .placements
+            .iter()
+            .filter_map(|placement| state.job(&placement.job))
+            .filter(|record| record.job.spec.runs_once() && unanswered(record))
+            .map(|record| state.fence(record))
+            .collect();
+        for fence in lost {
+            self.step(Input::Report { node: node.clone(), fence, report: Report::Stopped });
+        }
     }
 
     /// Of two agents that speak for one node, the one that began later does; the other has to hear so, or they would
     /// take the node from each other for ever.
     fn check_not_taken(&self, node: &Registering) -> Result<(), Failure> {
-        let Registering { node, registration } = node;
+        let Registering { node, registration, .. } = node;
         let newer =
             self.nodes.heard.get(node).is_some_and(|(epoch, _)| *epoch > registration.heartbeat.epoch);
         if !newer || !self.connections.is_open(node) {
@@ -108,7 +168,7 @@ impl Core {
 
     /// A node joins or tells everything anew; `running` if it named all that it runs.
     fn join(&mut self, node: Registering, running: Option<Vec<Fence>>) -> Result<Registered, Failure> {
-        let Registering { node: id, mut registration } = node;
+        let Registering { node: id, mut registration, .. } = node;
         check_numbers(&registration.heartbeat, "heartbeat.")?;
         let pool = self.pool_for(&id, &registration)?;
         registration.pool = Some(pool.to_string());
@@ -126,15 +186,32 @@ impl Core {
         self.nodes.heard.insert(id.clone(), heard);
         self.keep_facts(&id, registration);
         self.pull_forgets(&pool, &id);
+        let interval = self.heartbeat_interval_ms(&pool);
+        self.nodes.intervals.insert(id, interval);
         let state = self.engine.state();
         let dispatch = state.pool(&pool).map_or_else(String::new, |state| word(&state.pool.dispatch));
         Ok(Registered {
             pool: pool.to_string(),
             dispatch,
-            heartbeat_interval_ms: HEARTBEAT_INTERVAL_MS,
+            heartbeat_interval_ms: interval,
             server_epoch: state.epoch,
             approval,
+            journal: self.store.incarnation().to_owned(),
+            adopted: Vec::new(),
         })
+    }
+
+    fn heartbeat_interval_ms(&self, pool: &PoolId) -> u64 {
+        let unknown = self.engine.state().pool(pool).map(|state| state.pool.silence.node_unknown_after_ms);
+        unknown.map_or(HEARTBEAT_INTERVAL_MS, |after| {
+            HEARTBEAT_INTERVAL_MS.min(after.get() / HEARTBEATS_IN_TIME)
+        })
+    }
+
+    /// Whether the settings of its pool want a node to speak more or less often than it was told.
+    fn beats_at_another_pace(&self, id: &NodeId) -> bool {
+        let told = self.nodes.intervals.get(id).zip(self.engine.state().places.get(id));
+        told.is_some_and(|(told, (pool, _))| *told != self.heartbeat_interval_ms(pool))
     }
 
     fn keep_facts(&mut self, id: &NodeId, registration: Registration) {
@@ -187,7 +264,7 @@ impl Core {
         let now_says = Registration { heartbeat: heartbeat.clone(), ..known.clone() };
         if !same_machine(&known, &now_says) {
             // Its capacity changed. The heartbeat was made before jobs that are on their way, so it need not name all.
-            let registering = Registering { node: id.clone(), registration: now_says.clone() };
+            let registering = Registering { node: id.clone(), registration: now_says.clone(), journal: None };
             self.join(registering, None)?;
         }
         let running: Vec<Fence> = heartbeat.running.clone();
@@ -203,7 +280,7 @@ impl Core {
         }
         self.nodes.heard.insert(id.clone(), seen);
         self.nodes.registrations.insert(id.clone(), now_says);
-        Ok(HeartbeatAnswer::Ok)
+        Ok(if self.beats_at_another_pace(id) { HeartbeatAnswer::Rejoin } else { HeartbeatAnswer::Ok })
     }
 }
 
@@ -245,7 +322,7 @@ fn engine_heartbeat(beat: &Heartbeat) -> landfall_engine::heartbeat::Heartbeat {
     }
 }
 
-fn metrics(beat: &Heartbeat) -> landfall_model::Metrics {
+pub(super) fn metrics(beat: &Heartbeat) -> landfall_model::Metrics {
     landfall_model::Metrics {
         cpu_count: u32::try_from(beat.cpu_milli / 1000).unwrap_or(u32::MAX),
         cpu_core_score: beat.cpu_core_score.unwrap_or_default(),

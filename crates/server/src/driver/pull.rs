@@ -211,7 +211,7 @@ impl Core {
     }
 
     /// Whether an attempt is the present one and has not ended on a node.
-    fn runs_there(&self, node: &NodeId, fence: &Fence) -> bool {
+    pub(super) fn runs_there(&self, node: &NodeId, fence: &Fence) -> bool {
         let record = self.engine.state().job(&fence.job).filter(|record| record.attempt == fence.attempt);
         let run = record.and_then(|record| record.run.as_ref());
         run.is_some_and(|run| run.nodes.iter().any(|at| at.node == *node && at.phase != Phase::Ended))
@@ -230,6 +230,9 @@ impl Core {
                 if *failure == Some(Failed::Timeout) {
                     run.failure = Some("timeout".into());
                 }
+            }
+            if matches!(item.report, Report::Exited { .. } | Report::Stopped | Report::Refused(_)) {
+                self.stops.over(node, &item.fence);
             }
             let report = Input::Report { node: node.clone(), fence: item.fence, report: item.report };
             answers.push(match self.step(report) {

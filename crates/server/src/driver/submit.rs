@@ -10,7 +10,7 @@ use landfall_store::Table;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::core::{Core, NEXT_JOB, RememberedAnswers};
+use super::core::{Core, NEXT_JOB, RememberedAnswers, unreadable};
 use super::handle::{Caller, Failure};
 use super::intake;
 use super::jobs::JobMeta;
@@ -61,7 +61,9 @@ impl Core {
 
     fn submit_new(&mut self, caller: &Caller, jobs: Vec<JobRequest>) -> Result<Vec<Submitted>, Failure> {
         let first = self.next_job;
-        let prepared = self.view().intake(caller, jobs, |place| (first + place as u64).to_string())?;
+        let mut view = self.view();
+        let prepared = view.intake(caller, jobs, |place| (first + place as u64).to_string());
+        let prepared = view.sound(prepared)??;
         let metas: Vec<(JobId, Arc<JobMeta>)> =
             prepared.iter().map(|job| (job.submission.job.id.clone(), Arc::new(job.meta.clone()))).collect();
         let accepted = metas.iter().map(|(id, meta)| Submitted {
@@ -112,7 +114,10 @@ impl Core {
             None => {
                 let kept = self.store.get(Table::Idempotency, &key);
                 let kept = kept.map_err(|error| Failure::Storage(error.to_string()))?;
-                let kept = kept.and_then(|bytes| serde_json::from_slice::<Kept>(&bytes).ok());
+                let kept = kept.map(|bytes| serde_json::from_slice::<Kept>(&bytes)).transpose();
+                let kept = kept.map_err(|error| {
+                    Failure::Storage(unreadable(Table::Idempotency, &key, error).to_string())
+                })?;
                 kept.map(|kept| (kept.request, kept.jobs))
             }
         };

@@ -8,6 +8,7 @@ use landfall_api::node::{Heartbeat, Registration};
 use landfall_engine::input::Report;
 use landfall_engine::{Answer, Fence, Input};
 use landfall_model::{Dispatch, JobId, MilliCpu, Name, NodeId, Pool, PoolId};
+use landfall_store::Store as _;
 use landfall_store::sqlite::Sqlite;
 use tempfile::TempDir;
 use tokio::sync::mpsc::Receiver;
@@ -19,7 +20,7 @@ use crate::config::{Config, PoolConfig};
 /// A server without HTTP.
 struct Bench {
     handle: Handle,
-    thread: Option<std::thread::JoinHandle<()>>,
+    thread: Option<super::Driver>,
 }
 
 fn config(dir: &Path, dispatch: Dispatch) -> Config {
@@ -44,7 +45,7 @@ async fn with_node(dispatch: Dispatch) -> (TempDir, Bench, Receiver<Command>) {
 impl Bench {
     async fn end(mut self) {
         self.handle.close().await;
-        self.thread.take().unwrap().join().unwrap();
+        self.thread.take().unwrap().join().unwrap().unwrap();
     }
 
     async fn join(&self, node: &str) -> Receiver<Command> {
@@ -64,7 +65,7 @@ impl Bench {
             ..Heartbeat::default()
         };
         let registration = Registration { heartbeat, max_concurrent: Some(2), ..Registration::default() };
-        self.handle.register(Registering { node: id, registration }).await.unwrap();
+        self.handle.register(Registering { node: id, registration, journal: None }).await.unwrap();
         commands
     }
 
@@ -330,5 +331,49 @@ async fn a_full_disk_refuses_and_what_was_accepted_before_is_all_there() {
     let known = bench.handle.read(|view| view.engine.state().jobs.len()).await.unwrap();
     assert_eq!(known, accepted);
     assert_eq!(bench.submit(job(1000)).await.unwrap(), (accepted + 1).to_string());
+    bench.end().await;
+}
+
+#[tokio::test]
+async fn a_stale_report_is_answered_by_one_stop_however_often_it_comes() {
+    let (_dir, bench, mut commands) = with_node(Dispatch::Push).await;
+    bench.submit(job(1000)).await.unwrap();
+    let fence = started(&mut commands).await;
+    bench.report("n1", &fence, Report::Started).await;
+    bench.report("n1", &fence, exited(0)).await;
+    for _ in 0..500 {
+        assert_eq!(bench.report("n1", &fence, Report::Checkpointed).await, "stale_fence");
+    }
+    let mut stops = 0;
+    while let Ok(command) = commands.try_recv() {
+        stops += usize::from(matches!(command, Command::Stop { .. }));
+    }
+    assert!((1..10).contains(&stops), "{stops} stops");
+    bench.end().await;
+}
+
+#[tokio::test]
+async fn a_journal_whose_pool_stages_opens_and_stages_nothing() {
+    let dir = TempDir::new().unwrap();
+    let config = config(dir.path(), Dispatch::Batch);
+    start(&config).end().await;
+    let mut store = Sqlite::open(&config.data_dir).unwrap();
+    let mut pool = config.pools[0].pool.clone();
+    pool.id = PoolId::new("old").unwrap();
+    pool.batch.staging = true;
+    let epoch = store.load().unwrap().state.epoch;
+    let event = landfall_engine::Event::PoolSet { pool: Box::new(pool.clone()), policy: None };
+    let batch = landfall_store::Batch {
+        epoch,
+        events: vec![(landfall_model::Time::ZERO, event)],
+        ..Default::default()
+    };
+    store.append(&batch).unwrap();
+    drop(store);
+    let bench = start(&config);
+    let stages = bench.handle.read(|view| view.engine.state().pools["old"].pool.batch.staging).await;
+    assert!(!stages.unwrap());
+    let set = bench.handle.apply(Input::SetPool { pool: Box::new(pool), policy: None }).await.unwrap();
+    assert!(matches!(set, Answer::Refused(refused) if refused.code == "staging_unsupported"));
     bench.end().await;
 }

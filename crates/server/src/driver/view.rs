@@ -92,10 +92,17 @@ pub(super) fn job_view(record: &JobRecord, jobs: &Jobs, run: Option<&LiveRun>) -
         nodes: run.map(|run| run.nodes.clone()).unwrap_or_default(),
         exit_code: run.and_then(|run| run.exit),
         usage: run.and_then(|run| run.usage),
+        note: note(record),
         version: String::new(),
     };
     view.version = version_of(&view);
     view
+}
+
+/// What is worth knowing about the present run of a job.
+fn note(record: &JobRecord) -> Option<String> {
+    let on: Vec<&str> = record.left_behind().iter().map(|node| node.as_str()).collect();
+    (!on.is_empty()).then(|| format!("started afresh: its checkpoint is on {}", on.join(", ")))
 }
 
 /// Why a job is where it is, as far as its record says.
@@ -159,7 +166,9 @@ impl View<'_> {
         let (node, record) = self.engine.state().node(id)?;
         let pool = self.engine.state().places.get(id).map(|(pool, _)| pool.to_string());
         let facts = self.nodes.facts(id);
-        let metrics = node.metrics.unwrap_or_default();
+        // The engine remembers load roughly; here is what the node said last.
+        let said = facts.map(|facts| super::nodes::metrics(&facts.heartbeat));
+        let metrics = said.or(node.metrics).unwrap_or_default();
         Some(NodeView {
             id: id.to_string(),
             pool: pool.unwrap_or_default(),
@@ -167,7 +176,7 @@ impl View<'_> {
             approval: word(&node.approval),
             accepting: node.accepting,
             region: node.region.as_ref().map(ToString::to_string),
-            heard_at_ms: ms(record.heard_at),
+            heard_at_ms: ms(self.engine.heard_at(id).unwrap_or(record.heard_at)),
             since_ms: ms(record.since),
             cpu_milli: node.cpu_total.get(),
             cpu_committed_milli: node.cpu_committed.get(),

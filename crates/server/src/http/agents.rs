@@ -7,16 +7,16 @@ use std::time::Duration;
 use axum::Json;
 use axum::body::{Body as AxumBody, Bytes};
 use axum::extract::{FromRequest, FromRequestParts, Request, State};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use futures::Stream;
-use landfall_api::ApiError;
 use landfall_api::agent::{
     Ask, Asked, Command, Fetches, LogPieces, LogsKept, Probed, ReportAnswers, Reports,
 };
 use landfall_api::answer::Acted;
 use landfall_api::node::{Heard, Heartbeat, Registered, Registration};
+use landfall_api::{ApiError, JOURNAL};
 use landfall_engine::Input;
 use landfall_model::{JobId, JobReport, NodeId};
 use serde::de::DeserializeOwned;
@@ -26,9 +26,8 @@ use utoipa_axum::routes;
 
 use super::app::{App, Shared};
 use super::auth::{Agent, Principal};
-use super::extract::{AtNode, Body};
+use super::extract::{AtNode, Body, header_text};
 use super::problem::{BodyProblems, Problem, Problems, Reply, acted};
-use crate::clock;
 use crate::driver::nodes::{HeartbeatAnswer, Registering};
 use crate::logs::{LogError, Piece};
 
@@ -54,6 +53,8 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
 pub(crate) struct Said<T> {
     app: Arc<App>,
     node: NodeId,
+    /// The journal that it is about, if it says so.
+    journal: Option<String>,
     said: T,
 }
 
@@ -64,25 +65,47 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for Said<T> {
         let (mut parts, body) = request.into_parts();
         let Agent(principal) = Agent::from_request_parts(&mut parts, app).await?;
         let AtNode(node) = AtNode::from_request_parts(&mut parts, app).await?;
+        let journal = header_text(&parts.headers, JOURNAL).map(str::to_owned);
         let Body(said) = Body::from_request(Request::from_parts(parts, body), app).await?;
         principal.speaks_for(&node)?;
-        Ok(Self { app: app.clone(), node, said })
+        Ok(Self { app: app.clone(), node, journal, said })
     }
+}
+
+impl<T> Said<T> {
+    /// What was said, if it is about the journal of this server.
+    fn here(self) -> Result<(Arc<App>, NodeId, T), Problem> {
+        self.app.check_journal(self.journal.as_deref())?;
+        Ok((self.app, self.node, self.said))
+    }
+}
+
+/// The header in which an agent names the journal that its memory belongs to, for the OpenAPI document.
+#[derive(utoipa::IntoParams)]
+#[into_params(parameter_in = Header)]
+#[expect(dead_code, reason = "read by hand, written down here")]
+struct OfJournal {
+    /// The journal that the agent's memory belongs to, as the registration told it. With another one than the server's,
+    /// nothing is done and the answer is 409 `other_journal`; a registration is taken, and its answer says which attempts go on.
+    #[param(rename = "landfall-journal")]
+    landfall_journal: Option<String>,
 }
 
 /// Registers a node, or tells everything about it anew.
 #[utoipa::path(put, path = "/nodes/{id}/registration", tag = "agents", request_body = Registration,
-    params(("id" = String, Path, description = "The node.")),
+    params(("id" = String, Path, description = "The node."), OfJournal),
     responses((status = 200, description = "What the node is told.", body = Registered), Problems, BodyProblems))]
-async fn register(Said { app, node, said: registration }: Said<Registration>) -> Reply<Registered> {
-    Ok(Json(app.handle.register(Registering { node, registration }).await?))
+async fn register(said: Said<Registration>) -> Reply<Registered> {
+    let Said { app, node, journal, said: registration } = said;
+    Ok(Json(app.handle.register(Registering { node, registration, journal }).await?))
 }
 
 /// Takes a heartbeat in. `stale` and `rejoin` are answers, not errors.
 #[utoipa::path(post, path = "/nodes/{id}/heartbeat", tag = "agents", request_body = Heartbeat,
-    params(("id" = String, Path, description = "The node.")),
+    params(("id" = String, Path, description = "The node."), OfJournal),
     responses((status = 200, description = "What became of it.", body = Heard), Problems, BodyProblems))]
-pub(crate) async fn heartbeat(Said { app, node, said: heartbeat }: Said<Heartbeat>) -> Reply<Heard> {
+pub(crate) async fn heartbeat(said: Said<Heartbeat>) -> Reply<Heard> {
+    let (app, node, heartbeat) = said.here()?;
     let status = match app.handle.heartbeat(node, heartbeat).await? {
         HeartbeatAnswer::Ok => "ok",
         HeartbeatAnswer::Stale => "stale",
@@ -103,15 +126,18 @@ pub(crate) fn line(value: &impl serde::Serialize) -> Bytes {
 }
 
 /// Commands for a node, one line of JSON each, until the agent hangs up. A newer line of the same node ends this one.
-#[utoipa::path(get, path = "/nodes/{id}/commands", tag = "agents", params(("id" = String, Path, description = "The node.")),
+#[utoipa::path(get, path = "/nodes/{id}/commands", tag = "agents", params(("id" = String, Path, description = "The node."), OfJournal),
     responses((status = 200, description = "Lines of JSON; a `ping` at least every 10 s.", body = Command,
-        content_type = "application/x-ndjson"), Problems))]
+        content_type = "application/x-ndjson"),
+        (status = 409, description = "The agent's memory is of another journal.", body = ApiError), Problems))]
 async fn commands(
     State(app): Shared,
     Agent(principal): Agent,
     AtNode(node): AtNode,
+    headers: HeaderMap,
 ) -> Result<Response, Problem> {
     principal.speaks_for(&node)?;
+    app.check_journal(header_text(&headers, JOURNAL))?;
     let place = app.stream()?;
     let commands = app.handle.connections().open(node);
     let line = Line { commands, beat: tokio::time::interval(PING_EVERY), _place: place, principal, app };
@@ -144,7 +170,7 @@ impl Line {
             }
             _ = self.beat.tick() => {
                 // Whose token was revoked hears no more.
-                if !self.app.tokens.still_stands(&self.principal, clock::now()) {
+                if !self.app.tokens.still_stands(&self.principal, self.app.handle.now()) {
                     return None;
                 }
                 commands.push(Command::Ping);
@@ -158,17 +184,19 @@ impl Line {
 
 /// Takes reports in. The answer comes when they are stored.
 #[utoipa::path(post, path = "/nodes/{id}/reports", tag = "agents", request_body = Reports,
-    params(("id" = String, Path, description = "The node.")),
+    params(("id" = String, Path, description = "The node."), OfJournal),
     responses((status = 200, description = "What became of each.", body = ReportAnswers), Problems, BodyProblems))]
-async fn reports(Said { app, node, said: reports }: Said<Reports>) -> Reply<ReportAnswers> {
+async fn reports(said: Said<Reports>) -> Reply<ReportAnswers> {
+    let (app, node, reports) = said.here()?;
     Ok(Json(app.handle.reports(node, reports).await?))
 }
 
 /// Gives work to a worker of a pull pool.
 #[utoipa::path(post, path = "/nodes/{id}/ask", tag = "agents", request_body = Ask,
-    params(("id" = String, Path, description = "The node.")),
+    params(("id" = String, Path, description = "The node."), OfJournal),
     responses((status = 200, description = "What it gets.", body = Asked), Problems, BodyProblems))]
-async fn ask(Said { app, node, said: ask }: Said<Ask>) -> Reply<Asked> {
+async fn ask(said: Said<Ask>) -> Reply<Asked> {
+    let (app, node, ask) = said.here()?;
     if !(1..=1000).contains(&ask.slots) {
         return Err(Problem::invalid("slots", "a worker asks for 1 to 1000 jobs", "ask again for more"));
     }
@@ -177,9 +205,10 @@ async fn ask(Said { app, node, said: ask }: Said<Ask>) -> Reply<Asked> {
 
 /// Takes in what a worker would have to fetch for jobs.
 #[utoipa::path(post, path = "/nodes/{id}/fetches", tag = "agents", request_body = Fetches,
-    params(("id" = String, Path, description = "The node.")),
+    params(("id" = String, Path, description = "The node."), OfJournal),
     responses((status = 200, description = "Taken in.", body = Acted), Problems, BodyProblems))]
-async fn fetches(Said { app, node, said: fetches }: Said<Fetches>) -> Reply<Acted> {
+async fn fetches(said: Said<Fetches>) -> Reply<Acted> {
+    let (app, node, fetches) = said.here()?;
     let mut entries = Vec::with_capacity(fetches.entries.len());
     for (place, entry) in fetches.entries.iter().enumerate() {
         let field = |name: &str| format!("entries[{place}].{name}");
@@ -195,17 +224,19 @@ async fn fetches(Said { app, node, said: fetches }: Said<Fetches>) -> Reply<Acte
 
 /// Says whether a node that was probed is well.
 #[utoipa::path(post, path = "/nodes/{id}/probe", tag = "agents", request_body = Probed,
-    params(("id" = String, Path, description = "The node.")),
+    params(("id" = String, Path, description = "The node."), OfJournal),
     responses((status = 200, description = "Taken in.", body = Acted), Problems, BodyProblems))]
-async fn probe(Said { app, node, said: probed }: Said<Probed>) -> Reply<Acted> {
+async fn probe(said: Said<Probed>) -> Reply<Acted> {
+    let (app, node, probed) = said.here()?;
     acted(app.handle.apply(Input::Probe { node, good: probed.good }).await?).map(Json)
 }
 
 /// Keeps what jobs wrote. A piece that was sent before is kept once; a gap is answered with 409 `log_gap`.
 #[utoipa::path(post, path = "/nodes/{id}/logs", tag = "agents", request_body = LogPieces,
-    params(("id" = String, Path, description = "The node.")),
+    params(("id" = String, Path, description = "The node."), OfJournal),
     responses((status = 200, description = "Kept.", body = LogsKept), Problems, BodyProblems))]
-async fn logs(Said { app, node, said: pieces }: Said<LogPieces>) -> Reply<LogsKept> {
+async fn logs(said: Said<LogPieces>) -> Reply<LogsKept> {
+    let (app, node, pieces) = said.here()?;
     let mut decoded = Vec::with_capacity(pieces.pieces.len());
     for (place, piece) in pieces.pieces.into_iter().enumerate() {
         let bad = |field: &str, message: &str, hint: &str| {

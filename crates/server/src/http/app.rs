@@ -4,7 +4,10 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::extract::State;
+use axum::http::StatusCode;
+use landfall_api::ApiError;
 use landfall_api::job::JobView;
+use landfall_api::node::OTHER_JOURNAL;
 use landfall_model::Time;
 use landfall_store::sqlite::Sqlite;
 use landfall_store::{Reader, StoreError, Table};
@@ -14,8 +17,9 @@ use tokio_util::sync::CancellationToken;
 use super::auth::{Principal, StoredToken, Tokens};
 use super::board::Board;
 use super::metrics::Metrics;
-use super::problem::Problem;
+use super::problem::{Problem, shortened};
 use crate::config::Config;
+use crate::driver::core::unreadable;
 use crate::driver::{Failure, Handle, Stats, View};
 use crate::logs::Logs;
 
@@ -47,6 +51,8 @@ pub(crate) struct App {
     pub(crate) shutdown: CancellationToken,
     /// When the server started.
     pub(crate) started_at: Time,
+    /// Which journal this is.
+    pub(crate) incarnation: String,
     streams: Arc<Semaphore>,
 }
 
@@ -57,6 +63,7 @@ impl App {
     /// Puts the parts together.
     pub(crate) fn new(
         config: Config,
+        incarnation: String,
         handle: Handle,
         stats: Arc<Stats>,
         logs: Arc<Logs>,
@@ -65,6 +72,7 @@ impl App {
         Self {
             journal: Arc::new(Journal { dir: config.data_dir.clone(), readers: Mutex::default() }),
             config,
+            started_at: handle.now(),
             handle,
             tokens: Tokens::default(),
             logs,
@@ -73,7 +81,7 @@ impl App {
             board: Arc::new(Board::default()),
             edits: tokio::sync::Mutex::new(()),
             shutdown,
-            started_at: crate::clock::now(),
+            incarnation,
             streams: Arc::new(Semaphore::new(STREAMS_MAX)),
         }
     }
@@ -81,12 +89,29 @@ impl App {
     /// Takes the tokens in that are stored.
     pub(crate) async fn load_tokens(&self) -> Result<(), Failure> {
         let tokens = self.handle.read(|view| read_all(view, Table::Tokens)).await?;
-        for (_, bytes) in tokens.map_err(|error| Failure::Storage(error.to_string()))? {
-            if let Ok(token) = serde_json::from_slice::<StoredToken>(&bytes) {
-                self.tokens.insert(token);
-            }
+        for (key, bytes) in tokens.map_err(|error| Failure::Storage(error.to_string()))? {
+            let token = serde_json::from_slice::<StoredToken>(&bytes)
+                .map_err(|error| Failure::Storage(unreadable(Table::Tokens, &key, error).to_string()))?;
+            self.tokens.insert(token);
         }
         Ok(())
+    }
+
+    /// Refuses what is about another journal: its numbers mean something else here.
+    pub(crate) fn check_journal(&self, named: Option<&str>) -> Result<(), Problem> {
+        match named.filter(|named| *named != self.incarnation) {
+            None => Ok(()),
+            Some(named) => {
+                let message = format!(
+                    "this is about journal {}, and the server has {}: it was restored, or is another one",
+                    shortened(named),
+                    self.incarnation
+                );
+                let hint = "begin afresh: agents register anew, readers of events begin without a position";
+                let error = ApiError::new(OTHER_JOURNAL, message).hint(hint);
+                Err(Problem::new(StatusCode::CONFLICT, error))
+            }
+        }
     }
 
     /// A place among the open streams.

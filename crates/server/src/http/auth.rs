@@ -18,7 +18,6 @@ use subtle::ConstantTimeEq as _;
 
 use super::app::App;
 use super::problem::Problem;
-use crate::clock;
 use crate::driver::Caller;
 use crate::driver::Failure;
 
@@ -108,7 +107,7 @@ impl Tokens {
     }
 }
 
-fn has_expired(token: &TokenView, now: Time) -> bool {
+pub(crate) fn has_expired(token: &TokenView, now: Time) -> bool {
     token.expires_at_ms.is_some_and(|at| i64::try_from(at).unwrap_or(i64::MAX) <= now.as_millis())
 }
 
@@ -186,7 +185,7 @@ impl FromRequestParts<Arc<App>> for Principal {
         if !scheme.eq_ignore_ascii_case("bearer") {
             return Err(unauthorized("no_token", "the Authorization header is not a bearer token"));
         }
-        app.tokens.check(secret.trim(), clock::now())
+        app.tokens.check(secret.trim(), app.handle.now())
     }
 }
 

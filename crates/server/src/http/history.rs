@@ -200,8 +200,9 @@ pub(crate) fn event_view(seq: u64, at: Time, event: &Event) -> EventView {
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 struct Told {
-    /// Begin behind this event; from now on if left out. The header `Last-Event-ID` counts more.
-    after: Option<u64>,
+    /// Begin behind this event, a number or an `id` of the stream; from now on if left out. The header `Last-Event-ID` counts
+    /// more. An `id` of another journal is refused with 409 `other_journal`.
+    after: Option<String>,
     /// Kinds separated by commas; all but `heard`, `cycled` and `round` if left out.
     kinds: Option<String>,
     /// The token, for browsers that cannot send headers with a stream.
@@ -213,8 +214,9 @@ struct Told {
 /// A stream of events as they are committed.
 #[utoipa::path(get, path = "/events", tag = "history", params(Told,
         ("Last-Event-ID" = Option<String>, Header, description = "The last event that was seen.")),
-    responses((status = 200, description = "Server-sent events: `id` is the number, `event` the kind, `data` an EventView.",
+    responses((status = 200, description = "Server-sent events: `id` is the journal and the number, `event` the kind, `data` an EventView.",
             body = EventView, content_type = "text/event-stream"),
+        (status = 409, description = "`after` is about another journal.", body = landfall_api::ApiError),
         (status = 410, description = "Events behind `after` are no longer kept.", body = landfall_api::ApiError), Problems))]
 async fn events(
     State(app): Shared,
@@ -223,18 +225,15 @@ async fn events(
     Params(told): Params<Told>,
 ) -> Result<Response, Problem> {
     let principal = match &told.access_token {
-        Some(secret) => app.tokens.check(secret, crate::clock::now())?,
+        Some(secret) => app.tokens.check(secret, app.handle.now())?,
         None => principal?,
     };
     if principal.role == landfall_api::token::Role::Agent {
         return Err(forbidden(&principal, "submitter"));
     }
     let seen = match header_text(&headers, "last-event-id") {
-        Some(text) => Some(
-            text.parse::<u64>()
-                .map_err(|_| Problem::bad("Last-Event-ID is not the number of an event", "leave it out"))?,
-        ),
-        None => told.after,
+        Some(text) => Some(position(&app, text, "Last-Event-ID")?),
+        None => told.after.as_deref().map(|text| position(&app, text, "`after`")).transpose()?,
     };
     let place = app.stream()?;
     let mut live = app.handle.listen();
@@ -261,7 +260,7 @@ async fn events(
             let batch = tokio::select! {
                 _ = look.tick() => {
                     // Whose token was revoked hears no more.
-                    if !teller.app.tokens.still_stands(&teller.principal, crate::clock::now()) {
+                    if !teller.app.tokens.still_stands(&teller.principal, teller.app.handle.now()) {
                         return;
                     }
                     continue;
@@ -287,6 +286,22 @@ async fn events(
     });
     let stream = Sse::new(ReceiverStream::new(receiver));
     Ok(stream.keep_alive(KeepAlive::new().interval(Duration::from_secs(15))).into_response())
+}
+
+/// The number of an event from a place in the stream: a number, or the journal and a number.
+fn position(app: &App, text: &str, what: &str) -> Result<u64, Problem> {
+    let (journal, number) = match text.split_once('-') {
+        Some((journal, number)) => (Some(journal), number),
+        None => (None, text),
+    };
+    let number = number.parse().map_err(|_| {
+        Problem::bad(
+            format!("{what} is not the number of an event"),
+            "leave it out, or give an `id` of the stream",
+        )
+    })?;
+    app.check_journal(journal)?;
+    Ok(number)
 }
 
 /// How often a stream looks whether its token still stands.
@@ -336,7 +351,10 @@ impl Teller {
         }
         for view in views {
             let data = serde_json::to_string(&view).unwrap_or_default();
-            let sent = Sent::default().id(view.seq.to_string()).event(view.kind).data(data);
+            let sent = Sent::default()
+                .id(format!("{}-{}", self.app.incarnation, view.seq))
+                .event(view.kind)
+                .data(data);
             self.sender.send(Ok(sent)).await.map_err(|_| ())?;
         }
         self.last = newest;

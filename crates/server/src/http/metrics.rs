@@ -64,6 +64,9 @@ pub(crate) struct Metrics {
     snapshots: Counter,
     commands: Counter,
     in_flight: Gauge,
+    requeue_limited: Gauges,
+    clock_offset: Gauge<f64, AtomicU64>,
+    clock_jumps: Counter,
     /// Jobs that save their work because others need their nodes, and since when.
     saving: Mutex<BTreeMap<JobId, Time>>,
 }
@@ -109,6 +112,11 @@ impl Metrics {
             nodes = Gauges::default(), "nodes", "nodes by state";
             agents = Gauge::default(), "agents_connected", "agents with an open line for commands";
             node_faults = Counters::default(), "node_faults", "faults of nodes: `start`, `other`";
+            requeue_limited = Gauges::default(), "requeue_limited_nodes",
+                "silent nodes that keep their jobs for now because many fell silent at once";
+            clock_offset = Gauge::default(), "clock_offset_seconds",
+                "how far the wall clock is ahead of the server's time, which follows slowly";
+            clock_jumps = Counter::default(), "clock_jumps", "jumps of the wall clock by a second or more";
             commands = Counter::default(), "commands", "commands sent to agents";
             requests = Counters::default(), "http_requests",
                 "requests answered; `route` is the pattern, `none` if there is no such route";
@@ -254,6 +262,7 @@ pub(crate) async fn measure(State(app): Shared, request: Request, next: Next) ->
 struct Gauged {
     queue: Vec<(String, f64)>,
     loans: Vec<(String, f64)>,
+    limited: Vec<(String, f64)>,
     shares: Vec<(String, String, f64)>,
     fared: Vec<(String, Fared)>,
     nodes: BTreeMap<String, u64>,
@@ -266,6 +275,7 @@ pub(crate) async fn page(app: &App) -> Result<String, Problem> {
         let mut gauged = Gauged {
             queue: Vec::new(),
             loans: Vec::new(),
+            limited: Vec::new(),
             shares: Vec::new(),
             fared: Vec::new(),
             nodes: BTreeMap::new(),
@@ -275,6 +285,8 @@ pub(crate) async fn page(app: &App) -> Result<String, Problem> {
             gauged.queue.push((id.to_string(), view.engine.waiting_in(id) as f64));
             let lent = pool.nodes.iter().filter(|node| node.lent_to.is_some()).count();
             gauged.loans.push((id.to_string(), lent as f64));
+            let limited = if pool.requeue_limited { view.engine.overdue(id) } else { 0 };
+            gauged.limited.push((id.to_string(), limited as f64));
             gauged.fared.extend(pool.habits.fared().map(|fared| (id.to_string(), fared)));
             for (tenant, of) in &pool.world.tenants {
                 gauged.shares.push((id.to_string(), tenant.to_string(), of.usage));
@@ -293,9 +305,13 @@ pub(crate) async fn page(app: &App) -> Result<String, Problem> {
     let gauged = gauged.await?;
     let metrics = &app.metrics;
     let set = |family: &Gauges, labels: Labels, value: f64| family.get_or_create(&labels).set(value);
-    for family in [&metrics.queue_depth, &metrics.loans, &metrics.share_used, &metrics.nodes, &metrics.jobs] {
+    let (of_pools, of_all) = (
+        [&metrics.queue_depth, &metrics.loans, &metrics.requeue_limited],
+        [&metrics.share_used, &metrics.nodes, &metrics.jobs],
+    );
+    of_pools.into_iter().chain(of_all).for_each(|family| {
         family.clear();
-    }
+    });
     for (pool, fared) in gauged.fared {
         metrics.tell_fared(&pool, &fared);
     }
@@ -304,6 +320,9 @@ pub(crate) async fn page(app: &App) -> Result<String, Problem> {
     }
     for (pool, value) in gauged.loans {
         set(&metrics.loans, vec![("pool", pool)], value);
+    }
+    for (pool, value) in gauged.limited {
+        set(&metrics.requeue_limited, vec![("pool", pool)], value);
     }
     for (pool, tenant, value) in gauged.shares {
         set(&metrics.share_used, vec![("pool", pool), ("tenant", tenant)], value);
@@ -315,6 +334,9 @@ pub(crate) async fn page(app: &App) -> Result<String, Problem> {
         set(&metrics.jobs, vec![("state", state)], count as f64);
     }
     metrics.agents.set(i64::try_from(app.handle.connections().count()).unwrap_or(i64::MAX));
+    let standing = app.handle.clock().standing();
+    metrics.clock_offset.set(standing.ahead_ms as f64 / 1000.0);
+    metrics.clock_jumps.inner().store(standing.jumps, Ordering::Relaxed);
     metrics.take_stats(&app.stats);
     let mut text = String::new();
     prometheus_client::encoding::text::encode(&mut text, &metrics.registry).unwrap_or_default();

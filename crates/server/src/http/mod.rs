@@ -27,6 +27,7 @@ pub(crate) mod tokens;
 mod workloads;
 
 use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
 
 use axum::Router;
 use axum::middleware;
@@ -93,7 +94,7 @@ fn short_paths() -> Router<Arc<App>> {
 pub(crate) fn chores(app: Arc<App>) -> tokio::task::JoinHandle<()> {
     tokio::spawn(async move {
         let mut happened = app.handle.listen();
-        let mut cleaning = tokio::time::interval(std::time::Duration::from_secs(3600));
+        let mut cleaning = tokio::time::interval(Duration::from_secs(3600));
         loop {
             tokio::select! {
                 () = app.shutdown.cancelled() => return,
@@ -122,8 +123,11 @@ async fn clean_logs(app: &Arc<App>) {
         jobs.filter(|(_, job)| !job.state.is_final()).map(|(id, _)| id.to_string()).collect()
     });
     let Ok(live) = live.await as Result<std::collections::BTreeSet<String>, _> else { return };
-    let (logs, retention) = (app.logs.clone(), app.config.retention);
-    let cleaned = tokio::task::spawn_blocking(move || logs.clean(retention, |job| live.contains(job))).await;
+    let Some(past) = app.handle.clock().surely_past() else { return };
+    let past = Duration::from_millis(u64::try_from(past.as_millis()).unwrap_or(0));
+    let since = UNIX_EPOCH + past.saturating_sub(app.config.retention);
+    let logs = app.logs.clone();
+    let cleaned = tokio::task::spawn_blocking(move || logs.clean(since, |job| live.contains(job))).await;
     if let Ok(gone @ 1..) = cleaned {
         tracing::info!(jobs = gone, "old logs deleted");
     }

@@ -57,15 +57,15 @@ static LOOKING_AHEAD: Semaphore = Semaphore::const_new(2);
 async fn answer(app: &App, principal: Principal, request: PlanRequest) -> Reply<PlanView> {
     let _place = LOOKING_AHEAD.acquire().await.map_err(|_| crate::driver::Failure::Closing)?;
     let asks = principal.clone();
-    let (state, change, submitted) = app
+    let (state, now, change, submitted) = app
         .ask(move |view| {
             let (change, submitted) = change(view, &asks, request)?;
-            Ok((view.engine.state().clone(), change, submitted))
+            Ok((view.engine.state().clone(), view.now, change, submitted))
         })
         .await?;
     // Looking ahead may take long; meanwhile the driver goes on.
     let planned = tokio::task::spawn_blocking(move || {
-        let engine = Engine::of(state);
+        let engine = Engine::of(state).at(now);
         let mut answer = engine.plan(change);
         if !principal.sees_all() {
             hide_others(&mut answer, &engine, &principal);

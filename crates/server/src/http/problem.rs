@@ -58,7 +58,7 @@ impl Problem {
 }
 
 /// Names in messages do not get longer than this.
-fn shortened(id: &str) -> String {
+pub(crate) fn shortened(id: &str) -> String {
     const MOST: usize = 80;
     if id.chars().count() <= MOST {
         return id.escape_debug().to_string();

@@ -12,6 +12,7 @@ use landfall_engine::record::{Cause, JobState};
 use landfall_engine::solver::{MoveCause, Reservation};
 use landfall_model::answer::Fared;
 use landfall_model::{JobId, NodeId, PoolId, Time};
+use landfall_store::Reader as _;
 use landfall_store::sqlite::Sqlite;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -73,10 +74,11 @@ fn rare() -> Vec<Event> {
 async fn scraped() -> (String, Vec<&'static str>) {
     let dir = tempfile::tempdir().unwrap();
     let config = Config::new(dir.path().to_owned());
-    let (handle, stats, thread) =
-        driver::start(&config, Box::new(Sqlite::open(dir.path()).unwrap())).unwrap();
-    let logs = Arc::new(Logs::new(dir.path(), config.log_limit));
-    let app = Arc::new(App::new(config, handle.clone(), stats, logs, CancellationToken::new()));
+    let store = Sqlite::open(dir.path()).unwrap();
+    let journal = store.incarnation().to_owned();
+    let (handle, stats, thread) = driver::start(&config, Box::new(store)).unwrap();
+    let logs = Arc::new(Logs::open(dir.path(), &journal, config.log_limit).unwrap());
+    let app = Arc::new(App::new(config, journal, handle.clone(), stats, logs, CancellationToken::new()));
     let request = TokenRequest {
         name: "test".into(),
         role: Role::Admin,
@@ -104,7 +106,7 @@ async fn scraped() -> (String, Vec<&'static str>) {
     app.metrics.tell_fared("default", &Fared { low: 0.5, middle: 1.0, high: 1.1, ratios: Vec::new() });
     let page = ask(&router, &token.secret, "GET /metrics", Value::Null).await;
     handle.close().await;
-    thread.join().unwrap();
+    thread.join().unwrap().unwrap();
     (page, app.metrics.names.clone())
 }
 

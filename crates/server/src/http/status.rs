@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use landfall_api::answer::StatusView;
+use landfall_api::ApiError;
+use landfall_api::answer::{ClockView, StatusView};
 use serde::Serialize;
 use serde_json::{Value, json};
 use utoipa_axum::router::OpenApiRouter;
@@ -16,6 +18,9 @@ use utoipa_axum::routes;
 use super::app::{App, Shared};
 use super::auth::Principal;
 use super::problem::{Problem, Problems, Reply};
+
+/// Whoever asks whether the server is ready waits no longer than this.
+const READY_WITHIN: Duration = Duration::from_secs(5);
 
 /// The routes of this module below the version of the API.
 pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
@@ -40,6 +45,8 @@ pub(crate) fn word(value: &impl Serialize) -> String {
     responses((status = 200, description = "Counts and versions.", body = StatusView), Problems))]
 async fn status(State(app): Shared, principal: Principal) -> Reply<StatusView> {
     let started = u64::try_from(app.started_at.as_millis()).unwrap_or(0);
+    let standing = app.handle.clock().standing();
+    let clock = ClockView { ahead_ms: standing.ahead_ms, jumps: standing.jumps, rests: standing.rests };
     let answer = app.ask(move |view| {
         let state = view.engine.state();
         let (mut jobs, mut nodes) = (BTreeMap::new(), BTreeMap::new());
@@ -54,6 +61,8 @@ async fn status(State(app): Shared, principal: Principal) -> Reply<StatusView> {
         }
         let waiting = |pool| view.engine.waiting_in(pool) as u64;
         let pools = state.pools.keys().map(|pool| (pool.to_string(), waiting(pool))).collect();
+        let limited = state.pools.iter().filter(|(_, pool)| pool.requeue_limited);
+        let limited = limited.map(|(id, _)| (id.to_string(), view.engine.overdue(id))).collect();
         let epoch = state.epoch;
         Ok(StatusView {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -62,11 +71,14 @@ async fn status(State(app): Shared, principal: Principal) -> Reply<StatusView> {
             epoch,
             seq: view.seq,
             oldest: view.store.oldest_seq()?,
+            journal: view.store.incarnation().to_owned(),
             store_bytes: view.store.size_bytes()?,
             jobs,
             nodes,
             pools,
             agents_connected: view.connections.count() as u64,
+            requeue_limited: limited,
+            clock,
             token: principal.name,
             role: principal.role,
             tenant: principal.tenant,
@@ -82,16 +94,30 @@ async fn healthz() -> Json<Value> {
     Json(json!({ "status": "ok" }))
 }
 
-/// Says whether requests are answered.
+/// Says whether requests are answered and can be stored.
 #[utoipa::path(get, path = "/readyz", tag = "server", security(()),
-    responses((status = 200, description = "It answers.", body = Value),
-        (status = 503, description = "It is too busy or going down.", body = landfall_api::ApiError)))]
+    responses((status = 200, description = "It answers, and can store.", body = Value),
+        (status = 503, description = "It cannot store, is too busy or going down.", body = landfall_api::ApiError)))]
 async fn readyz(State(app): Shared) -> Reply<Value> {
     if app.shutdown.is_cancelled() {
         return Err(crate::driver::Failure::Closing.into());
     }
-    let seq = app.handle.read(|view| view.seq).await?;
-    Ok(Json(json!({ "status": "ready", "seq": seq })))
+    let asked = app.handle.read(|view| (view.seq, view.trouble()));
+    let Ok(asked) = tokio::time::timeout(READY_WITHIN, asked).await else {
+        let message = format!("nothing was stored or answered for {} s", READY_WITHIN.as_secs());
+        return Err(not_ready(ApiError::new("busy", message).hint("the disk is slow, or hangs")));
+    };
+    match asked? {
+        (seq, None) => Ok(Json(json!({ "status": "ready", "seq": seq }))),
+        (_, Some(trouble)) => {
+            let message = format!("nothing can be stored: {}", trouble.message);
+            Err(not_ready(ApiError::new("storage", message).hint(trouble.hint)))
+        }
+    }
+}
+
+fn not_ready(error: ApiError) -> Problem {
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, error).header(header::RETRY_AFTER, "5")
 }
 
 /// Counters for Prometheus. No token is needed on a loopback address; elsewhere any valid one is.

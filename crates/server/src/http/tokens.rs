@@ -15,7 +15,6 @@ use super::app::{App, Shared};
 use super::auth::{Admin, StoredToken, make};
 use super::extract::{At, Body};
 use super::problem::{BodyProblems, Problem, Problems, Reply};
-use crate::clock;
 use crate::driver::Failure;
 
 pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
@@ -71,7 +70,7 @@ async fn create(
     };
     request.tenant.as_deref().map(landfall_model::TenantId::new).transpose().map_err(|e| bad("tenant", e))?;
     request.node.as_deref().map(landfall_model::NodeId::new).transpose().map_err(|e| bad("node", e))?;
-    let now = clock::now();
+    let now = app.handle.now();
     if request.expires_at_ms.is_some_and(|at| i64::try_from(at).unwrap_or(i64::MAX) <= now.as_millis()) {
         return Err(Problem::invalid("expires_at_ms", "that instant is over", "give a later one"));
     }

@@ -15,7 +15,8 @@ async fn events(mut response: Response, count: usize) -> Vec<(u64, String, Value
         while let Some((event, rest)) = text.split_once("\n\n") {
             let field = |name: &str| event.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
             if let (Some(id), Some(kind), Some(data)) = (field("id:"), field("event:"), field("data:")) {
-                found.push((id.parse().unwrap(), kind.to_owned(), serde_json::from_str(data).unwrap()));
+                let (_, number) = id.split_once('-').expect("the journal and a number");
+                found.push((number.parse().unwrap(), kind.to_owned(), serde_json::from_str(data).unwrap()));
             }
             text = rest.to_owned();
         }
@@ -43,9 +44,18 @@ async fn events_are_replayed_and_go_on() {
     let live: Vec<u64> = events(live, 2).await.iter().map(|(id, ..)| *id).collect();
     assert_eq!(live, [all[1].0, all[2].0]);
     // Somebody who comes back goes on behind the last event that was seen.
-    let back = server.request(Method::GET, "/events?kinds=submitted", &server.admin);
-    let back = back.header("last-event-id", all[1].0).send().await.unwrap();
-    assert_eq!(events(back, 1).await[0].0, all[2].0);
+    let (_, status) = server.get("/status").await;
+    let journal = status["journal"].as_str().unwrap();
+    let back = |id: String| {
+        let request = server.request(Method::GET, "/events?kinds=submitted", &server.admin);
+        request.header("last-event-id", id).send()
+    };
+    for id in [all[1].0.to_string(), format!("{journal}-{}", all[1].0)] {
+        assert_eq!(events(back(id).await.unwrap(), 1).await[0].0, all[2].0);
+    }
+    let other = back(format!("0123456789abcdef-{}", all[1].0)).await.unwrap();
+    assert_eq!(other.status(), 409);
+    assert_eq!(other.json::<Value>().await.unwrap()["code"], "other_journal");
     // Browsers cannot send headers with a stream.
     let with_token =
         format!("{}/api/v1/events?after=0&kinds=submitted&access_token={}", server.url, server.admin);

@@ -4,9 +4,10 @@ use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::path::Path;
 
-use rusqlite::Connection;
+use rusqlite::{Connection, OpenFlags};
 
-use super::{directory, explain};
+use super::head::Head;
+use super::{connect, directory, explain};
 use crate::error::StoreError;
 
 pub(super) fn write(conn: &Connection, path: &Path, to: &Path) -> Result<(), StoreError> {
@@ -35,9 +36,21 @@ fn copy(conn: &Connection, path: &Path, to: &Path) -> Result<(), StoreError> {
         StoreError::Full { .. } => StoreError::Full { path: to.to_path_buf() },
         other => other,
     })?;
+    mark(to)?;
     let directory = to.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     File::open(to)
         .and_then(|file| file.sync_all())
         .and_then(|()| directory::sync_directory(directory))
         .map_err(|error| StoreError::io(format!("cannot sync {}", to.display()), error))
+}
+
+/// Writes into a copy that it is one: no server may go on from it as if nothing had happened since.
+fn mark(copy: &Path) -> Result<(), StoreError> {
+    let conn = connect(copy, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    let head = Head { backup: true, ..Head::read(&conn, copy)? };
+    // There is nothing to go back to if this fails: the copy is removed then.
+    conn.pragma_update_and_check(None, "journal_mode", "MEMORY", |_| Ok(()))
+        .and_then(|()| head.write(&conn))
+        .map_err(explain(copy))?;
+    conn.close().map_err(|(_, error)| explain(copy)(error))
 }

@@ -9,13 +9,18 @@ use crate::error::StoreError;
 pub(super) const DATABASE: &str = "journal.db";
 const LOCK: &str = "lock";
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
+/// Length of the header of a database.
+const HEADER: usize = 100;
 
 /// A data directory that belongs to this process until it is dropped.
 #[derive(Debug)]
 pub(super) struct Directory {
     path: PathBuf,
-    // The system unlocks the file when it is closed, however the process ends.
-    _lock: File,
+    // The system unlocks files when they are closed, however the process ends.
+    lock: File,
+    /// The database, locked as well: the file `lock` may be removed, an open database cannot be taken away. It must not be
+    /// closed before SQLite has closed it, whose own locks on it would be gone.
+    database: Option<File>,
 }
 
 impl Directory {
@@ -23,33 +28,36 @@ impl Directory {
         make(path).map_err(|error| StoreError::io(format!("cannot make {}", path.display()), error))?;
         let name = path.join(LOCK);
         let failed = |error| StoreError::io(format!("cannot open {}", name.display()), error);
-        let mut file = open_private(&name).map_err(failed)?;
-        match file.try_lock() {
-            Ok(()) => {}
+        let mut lock = open_private(&name).map_err(failed)?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Self { path: path.to_path_buf(), lock, database: None }),
             Err(TryLockError::WouldBlock) => {
                 let mut text = String::new();
-                let pid = file.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok());
-                return Err(StoreError::Locked { dir: path.to_path_buf(), pid });
+                let pid = lock.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok());
+                Err(StoreError::Locked { dir: path.to_path_buf(), pid })
             }
-            Err(TryLockError::Error(error)) => return Err(failed(error)),
+            Err(TryLockError::Error(error)) => Err(failed(error)),
         }
-        // Only a help for people: who cannot write it still has the lock.
-        let note = file
+    }
+
+    /// Writes into the file `lock` who has it. Only a help for people: who cannot write it still has the lock.
+    fn note_owner(&mut self) {
+        let lock = &mut self.lock;
+        let note = lock
             .set_len(0)
-            .and_then(|()| file.rewind())
-            .and_then(|()| writeln!(file, "{}", std::process::id()));
+            .and_then(|()| lock.rewind())
+            .and_then(|()| writeln!(lock, "{}", std::process::id()));
         if let Err(error) = note {
-            tracing::warn!(%error, file = %name.display(), "cannot note the process id in the lock file");
+            tracing::warn!(%error, dir = %self.path.display(), "cannot note the process id in the lock file");
         }
-        Ok(Self { path: path.to_path_buf(), _lock: file })
     }
 
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The path of the database, which exists afterwards, empty if it is new.
-    pub(super) fn database(&self) -> Result<PathBuf, StoreError> {
+    /// The path of the database, which exists afterwards, empty if it is new, and is locked.
+    pub(super) fn database(&mut self) -> Result<PathBuf, StoreError> {
         let path = self.path.join(DATABASE);
         let failed = |error| StoreError::io(format!("cannot open {}", path.display()), error);
         let new = !path.exists();
@@ -57,21 +65,57 @@ impl Directory {
         if new {
             file.sync_all().and_then(|()| sync_directory(&self.path)).map_err(failed)?;
         }
+        match lock_open(&file) {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(StoreError::Locked { dir: self.path.clone(), pid: None });
+            }
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        }
         looks_like_sqlite(&mut file, &path)?;
+        self.database = Some(file);
+        self.note_owner();
         Ok(path)
     }
+}
+
+/// Such a lock and those of SQLite do not see each other.
+#[cfg(unix)]
+fn lock_open(file: &File) -> Result<(), TryLockError> {
+    file.try_lock()
+}
+
+/// Here a lock would shut SQLite out as well; the file `lock` has to do.
+#[cfg(not(unix))]
+fn lock_open(_: &File) -> Result<(), TryLockError> {
+    Ok(())
 }
 
 /// Refuses other files before SQLite touches them.
 pub(super) fn looks_like_sqlite(file: &mut File, path: &Path) -> Result<(), StoreError> {
     let mut begin = Vec::new();
-    file.take(MAGIC.len() as u64)
+    file.take(HEADER as u64)
         .read_to_end(&mut begin)
         .map_err(|error| StoreError::io(format!("cannot read {}", path.display()), error))?;
-    if begin.is_empty() || begin == MAGIC {
+    if begin.is_empty() {
         return Ok(());
     }
-    Err(StoreError::NotOurs { path: path.to_path_buf(), why: "it is not an SQLite database".into() })
+    if !begin.starts_with(MAGIC) {
+        let why = "it is not an SQLite database".into();
+        return Err(StoreError::NotOurs { path: path.to_path_buf(), why });
+    }
+    // SQLite takes other values for those of a later version, and says that it may only read.
+    let is_known = begin.len() == HEADER
+        && matches!(begin[18..24], [1 | 2, 1 | 2, _, 64, 32, 32])
+        && matches!(begin[44..48], [0, 0, 0, 0 | 4])
+        && matches!(begin[56..60], [0, 0, 0, 0 | 1]);
+    if !is_known {
+        return Err(StoreError::damaged(
+            format!("the database {}", path.display()),
+            "its header makes no sense",
+        ));
+    }
+    Ok(())
 }
 
 /// Opens a file that only its owner may read, and makes it if need be.

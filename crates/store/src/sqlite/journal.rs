@@ -36,29 +36,12 @@ pub(super) fn oldest(conn: &Connection) -> rusqlite::Result<u64> {
     Ok(query.query_row([], |row| row.get::<_, Option<u64>>(0))?.unwrap_or(1))
 }
 
-/// Refuses an epoch that is over, and notes a new one.
-pub(super) fn fence(tx: &Transaction<'_>, path: &Path, epoch: u32) -> Result<(), StoreError> {
-    let highest: u32 = tx
-        .prepare_cached("SELECT epoch FROM head")
-        .and_then(|mut query| query.query_row([], |row| row.get(0)))
-        .map_err(explain(path))?;
-    if epoch < highest {
-        return Err(StoreError::Fenced { epoch, highest });
-    }
-    if epoch > highest {
-        tx.prepare_cached("UPDATE head SET epoch = ?1")
-            .and_then(|mut update| update.execute([epoch]))
-            .map_err(explain(path))?;
-    }
-    Ok(())
-}
-
 /// What a row says beside its events.
 #[derive(Debug, Clone, Copy)]
-struct Head {
-    first: u64,
-    last: u64,
-    at: Time,
+pub(super) struct Head {
+    pub(super) first: u64,
+    pub(super) last: u64,
+    pub(super) at: Time,
     epoch: u32,
 }
 
@@ -82,9 +65,13 @@ impl Head {
     }
 }
 
-/// Writes the events of a batch and gives the number of the last event.
-pub(super) fn append(tx: &Transaction<'_>, path: &Path, batch: &Batch) -> Result<u64, StoreError> {
-    let mut last = last(tx).map_err(explain(path))?;
+/// Writes the events of a batch behind the event `last` and gives the number of the last event.
+pub(super) fn append(
+    tx: &Transaction<'_>,
+    path: &Path,
+    mut last: u64,
+    batch: &Batch,
+) -> Result<u64, StoreError> {
     let mut insert =
         tx.prepare_cached("INSERT INTO journal VALUES (?1, ?2, ?3, ?4, ?5)").map_err(explain(path))?;
     let (mut plain, mut packed) = (Vec::new(), Vec::new());
@@ -155,6 +142,88 @@ pub(super) fn walk(
         }
     }
     Ok(seq)
+}
+
+/// Looks at all rows in order, each with whether its events can be read. Ends with an error where rows cannot be had.
+pub(super) fn rows(
+    conn: &Connection,
+    path: &Path,
+    mut each: impl FnMut(Head, Result<(), StoreError>) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    let mut query = conn
+        .prepare("SELECT first_seq, last_seq, at, epoch, events FROM journal ORDER BY first_seq")
+        .map_err(explain(path))?;
+    let mut rows = query.query([]).map_err(explain(path))?;
+    let (mut plain, mut scratch) = (Vec::new(), Vec::new());
+    while let Some(row) = rows.next().map_err(explain(path))? {
+        let head = read_head(row).map_err(explain(path))?;
+        let frame = row.get_ref(4).map_err(explain(path))?;
+        let looked = match frame.as_blob() {
+            Ok(frame) => look_at(&head, frame, &mut plain, &mut scratch),
+            Err(error) => Err(head.damaged(error.to_string())),
+        };
+        each(head, looked)?;
+    }
+    Ok(())
+}
+
+fn look_at(head: &Head, frame: &[u8], plain: &mut Vec<u8>, scratch: &mut Vec<u8>) -> Result<(), StoreError> {
+    unpack(head, frame, plain)?;
+    let mut events = EventReader::new(plain, head.at, scratch);
+    let mut count = 0;
+    while events.next().map_err(|why| StoreError::Unreadable { what: head.what(), why })?.is_some() {
+        count += 1;
+    }
+    match head.last.checked_sub(head.first) {
+        Some(span) if span + 1 == count => Ok(()),
+        _ => Err(head.damaged(format!("it has {count} events"))),
+    }
+}
+
+/// The first event from which on all rows up to that of event `to` are whole.
+pub(super) fn good_from(conn: &Connection, path: &Path, to: u64) -> Result<u64, StoreError> {
+    let (mut from, mut next) = (to + 1, None);
+    let walked = rows(conn, path, |head, looked| {
+        if head.last <= to {
+            if looked.is_ok() && next != Some(head.first) {
+                from = head.first;
+            }
+            next = looked.is_ok().then_some(head.last + 1);
+        }
+        Ok(())
+    });
+    match walked {
+        // Where rows cannot be had, the state and its snapshot do.
+        Ok(()) | Err(StoreError::Damaged { .. }) if next == Some(to + 1) => Ok(from),
+        Ok(()) | Err(StoreError::Damaged { .. }) => Ok(to + 1),
+        Err(error) => Err(error),
+    }
+}
+
+/// Copies the rows of events `from` to `to` as they are; they were looked at before.
+pub(super) fn copy(source: &Connection, into: &mut Connection, from: u64, to: u64) -> rusqlite::Result<()> {
+    const ROWS_PER_STEP: usize = 4096;
+    let mut query = source.prepare(
+        "SELECT first_seq, last_seq, at, epoch, events FROM journal
+         WHERE first_seq >= ?1 AND last_seq <= ?2 ORDER BY first_seq",
+    )?;
+    let mut rows = query.query([from, to])?;
+    loop {
+        let tx = into.transaction()?;
+        for _ in 0..ROWS_PER_STEP {
+            let Some(row) = rows.next()? else { return tx.commit() };
+            let (first, last, at, epoch): (u64, u64, i64, u32) =
+                (row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?);
+            tx.prepare_cached("INSERT INTO journal VALUES (?1, ?2, ?3, ?4, ?5)")?.execute(params![
+                first,
+                last,
+                at,
+                epoch,
+                row.get::<_, Vec<u8>>(4)?
+            ])?;
+        }
+        tx.commit()?;
+    }
 }
 
 fn read_head(row: &rusqlite::Row<'_>) -> rusqlite::Result<Head> {

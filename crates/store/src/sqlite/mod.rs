@@ -23,25 +23,32 @@
 
 mod backup;
 mod directory;
+mod head;
 mod journal;
 mod reader;
+mod rebuild;
 mod records;
+mod replayed;
 mod schema;
 mod snapshots;
+mod verify;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use landfall_engine::State;
 use landfall_model::Time;
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
 use crate::error::StoreError;
 use crate::store::{Batch, Compacted, Loaded, Reader, Snapshotter, Store, Stored, Table};
 use directory::Directory;
+use head::Head;
 use reader::Reading;
+use snapshots::Newest;
 
+pub use replayed::Verified;
 pub use schema::{APPLICATION_ID, FORMAT};
+pub use verify::{Checked, Damage, Progress};
 
 /// How long a write waits for another one.
 const BUSY: Duration = Duration::from_secs(10);
@@ -72,14 +79,18 @@ impl Sqlite {
 
     /// Opens a data directory, or makes one, with settings.
     pub fn open_with(dir: &Path, options: Options) -> Result<Self, StoreError> {
-        let directory = Directory::lock(dir)?;
+        let mut directory = Directory::lock(dir)?;
         let path = directory.database()?;
         let mut conn = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-        schema::prepare(&mut conn, &path)?;
+        schema::prepare(&mut conn, &path, true)?;
         if let Some(bytes) = options.max_bytes {
             limit(&conn, bytes).map_err(explain(&path))?;
         }
-        Ok(Self { reading: Reading { conn, path }, directory })
+        let head = Head::read(&conn, &path)?;
+        if head.backup {
+            return Err(StoreError::Backup { path });
+        }
+        Ok(Self { reading: Reading { conn, path, incarnation: head.incarnation }, directory })
     }
 
     /// Opens a data directory to read, whether a server runs on it or not.
@@ -112,13 +123,24 @@ fn limit(conn: &Connection, bytes: u64) -> rusqlite::Result<()> {
 fn explain(path: &Path) -> impl Fn(rusqlite::Error) -> StoreError + '_ {
     move |source| {
         let path = || path.to_path_buf();
-        let rusqlite::Error::SqliteFailure(error, _) = &source else {
-            return StoreError::Database { source };
+        let error = match &source {
+            rusqlite::Error::SqliteFailure(error, _) => error,
+            // A column has something that we never write into it.
+            rusqlite::Error::FromSqlConversionFailure(..)
+            | rusqlite::Error::IntegralValueOutOfRange(..)
+            | rusqlite::Error::InvalidColumnType(..) => {
+                return StoreError::damaged(format!("the database {}", path().display()), source.to_string());
+            }
+            _ => return StoreError::Database { source },
         };
         match error.code {
             // The index of the write-ahead log could not grow: no room either.
             _ if error.extended_code == rusqlite::ffi::SQLITE_IOERR_SHMSIZE => {
                 StoreError::Full { path: path() }
+            }
+            // The file ends within a page.
+            _ if error.extended_code == rusqlite::ffi::SQLITE_IOERR_SHORT_READ => {
+                StoreError::damaged(format!("the database {}", path().display()), "it is cut off")
             }
             ErrorCode::DiskFull => StoreError::Full { path: path() },
             ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => {
@@ -140,6 +162,10 @@ fn explain(path: &Path) -> impl Fn(rusqlite::Error) -> StoreError + '_ {
 }
 
 impl Reader for Sqlite {
+    fn incarnation(&self) -> &str {
+        &self.reading.incarnation
+    }
+
     fn get(&mut self, table: Table, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
         self.reading.get(table, key)
     }
@@ -177,9 +203,11 @@ impl Reader for Sqlite {
 
 impl Store for Sqlite {
     fn load(&mut self) -> Result<Loaded, StoreError> {
-        let Reading { conn, path } = &mut self.reading;
-        let (mut state, snapshot_seq) =
-            snapshots::newest_good(conn, path)?.unwrap_or_else(|| (State::default(), 0));
+        let Reading { conn, path, .. } = &mut self.reading;
+        let Newest { mut state, seq: snapshot_seq, damaged } = snapshots::newest_good(conn, path)?;
+        for seq in damaged {
+            snapshots::forget(conn, seq).map_err(explain(path))?;
+        }
         let oldest = journal::oldest(conn).map_err(explain(path))?;
         if oldest > snapshot_seq + 1 {
             return Err(StoreError::Damaged {
@@ -196,21 +224,43 @@ impl Store for Sqlite {
             state.apply(stored.at, &stored.event);
             std::ops::ControlFlow::Continue(())
         })?;
+        let head = Head::read(conn, path)?;
+        if head.last_seq != seq {
+            let (least, most) = (head.last_seq.min(seq), head.last_seq.max(seq));
+            return Err(StoreError::Damaged {
+                what: "the journal".into(),
+                seq: Some(least + 1),
+                why: format!("it ends at event {seq}; {most} was stored"),
+            });
+        }
         Ok(Loaded { state, seq, replayed: seq - snapshot_seq, snapshot_seq })
     }
 
     fn append(&mut self, batch: &Batch) -> Result<u64, StoreError> {
-        let Reading { conn, path } = &mut self.reading;
+        let Reading { conn, path, .. } = &mut self.reading;
         if batch.is_empty() {
             return journal::last(conn).map_err(explain(path));
         }
         let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate).map_err(explain(path))?;
         // An error drops the transaction, which takes everything back.
-        journal::fence(&tx, path, batch.epoch)?;
-        let last = journal::append(&tx, path, batch)?;
+        let mut head = Head::read(&tx, path)?;
+        if batch.epoch < head.epoch {
+            return Err(StoreError::Fenced { epoch: batch.epoch, highest: head.epoch });
+        }
+        let last = journal::append(&tx, path, head.last_seq, batch)?;
+        if (head.epoch, head.last_seq) != (batch.epoch, last) {
+            (head.epoch, head.last_seq) = (batch.epoch, last);
+            head.write(&tx).map_err(explain(path))?;
+        }
         records::apply(&tx, &batch.changes).map_err(explain(path))?;
         tx.commit().map_err(explain(path))?;
         Ok(last)
+    }
+
+    fn probe(&mut self) -> Result<(), StoreError> {
+        let Reading { conn, path, .. } = &mut self.reading;
+        let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate).map_err(explain(path))?;
+        Head::read(&tx, path)?.write(&tx).and_then(|()| tx.commit()).map_err(explain(path))
     }
 
     fn snapshot(&mut self, seq: u64, state: &[u8]) -> Result<(), StoreError> {
@@ -218,7 +268,7 @@ impl Store for Sqlite {
     }
 
     fn compact(&mut self, keep_events_since: Time) -> Result<Compacted, StoreError> {
-        let Reading { conn, path } = &mut self.reading;
+        let Reading { conn, path, .. } = &mut self.reading;
         let compacted = journal::compact(conn, keep_events_since).map_err(explain(path))?;
         schema::give_back_room(conn).map_err(explain(path))?;
         Ok(compacted)
@@ -231,7 +281,7 @@ impl Store for Sqlite {
     fn snapshotter(&self) -> Result<Box<dyn Snapshotter>, StoreError> {
         let path = self.reading.path.clone();
         let mut conn = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-        schema::prepare(&mut conn, &path)?;
+        schema::prepare(&mut conn, &path, false)?;
         Ok(Box::new(SecondWriter { conn, path }))
     }
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags};
 
+use super::head::Head;
 use super::{backup, connect, explain, journal, records, schema};
 use crate::error::StoreError;
 use crate::store::{Reader, Stored, Table};
@@ -14,6 +15,7 @@ use crate::store::{Reader, Stored, Table};
 pub(super) struct Reading {
     pub(super) conn: Connection,
     pub(super) path: PathBuf,
+    pub(super) incarnation: String,
 }
 
 impl Reading {
@@ -26,13 +28,18 @@ impl Reading {
             let why = "a server has to open it first and bring it to the present format".into();
             return Err(StoreError::Unreadable { what: path.display().to_string(), why });
         }
-        Ok(Self { conn, path: path.to_path_buf() })
+        let incarnation = Head::read(&conn, path)?.incarnation;
+        Ok(Self { conn, path: path.to_path_buf(), incarnation })
     }
 }
 
 impl Reader for Reading {
+    fn incarnation(&self) -> &str {
+        &self.incarnation
+    }
+
     fn get(&mut self, table: Table, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        records::get(&self.conn, table, key).map_err(explain(&self.path))
+        records::get(&self.conn, &self.path, table, key)
     }
 
     fn scan(
@@ -42,11 +49,11 @@ impl Reader for Reading {
         limit: usize,
         newest_first: bool,
     ) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
-        records::scan(&self.conn, table, after, limit, newest_first).map_err(explain(&self.path))
+        records::scan(&self.conn, &self.path, table, after, limit, newest_first)
     }
 
     fn events(&mut self, after: u64, limit: usize) -> Result<Vec<Stored>, StoreError> {
-        let Self { conn, path } = self;
+        let Self { conn, path, .. } = self;
         // One transaction, so that nothing is dropped between the look at the oldest and the reading.
         let tx = conn.transaction().map_err(explain(path))?;
         let oldest = journal::oldest(&tx).map_err(explain(path))?;

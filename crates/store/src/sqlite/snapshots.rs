@@ -5,7 +5,7 @@ use std::path::Path;
 use landfall_engine::State;
 use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params};
 
-use super::{explain, journal};
+use super::explain;
 use crate::codec::decode_state;
 use crate::error::StoreError;
 use crate::frame;
@@ -23,7 +23,7 @@ fn checksum(seq: u64, state: &[u8]) -> [u8; 16] {
 }
 
 pub(super) fn store(conn: &mut Connection, path: &Path, seq: u64, state: &[u8]) -> Result<(), StoreError> {
-    let last = journal::last(conn).map_err(explain(path))?;
+    let last = super::head::Head::read(conn, path)?.last_seq;
     if seq > last {
         return Err(StoreError::Ahead { seq, last });
     }
@@ -75,44 +75,81 @@ fn sweep(conn: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// The newest state that can be read, with the number of its last event.
-pub(super) fn newest_good(conn: &Connection, path: &Path) -> Result<Option<(State, u64)>, StoreError> {
-    let heads: Vec<(u64, usize, Vec<u8>)> = conn
-        .prepare("SELECT seq, parts, checksum FROM snapshots ORDER BY seq DESC")
+/// All states that are stored, oldest first, with the numbers of their last events.
+pub(super) fn all(conn: &Connection, path: &Path) -> Result<Vec<(State, u64)>, StoreError> {
+    let heads = heads(conn, path)?.into_iter().rev();
+    heads.map(|head| Ok((read(conn, path, &head)?, head.seq))).collect()
+}
+
+/// What is said of a snapshot beside its parts.
+#[derive(Debug)]
+pub(super) struct Head {
+    pub(super) seq: u64,
+    parts: usize,
+    check: Vec<u8>,
+}
+
+/// All snapshots, the newest first.
+pub(super) fn heads(conn: &Connection, path: &Path) -> Result<Vec<Head>, StoreError> {
+    conn.prepare("SELECT seq, parts, checksum FROM snapshots ORDER BY seq DESC")
         .and_then(|mut query| {
-            query.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?.collect()
+            query
+                .query_map([], |row| Ok(Head { seq: row.get(0)?, parts: row.get(1)?, check: row.get(2)? }))?
+                .collect()
         })
-        .map_err(explain(path))?;
-    for (seq, parts, check) in heads {
-        match read(conn, path, seq, parts, &check) {
-            Ok(state) => return Ok(Some((state, seq))),
+        .map_err(explain(path))
+}
+
+/// What snapshots give.
+#[derive(Debug, Default)]
+pub(super) struct Newest {
+    /// The newest state that can be read; the empty one if there is none.
+    pub(super) state: State,
+    /// The number of its last event.
+    pub(super) seq: u64,
+    /// The numbers of newer ones that cannot be read.
+    pub(super) damaged: Vec<u64>,
+}
+
+/// The newest state that can be read.
+pub(super) fn newest_good(conn: &Connection, path: &Path) -> Result<Newest, StoreError> {
+    let mut damaged = Vec::new();
+    for head in heads(conn, path)? {
+        match read(conn, path, &head) {
+            Ok(state) => return Ok(Newest { state, seq: head.seq, damaged }),
             Err(error @ StoreError::Damaged { .. }) => {
-                tracing::warn!(seq, %error, "a snapshot is damaged; going on with an older one and more events");
+                tracing::warn!(seq = head.seq, %error, "a snapshot is damaged; going on with an older one and more events");
+                damaged.push(head.seq);
             }
             Err(error) => return Err(error),
         }
     }
-    Ok(None)
+    Ok(Newest { damaged, ..Newest::default() })
 }
 
-fn read(conn: &Connection, path: &Path, seq: u64, parts: usize, check: &[u8]) -> Result<State, StoreError> {
+/// Forgets a snapshot that cannot be read, so that nothing is dropped because of it.
+pub(super) fn forget(conn: &Connection, seq: u64) -> rusqlite::Result<()> {
+    conn.execute("DELETE FROM snapshots WHERE seq = ?1", [seq])?;
+    sweep(conn)
+}
+
+pub(super) fn read(conn: &Connection, path: &Path, head: &Head) -> Result<State, StoreError> {
+    let Head { seq, parts, check } = head;
     let mut query = conn
         .prepare_cached("SELECT bytes FROM snapshot_parts WHERE seq = ?1 AND part = ?2")
         .map_err(explain(path))?;
+    let damaged = |why: String| StoreError::damaged(format!("the snapshot of event {seq}"), why);
     let mut state = Vec::new();
-    for part in 0..parts {
+    for part in 0..*parts {
         let found = query.query_row(params![seq, part], |row| {
             Ok(row.get_ref(0)?.as_blob().map(|bytes| state.extend_from_slice(bytes)).is_ok())
         });
         if found.optional().map_err(explain(path))? != Some(true) {
-            return Err(StoreError::damaged(
-                format!("the snapshot of event {seq}"),
-                format!("part {part} is missing"),
-            ));
+            return Err(damaged(format!("part {part} is missing")));
         }
     }
-    if checksum(seq, &state) != check {
-        return Err(StoreError::damaged(format!("the snapshot of event {seq}"), "its checksum is wrong"));
+    if checksum(*seq, &state) != check.as_slice() {
+        return Err(damaged("its checksum is wrong".to_owned()));
     }
     decode_state(&state)
 }

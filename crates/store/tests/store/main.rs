@@ -6,9 +6,11 @@ mod support;
 mod backups;
 mod damage;
 mod fences;
+mod flips;
 mod full;
 mod opening;
 mod property;
+mod rebuilt;
 mod records;
 mod rounds;
 

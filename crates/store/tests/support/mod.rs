@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use landfall_engine::Fence;
+use landfall_engine::heartbeat::Heartbeat;
 use landfall_engine::input::{Report, RunUsage, Submission};
 use landfall_engine::{Effect, Engine, Input, State};
 use landfall_model::{
@@ -147,7 +148,9 @@ impl Script {
             },
             0..19 if !self.nodes.is_empty() => {
                 let node = self.nodes[self.rng.index(self.nodes.len())].clone();
-                Input::Heartbeat { node, heartbeat: Box::default(), running: Vec::new() }
+                // One that says nothing new would be no event.
+                let heartbeat = Heartbeat { active: Some(self.rng.below(1000)), ..Heartbeat::default() };
+                Input::Heartbeat { node, heartbeat: Box::new(heartbeat), running: Vec::new() }
             }
             _ => Input::Tick,
         }

@@ -59,6 +59,7 @@ pub fn deadlines_have_timers(engine: &Engine) -> Found {
             JobState::Running => run.and_then(|run| run.ends_at),
             _ => None,
         };
+        let by = by.map(|by| engine.due_by(&record.pool, by));
         let needs = matches!(record.state, JobState::Staging | JobState::Stopping | JobState::Checkpointing);
         if (needs || by.is_some()) && late(Timer::Job(id.clone()), by) {
             return Violation::err(NAME, format!("{id} is {:?} until {by:?} without a timer", record.state));

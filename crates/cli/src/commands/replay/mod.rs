@@ -1,6 +1,7 @@
 //! `landfall replay`: a recorded workload in virtual time.
 
 mod bounds;
+mod journal;
 mod options;
 mod out;
 mod policies;
@@ -50,6 +51,7 @@ Examples:
   landfall replay kth.swf.gz --procs 100 --policy sjbf --estimate true --events single --schedule-out sjbf.swf
   landfall replay pods.csv --nodes nodes.csv --policy fgd --seed 42 --curve-out fgd.csv
   landfall replay week.jsonl --cluster lab.toml --policy balanced --out week
+  landfall replay --journal /var/lib/landfall --verify
   landfall replay lublin.swf --procs 256 --policy f1 --sequence 1981:1024 --sequence 2756:1024
 
 Ends with 4 if a bound given with --fail-if was broken.",
@@ -61,8 +63,14 @@ Ends with 4 if a bound given with --fail-if was broken.",
 #[command(after_help = help())]
 pub(crate) struct Args {
     /// The trace: SWF, openb pods, Muri or Landfall's own; plain or gzip.
-    #[arg(value_name = "TRACE")]
-    trace: PathBuf,
+    #[arg(value_name = "TRACE", required_unless_present = "journal")]
+    trace: Option<PathBuf>,
+    /// The data directory of a server instead of a trace; it may run.
+    #[arg(long, value_name = "DIR", requires = "verify", conflicts_with = "trace")]
+    journal: Option<PathBuf>,
+    /// Apply the events of the journal again and compare the state with the server's snapshots.
+    #[arg(long, requires = "journal")]
+    verify: bool,
     #[command(flatten)]
     subject: SubjectArgs,
     /// A policy for logs, a built-in policy or a policy file.
@@ -131,12 +139,19 @@ pub(crate) struct OneSequence {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Box<dyn Answer>, CliError> {
+    let trace = match (&args.journal, &args.trace) {
+        (None, Some(trace)) => trace,
+        (Some(dir), _) => return journal::verify(dir),
+        (None, None) => {
+            return Err(usage("there is nothing to replay", "name a trace, or --journal DIR --verify"));
+        }
+    };
     args.out.check(&FILES, &[&args.schedule_out, &args.curve_out])?;
     if let Some(bound) = args.fail_if.iter().find(|bound| bound.is_relative()) {
         let what = format!("`{bound}` is a change against a baseline, and one replay has none");
         return Err(usage(&what, "give a value, or use `landfall compare`"));
     }
-    let read = args.subject.read(&args.trace, !args.sequences.is_empty())?;
+    let read = args.subject.read(trace, !args.sequences.is_empty())?;
     let policy = policy_for(args.policy.as_deref(), &read.subject)?;
     if let (Subject::Log(log), false) = (&read.subject, args.sequences.is_empty()) {
         let data = sequences(args, log, &policy)?;

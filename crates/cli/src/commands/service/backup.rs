@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use landfall_server::restore::logs_beside;
 use landfall_store::StoreError;
 use landfall_store::sqlite::Sqlite;
 use serde::Serialize;
@@ -15,16 +16,20 @@ use crate::reply::Reply;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-One file with the journal, consistent, whether the server runs or not. To restore: stop the server, put the file in place of \
-`journal.db` in the data directory, remove `journal.db-wal` and `journal.db-shm`, start the server.
+One file with the journal, consistent, whether the server runs or not. What jobs wrote is not in it; --logs copies that into the \
+directory FILE.logs. `landfall restore` makes a data directory from both.
 
 Examples:
   landfall backup --to monday.db
+  landfall backup --to monday.db --logs
   landfall backup --data-dir /var/lib/landfall --to /backup/landfall.db")]
 pub(crate) struct Args {
     /// The file to write; it must not be there.
     #[arg(long, value_name = "FILE")]
     to: PathBuf,
+    /// Copy what jobs wrote as well, into the directory FILE.logs.
+    #[arg(long)]
+    logs: bool,
     /// Where the server keeps everything [default: $XDG_DATA_HOME/landfall].
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
@@ -37,20 +42,42 @@ struct Made {
     file: String,
     data_dir: String,
     bytes: u64,
+    /// Where the output of jobs is, if it was copied.
+    logs: Option<String>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<Box<dyn Answer>, CliError> {
     let flags = [("server.data_dir", args.data_dir.as_ref().map(|dir| dir.display().to_string()))];
     let dir = Config::load(&args.config, &flags)?.data_dir()?;
-    if args.to.exists() {
-        return Err(usage(format!("{} is there already", args.to.display()), "choose another name"));
+    let beside = logs_beside(&args.to);
+    for file in [Some(&args.to), args.logs.then_some(&beside)].into_iter().flatten() {
+        if file.exists() {
+            return Err(usage(format!("{} is there already", file.display()), "choose another name"));
+        }
     }
     let mut reader = Sqlite::open_reader(&dir).map_err(failed)?;
     reader.backup(&args.to).map_err(|error| unwritten(&args.to, error))?;
+    if args.logs {
+        let from = landfall_server::logs::directory(&dir, reader.incarnation());
+        landfall_server::logs::copy(&from, &beside)
+            .map_err(|source| CliError::Write { file: beside.display().to_string(), source })?;
+    }
     let bytes = std::fs::metadata(&args.to).map_or(0, |found| found.len());
-    let data = Made { file: args.to.display().to_string(), data_dir: dir.display().to_string(), bytes };
-    let page = |made: &Made, _: Page| format!("{} ({})\n", clean(&made.file), mib((made.bytes >> 20).max(1)));
+    let data = Made {
+        file: args.to.display().to_string(),
+        data_dir: dir.display().to_string(),
+        bytes,
+        logs: args.logs.then(|| beside.display().to_string()),
+    };
     Ok(Reply::new("landfall.backup/1", data, page).boxed())
+}
+
+fn page(made: &Made, _: Page) -> String {
+    let logs = match &made.logs {
+        Some(logs) => format!("what jobs wrote: {}\n", clean(logs)),
+        None => "what jobs wrote is not in it; --logs copies it as well\n".to_owned(),
+    };
+    format!("{} ({})\n{logs}", clean(&made.file), mib((made.bytes >> 20).max(1)))
 }
 
 /// Why there is no copy: a place that cannot be written to is no fault of the server.

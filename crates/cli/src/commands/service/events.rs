@@ -28,9 +28,9 @@ pub(crate) struct Args {
     /// Go on with what happens from now on, until Ctrl-C.
     #[arg(long, short)]
     follow: bool,
-    /// Begin behind this event [default: 100 before the last; with --job or --node, the oldest; with --follow, the last].
+    /// Begin behind this event: a number, or JOURNAL-NUMBER, which a restored server refuses [default: 100 before the last; with --job or --node, the oldest; with --follow, the last].
     #[arg(long, value_name = "SEQ")]
-    after: Option<u64>,
+    after: Option<String>,
     /// Only events about this job.
     #[arg(long, value_name = "ID")]
     job: Option<String>,
@@ -47,17 +47,18 @@ pub(crate) fn run(args: &Args, json: bool) -> Result<Box<dyn Answer>, CliError> 
     let client = args.connect.client()?;
     let show = async {
         let status: StatusView = client.get("/status").await?;
-        let after = args.after.unwrap_or(match (args.follow, args.job.is_some() || args.node.is_some()) {
+        let begin = match (args.follow, args.job.is_some() || args.node.is_some()) {
             (true, _) => status.seq,
             // What is asked about may have happened long ago.
             (false, true) => status.oldest.saturating_sub(1),
             (false, false) => status.seq.saturating_sub(LAST),
-        });
-        if !args.follow && after >= status.seq {
+        };
+        let after = args.after.clone().unwrap_or_else(|| begin.to_string());
+        if !args.follow && after.parse::<u64>().unwrap_or(begin) >= status.seq {
             return Ok(());
         }
         let follow = args.follow.to_string();
-        let path = with_query("/events", &[("after", Some(&after.to_string())), ("follow", Some(&follow))]);
+        let path = with_query("/events", &[("after", Some(&after)), ("follow", Some(&follow))]);
         let mut events = client.stream_events(&path).await?;
         while let Some(event) = events.next().await? {
             let Ok(view) = serde_json::from_str::<EventView>(&event.data) else {

@@ -3,6 +3,7 @@
 pub(crate) mod agent;
 pub(crate) mod backup;
 pub(crate) mod certificate;
+pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod events;
 pub(crate) mod explain;
@@ -13,6 +14,7 @@ pub(crate) mod logs;
 pub(crate) mod nodes;
 pub(crate) mod plan;
 pub(crate) mod pools;
+pub(crate) mod restore;
 pub(crate) mod server;
 pub(crate) mod settings;
 pub(crate) mod status;

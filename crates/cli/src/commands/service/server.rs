@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use landfall_model::{Bytes, Dispatch, Millis};
 use landfall_server::{PoolConfig, Ready, ServerError, Tls};
+use landfall_store::StoreError;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
@@ -109,6 +110,7 @@ pub(crate) fn server_config(
     server.queue_limit = config.parsed("server.queue_limit").unwrap_or(server.queue_limit);
     server.ended_in_memory = config.parsed("server.ended_in_memory").unwrap_or(server.ended_in_memory);
     server.retention = span("server.retention").unwrap_or(server.retention);
+    server.clean_every = span("server.clean_every").unwrap_or(server.clean_every);
     server.snapshot_every = config.parsed("server.snapshot_every").unwrap_or(server.snapshot_every);
     server.log_limit = size("server.log_limit").unwrap_or(server.log_limit);
     server.shutdown_grace = span("server.shutdown_grace").unwrap_or(server.shutdown_grace);
@@ -226,7 +228,12 @@ pub(crate) fn failed(error: ServerError) -> CliError {
         }
         error => error.hint(),
     };
-    broken(error.to_string(), hint)
+    match error {
+        ServerError::Store(StoreError::Fenced { .. }) => {
+            CliError::Fenced { message: format!("the server ends: {error}"), hint }
+        }
+        error => broken(error.to_string(), hint),
+    }
 }
 
 /// Sends what the parts say to standard error; LANDFALL_LOG says how much.

@@ -54,9 +54,11 @@ pub(crate) fn pool(one: &pools::One, page: Page) -> String {
         line("", &format!("less {} more", heights(&counts)));
     }
     // Settings of the other ways to dispatch are kept but not read.
-    let settings = pool.pool.get(&pool.dispatch).and_then(Value::as_object);
-    for (name, value) in settings.into_iter().flatten() {
-        line(&format!("{}.{name}", pool.dispatch), &plain(value));
+    for table in [pool.dispatch.as_str(), "silence"] {
+        let settings = pool.pool.get(table).and_then(Value::as_object);
+        for (name, value) in settings.into_iter().flatten() {
+            line(&format!("{table}.{name}"), &plain(value));
+        }
     }
     text
 }

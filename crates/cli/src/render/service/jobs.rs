@@ -202,6 +202,7 @@ pub(crate) fn one(one: &One, page: Page) -> String {
     if job.attempt > 1 {
         line("attempt", &job.attempt.to_string());
     }
+    line("note", job.note.as_deref().unwrap_or_default());
     line("exit code", &job.exit_code.map(|code| code.to_string()).unwrap_or_default());
     let why = job.why.clone().or_else(|| job.reason.as_deref().map(codes::reason));
     line("why", &why.unwrap_or_default());

@@ -2,17 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::habits::{JOB, fade, mean};
-
-/// One per second, in the fixed point of inverse run times.
-pub(super) const PER_SECOND: u64 = 1 << 40;
-/// Longest time that is told apart, in seconds: more than a century. Products of it stay within 64 bits.
-const LONGEST: u64 = u32::MAX as u64;
-
-/// Milliseconds as whole seconds, rounded up.
-pub(super) fn seconds(millis: u64) -> u64 {
-    millis.div_ceil(1000).min(LONGEST)
-}
+use crate::habits::{Expectation, Sums};
 
 /// The classes of a job, from wide to narrow, as places in the history.
 pub(super) type Classes = [u32; 3];
@@ -20,21 +10,10 @@ pub(super) type Classes = [u32; 3];
 /// Whose jobs, of which duration in seconds, of how many units.
 type Key = (i64, Option<u64>, Option<u32>);
 
-/// What a job is expected to take.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Expectation {
-    /// Its run time in seconds.
-    pub(super) run: u64,
-    /// One through its run time, in parts of [`PER_SECOND`].
-    pub(super) inverse: u64,
-}
-
-/// Sums over the ended jobs of a class, in which older ones fade.
+/// The ended jobs of a class, and those that come.
 #[derive(Debug, Clone, Copy, Default)]
 struct Habit {
-    jobs: u64,
-    runs: u64,
-    inverses: u64,
+    sums: Sums,
     /// Jobs that ended, none forgotten; expectations made at the same count are the same.
     ended: u32,
     waiting: u32,
@@ -101,9 +80,7 @@ impl History {
         self.habits[classes[2] as usize].running -= 1;
         for class in classes {
             let habit = &mut self.habits[class as usize];
-            habit.jobs = fade(habit.jobs, JOB, self.memory);
-            habit.runs = fade(habit.runs, run * JOB, self.memory);
-            habit.inverses = fade(habit.inverses, PER_SECOND / run, self.memory);
+            habit.sums.learn(run, self.memory);
             habit.ended = habit.ended.wrapping_add(1);
         }
     }
@@ -116,23 +93,14 @@ impl History {
 
     /// What a job of a duration in seconds is expected to take.
     pub(super) fn expect(&self, classes: Classes, duration: u64) -> Expectation {
-        let longest = duration.max(self.shortest);
-        let (mut run, mut inverse) = (longest * JOB, PER_SECOND / longest);
-        for class in classes {
-            let habit = &self.habits[class as usize];
-            run = mean(habit.runs, run, habit.jobs);
-            inverse = mean(habit.inverses, inverse, habit.jobs);
-        }
-        Expectation {
-            run: (run / JOB).clamp(self.shortest, longest),
-            inverse: inverse.max(PER_SECOND / longest),
-        }
+        Expectation::of(classes.map(|class| self.habits[class as usize].sums), duration, self.shortest)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::habits::{PER_SECOND, seconds};
 
     /// A job comes, runs at once and ends.
     fn ran(history: &mut History, classes: Classes, run: u64) {

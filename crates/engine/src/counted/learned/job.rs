@@ -4,8 +4,9 @@ use std::cmp::Ordering;
 
 use super::super::line::Entry;
 use super::super::planner::Ticket;
-use super::history::{Classes, Expectation, History, PER_SECOND, seconds};
+use super::history::{Classes, History};
 use super::planner::Ask;
+use crate::habits::{Expectation, seconds};
 
 /// What is known of a job from its arrival to its end.
 #[derive(Debug, Clone, Copy)]
@@ -40,10 +41,9 @@ impl Known {
             _ => history.expect(self.classes, seconds(self.ask.duration.get())),
         };
         self.expected = Some((state, expected));
-        let waited = now.saturating_sub(self.submitted).max(0) as u64 / 1000;
-        let slowdown = u128::from(PER_SECOND) + u128::from(waited) * u128::from(expected.inverse);
+        let waited = now.saturating_sub(self.submitted);
         Candidate {
-            slowdown: slowdown.saturating_mul(u128::from(history.pupils(self.classes))),
+            slowdown: expected.slowdown(waited, history.pupils(self.classes)),
             cost: expected.run * u64::from(self.ask.units),
             ticket,
         }
@@ -53,7 +53,7 @@ impl Known {
 /// A job that may start, and what speaks for it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Candidate {
-    /// Slowdown by now of all who learn from it, in parts of [`PER_SECOND`].
+    /// Slowdown by now of all who learn from it, in parts of [`crate::habits::PER_SECOND`].
     slowdown: u128,
     /// Unit-seconds it is expected to take.
     cost: u64,

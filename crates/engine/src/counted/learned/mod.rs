@@ -45,7 +45,7 @@
 //! 1. If a job has ended before its duration was over: each holder, oldest first, moves to the time that it would be
 //!    promised now beside the other holders, if that is earlier.
 //! 2. All who wait, holders or not, are taken by the order above; each starts that fits now and, by durations, leaves
-//!    their units to all other holders. If a holder was among them, again.
+//!    their units to all other holders. When a holder starts, 2 begins again.
 //! 3. Promises are made as said.
 //!
 //! *Why they hold.* Free units by plan only grow as running jobs end, and shrink only where a holder begins; so who starts

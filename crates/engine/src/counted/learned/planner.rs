@@ -4,10 +4,11 @@ use landfall_model::{Millis, Time};
 
 use super::super::line::Line;
 use super::super::planner::{Releases, Start, Ticket};
-use super::history::{History, seconds};
+use super::history::History;
 use super::job::{Candidate, Known};
 use super::promises::{Holder, Promises};
 use super::room::Room;
+use crate::habits::seconds;
 
 /// How the planner works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -158,15 +159,18 @@ impl Planner {
         let now = now.as_millis();
         let first = starts.len();
         let missed = self.promises.missed(now);
-        let everyone = std::mem::take(&mut self.freed) || missed;
         let early = std::mem::take(&mut self.early);
+        let mut everyone = std::mem::take(&mut self.freed) || missed;
         if everyone {
             self.move_holders(now, missed, early);
         }
-        self.start_best(now, everyone, starts);
-        // A holder that starts before its time leaves what was kept for it to those who were refused before.
-        while std::mem::take(&mut self.freed) {
-            self.start_best(now, true, starts);
+        loop {
+            self.start_best(now, everyone, starts);
+            // A holder that starts before its time leaves what was kept for it to those who were refused before.
+            if !std::mem::take(&mut self.freed) {
+                break;
+            }
+            everyone = true;
         }
         self.seen = self.jobs.len();
         let oldest_left = self.oldest_waiting();
@@ -241,7 +245,10 @@ impl Planner {
                     continue;
                 }
                 self.promises.holders.remove(place);
+                self.room.take(units, until);
+                self.start(now, candidate.ticket, starts);
                 self.freed = true;
+                break;
             } else if self.room.admits(units, until) {
                 self.line.remove(i64::from(candidate.ticket), candidate.ticket);
             } else {

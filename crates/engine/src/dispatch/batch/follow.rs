@@ -159,7 +159,8 @@ impl Engine {
         let pool = self.state.pools.get(&record.pool).zip(self.pools.get(&record.pool));
         let Some((state, dispatcher)) = pool else { return Breakdown::default() };
         let pass = Pass::of_parts(self.now, &state.world, &state.nodes, dispatcher.backlog());
-        let mut why = self.why(&dispatcher.policy, &pass, &record.job.id);
+        let Queue::Batch(queue) = &dispatcher.queue else { return Breakdown::default() };
+        let mut why = self.why(&dispatcher.policy, &pass, &record.job.id, &self.order_of(state, queue));
         SetValue::default().tell(&mut why, self.staging_gate(record).flag());
         why
     }

@@ -22,7 +22,8 @@ pub(super) use queue::BatchQueue;
 const CHECKPOINT_EVERY: Millis = Millis::secs(30);
 
 impl Engine {
-    pub(crate) fn batch_cycle(&mut self, id: &PoolId) {
+    /// One cycle; nodes may have come back before they were expected since the last one.
+    pub(crate) fn batch_cycle(&mut self, id: &PoolId, freed_early: bool) {
         self.bring_back_suspended(id);
         self.save_where_worth(id);
         let scaling: Vec<JobId> = match self.pools.get(id).map(|pool| &pool.queue) {
@@ -31,8 +32,15 @@ impl Engine {
         };
         self.raise_to_min(&scaling);
         self.widen_arrays(id);
-        if let Some(plan) = self.solve_pool(id) {
+        // Each time one of those who were promised a time starts.
+        let most = self.state.pools.get(id).map_or(0, |pool| pool.reservations.len());
+        for walked in 0..=most {
+            let Some(plan) = self.solve_pool(id, freed_early && walked == 0) else { return };
+            let again = plan.again;
             self.follow_plan(id, plan);
+            if !again {
+                return;
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! Makes the solver's question out of the state.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use landfall_model::{
@@ -15,7 +15,7 @@ use super::census::Census;
 use super::queue::{BatchQueue, Class, Held, saving_minutes, staging_given_up};
 use crate::effect::Refused;
 use crate::engine::Engine;
-use crate::habits::Habits;
+use crate::habits::{Circle, Habits, Merit, alike};
 use crate::ledger::is_idle;
 use crate::preempt::Preempted;
 use crate::record::{JobRecord, JobState, Phase, Run};
@@ -24,9 +24,9 @@ use crate::solver::{
     TenantRoom, Turn, Waiting,
 };
 use crate::staging;
-use crate::state::{Kept, State};
+use crate::state::{Kept, PoolState, State};
 use crate::units::MICRO;
-use landfall_model::life::Breakdown;
+use landfall_model::life::{Breakdown, Points};
 
 /// The waiting jobs of a pool in classes, with their scores of this instant.
 struct InClasses<'a> {
@@ -34,12 +34,37 @@ struct InClasses<'a> {
     queue: &'a BatchQueue,
     policy: &'a Policy,
     pass: &'a Pass<'a>,
-    /// Whether the queue time alone decides.
-    fifo: bool,
+    order: &'a Order,
     staged: bool,
     /// How long jobs run, where that decides who comes first.
     habits: Option<&'a Habits>,
     classes: Vec<(u32, &'a Class)>,
+}
+
+/// What puts waiting jobs before others.
+pub(super) enum Order {
+    Score,
+    Fifo,
+    /// What speaks for jobs that learn from each other.
+    Learned(BTreeMap<Circle, Merit>),
+}
+
+impl Order {
+    /// A waiting job's rank, by its score if that is what decides: smaller is earlier.
+    fn rank(&self, now: Time, spec: &JobSpec, queued_at: Time, score: impl FnOnce() -> f64) -> i64 {
+        match self {
+            Self::Score => -q(score()),
+            Self::Fifo => 0,
+            // Positive numbers are ordered as their bits are.
+            Self::Learned(_) => -(self.merit(now, spec, queued_at).to_bits() as i64),
+        }
+    }
+
+    fn merit(&self, now: Time, spec: &JobSpec, queued_at: Time) -> f64 {
+        let Self::Learned(merits) = self else { return 0.0 };
+        let merit = alike(spec).and_then(|circle| merits.get(&circle));
+        merit.map_or(0.0, |merit| merit.of(now.as_millis().saturating_sub(queued_at.as_millis())))
+    }
 }
 
 impl<'a> InClasses<'a> {
@@ -88,7 +113,8 @@ impl<'a, 'b: 'a> solver::Classes<'a> for InClasses<'b> {
     fn turn(&self, class: usize, place: usize) -> Turn<'a> {
         let class = self.classes[class].1;
         let (queued_at, job) = &class.jobs[place];
-        let rank = if self.fifo { 0 } else { -q(self.score(class, *queued_at, job)) };
+        let score = || self.score(class, *queued_at, job);
+        let rank = self.order.rank(self.engine.now, &class.model.spec, *queued_at, score);
         Turn { rank, queued_at: *queued_at, job }
     }
 
@@ -113,7 +139,7 @@ impl<'a, 'b: 'a> solver::Classes<'a> for InClasses<'b> {
 
 impl Engine {
     /// Solves one cycle of a pool on the state as it is: who starts, who is stopped, what is reserved.
-    pub(crate) fn solve_pool(&mut self, id: &PoolId) -> Option<Plan> {
+    pub(crate) fn solve_pool(&mut self, id: &PoolId, freed_early: bool) -> Option<Plan> {
         let fleet = self.fleet(id)?;
         self.look_at_placed(id, &fleet);
         let (mut suited, mut census) = match &mut self.pools.get_mut(id)?.queue {
@@ -123,10 +149,10 @@ impl Engine {
         let nodes = &self.state.pools.get(id)?.nodes;
         let counted = census.get_or_insert_with(|| Census::new(&fleet, nodes));
         counted.refresh(nodes);
-        let plan = self.solve_with(id, &fleet, &mut suited, Some(counted), None)?;
+        let plan = self.solve_with(id, &fleet, &mut suited, Some(counted), None, freed_early)?;
         #[cfg(feature = "mutations")]
         if self.solver_mutation.is_none() {
-            self.compare_walks(id, &plan);
+            self.compare_walks(id, &plan, freed_early);
         }
         if let Queue::Batch(queue) = &mut self.pools.get_mut(id)?.queue {
             let specs: std::collections::BTreeSet<_> =
@@ -141,27 +167,31 @@ impl Engine {
     /// Plans for whoever asks: one waiting job is told why it waits and until when; or each one, looked at by itself. Nothing
     /// is kept for the next time.
     pub(crate) fn solve_for_show(&self, id: &PoolId, asked: Option<&JobId>) -> Option<Plan> {
+        self.solve_apart(id, asked, self.state.pools.get(id)?.freed_early)
+    }
+
+    fn solve_apart(&self, id: &PoolId, asked: Option<&JobId>, freed_early: bool) -> Option<Plan> {
         let Queue::Batch(queue) = &self.pools.get(id)?.queue else { return None };
         let fleet = queue.fleet.clone().or_else(|| self.new_fleet(id).map(Arc::new))?;
         // What waits for other jobs is planned behind all of them.
         let asked = asked.filter(|job| queue.has(job));
         let mut census = asked.map(|_| Census::new(&fleet, &self.state.pools[id].nodes));
-        self.solve_with(id, &fleet, &mut Suited::default(), census.as_mut(), asked)
+        self.solve_with(id, &fleet, &mut Suited::default(), census.as_mut(), asked, freed_early)
     }
 
     /// A test build walks each queue in classes and job by job, and holds the two against each other; so it does with
     /// what one of the jobs is told.
     #[cfg(feature = "mutations")]
-    fn compare_walks(&self, id: &PoolId, plan: &Plan) {
+    fn compare_walks(&self, id: &PoolId, plan: &Plan, freed_early: bool) {
         // Arrays of thousands in every cycle would take tests minutes.
         let short = self.pools.get(id).is_some_and(|pool| pool.queued() <= 300);
-        let Some(mut told) = short.then(|| self.solve_for_show(id, None)).flatten() else { return };
+        let Some(mut told) = short.then(|| self.solve_apart(id, None, freed_early)).flatten() else { return };
         let waiting = std::mem::take(&mut told.waiting);
         assert_eq!(*plan, told, "classes are walked as single jobs are");
         let some = usize::try_from(self.now.as_millis()).unwrap_or(0) % waiting.len().max(1);
-        let asked = waiting.get(some).filter(|wait| wait.reason != Reason::Dependency);
+        let asked = waiting.get(some).filter(|wait| !plan.again && wait.reason != Reason::Dependency);
         if let Some(wait) = asked {
-            let alone = self.solve_for_show(id, Some(&wait.job)).unwrap_or_default();
+            let alone = self.solve_apart(id, Some(&wait.job), freed_early).unwrap_or_default();
             assert_eq!(alone.waiting.first(), Some(wait), "a job is told the same among all and alone");
         }
     }
@@ -185,6 +215,7 @@ impl Engine {
         suited: &mut Suited,
         census: Option<&mut Census>,
         asked: Option<&JobId>,
+        freed_early: bool,
     ) -> Option<Plan> {
         let state = self.state.pools.get(id)?;
         let dispatcher = self.pools.get(id)?;
@@ -257,12 +288,13 @@ impl Engine {
         let reservations: Vec<_> = state.reservations.values().cloned().collect();
         problem.reservations = &reservations;
         let pass = Pass::of_parts(self.now, &state.world, &state.nodes, queue.backlog());
+        let order = self.order_of(state, queue);
         let classes = InClasses {
             engine: self,
             queue,
             policy,
             pass: &pass,
-            fifo: settings.order == QueueOrder::Fifo,
+            order: &order,
             staged: settings.staging,
             habits: (settings.learn != Learn::Off).then_some(&state.habits),
             classes: queue.classes().collect(),
@@ -273,9 +305,9 @@ impl Engine {
                 problem.classes = Some(&classes);
                 problem.asked = asked;
             }
-            None => problem.waiting = self.waiting_jobs(id, queue, &pass),
+            None => problem.waiting = self.waiting_jobs(id, queue, &pass, &order),
         }
-        let why = |job: &JobId| self.why(policy, &pass, job);
+        let why = |job: &JobId| self.why(policy, &pass, job, &order);
         problem.why = Some(&why);
         problem.tenants = self.tenant_rooms();
         problem.locks = self.state.locks.keys().cloned().collect();
@@ -284,6 +316,7 @@ impl Engine {
             io_bytes_s: settings.io_cap.map(|cap| cap.get().saturating_sub(state.io_moved(self.now))),
         };
         problem.preemptions_left = state.preempt_budget.room(self.now);
+        problem.freed_early = freed_early;
         let beat = Cycles { next: state.next_cycle, every: settings.cycle_ms };
         problem.cycles = (!settings.cycle_on_events).then_some(beat);
         #[cfg(feature = "mutations")]
@@ -416,10 +449,14 @@ impl Engine {
     }
 
     /// Waiting jobs in job order: those that may be placed, then those behind others.
-    fn waiting_jobs<'a>(&'a self, id: &PoolId, queue: &'a BatchQueue, pass: &Pass<'_>) -> Vec<Waiting<'a>> {
-        let (Some(state), Some(dispatcher)) = (self.state.pools.get(id), self.pools.get(id)) else {
-            return Vec::new();
-        };
+    fn waiting_jobs<'a>(
+        &'a self,
+        id: &PoolId,
+        queue: &'a BatchQueue,
+        pass: &Pass<'_>,
+        order: &Order,
+    ) -> Vec<Waiting<'a>> {
+        let Some(dispatcher) = self.pools.get(id) else { return Vec::new() };
         let records = queue.waiting().filter_map(|job| self.state.job(job));
         let mut waiting: Vec<Waiting<'a>> = records
             .map(|record| {
@@ -435,12 +472,8 @@ impl Engine {
                 waiting
             })
             .collect();
-        match state.pool.batch.order {
-            QueueOrder::Score => {
-                waiting.sort_by_cached_key(|job| (std::cmp::Reverse(q(job.score)), job.queued_at, job.job));
-            }
-            QueueOrder::Fifo => waiting.sort_by_key(|job| (job.queued_at, job.job)),
-        }
+        let rank = |job: &Waiting<'_>| order.rank(self.now, job.spec, job.queued_at, || job.score);
+        waiting.sort_by_cached_key(|job| (rank(job), job.queued_at, job.job));
         let behind = queue.behind().filter_map(|job| self.state.job(job)).map(|record| {
             let mut waiting = self.waiting_job(record, 0.0, queue);
             waiting.gate = Some(Reason::Dependency);
@@ -477,10 +510,54 @@ impl Engine {
         staging::gate(staged, near, staging_given_up(record))
     }
 
+    /// What puts the jobs of a queue before others, as of now.
+    pub(super) fn order_of(&self, pool: &PoolState, queue: &BatchQueue) -> Order {
+        match pool.pool.batch.order {
+            QueueOrder::Score => return Order::Score,
+            QueueOrder::Fifo => return Order::Fifo,
+            QueueOrder::Learned => {}
+        }
+        let mut merits: BTreeMap<Circle, Merit> = BTreeMap::new();
+        for (_, class) in queue.classes() {
+            let spec = &class.model.spec;
+            let Some(circle) = alike(spec) else { continue };
+            let merit = merits.entry(circle).or_insert_with(|| Merit {
+                expected: pool.habits.bounded(spec),
+                pupils: 0,
+                nodes: spec.nodes.min,
+            });
+            merit.pupils = merit.pupils.saturating_add(class.jobs.len() as u32);
+        }
+        // The first of them that runs tells the others what they take, so one is enough.
+        let running: BTreeMap<_, &JobSpec> = (queue.placed().filter_map(|(job, _)| self.state.job(job)))
+            .map(|record| (Arc::as_ptr(&record.job.spec), &*record.job.spec))
+            .collect();
+        for merit in running.values().filter_map(|spec| alike(spec)).collect::<BTreeSet<_>>() {
+            if let Some(merit) = merits.get_mut(&merit) {
+                merit.pupils = 1;
+            }
+        }
+        Order::Learned(merits)
+    }
+
     /// What speaks for a waiting job.
-    pub(super) fn why(&self, policy: &Policy, pass: &Pass<'_>, job: &JobId) -> Breakdown {
-        let verdict = self.state.job(job).map(|record| policy.queue_points(pass, &record.job));
-        verdict.map_or_else(Breakdown::default, |verdict| Breakdown::of(&verdict, None))
+    pub(super) fn why(&self, policy: &Policy, pass: &Pass<'_>, job: &JobId, order: &Order) -> Breakdown {
+        let Some(record) = self.state.job(job) else { return Breakdown::default() };
+        let Order::Learned(merits) = order else {
+            return Breakdown::of(&policy.queue_points(pass, &record.job), None);
+        };
+        let (spec, queued_at) = (&record.job.spec, record.job.queued_at);
+        let total = order.merit(self.now, spec, queued_at);
+        let mut terms = Vec::new();
+        if let Some(merit) = alike(spec).and_then(|circle| merits.get(&circle)) {
+            let told = [
+                ("expected run in seconds", merit.expected.run as f64),
+                ("alike that wait for the first", f64::from(merit.pupils)),
+                ("slowdown per node-second", total),
+            ];
+            terms.extend(told.map(|(term, raw)| Points { term: term.into(), raw, points: 0.0 }));
+        }
+        Breakdown { total: Some(total), terms, runner_up: None }
     }
 
     /// Whether filters let a job have an idle node now.

@@ -38,7 +38,7 @@ pub(crate) async fn live(
     upgrade: Result<WebSocketUpgrade, axum::extract::ws::rejection::WebSocketUpgradeRejection>,
 ) -> Result<Response, Problem> {
     let principal = match &listening.access_token {
-        Some(secret) => app.tokens.check(secret, crate::clock::now())?,
+        Some(secret) => app.tokens.check(secret, app.handle.now())?,
         None => principal?,
     };
     if principal.role == Role::Agent {

@@ -216,7 +216,7 @@ async fn scores(
     if !(1..=10_000).contains(&most) {
         return Err(Problem::bad("`limit` is 1 to 10000", "give less"));
     }
-    let since = crate::clock::now() - Millis::secs(hours * 3600);
+    let since = app.handle.now() - Millis::secs(hours * 3600);
     let read = app.journal.read(move |reader| {
         decisions_before(reader, None, Some(since), most, |commit| commit.why.total.is_some())
     });

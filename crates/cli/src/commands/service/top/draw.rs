@@ -284,6 +284,7 @@ pub(super) mod tests {
                 .collect(),
             exit_code: None,
             usage: None,
+            note: None,
             version: String::new(),
         }
     }

@@ -1,0 +1,75 @@
+//! A data directory that is not what was written: said before anything is done with it.
+
+use std::path::Path;
+
+use crate::stand::Stand;
+
+/// Flips one bit of the only place where a text stands.
+fn flip(file: &Path, text: &str) {
+    let mut bytes = std::fs::read(file).unwrap();
+    let places: Vec<usize> = bytes
+        .windows(text.len())
+        .enumerate()
+        .filter(|(_, part)| *part == text.as_bytes())
+        .map(|(at, _)| at)
+        .collect();
+    assert!(!places.is_empty(), "{text} is not in {}", file.display());
+    // The newest copy counts; others are in pages that are free.
+    for place in places {
+        bytes[place + text.len() / 2] ^= 1;
+    }
+    std::fs::write(file, bytes).unwrap();
+}
+
+#[test]
+fn a_flipped_bit_is_named_and_falling_back_is_an_order() {
+    let mut stand = Stand::new();
+    for word in ["first-of-them", "second-of-them"] {
+        stand.submit(&["--", "echo", word]);
+    }
+    let (data, journal) = (stand.data(), stand.data().join("journal.db"));
+    let data = data.to_str().unwrap();
+    let said = stand.run(&["check", data]);
+    assert_eq!(said.code, 2, "a server runs on it: {} {}", said.out, said.err);
+    stand.kill_server();
+    let whole = stand.json(&["check", data]);
+    assert_eq!(whole["damage"], serde_json::json!([]), "{whole}");
+    let old = whole["journal"].clone();
+    let said = stand.run(&["check", data, "--fall-back"]);
+    assert_eq!(said.code, 2, "there is nothing to fall back from: {}", said.err);
+
+    flip(&journal, "second-of-them");
+    let said = stand.run(&["server", "--listen", "127.0.0.1:0"]);
+    assert_eq!(said.code, 7, "{}", said.err);
+    assert!(said.err.contains("the record jobs/2") && said.err.contains("landfall check"), "{}", said.err);
+    let said = stand.run(&["check", data]);
+    assert_eq!(said.code, 3, "{}", said.out);
+    assert!(said.out.contains("the record jobs/2") && said.out.contains("--fall-back"), "{}", said.out);
+    let went = stand.json(&["check", data, "--fall-back"]);
+    assert_eq!(went["lost"]["records"], 1, "{went}");
+    assert_eq!(went["fell_back"]["cancelled"], serde_json::json!(["2"]), "{went}");
+    assert_ne!(went["fell_back"]["journal"], old);
+    assert!(Path::new(went["fell_back"]["kept"].as_str().unwrap()).exists());
+    stand.start_server();
+    assert_eq!(stand.job("1")["run"]["command"], serde_json::json!(["echo", "first-of-them"]));
+    assert_eq!(stand.submit(&["--", "true"]), "1000000");
+}
+
+#[test]
+fn a_database_that_was_cut_is_refused() {
+    let mut stand = Stand::new();
+    for _ in 0..3 {
+        stand.submit(&["--", "echo", &"x".repeat(5000)]);
+    }
+    stand.kill_server();
+    let data = stand.data();
+    // Takes in what the killed server left in the log.
+    stand.run(&["check", data.to_str().unwrap()]).ok();
+    let file = std::fs::File::options().write(true).open(data.join("journal.db")).unwrap();
+    let length = file.metadata().unwrap().len();
+    file.set_len(length * 99 / 100).unwrap();
+    let said = stand.run(&["server", "--listen", "127.0.0.1:0"]);
+    assert_eq!(said.code, 7, "{}", said.err);
+    assert!(said.err.contains("damaged"), "{}", said.err);
+    assert_eq!(stand.run(&["check", data.to_str().unwrap()]).code, 3);
+}

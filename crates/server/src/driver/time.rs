@@ -1,0 +1,99 @@
+//! How the driver takes time, and what it tells the engine about it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use landfall_engine::Input;
+use landfall_model::Time;
+use landfall_store::{Store, StoreError, Table};
+
+use super::core::Core;
+use crate::clock::{Anchor, Clock};
+
+/// Rounds are a second apart at most. After a longer pause (a machine that slept, a process that was stopped, a disk that hung)
+/// nobody can be blamed for not having been heard.
+const DEAF_AFTER: Duration = Duration::from_secs(5);
+/// What ties engine time to the machine is stored anew when it moved by so much.
+const ANCHOR_MOVED_MS: u64 = 1000;
+/// Key of what ties engine time to the machine.
+const ANCHOR: &str = "clock";
+
+pub(super) struct Timekeeper {
+    pub(super) clock: Arc<Clock>,
+    /// What ties engine time to the machine, as it is stored.
+    anchor: Option<Anchor>,
+    /// Ticks of the clock when the last round began.
+    listened_at: Duration,
+    /// What the engine has not been told yet.
+    news: Vec<Input>,
+}
+
+impl Timekeeper {
+    /// Goes on behind the last stored instant.
+    pub(super) fn start(store: &mut dyn Store, stored: Time) -> Result<Self, StoreError> {
+        let anchor = store.get(Table::Meta, ANCHOR)?;
+        let anchor = anchor.and_then(|text| serde_json::from_slice(&text).ok());
+        let clock = Clock::start(stored, anchor.as_ref());
+        if clock.standing().rests {
+            tracing::warn!(
+                "the clock of this machine is more than a day later than the last event of the journal; if the server was not \
+                 away that long, set the clock right: old jobs are not erased before a day has passed"
+            );
+        }
+        let mut keeper =
+            Self { clock: Arc::new(clock), anchor, listened_at: Duration::ZERO, news: Vec::new() };
+        keeper.round();
+        // The server that takes over listens from then on.
+        keeper.news.retain(|news| *news != Input::Listen);
+        Ok(keeper)
+    }
+
+    /// The instant of a round that begins.
+    pub(super) fn round(&mut self) -> Time {
+        let (now, ticks, jumps) = self.clock.round();
+        let away = ticks.saturating_sub(std::mem::replace(&mut self.listened_at, ticks));
+        if away > DEAF_AFTER {
+            self.news.push(Input::Listen);
+        }
+        for jump in jumps {
+            tracing::warn!(
+                by_ms = jump.by_ms,
+                ahead_ms = jump.ahead_ms,
+                "the wall clock jumped; the server's time goes on as before and follows by six seconds a minute"
+            );
+            self.news.push(Input::ClockJumped { by_ms: jump.by_ms, ahead_ms: jump.ahead_ms });
+        }
+        now
+    }
+
+    /// Memory is what is stored again: what was heard of nodes is gone, so their silence counts from the next round.
+    pub(super) fn forgot_who_spoke(&mut self) {
+        self.news.push(Input::Listen);
+        self.anchor = None;
+    }
+}
+
+impl Core {
+    pub(super) fn clock(&self) -> Arc<Clock> {
+        self.time.clock.clone()
+    }
+
+    /// Tells the engine what happened to time.
+    pub(super) fn tell_time(&mut self) {
+        for input in std::mem::take(&mut self.time.news) {
+            self.step(input);
+        }
+    }
+
+    /// Stores what ties engine time to the machine, if that moved.
+    pub(super) fn keep_anchor(&mut self) {
+        let Some(anchor) = self.time.clock.anchor() else { return };
+        let moved = self.time.anchor.as_ref().is_none_or(|known| {
+            known.boot != anchor.boot || known.zero_ms.abs_diff(anchor.zero_ms) >= ANCHOR_MOVED_MS
+        });
+        if moved {
+            self.put(Table::Meta, ANCHOR, &anchor);
+            self.time.anchor = Some(anchor);
+        }
+    }
+}
