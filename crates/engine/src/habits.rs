@@ -14,7 +14,7 @@
 //! many. In the end `1 s ≤ r ≤ walltime`, whatever was learned.
 //!
 //! *When* a job will be over is a matter of `r` in milliseconds. *Who goes first* is a matter of `r` and `h` in whole
-//! seconds of which none counts as shorter than [`BOUND`] ([`Merit`]): logs are planned with the same arithmetic
+//! seconds of which none counts as shorter than `BOUND` (`Merit`): logs are planned with the same arithmetic
 //! (`counted::learned`), so a pool does what its replay said.
 
 use std::collections::{BTreeMap, VecDeque};

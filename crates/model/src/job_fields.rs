@@ -421,6 +421,7 @@ mod tests {
                 }
                 ("1 if `vram_mib` is above 0, else 0", _) => "0".to_owned(),
                 ("1 h", _) => "3600000".to_owned(),
+                ("90 s", _) => "90000".to_owned(),
                 (word, Kind::Text | Kind::Word(_)) => format!("\"{}\"", word.trim_matches('`')),
                 (word, _) => word.trim_matches('`').to_owned(),
             };
