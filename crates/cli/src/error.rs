@@ -210,7 +210,7 @@ impl CliError {
             | Self::Fenced { hint, .. } => Some(hint).filter(|hint| !hint.is_empty()).map(String::as_str),
             Self::Service(error) => return error.hint(),
             Self::Asked { source, .. } => return source.hint(),
-            Self::Read { .. } => Some("check the path and its permissions; `-` reads standard input"),
+            Self::Read { .. } => Some("check the path and its permissions"),
             Self::TooLarge { .. } => Some("give rows that repeat once, with `count`"),
             Self::Invalid { error, .. } => error.hint.as_deref(),
             Self::Unusable { refused, .. } => Some(&refused.hint),

@@ -92,8 +92,14 @@ fn bench(_: &Path) -> Result<(), String> {
 
 fn execute(command: &mut Command, args: &[&str]) -> Result<(), String> {
     let shown = args.join(" ");
-    // A program started by `cargo run` would hand these on and confuse the inner cargo's choice of toolchain.
-    let status = command.current_dir(root()).env_remove("CARGO_MANIFEST_DIR").status();
+    // A program started by `cargo run` would hand on what was said about its own crate: build scripts that look at it would run
+    // again, and all that depends on them would be built anew whenever somebody calls cargo without this program.
+    let own = |name: &str| name.starts_with("CARGO_MANIFEST_") || name.starts_with("CARGO_PKG_");
+    let about_us = std::env::vars_os().map(|(name, _)| name).filter(|name| name.to_str().is_some_and(own));
+    about_us.for_each(|name| {
+        command.env_remove(name);
+    });
+    let status = command.current_dir(root()).status();
     let status = status.map_err(|error| format!("cannot run cargo {shown}: {error}"))?;
     if status.success() { Ok(()) } else { Err(format!("cargo {shown} failed ({status})")) }
 }

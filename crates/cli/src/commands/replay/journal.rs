@@ -43,10 +43,8 @@ pub(super) fn verify(dir: &Path) -> Result<Box<dyn Answer>, CliError> {
 
 fn page(verified: &Verified, _: Page) -> String {
     let Verified { from, to, snapshots, hash } = verified;
-    let compared: Vec<String> = snapshots.iter().map(u64::to_string).collect();
-    let compared = if compared.is_empty() { "none".to_owned() } else { compared.join(", ") };
+    let same = |at: &u64| format!("  what comes of the first {at} is the snapshot of event {at}\n");
+    let same: String = snapshots.iter().map(same).collect();
     let first = from + 1;
-    format!(
-        "events {first} to {to} applied again\n  snapshots that are the same: {compared}\n  state: {hash}\n"
-    )
+    format!("events {first} to {to} applied again\n{same}  state: {hash}\n")
 }
