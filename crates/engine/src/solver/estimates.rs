@@ -13,6 +13,7 @@ use landfall_model::{Backfill, JobId, Learn, TenantId, Time};
 
 use super::attempt::{Found, Scope};
 use super::classes::{self, Class};
+use super::ground::Ground;
 use super::outlook::{LOOKS_MAX, Quotas};
 use super::overlay::{Booking, Overlay, Releases, release};
 use super::plan::{Precision, Rests, Step};
@@ -391,7 +392,7 @@ impl<'a> Walk<'_, 'a> {
         });
         let releases: Releases = releases.collect();
         let ends = hold_ends(p, &self.waiting, |waiting| pace.of_waiting(waiting));
-        let overlay = Overlay::new(p, &self.waiting, &releases, &ends);
+        let overlay = Overlay::new(p, &mut Ground::default(), &self.waiting, &releases, &ends);
         let mut table = self.table(overlay, releases, BTreeMap::new(), pace);
         for (job, outcome) in self.outcomes.iter().enumerate() {
             if let Some(Outcome::Started(found)) = outcome {

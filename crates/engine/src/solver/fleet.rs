@@ -52,6 +52,11 @@ impl Kind {
         leased && matches!(self.node.state, NodeState::Ready | NodeState::Degraded)
     }
 
+    /// Whether the pool plans with their time; those of others it has only while they are idle.
+    pub(super) fn is_planned(&self) -> bool {
+        self.own && self.in_service()
+    }
+
     /// Watts one of them draws for a job beyond what it draws when idle; `None` if nothing is known.
     pub(super) fn extra_power(&self, power_w: Option<u64>) -> Option<u64> {
         crate::ledger::known_extra_power(power_w, &self.node)

@@ -14,6 +14,7 @@ mod estimates;
 mod explain;
 mod fleet;
 mod gates;
+mod ground;
 mod line;
 mod open;
 mod outlook;
@@ -33,6 +34,7 @@ use landfall_model::Time;
 
 pub use classes::Suited;
 pub use fleet::{Fleet, KindKey, Slot};
+pub use ground::Ground;
 pub use plan::{
     Loan, MoveCause, Moved, Plan, Precision, Preempt, Reservation, Rests, SetValue, Shrink, Start, Step, Wait,
 };

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::bits::Bits;
 use super::fleet::{Fleet, Slot};
+use super::ground::Ground;
 use super::open::{Use, uncovered};
 use super::problem::{Cycles, Problem, Waiting};
 use super::timeline::{FOREVER, Timeline};
@@ -82,19 +83,14 @@ impl<'a> Overlay<'a> {
     /// What runs and what is held, without reservations.
     pub(super) fn new(
         p: &Problem<'a>,
+        ground: &mut Ground,
         waiting: &[Waiting<'a>],
         releases: &Releases,
         hold_ends: &[i64],
     ) -> Self {
         let (fleet, now) = (p.fleet, p.now.as_millis());
-        let mut free: Vec<Bits> = fleet
-            .kinds
-            .iter()
-            .map(|kind| {
-                let len = kind.members.len();
-                if kind.own && kind.in_service() { Bits::full(len) } else { Bits::empty(len) }
-            })
-            .collect();
+        let ground = ground.of(fleet, &p.occupants, releases);
+        let mut free = ground.free.clone();
         for lender in &p.lenders {
             for (kind, place) in lender.idle.iter().filter_map(|&slot| fleet.place(slot)) {
                 free[kind].set(place, fleet.kinds[kind].in_service() && !fleet.kinds[kind].own);
@@ -125,56 +121,34 @@ impl<'a> Overlay<'a> {
                 });
             }
         }
-        let mut rises: Vec<Vec<(i64, i64)>> = vec![Vec::new(); fleet.kinds.len()];
-        let mut busy = vec![0i64; fleet.kinds.len()];
-        for (occupant, &end) in p.occupants.iter().zip(releases) {
-            for &slot in occupant.nodes {
-                if !special.is_empty() && special.contains_key(&slot) {
-                    if occupant.shares.is_empty()
-                        && let Some(until) = special.get_mut(&slot)
-                    {
-                        *until = end.max(*until);
-                    }
-                    continue;
-                }
-                let Some((kind, place)) = fleet.place(slot) else { continue };
-                if !free[kind].set(place, false) {
-                    continue;
-                }
-                busy[kind] += 1;
-                match rises[kind].last_mut().filter(|last| last.0 == end) {
-                    Some(last) => last.1 += 1,
-                    None => rises[kind].push((end, 1)),
-                }
-            }
-        }
+        let mut extra: BTreeMap<usize, Vec<(i64, i64)>> = BTreeMap::new();
         for (&slot, &until) in &special {
             let Some((kind, place)) = fleet.place(slot) else { continue };
-            if free[kind].set(place, false) && fleet.kinds[kind].own {
-                busy[kind] += 1;
-                rises[kind].push((until, 1));
+            let was_free = free[kind].set(place, false);
+            if !fleet.kinds[kind].is_planned() {
+                continue;
+            }
+            let extra = extra.entry(kind).or_default();
+            match ground.until(slot) {
+                Some(end) if end < until => extra.extend([(end, -1), (until, 1)]),
+                Some(_) => {}
+                None if was_free => extra.extend([(now, -1), (until, 1)]),
+                None => {}
             }
         }
-        let lines = rises.into_iter().enumerate().map(|(kind, mut rises)| {
-            let usable = fleet.kinds[kind].own && fleet.kinds[kind].in_service();
-            if !usable {
-                return Timeline::from_changes(now, 0, std::iter::empty());
-            }
-            rises.sort_unstable();
-            let all = fleet.kinds[kind].members.len() as i64;
-            Timeline::from_changes(now, all - busy[kind], rises.into_iter())
-        });
-        let lines = lines.collect();
+        let lines = (0..fleet.kinds.len())
+            .map(|kind| ground.line(now, kind, extra.get(&kind).map_or(&[], Vec::as_slice)))
+            .collect();
         // Jobs that run give power and traffic back when they end. Whoever is kept nodes takes over from those on them.
-        let held: BTreeSet<Slot> = p.holds.iter().flat_map(|hold| hold.nodes).copied().collect();
-        let leaves =
-            |at: usize| !held.is_empty() && p.occupants[at].nodes.iter().any(|slot| held.contains(slot));
+        let held = p.held();
+        let leaves = |at: usize| p.occupants[at].nodes.iter().any(|&slot| held.contains(slot as usize));
         let end_of = |(at, &end): (usize, &i64)| if leaves(at) { now } else { end };
         let capped = |room: Option<u64>, of: &dyn Fn(usize) -> i64| {
+            let room = clamp(room?);
             let ends = releases.iter().enumerate().map(|release| (end_of(release), of(release.0)));
             let mut ends: Vec<(i64, i64)> = ends.filter(|end| end.1 != 0).collect();
             ends.sort_unstable();
-            room.map(|room| Timeline::from_changes(now, clamp(room), ends.into_iter()))
+            Some(Timeline::from_changes(now, room, ends.into_iter()))
         };
         let power_of = |at: usize| {
             let occupant = &p.occupants[at];

@@ -1,5 +1,6 @@
 //! Everything the solver looks at, as plain data. The engine makes one for every cycle of a pool.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use landfall_model::{
@@ -8,8 +9,10 @@ use landfall_model::{
 };
 use landfall_policy::Policy;
 
+use super::bits::Bits;
 use super::classes::Suited;
 use super::fleet::{Fleet, Slot};
+use super::ground::Ground;
 use super::plan::Reservation;
 use super::reason::Reason;
 use crate::preempt::Preempted;
@@ -276,6 +279,8 @@ pub struct Problem<'a> {
     pub nodes: Vec<&'a Node>,
     /// What is known from earlier cycles about who can use which kinds.
     pub suited: Suited,
+    /// What occupants left free in the last cycle.
+    pub ground: RefCell<Ground>,
     pub occupants: Vec<Occupant<'a>>,
     /// Nodes kept for jobs.
     pub holds: Vec<Hold<'a>>,
@@ -344,6 +349,7 @@ impl<'a> Problem<'a> {
             fleet,
             nodes: Vec::new(),
             suited: Suited::default(),
+            ground: RefCell::default(),
             occupants: Vec::new(),
             holds: Vec::new(),
             lenders: Vec::new(),
@@ -371,6 +377,15 @@ impl<'a> Problem<'a> {
         let expected =
             occupant.expected_end.filter(|end| self.settings.learn == Learn::Times && *end > self.now);
         [expected, occupant.ends_at].into_iter().flatten().min().map(Time::as_millis)
+    }
+
+    /// The slots that are kept for somebody.
+    pub(super) fn held(&self) -> Bits {
+        let mut held = Bits::empty(self.fleet.len());
+        self.holds.iter().flat_map(|hold| hold.nodes).for_each(|&slot| {
+            held.set(slot as usize, true);
+        });
+        held
     }
 
     /// How long nodes are kept for a job that has work stopped for it.

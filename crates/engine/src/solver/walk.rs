@@ -99,12 +99,13 @@ impl<'p, 'a> Walk<'p, 'a> {
         let waiting: Vec<Waiting<'a>> = first.iter().map(|(_, waiting)| waiting.clone()).collect();
         let overlay = Overlay::new(
             p,
+            &mut p.ground.borrow_mut(),
             &waiting,
             &releases,
             &hold_ends(p, &waiting, |waiting| classes::span(waiting.duration)),
         );
-        let held: BTreeSet<Slot> = p.holds.iter().flat_map(|hold| hold.nodes).copied().collect();
-        let occupied = p.occupants.iter().filter(|_| !held.is_empty()).flat_map(|o| o.nodes).copied();
+        let held = p.held();
+        let occupied = p.occupants.iter().filter(|_| !p.holds.is_empty()).flat_map(|o| o.nodes).copied();
         let rooms = p.tenants.clone();
         let mut walk = Self {
             p,
@@ -123,7 +124,7 @@ impl<'p, 'a> Walk<'p, 'a> {
             causes: BTreeMap::new(),
             lost: BTreeSet::new(),
             hold_of: BTreeMap::new(),
-            busy_held: occupied.filter(|slot| held.contains(slot)).collect(),
+            busy_held: occupied.filter(|&slot| held.contains(slot as usize)).collect(),
             outcomes: Vec::with_capacity(waiting.len()),
             steps: Vec::new(),
             blocked: 0,

@@ -10,7 +10,7 @@ use landfall_policy::rules::snapshot::Backlog;
 use super::census::Census;
 use crate::preempt::{Preempted, checkpoint_minutes};
 use crate::record::{JobRecord, JobState};
-use crate::solver::{Fleet, Share, Slot, Suited};
+use crate::solver::{Fleet, Ground, Share, Slot, Suited};
 use crate::staging;
 
 /// Waiting jobs that differ in nothing but id and queue time, as far as order and planning are concerned.
@@ -105,6 +105,8 @@ pub(crate) struct BatchQueue {
     pub(super) census: Option<Census>,
     /// Who can use which kinds of them, until a node or a setting changes.
     pub(super) suited: Suited,
+    /// What placed jobs leave free of them, until a node changes.
+    pub(super) ground: Ground,
     /// Whether a class of jobs could ever fit, until a node changes.
     pub(super) fits: BTreeMap<Arc<JobSpec>, bool>,
     /// Why the ledger refused a job in the last cycle.
@@ -258,6 +260,7 @@ impl BatchQueue {
         self.census = None;
         self.placed.values_mut().for_each(|held| *held = None);
         self.suited = Suited::default();
+        self.ground = Ground::default();
         self.fits.clear();
     }
 

@@ -20,8 +20,8 @@ use crate::ledger::is_idle;
 use crate::preempt::Preempted;
 use crate::record::{JobRecord, JobState, Phase, Run};
 use crate::solver::{
-    self, Behind, Caps, Cycles, Fleet, Hold, Lender, Occupant, Plan, Problem, Reason, Share, Slot, Suited,
-    TenantRoom, Turn, Waiting,
+    self, Behind, Caps, Cycles, Fleet, Ground, Hold, Lender, Occupant, Plan, Problem, Reason, Share, Slot,
+    Suited, TenantRoom, Turn, Waiting,
 };
 use crate::staging;
 use crate::state::{Kept, PoolState, State};
@@ -39,6 +39,13 @@ struct InClasses<'a> {
     /// How long jobs run, where that decides who comes first.
     habits: Option<&'a Habits>,
     classes: Vec<(u32, &'a Class)>,
+}
+
+/// What a cycle leaves to the next one.
+#[derive(Default)]
+struct Seen {
+    suited: Suited,
+    ground: Ground,
 }
 
 /// What puts waiting jobs before others.
@@ -142,14 +149,17 @@ impl Engine {
     pub(crate) fn solve_pool(&mut self, id: &PoolId, freed_early: bool) -> Option<Plan> {
         let fleet = self.fleet(id)?;
         self.look_at_placed(id, &fleet);
-        let (mut suited, mut census) = match &mut self.pools.get_mut(id)?.queue {
-            Queue::Batch(queue) => (std::mem::take(&mut queue.suited), queue.census.take()),
+        let (mut seen, mut census) = match &mut self.pools.get_mut(id)?.queue {
+            Queue::Batch(queue) => {
+                let (suited, ground) = (std::mem::take(&mut queue.suited), std::mem::take(&mut queue.ground));
+                (Seen { suited, ground }, queue.census.take())
+            }
             _ => return None,
         };
         let nodes = &self.state.pools.get(id)?.nodes;
         let counted = census.get_or_insert_with(|| Census::new(&fleet, nodes));
         counted.refresh(nodes);
-        let plan = self.solve_with(id, &fleet, &mut suited, Some(counted), None, freed_early)?;
+        let plan = self.solve_with(id, &fleet, &mut seen, Some(counted), None, freed_early)?;
         #[cfg(feature = "mutations")]
         if self.solver_mutation.is_none() {
             self.compare_walks(id, &plan, freed_early);
@@ -157,8 +167,8 @@ impl Engine {
         if let Queue::Batch(queue) = &mut self.pools.get_mut(id)?.queue {
             let specs: std::collections::BTreeSet<_> =
                 queue.classes().map(|(_, class)| Arc::as_ptr(&class.model.spec)).collect();
-            suited.retain(|spec| specs.contains(&Arc::as_ptr(spec)));
-            queue.suited = suited;
+            seen.suited.retain(|spec| specs.contains(&Arc::as_ptr(spec)));
+            (queue.suited, queue.ground) = (seen.suited, seen.ground);
             queue.census = census;
         }
         Some(plan)
@@ -176,7 +186,7 @@ impl Engine {
         // What waits for other jobs is planned behind all of them.
         let asked = asked.filter(|job| queue.has(job));
         let mut census = asked.map(|_| Census::new(&fleet, &self.state.pools[id].nodes));
-        self.solve_with(id, &fleet, &mut Suited::default(), census.as_mut(), asked, freed_early)
+        self.solve_with(id, &fleet, &mut Seen::default(), census.as_mut(), asked, freed_early)
     }
 
     /// A test build walks each queue in classes and job by job, and holds the two against each other; so it does with
@@ -212,7 +222,7 @@ impl Engine {
         &self,
         id: &PoolId,
         fleet: &Fleet,
-        suited: &mut Suited,
+        seen: &mut Seen,
         census: Option<&mut Census>,
         asked: Option<&JobId>,
         freed_early: bool,
@@ -223,7 +233,8 @@ impl Engine {
         let settings = &state.pool.batch;
         let policy = &dispatcher.policy;
         let mut problem = Problem::new(self.now, settings, &state.pool.loans, policy, &state.world, fleet);
-        problem.suited = std::mem::take(suited);
+        problem.suited = std::mem::take(&mut seen.suited);
+        problem.ground = std::mem::take(&mut seen.ground).into();
         // Only whoever asks is told a range.
         let fared = (asked.is_some() || census.is_none()).then(|| state.habits.fared()).flatten();
         problem.spread = fared.map(|fared| (fared.low, fared.high));
@@ -324,7 +335,7 @@ impl Engine {
             problem.mutation = self.solver_mutation;
         }
         let plan = solver::solve(&problem);
-        *suited = problem.suited;
+        *seen = Seen { suited: problem.suited, ground: problem.ground.into_inner() };
         Some(plan)
     }
 
