@@ -221,7 +221,7 @@ settings! {
         /// Under `promises`: how long a job waits before it is promised a time.
         pub promise_after_ms: Millis = Millis::secs(20 * 3600),
         /// How much later than its first time a promise is made, so that short jobs may go before.
-        pub promise_grace_ms: Millis = Millis::secs(2 * 3600),
+        pub promise_grace_ms: Millis = Millis::secs(90 * 60),
         /// How long a job waits before no such room is taken from it any more.
         pub promise_limit_ms: Millis = Millis::secs(60 * 3600),
         /// Whether a reservation lasts.

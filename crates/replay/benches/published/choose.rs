@@ -20,9 +20,9 @@ fn candidates() -> Vec<Settings> {
     let mut all = Vec::new();
     let hours = |hours: u64| Millis::secs(3600 * hours);
     for promises in [2, 3] {
-        for patience in [12, 16, 20, 24] {
-            for grace in [30, 60, 120] {
-                for limit in [36, 48, 60, 72] {
+        for patience in [12, 16, 18, 20, 22, 24] {
+            for grace in [30, 60, 90, 120, 150] {
+                for limit in [30, 36, 42, 48, 54, 60, 72] {
                     let (patience, limit) = (hours(patience), hours(limit));
                     let grace = Millis::secs(60 * grace);
                     all.push(Settings { patience, promises, grace, limit, ..Settings::USUAL });

@@ -32,7 +32,7 @@ impl Settings {
     pub const USUAL: Self = Self {
         patience: Millis::secs(20 * 3600),
         promises: 2,
-        grace: Millis::secs(2 * 3600),
+        grace: Millis::secs(90 * 60),
         limit: Millis::secs(60 * 3600),
         memory: 8,
         bound: Millis::secs(10),

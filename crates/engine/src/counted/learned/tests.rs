@@ -101,3 +101,12 @@ fn the_longest_durations_do_no_harm() {
     planner.end(Time::from_secs(3), 1);
     assert_eq!(pass(&mut planner, 3), [(2, false)]);
 }
+
+#[test]
+fn a_pool_promises_by_default_what_logs_are_replayed_with() {
+    let (pool, log) = (landfall_model::BatchSettings::default(), Settings::USUAL);
+    assert_eq!(
+        (pool.promise_after_ms, pool.promise_grace_ms, pool.promise_limit_ms),
+        (log.patience, log.grace, log.limit)
+    );
+}
