@@ -1,6 +1,6 @@
 //! The engine: state, the indexes that make decisions fast, and the one function that drives it all.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use landfall_model::{Dispatch, JobId, NodeId, NodeState, PoolId, Time};
 
@@ -9,7 +9,7 @@ use crate::effect::{Answer, Effect};
 use crate::event::Event;
 use crate::input::Input;
 use crate::record::JobState;
-use crate::state::{State, Touched};
+use crate::state::{PoolState, State, Touched};
 use crate::timers::{Timer, Timers};
 use landfall_model::life::Fence;
 
@@ -38,6 +38,8 @@ pub struct Engine {
     pub(crate) heard: BTreeMap<NodeId, Time>,
     /// Since when somebody has listened without a break.
     pub(crate) listening_since: Time,
+    /// Pools whose cycles somebody asks for, whatever their beat.
+    asked_for: BTreeSet<PoolId>,
     events: Vec<Event>,
     effects: Vec<Effect>,
     /// Draining nodes from which something was taken.
@@ -92,6 +94,7 @@ impl Engine {
             pools: BTreeMap::new(),
             timers: Timers::default(),
             heard,
+            asked_for: BTreeSet::new(),
             events: Vec::new(),
             effects: Vec::new(),
             emptied: Vec::new(),
@@ -158,9 +161,20 @@ impl Engine {
         Some(self.heard.get(node).copied().unwrap_or(record.heard_at).max(record.heard_at))
     }
 
+    /// Cycles of these pools are run by [`Input::Cycle`] only, from now on. They are planned as if they came on the beat: this is
+    /// for replays that know when each one really came.
+    pub fn cycles_are_asked_for(&mut self, pools: BTreeSet<PoolId>) {
+        self.asked_for = pools;
+    }
+
+    /// Whether the cycles of a pool come by themselves.
+    fn has_beat(&self, id: &PoolId, pool: &PoolState) -> bool {
+        !pool.pool.batch.cycle_on_events && !self.asked_for.contains(id)
+    }
+
     /// When the engine wants to be called with [`Input::Tick`], if nothing else happens before.
     pub fn next_wake(&self) -> Option<Time> {
-        let pools = self.state.pools.iter().filter(|(_, pool)| !pool.pool.batch.cycle_on_events);
+        let pools = self.state.pools.iter().filter(|(id, pool)| self.has_beat(id, pool));
         let cycles = pools.filter(|(id, _)| self.wants_cycle(id)).map(|(_, pool)| pool.next_cycle);
         // A beat that passed while there was nothing to do is due at once.
         cycles.chain(self.timers.next()).chain(self.state.next_autoscale()).min().map(|at| at.max(self.now))
@@ -279,7 +293,7 @@ impl Engine {
             .state
             .pools
             .iter()
-            .filter(|(_, pool)| pool.next_cycle <= now && !pool.pool.batch.cycle_on_events)
+            .filter(|(id, pool)| pool.next_cycle <= now && self.has_beat(id, pool))
             .filter(|(id, _)| self.wants_cycle(id))
             .map(|(id, _)| id.clone())
             .collect();

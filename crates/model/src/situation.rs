@@ -19,6 +19,11 @@ pub struct JobReport {
     pub missing_bytes: Option<u64>,
 }
 
+impl JobReport {
+    /// All is there. This goes without asking for a job that has no inputs.
+    pub const NOTHING: Self = Self { missing_inputs: Some(0), missing_bytes: Some(0) };
+}
+
 /// One class of the expected job mix.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -22,6 +22,11 @@ impl Links {
         self.pairs.get(&(a.min(b), a.max(b))).copied().unwrap_or(Self::UNKNOWN_GB_S)
     }
 
+    /// What is known, as `(device, device, GB/s)` rows in order.
+    pub fn rows(&self) -> impl Iterator<Item = (u16, u16, u32)> + '_ {
+        self.pairs.iter().map(|(&(a, b), &gb_s)| (a, b, gb_s))
+    }
+
     /// Whether nothing is known at all.
     pub fn is_empty(&self) -> bool {
         self.pairs.is_empty()

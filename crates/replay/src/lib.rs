@@ -21,3 +21,4 @@ pub mod report;
 pub mod run;
 pub mod subject;
 pub mod trace;
+pub mod work;

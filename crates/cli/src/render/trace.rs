@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use landfall_model::Millis;
+use landfall_replay::trace::own::Contents;
 use landfall_replay::trace::summary::{Spread, Summary};
 
 use super::style::GOOD;
@@ -22,17 +23,61 @@ pub(crate) fn info(info: &Info) -> String {
     if info.changes > 0 {
         facts.push(("changes of nodes", info.changes.to_string()));
     }
+    if let Some(contents) = &info.contents {
+        of_contents(contents, &mut facts);
+    }
     if let Some(jobs) = &info.jobs {
         of_jobs(jobs, info, &mut facts);
     }
     facts.push(("sha256", info.sha256.clone()));
     text += &table(&facts);
+    if let Some(contents) = &info.contents {
+        text += &pools(contents);
+    }
     if let Some(jobs) = &info.jobs {
         text += &sizes(jobs, info.unit);
     }
-    text += &reasons("left out by a replay", &info.dropped);
-    text += &reasons("bad lines", &info.bad_lines);
+    text += &reasons("left out by a replay", &info.dropped, "jobs");
+    text += &reasons("bad lines", &info.bad_lines, "jobs");
     text
+}
+
+fn of_contents(contents: &Contents, facts: &mut Vec<(&'static str, String)>) {
+    let counts = [
+        ("tenants", contents.tenants),
+        ("blocks", contents.blocks),
+        ("groups", contents.groups),
+        ("fingerprints", contents.fingerprints),
+        ("joins of nodes", contents.joins),
+        ("new facts of nodes", contents.facts),
+        ("arrays", contents.arrays),
+        ("elements of arrays", contents.elements),
+        ("jobs that wait for others", contents.dependencies),
+        ("orders about jobs", contents.orders),
+        ("cycles", contents.cycles),
+    ];
+    facts.extend(counts.into_iter().filter(|(_, n)| *n > 0).map(|(what, n)| (what, n.to_string())));
+}
+
+/// The pools of a trace; nothing where it has none.
+fn pools(contents: &Contents) -> String {
+    if contents.pools.is_empty() {
+        return String::new();
+    }
+    let columns = ["pool", "dispatch", "policy"].map(Column::left).into_iter();
+    let mut table = Table::new(columns.chain(["nodes", "jobs"].map(Column::right)).collect()).indent(2);
+    for pool in &contents.pools {
+        let dispatch = serde_json::to_value(pool.dispatch).unwrap_or_default();
+        let own = if pool.policy_file { " (its own file)" } else { "" };
+        table.row(vec![
+            clean(pool.id.as_str()).into(),
+            dispatch.as_str().unwrap_or_default().into(),
+            format!("{}{own}", clean(&pool.policy)).into(),
+            pool.nodes.to_string().into(),
+            pool.jobs.to_string().into(),
+        ]);
+    }
+    format!("\n{}", table.render())
 }
 
 fn of_jobs(jobs: &Summary, info: &Info, facts: &mut Vec<(&'static str, String)>) {
@@ -87,7 +132,8 @@ pub(crate) fn written(written: &Written) -> String {
         let jobs = count(written.estimates_defaulted, "job");
         text += &format!("  {jobs} without estimate: the run time stands in\n");
     }
-    text += &reasons("left out", &written.dropped);
+    text += &reasons("left out", &written.dropped, "jobs");
+    text += &reasons("not in the trace, or not as it was", &written.left_out, "times");
     text
 }
 
@@ -118,11 +164,11 @@ fn sizes(jobs: &Summary, unit: &str) -> String {
     format!("\n{}", table.render())
 }
 
-fn reasons(title: &str, counts: &BTreeMap<String, u64>) -> String {
+fn reasons(title: &str, counts: &BTreeMap<String, u64>, unit: &str) -> String {
     if counts.is_empty() {
         return String::new();
     }
-    let mut table = Table::new(vec![Column::left(title), Column::right("jobs")]).indent(2);
+    let mut table = Table::new(vec![Column::left(title), Column::right(unit)]).indent(2);
     for (reason, count) in counts {
         table.row(vec![reason.as_str().into(), count.to_string().into()]);
     }

@@ -22,5 +22,6 @@ mod secure;
 mod silence;
 mod stand;
 mod taken_over;
+mod traces;
 mod upgrade;
 mod words;

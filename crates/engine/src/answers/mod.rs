@@ -28,4 +28,4 @@ mod situation;
 
 pub use estimate::Estimates;
 pub use plan::Change;
-pub use situation::dispatch_of;
+pub use situation::{as_text, dispatch_of};

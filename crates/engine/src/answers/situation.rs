@@ -268,7 +268,8 @@ fn changed_policy(pool: &Pool, setting: &PolicySetting) -> Result<Option<Arc<str
     as_text(&spec).map(Some)
 }
 
-fn as_text(spec: &PolicySpec) -> Result<Arc<str>, Refused> {
+/// A policy as the text of its file, as pools keep it.
+pub fn as_text(spec: &PolicySpec) -> Result<Arc<str>, Refused> {
     let text = policy_file::text(spec).map(Arc::from);
     text.ok_or_else(|| Refused::new("bad_policy", "the policy cannot be written as a file", "correct it"))
 }

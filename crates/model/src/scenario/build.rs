@@ -210,7 +210,7 @@ pub(super) fn copy_id<T>(
         .map_err(|error| ScenarioError::at(format!("{path}.id"), error.to_string()))
 }
 
-fn tenant(row: &TenantRow, path: &str) -> Result<Tenant> {
+pub(super) fn tenant(row: &TenantRow, path: &str) -> Result<Tenant> {
     let hours = |value: Option<f64>, field: &str| match value {
         Some(value) => in_range(value, 0.0, 1e15, || format!("{path}.{field}")).map(Some),
         None => Ok(None),
@@ -274,7 +274,7 @@ impl BlockShape {
     }
 }
 
-fn block(row: BlockRow, now: Time, path: &str) -> Result<Block> {
+pub(super) fn block(row: BlockRow, now: Time, path: &str) -> Result<Block> {
     if row.end_at_ms.is_some() && row.ends_in_ms.is_some() {
         return Err(ScenarioError::at(
             format!("{path}.ends_in_ms"),
@@ -463,7 +463,7 @@ pub(super) fn node(
 }
 
 /// A node that does not list its runtimes has all that its platform allows.
-fn default_runtimes(platform: Platform) -> BTreeSet<Name> {
+pub(super) fn default_runtimes(platform: Platform) -> BTreeSet<Name> {
     let names: &[&str] = match platform {
         Platform::Desktop => &["container", "diffusers", "llmcpp", "onnx", "process", "wasm"],
         Platform::Ios => &["coreml", "llmcpp", "wasm"],

@@ -9,11 +9,13 @@ mod error;
 mod locate;
 mod rows;
 mod single;
+mod written;
 
 pub use error::{Format, Position, ScenarioError, closest, decode, from_message};
 pub use locate::locate;
-pub use rows::{JobRow, NodeRow};
-pub use single::{Rows, Written};
+pub use rows::{BlockRow, JobRow, NodeRow, TenantRow};
+pub use single::Rows;
+pub use written::{Written, WrittenBlock, WrittenNode, WrittenTenant};
 
 use crate::Situation;
 

@@ -53,9 +53,10 @@ pub(super) struct RegionRow {
     pub(super) adjacent: Vec<Name>,
 }
 
+/// A tenant as people write it; [`super::Rows`] makes a tenant of it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct TenantRow {
+pub struct TenantRow {
     pub(super) id: TenantId,
     #[serde(default)]
     pub(super) share: f64,
@@ -80,9 +81,10 @@ fn one() -> f64 {
     1.0
 }
 
+/// A block as people write it; [`super::Rows`] makes a block of it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct BlockRow {
+pub struct BlockRow {
     pub(super) id: BlockId,
     pub(super) provider: Option<Name>,
     pub(super) instance_type: Option<Name>,

@@ -1,20 +1,22 @@
 //! Single rows, for files that are streams of them: the same fields and checks as in a scenario, one at a time.
 
 use std::collections::BTreeMap;
-
-use serde::ser::{Serialize, SerializeMap, Serializer};
+use std::sync::Arc;
 
 use super::ScenarioError;
 use super::build::{self, Models};
-use super::rows::{JobRow, NodeRow};
-use crate::{Job, JobMaker, Needs, Node, NodeId, Time};
+use super::rows::{BlockRow, JobRow, NodeRow, TenantRow};
+use crate::{Block, BlockId, Job, JobMaker, Node, NodeId, Tenant, Time};
 
-/// Makes nodes and jobs of single rows. What many rows share, such as a GPU model or a job's needs, is kept once.
+/// Makes nodes, jobs and what belongs to them of single rows. What many rows share, such as a GPU model or a job's needs,
+/// is kept once.
 #[derive(Debug, Default)]
 pub struct Rows {
     models: Models,
     maker: JobMaker,
     nodes: usize,
+    /// Blocks that nodes may name, as they were read last.
+    blocks: BTreeMap<BlockId, Arc<Block>>,
 }
 
 impl Rows {
@@ -24,7 +26,7 @@ impl Rows {
     /// If the row makes no sense; `path` is where it stands.
     pub fn nodes(&mut self, row: NodeRow, now: Time, path: &str) -> Result<Vec<Node>, ScenarioError> {
         let (count, id) = (build::copies(row.count, self.nodes, path)?, row.id.clone());
-        let first = build::node(row, now, &BTreeMap::new(), &mut self.models, path)?;
+        let first = build::node(row, now, &self.blocks, &mut self.models, path)?;
         let nodes = match count {
             None => vec![first],
             Some(count) => (0..count)
@@ -36,6 +38,24 @@ impl Rows {
         };
         self.nodes += nodes.len();
         Ok(nodes)
+    }
+
+    /// The tenant of a row.
+    ///
+    /// # Errors
+    /// If the row makes no sense; `path` is where it stands.
+    pub fn tenant(&mut self, row: &TenantRow, path: &str) -> Result<Tenant, ScenarioError> {
+        build::tenant(row, path)
+    }
+
+    /// The block of a row; nodes may name it from now on.
+    ///
+    /// # Errors
+    /// If the row makes no sense; `path` is where it stands.
+    pub fn block(&mut self, row: BlockRow, now: Time, path: &str) -> Result<Arc<Block>, ScenarioError> {
+        let block = Arc::new(build::block(row, now, path)?);
+        self.blocks.insert(block.id.clone(), block.clone());
+        Ok(block)
     }
 
     /// The job of a row; times it leaves out are `now`.
@@ -51,29 +71,9 @@ impl Rows {
     }
 }
 
-/// A job's needs as a row: what reads back equal, without the fields that would say nothing new.
-#[derive(Debug)]
-pub struct Written<'a>(pub &'a Job);
-
-impl Serialize for Written<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self(job) = self;
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("id", &job.id)?;
-        if let Some(waits_for) = &job.waits_for {
-            map.serialize_entry("waits_for", waits_for)?;
-        }
-        if let Some(digest) = &job.digest {
-            map.serialize_entry("digest", digest)?;
-        }
-        Needs::of(&job.spec).write(&mut map)?;
-        map.end()
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::{Format, decode};
+    use super::super::{Format, Written, decode};
     use super::*;
 
     fn job(text: &str) -> Result<Job, ScenarioError> {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use landfall_engine::event::Commit;
 use landfall_engine::record::{Cause, JobRecord, JobState, StartKind};
 use landfall_engine::{Engine, Estimates, Event, State};
-use landfall_model::{Dispatch, JobId, Millis, NodeId, PoolId, TenantId, Time};
+use landfall_model::{Dispatch, JobId, JobSpec, Millis, NodeId, PoolId, TenantId, Time};
 use serde::Serialize;
 
 use super::agents::Agents;
@@ -82,8 +82,7 @@ impl<'a> Books<'a> {
         }
     }
 
-    pub(super) fn arrives(&mut self, job: &landfall_model::Job, run: Option<Millis>, at: Time) {
-        let spec = &job.spec;
+    pub(super) fn arrives(&mut self, job: &JobId, spec: &JobSpec, run: Option<Millis>, at: Time) {
         let page = Page {
             run_ms: run.map_or(0, Millis::get),
             walltime_ms: spec.walltime_ms.get(),
@@ -95,9 +94,9 @@ impl<'a> Books<'a> {
             qos_wait_ms: spec.qos_wait_ms.map(Millis::get),
             ..Page::default()
         };
-        self.pages.insert(job.id.clone(), page);
-        self.order.push(job.id.clone());
-        self.fresh.push(job.id.clone());
+        self.pages.insert(job.clone(), page);
+        self.order.push(job.clone());
+        self.fresh.push(job.clone());
     }
 
     pub(super) fn refused(&mut self, job: &JobId, code: &str) {

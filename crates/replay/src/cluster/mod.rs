@@ -4,8 +4,12 @@
 //! from the trace and from agents that always obey. No clock passes; the next instant is the earliest of what the trace
 //! brings, what ends, and what the engine wants to be woken for.
 //!
-//! At one instant: ends, node changes, arrivals, timers, then cycles, each by id. A job ends after its actual run time,
-//! unless its walltime is over before; stopped without a checkpoint it starts over, with one it goes on from there.
+//! At one instant: settings, answers and ends, node changes, arrivals, orders, timers, then cycles; ends, changes and arrivals
+//! by id, the rest as the trace has it. A job ends after its actual run time, unless its walltime is over before; stopped
+//! without a checkpoint it starts over, with one it goes on from there.
+//!
+//! A trace of a server also tells what depended on the machines of that day: how long a start and a stop took, and when a
+//! busy server got round to its cycles. With these, decisions fall at the same instants as they did.
 
 mod agents;
 mod books;

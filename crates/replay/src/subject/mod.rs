@@ -10,7 +10,7 @@ mod cluster;
 mod log;
 mod pods;
 
-pub use cluster::Cluster;
+pub use cluster::{Cluster, Cycles};
 pub use log::{Log, SequenceMeans};
 pub use pods::Pods;
 

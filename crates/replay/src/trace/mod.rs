@@ -8,6 +8,7 @@ pub mod batch;
 pub mod convert;
 pub mod error;
 pub mod generate;
+pub mod journal;
 mod lines;
 pub mod muri;
 mod number;

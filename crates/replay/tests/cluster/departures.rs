@@ -63,7 +63,7 @@ fn a_node_that_takes_work_again_keeps_what_runs_on_it() {
 #[test]
 fn a_job_that_never_ends_holds_its_node_and_the_replay_ends() {
     let mut endless = arrival(&row("endless", 1, 100, 100));
-    endless.run = None;
+    endless.runs.last.run = None;
     let mut spec = (*endless.submission.job.spec).clone();
     spec.lifecycle = landfall_model::Lifecycle::Unbounded;
     endless.submission.job.spec = std::sync::Arc::new(spec);

@@ -3,4 +3,5 @@
 mod agrees_with_machine;
 mod b27;
 mod departures;
+mod exported;
 mod world;

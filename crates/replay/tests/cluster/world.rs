@@ -46,11 +46,11 @@ pub(crate) fn arrival(row: &Row<'_>) -> Arrival {
     };
     let at = Time::from_secs(row.submit);
     let job = Job::new(JobId::new(row.id).expect("an id"), Arc::new(spec), at);
-    Arrival { at, run: Some(Millis::secs(row.run)), submission: Submission::new(job) }
+    Arrival::new(at, Some(Millis::secs(row.run)), Submission::new(job))
 }
 
 pub(crate) fn replay(engine: Engine, arrivals: Vec<Arrival>, changes: Vec<(Time, Change)>) -> Run {
-    let workload = Workload { arrivals, changes };
+    let workload = Workload { arrivals, changes, ..Workload::default() };
     simulate(engine, workload, Decisions::new(None), &mut |_| true).expect("a run")
 }
 

@@ -133,11 +133,7 @@ impl Core {
         for job in &queue.came[from.min(upto)..upto] {
             let Some(record) = state.job(job).filter(|record| record.is_queued()) else { continue };
             match record.job.spec.inputs.as_deref().unwrap_or_default() {
-                [] => {
-                    let nothing =
-                        JobReport { missing_inputs: Some(0), missing_bytes: Some(Default::default()) };
-                    known.push((job.clone(), Some(nothing)));
-                }
+                [] => known.push((job.clone(), Some(JobReport::NOTHING))),
                 inputs => {
                     let inputs = inputs
                         .iter()

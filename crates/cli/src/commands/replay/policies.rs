@@ -19,7 +19,7 @@ pub(super) fn default_of(subject: &Subject) -> &'static str {
     match subject {
         Subject::Log(_) => "easy",
         Subject::Pods(_) => "fgd",
-        Subject::Cluster(cluster) if !cluster.world.pools.is_empty() => OWN,
+        Subject::Cluster(cluster) if cluster.has_pools() => OWN,
         Subject::Cluster(_) => "balanced",
     }
 }

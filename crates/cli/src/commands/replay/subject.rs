@@ -7,7 +7,7 @@ use landfall_model::Millis;
 use landfall_model::scenario::{self, Format, ScenarioError};
 use landfall_replay::machine::{Estimate, Events, jobs_by_number};
 use landfall_replay::packing::RATIO;
-use landfall_replay::subject::{Cluster, Log, Pods, Subject};
+use landfall_replay::subject::{Cluster, Cycles, Log, Pods, Subject};
 use landfall_replay::trace::batch::Kept;
 use landfall_replay::trace::convert::{self, Shape};
 use landfall_replay::trace::own::{Header, Trace};
@@ -28,7 +28,7 @@ pub(crate) struct SubjectArgs {
     /// Nodes for GPU pods: an openb node list. Pods then arrive one by one and never leave.
     #[arg(long, value_name = "NODES.csv", conflicts_with = "cluster")]
     pub(crate) nodes: Option<PathBuf>,
-    /// The cluster: a scenario file with nodes, pools and tenants.
+    /// The cluster: a scenario file with nodes, pools and tenants; the trace's own without it, if it has one.
     #[arg(long, value_name = "CLUSTER.toml")]
     pub(crate) cluster: Option<PathBuf>,
     /// What the planner is told about how long the jobs of a log take; `user` without it.
@@ -37,7 +37,7 @@ pub(crate) struct SubjectArgs {
     /// The order of simultaneous events of a log: one pass after each, or after all of an instant; `batch` without it.
     #[arg(long, value_name = "HOW")]
     pub(crate) events: Option<EventsArg>,
-    /// When passes are made: after every instant with an event, or on a beat such as 5s; `event` without it.
+    /// When passes are made: after every instant with an event, or on a beat such as 5s; `event` without it, and for a trace with pools as it tells.
     #[arg(long, value_name = "5s|event")]
     pub(crate) cycle: Option<CycleArg>,
     /// Processors of a node, where a policy looks at nodes.
@@ -219,8 +219,15 @@ impl SubjectArgs {
         };
         let shape = Shape { procs_per_node: self.procs_per_node, ..Shape::default() };
         let processors = given.as_ref().map(|(nodes, ..)| nodes.len() as u64 * self.procs_per_node);
-        let (trace, dropped, estimates_defaulted) =
+        let (mut trace, dropped, estimates_defaulted) =
             self.own_trace(path, opened, shape, processors, &mut inputs)?;
+        if given.is_some() {
+            trace.without_cluster();
+        }
+        let cycles = match self.cycle {
+            None if trace.has_pools() => Cycles::AsTold,
+            _ => self.beat().map_or(Cycles::OnEvents, Cycles::Every),
+        };
         let (nodes, node_order, world) = match given {
             Some(given) => given,
             None => {
@@ -229,7 +236,7 @@ impl SubjectArgs {
                 (trace.nodes.clone(), Vec::new(), parsed.world)
             }
         };
-        if nodes.is_empty() {
+        if nodes.is_empty() && trace.joins.is_empty() {
             let what = format!("{} has no nodes, and no cluster is given", path.display());
             return Err(usage(&what, "give a scenario file with --cluster"));
         }
@@ -239,7 +246,7 @@ impl SubjectArgs {
             node_order,
             world,
             trace,
-            beat: self.beat(),
+            cycles,
             inputs_sha256: inputs,
         }));
         Ok(Read { subject, dropped, estimates_defaulted, log: None })

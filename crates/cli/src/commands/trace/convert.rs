@@ -73,6 +73,9 @@ pub(crate) struct Written {
     pub(crate) dropped: BTreeMap<String, u64>,
     /// Jobs whose missing estimate became their run time.
     pub(crate) estimates_defaulted: u64,
+    /// What else is not in the file, or not as it was, with how often.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) left_out: BTreeMap<String, u64>,
 }
 
 impl Written {
@@ -85,6 +88,7 @@ impl Written {
             nodes: converted.nodes,
             dropped: converted.dropped,
             estimates_defaulted: converted.estimates_defaulted,
+            left_out: BTreeMap::new(),
         }
     }
 }

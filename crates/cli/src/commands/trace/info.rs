@@ -5,10 +5,11 @@ use std::path::PathBuf;
 
 use landfall_model::Millis;
 use landfall_replay::trace::batch::Kept;
-use landfall_replay::trace::own::Trace;
+use landfall_replay::trace::own::{Contents, Submission, Trace};
 use landfall_replay::trace::summary::{Summary, SummaryJob};
 use landfall_replay::trace::swf::{BadLines, Log};
 use landfall_replay::trace::{Kind, TraceError, muri, openb};
+use landfall_replay::work::Runs;
 use serde::Serialize;
 
 use super::files::{self, Opened};
@@ -54,6 +55,9 @@ pub(crate) struct Info {
     pub(crate) nodes: u64,
     /// Changes of nodes in the file.
     pub(crate) changes: u64,
+    /// What else there is in a trace of landfall's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) contents: Option<Contents>,
     pub(crate) jobs: Option<Summary>,
     /// Jobs that a replay leaves out, by reason.
     pub(crate) dropped: BTreeMap<String, u64>,
@@ -94,6 +98,7 @@ fn empty(opened: &Opened) -> Info {
         records: 0,
         nodes: 0,
         changes: 0,
+        contents: None,
         jobs: None,
         dropped: BTreeMap::new(),
         bad_lines: BTreeMap::new(),
@@ -121,11 +126,13 @@ fn look(opened: &mut Opened, args: &Args, info: &mut Info) -> Result<(), TraceEr
             let trace = Trace::read(source)?;
             let with_gpus = trace.submissions.iter().any(|submission| submission.job.spec.is_gpu_job());
             info.unit = if with_gpus { "GPUs" } else { "nodes" };
-            let gpus = || trace.nodes.iter().map(|node| node.gpus.len() as u64).sum();
-            let units = if with_gpus { gpus() } else { trace.nodes.len() as u64 };
+            let nodes = trace.latest_nodes();
+            let gpus = || nodes.values().map(|node| node.gpus.len() as u64).sum();
+            let units = if with_gpus { gpus() } else { nodes.len() as u64 };
             info.capacity = info.capacity.or(Some(units).filter(|&units| units > 0));
             info.records = trace.submissions.len() as u64;
-            (info.nodes, info.changes) = (trace.nodes.len() as u64, trace.changes.len() as u64);
+            (info.nodes, info.changes) = (nodes.len() as u64, trace.changes.len() as u64);
+            info.contents = Some(Contents::of(&trace));
             let jobs = of_own(&trace, with_gpus);
             sum_up(info, &jobs);
         }
@@ -179,18 +186,30 @@ fn of_log(log: &Log, info: &mut Info) -> Vec<SummaryJob> {
 
 fn of_own(trace: &Trace, with_gpus: bool) -> Vec<SummaryJob> {
     let seconds = |span: Millis| span.get() as f64 / 1000.0;
-    let jobs = trace.submissions.iter().map(|submission| {
+    let one = |submission: &Submission, runs: &Runs| {
         let spec = &submission.job.spec;
         let nodes = f64::from(spec.nodes.max);
         SummaryJob {
             submit_s: submission.at.as_millis() as f64 / 1000.0,
-            run_s: submission.run.map(seconds),
+            run_s: runs.last.run.map(seconds),
             width: if with_gpus { nodes * spec.gpu_milli_total() as f64 / 1000.0 } else { nodes },
             estimate_s: Some(seconds(spec.walltime_ms)),
             user: spec.tenant.as_ref().map(ToString::to_string),
         }
+    };
+    let arrays: BTreeMap<&str, &Submission> = trace
+        .submissions
+        .iter()
+        .filter(|submission| submission.array.is_some())
+        .map(|submission| (submission.job.id.as_str(), submission))
+        .collect();
+    // Of an array those elements count whose run is told.
+    let elements = trace.elements.iter().filter_map(|(id, runs)| {
+        let (array, _) = id.as_str().rsplit_once('.')?;
+        arrays.get(array).map(|submission| one(submission, runs))
     });
-    jobs.collect()
+    let alone = trace.submissions.iter().filter(|submission| submission.array.is_none());
+    alone.map(|submission| one(submission, &submission.runs)).chain(elements).collect()
 }
 
 fn of_pod(pod: &openb::OpenbPod) -> SummaryJob {

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use landfall_engine::dag::Join;
 use landfall_model::{Job, JobId, JobSpec, Millis, NodeCount, TenantId, Time};
 
 use super::Refused;
@@ -39,13 +38,8 @@ pub(super) fn submission(
     fill(&mut spec).ok_or_else(|| refused("its needs are out of range"))?;
     spec.validate().map_err(|error| Refused::Job(format!("its {} makes no sense", error.field)))?;
     let at = Time::from_millis(timing.at_ms);
-    Ok(Submission {
-        at,
-        run: timing.run_ms.map(span).transpose()?,
-        job: Job::new(id, Arc::new(spec), at),
-        after: Vec::new(),
-        join: Join::All,
-    })
+    let run = timing.run_ms.map(span).transpose()?;
+    Ok(Submission::new(at, run, Job::new(id, Arc::new(spec), at)))
 }
 
 pub(super) fn exactly(nodes: u64) -> Option<NodeCount> {

@@ -22,7 +22,8 @@ pub fn to_swf(trace: &Trace, shape: Shape) -> (Log, Converted) {
     rows.sort_by_key(|submission| submission.at);
     let numbers = numbers(&rows);
     let users = users(&rows);
-    let procs = (trace.nodes.len() as u64).saturating_mul(shape.procs_per_node);
+    let nodes = trace.latest_nodes().len() as u64;
+    let procs = nodes.saturating_mul(shape.procs_per_node);
     let mut comments = vec![" Version: 2.2".to_owned()];
     if let Some(description) = &trace.header.description {
         comments.push(format!(" Note: {}", description.replace(['\n', '\r'], " ")));
@@ -35,7 +36,7 @@ pub fn to_swf(trace: &Trace, shape: Shape) -> (Log, Converted) {
         let spec = &submission.job.spec;
         let width =
             i64::from(spec.nodes.max).saturating_mul(i64::try_from(shape.procs_per_node).unwrap_or(i64::MAX));
-        let run = submission.run.unwrap_or(spec.walltime_ms);
+        let run = submission.run().unwrap_or(spec.walltime_ms);
         let preceding = match submission.after.as_slice() {
             [edge] => numbers.get(&edge.on).copied(),
             _ => None,
@@ -53,7 +54,7 @@ pub fn to_swf(trace: &Trace, shape: Shape) -> (Log, Converted) {
         }
     };
     let jobs: Vec<SwfJob> = rows.iter().map(row).collect();
-    (converted.jobs, converted.nodes) = (jobs.len() as u64, trace.nodes.len() as u64);
+    (converted.jobs, converted.nodes) = (jobs.len() as u64, nodes);
     (Log { comments, jobs }, converted)
 }
 
@@ -63,6 +64,7 @@ fn refused(submission: &Submission) -> Option<&'static str> {
     match () {
         () if spec.is_gpu_job() => Some("asks for GPUs"),
         () if spec.nodes.min != spec.nodes.max => Some("asks for a range of nodes"),
+        () if submission.array.is_some() => Some("is an array"),
         () if submission.after.len() > 1 => Some("waits for several jobs"),
         () => None,
     }

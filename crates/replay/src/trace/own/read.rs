@@ -1,16 +1,26 @@
 //! Reading the own trace, line by line or all at once.
 
-use std::collections::BTreeSet;
 use std::io::BufRead;
+use std::sync::Arc;
 
+use landfall_engine::array::Shape;
 use landfall_engine::dag::{Edge, Join};
-use landfall_model::scenario::{self, Format, JobRow, NodeRow, Position, Rows, ScenarioError};
-use landfall_model::{JobId, Millis, NodeId, Time};
+use landfall_engine::heartbeat::Heartbeat;
+use landfall_model::scenario::{
+    self, BlockRow, Format, JobRow, NodeRow, Position, Rows, ScenarioError, TenantRow,
+};
+use landfall_model::{JobId, Millis, NodeId, Pool, PoolId, Time};
+use landfall_policy::policy_file;
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
-use super::{Change, FORMAT, Header, NodeChange, Record, Submission, Trace, VERSION};
+use super::check::Checks;
+use super::{
+    Change, FORMAT, Header, JobOrder, NodeChange, Order, Record, Setting, Submission, Trace, VERSION,
+};
 use crate::trace::error::TraceError;
 use crate::trace::lines::Lines;
+use crate::work::{Attempt, Runs};
 
 /// Latest instant, in milliseconds: far beyond any log, and sums with spans stay exact.
 const AT_MS_MAX: i64 = 1 << 50;
@@ -23,24 +33,69 @@ struct HeaderRow {
     description: Option<String>,
 }
 
+/// A line: one of the first nine fields says what it is.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Line {
+    pool: Option<Box<Pool>>,
+    tenant: Option<Box<TenantRow>>,
+    block: Option<Box<BlockRow>>,
     node: Option<Box<NodeRow>>,
     job: Option<Box<JobRow>>,
+    element: Option<JobId>,
     change: Option<ChangeRow>,
+    order: Option<OrderRow>,
+    cycles: Option<CyclesRow>,
     at_ms: Option<i64>,
+    policy_file: Option<String>,
     run_ms: Option<Millis>,
+    start_ms: Option<Millis>,
+    stop_ms: Option<Millis>,
+    exit: Option<i32>,
+    #[serde(default)]
+    retried: Vec<Attempt>,
     #[serde(default)]
     after: Vec<Edge>,
     join: Option<Join>,
+    held: Option<bool>,
+    not_before_ms: Option<i64>,
+    array: Option<ArrayRow>,
+    with: Option<JobId>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ChangeRow {
     node: NodeId,
-    to: Change,
+    to: Option<Change>,
+    says: Option<Map<String, Value>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OrderRow {
+    job: JobId,
+    to: Order,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CyclesRow {
+    pool: PoolId,
+    at_ms: Vec<i64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ArrayRow {
+    first: u32,
+    last: u32,
+    #[serde(default = "one")]
+    step: u32,
+}
+
+fn one() -> u32 {
+    1
 }
 
 /// Reads records one after the other.
@@ -48,6 +103,7 @@ struct ChangeRow {
 pub struct Reader<R> {
     lines: Lines<R>,
     header: Header,
+    version: u32,
     rows: Rows,
     line: usize,
 }
@@ -63,8 +119,8 @@ impl<R: BufRead> Reader<R> {
             return Err(not_ours(1, "the file is empty").into());
         };
         let row: HeaderRow = decode(number, line)?;
-        match (row.format.as_deref(), row.version) {
-            (Some(FORMAT), Some(1..=VERSION)) => {}
+        let version = match (row.format.as_deref(), row.version) {
+            (Some(FORMAT), Some(version @ 1..=VERSION)) => version,
             (Some(FORMAT), Some(newer)) => {
                 let message =
                     format!("the trace has version {newer}, this program reads versions 1 to {VERSION}");
@@ -77,9 +133,14 @@ impl<R: BufRead> Reader<R> {
             }
             (Some(other), _) => return Err(not_ours(number, &format!("the format is `{other}`")).into()),
             (None, _) => return Err(not_ours(number, "the first line is no header").into()),
-        }
+        };
         let header = Header { description: row.description };
-        Ok(Self { lines, header, rows: Rows::default(), line: number })
+        Ok(Self { lines, header, version, rows: Rows::default(), line: number })
+    }
+
+    /// The version of the file.
+    pub fn version(&self) -> u32 {
+        self.version
     }
 
     pub fn header(&self) -> &Header {
@@ -135,101 +196,203 @@ fn decode<T: serde::de::DeserializeOwned>(number: usize, line: &[u8]) -> Result<
     })
 }
 
-fn record(line: Line, rows: &mut Rows) -> Result<Record, ScenarioError> {
-    let Line { node, job, change, at_ms, run_ms, after, join } = line;
-    let without = |field: &str, given: bool| match given {
-        true => Err(ScenarioError::at(field, format!("only a job has {field}"))),
-        false => Ok(()),
-    };
-    match (node, job, change) {
-        (None, Some(row), None) => {
-            let at = instant(at_ms)?;
-            let job = rows.job(*row, at, "job")?;
-            Ok(Record::Submission(Box::new(Submission {
-                at,
-                run: run_ms,
-                job,
-                after,
-                join: join.unwrap_or_default(),
-            })))
+/// What a line is about.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum What {
+    Pool,
+    Setting,
+    Node,
+    Job,
+    Element,
+    Change,
+    Order,
+    Cycles,
+}
+
+impl Line {
+    /// What it is about; an error unless that is one thing.
+    fn what(&self) -> Result<What, ScenarioError> {
+        let given = [
+            (self.pool.is_some(), What::Pool),
+            (self.tenant.is_some(), What::Setting),
+            (self.block.is_some(), What::Setting),
+            (self.node.is_some(), What::Node),
+            (self.job.is_some(), What::Job),
+            (self.element.is_some(), What::Element),
+            (self.change.is_some(), What::Change),
+            (self.order.is_some(), What::Order),
+            (self.cycles.is_some(), What::Cycles),
+        ];
+        let mut given = given.into_iter().filter(|(given, _)| *given);
+        match (given.next(), given.next()) {
+            (Some((_, what)), None) => Ok(what),
+            _ => Err(ScenarioError::at(
+                "",
+                "a line has exactly one of `pool`, `tenant`, `block`, `node`, `job`, `element`, `change`, `order` and `cycles`",
+            )
+            .hint("see docs/reference/trace.md")),
         }
-        (node, None, change) => {
-            without("run_ms", run_ms.is_some())?;
-            without("after", !after.is_empty())?;
-            without("join", join.is_some())?;
-            match (node, change) {
-                (Some(row), None) if at_ms.is_none() => {
-                    Ok(Record::Nodes(rows.nodes(*row, Time::ZERO, "node")?))
-                }
-                (Some(_), None) => Err(ScenarioError::at("at_ms", "nodes are there from the beginning")
-                    .hint("write a change to `up` for a node that comes later")),
-                (None, Some(row)) => {
-                    Ok(Record::Change(NodeChange { at: instant(at_ms)?, node: row.node, to: row.to }))
-                }
-                _ => Err(one_of()),
-            }
+    }
+
+    /// Refuses fields that say nothing about what the line is about.
+    fn check(&self, what: What) -> Result<(), ScenarioError> {
+        let (job, runs) = (what == What::Job, matches!(what, What::Job | What::Element));
+        let timed = !matches!(what, What::Element | What::Cycles);
+        let fields = [
+            ("at_ms", self.at_ms.is_some(), timed, "a line of this kind has no instant of its own"),
+            ("policy_file", self.policy_file.is_some(), what == What::Pool, "only a pool has policy_file"),
+            ("run_ms", self.run_ms.is_some(), runs, "only a job has run_ms"),
+            ("start_ms", self.start_ms.is_some(), runs, "only a job has start_ms"),
+            ("stop_ms", self.stop_ms.is_some(), runs, "only a job has stop_ms"),
+            ("exit", self.exit.is_some(), runs, "only a job has exit"),
+            ("retried", !self.retried.is_empty(), runs, "only a job has retried"),
+            ("after", !self.after.is_empty(), job, "only a job has after"),
+            ("join", self.join.is_some(), job, "only a job has join"),
+            ("held", self.held.is_some(), job, "only a job has held"),
+            ("not_before_ms", self.not_before_ms.is_some(), job, "only a job has not_before_ms"),
+            ("array", self.array.is_some(), job, "only a job has array"),
+            ("with", self.with.is_some(), job, "only a job has with"),
+        ];
+        match fields.into_iter().find(|(_, given, fits, _)| *given && !fits) {
+            Some((field, _, _, message)) => Err(ScenarioError::at(field, message).hint("leave it out")),
+            None => Ok(()),
         }
-        _ => Err(one_of()),
+    }
+
+    fn runs(&mut self) -> Runs {
+        let last = Attempt {
+            run: self.run_ms,
+            start: self.start_ms.unwrap_or_default(),
+            stop: self.stop_ms.unwrap_or_default(),
+            exit: self.exit.unwrap_or_default(),
+        };
+        Runs { retried: std::mem::take(&mut self.retried), last }
     }
 }
 
-fn one_of() -> ScenarioError {
-    ScenarioError::at("", "a line has exactly one of `node`, `job` and `change`")
+fn record(mut line: Line, rows: &mut Rows) -> Result<Record, ScenarioError> {
+    let what = line.what()?;
+    line.check(what)?;
+    let beginning = line.at_ms.map(|at| instant(Some(at), "at_ms", -AT_MS_MAX)).transpose()?;
+    let at = |line: &Line, earliest| instant(line.at_ms, "at_ms", earliest);
+    if let Some(pool) = line.pool.take() {
+        return Ok(Record::Setting(beginning, pool_setting(pool, line.policy_file.as_deref())?));
+    }
+    if let Some(row) = &line.tenant {
+        let tenant = Box::new(rows.tenant(row, "tenant")?);
+        return Ok(Record::Setting(beginning, Setting::Tenant(tenant)));
+    }
+    if let Some(row) = line.block.take() {
+        let now = beginning.unwrap_or(Time::ZERO);
+        return Ok(Record::Setting(beginning, Setting::Block(rows.block(*row, now, "block")?)));
+    }
+    if let Some(row) = line.node.take() {
+        return Ok(Record::Nodes(beginning, rows.nodes(*row, beginning.unwrap_or(Time::ZERO), "node")?));
+    }
+    if let Some(id) = line.element.take() {
+        return Ok(Record::Element(id, line.runs()));
+    }
+    if let Some(row) = line.change.take() {
+        let at = at(&line, -AT_MS_MAX)?;
+        return Ok(Record::Change(NodeChange { at, node: row.node, to: change(row.to, row.says)? }));
+    }
+    if let Some(OrderRow { job, to }) = line.order.take() {
+        return Ok(Record::Order(JobOrder { at: at(&line, 0)?, job, to }));
+    }
+    if let Some(row) = line.cycles.take() {
+        let times = row.at_ms.into_iter().map(|at| instant(Some(at), "cycles.at_ms", -AT_MS_MAX));
+        return Ok(Record::Cycles(row.pool, times.collect::<Result<_, _>>()?));
+    }
+    submission(line, rows)
 }
 
-fn instant(at_ms: Option<i64>) -> Result<Time, ScenarioError> {
+fn submission(mut line: Line, rows: &mut Rows) -> Result<Record, ScenarioError> {
+    let at = instant(line.at_ms, "at_ms", 0)?;
+    let Some(row) = line.job.take() else { return Err(ScenarioError::at("", "the line says nothing")) };
+    let job = rows.job(*row, at, "job")?;
+    let array = match &line.array {
+        Some(row) => Some(
+            Shape::new(row.first, row.last, row.step)
+                .map_err(|message| ScenarioError::at("array", message).hint("change the indices"))?,
+        ),
+        None => None,
+    };
+    let not_before = line.not_before_ms.map(|at| instant(Some(at), "not_before_ms", 0)).transpose()?;
+    Ok(Record::Submission(Box::new(Submission {
+        runs: line.runs(),
+        after: line.after,
+        join: line.join.unwrap_or_default(),
+        held: line.held.unwrap_or_default(),
+        not_before,
+        array,
+        with: line.with,
+        ..Submission::new(at, None, job)
+    })))
+}
+
+/// A pool whose settings and policy can be used.
+fn pool_setting(pool: Box<Pool>, policy: Option<&str>) -> Result<Setting, ScenarioError> {
+    pool.validate().map_err(|error| ScenarioError::at(format!("pool.{}", error.field), error.message))?;
+    if let Some(Err(error)) = policy.map(policy_file::load) {
+        return Err(ScenarioError::at("policy_file", format!("the policy cannot be used: {error}"))
+            .hint("correct the text, or leave it out and name a built-in policy in `pool.policy`"));
+    }
+    Ok(Setting::Pool { pool, policy: policy.map(Arc::from) })
+}
+
+fn change(to: Option<Change>, says: Option<Map<String, Value>>) -> Result<Change, ScenarioError> {
+    match (to, says) {
+        (Some(to), None) => Ok(to),
+        (None, Some(fields)) => {
+            let given: Vec<String> = fields.keys().cloned().collect();
+            let read: Heartbeat = serde_json::from_value(Value::Object(fields))
+                .map_err(|error| ScenarioError::at("change.says", error.to_string()))?;
+            // What a program does not know, it must not pass over.
+            let known = serde_json::to_value(&read).unwrap_or_default();
+            if let Some(unknown) = given.into_iter().find(|name| known.get(name).is_none()) {
+                let message = format!("`{unknown}` is unknown or says nothing");
+                return Err(ScenarioError::at(format!("change.says.{unknown}"), message).hint("leave it out"));
+            }
+            Ok(Change::Says(Box::new(read)))
+        }
+        _ => Err(ScenarioError::at("change", "a change has exactly one of `to` and `says`")
+            .hint("give what becomes of the node, or what it says about itself")),
+    }
+}
+
+fn instant(at_ms: Option<i64>, field: &str, earliest: i64) -> Result<Time, ScenarioError> {
     match at_ms {
-        Some(at) if (0..=AT_MS_MAX).contains(&at) => Ok(Time::from_millis(at)),
-        Some(at) => Err(ScenarioError::at("at_ms", format!("{at} is out of range: 0 to {AT_MS_MAX}"))),
+        Some(at) if (earliest..=AT_MS_MAX).contains(&at) => Ok(Time::from_millis(at)),
+        Some(at) => Err(ScenarioError::at(field, format!("{at} is out of range: {earliest} to {AT_MS_MAX}"))),
         None => {
-            Err(ScenarioError::at("at_ms", "the line does not say when")
-                .hint("add at_ms, milliseconds from 0"))
+            Err(ScenarioError::at(field, "the line does not say when").hint("add at_ms, milliseconds from 0"))
         }
     }
 }
 
 impl Trace {
-    /// Reads a whole trace, and checks that ids are used once and that changes are about nodes that exist.
+    /// Reads a whole trace, and checks that its lines go together: ids are used once, and what is named is there.
     pub fn read(reader: impl BufRead) -> Result<Self, TraceError> {
         let mut reader = Reader::new(reader)?;
         let mut trace = Self { header: reader.header.clone(), ..Self::default() };
-        let mut nodes: BTreeSet<NodeId> = BTreeSet::new();
-        let mut jobs: BTreeSet<JobId> = BTreeSet::new();
-        let mut change_lines = Vec::new();
-        let twice = |line, field: &str, id: &str| {
-            TraceError::field(line, 1, field, format!("`{id}` is there already"))
-                .hint("each id may be used once")
-        };
+        let mut checks = Checks::new(reader.version());
         while let Some(record) = reader.next_record()? {
-            let line = reader.line();
+            checks.note(reader.line(), &record)?;
             match record {
-                Record::Nodes(more) => {
-                    for node in more {
-                        if !nodes.insert(node.id.clone()) {
-                            return Err(twice(line, "node.id", node.id.as_str()).into());
-                        }
-                        trace.nodes.push(node);
-                    }
+                Record::Setting(at, setting) => trace.settings.push((at, setting)),
+                Record::Nodes(None, more) => trace.nodes.extend(more),
+                Record::Nodes(Some(at), more) => {
+                    trace.joins.extend(more.into_iter().map(|node| (at, node)));
                 }
-                Record::Submission(submission) => {
-                    if !jobs.insert(submission.job.id.clone()) {
-                        return Err(twice(line, "job.id", submission.job.id.as_str()).into());
-                    }
-                    trace.submissions.push(*submission);
-                }
-                Record::Change(change) => {
-                    change_lines.push(line);
-                    trace.changes.push(change);
-                }
+                Record::Submission(submission) => trace.submissions.push(*submission),
+                Record::Element(id, runs) => drop(trace.elements.insert(id, runs)),
+                Record::Change(change) => trace.changes.push(change),
+                Record::Order(order) => trace.orders.push(order),
+                Record::Cycles(pool, more) => trace.cycles.entry(pool).or_default().extend(more),
             }
         }
-        for (change, line) in trace.changes.iter().zip(change_lines) {
-            // A trace without nodes runs on a cluster that is given apart.
-            if !nodes.is_empty() && !nodes.contains(&change.node) {
-                let message = format!("there is no node `{}` in the trace", change.node);
-                return Err(TraceError::field(line, 1, "change.node", message).into());
-            }
-        }
+        trace.cycles.values_mut().for_each(|times| times.sort_unstable());
+        checks.finish()?;
         Ok(trace)
     }
 }
@@ -259,7 +422,7 @@ mod tests {
         assert_eq!(trace.nodes.len(), 2);
         assert_eq!(trace.nodes[1].gpus.len(), 2);
         let submission = &trace.submissions[0];
-        assert_eq!((submission.at.as_millis(), submission.run.map(Millis::get)), (5, Some(120_000)));
+        assert_eq!((submission.at.as_millis(), submission.run().map(Millis::get)), (5, Some(120_000)));
         assert_eq!(submission.after[0].on.as_str(), "b");
         assert_eq!(submission.job.submitted_at.as_millis(), 5);
         assert_eq!(trace.changes[0].to, Change::Down);
@@ -267,8 +430,8 @@ mod tests {
 
     #[test]
     fn newer_versions_and_other_files_are_refused() {
-        let newer = error(r#"{"format":"landfall.trace","version":2,"shiny":true}"#);
-        assert_eq!(newer.message, "the trace has version 2, this program reads versions 1 to 1");
+        let newer = error(r#"{"format":"landfall.trace","version":3,"shiny":true}"#);
+        assert_eq!(newer.message, "the trace has version 3, this program reads versions 1 to 2");
         for text in
             ["", "{}", r#"{"format":"x","version":1}"#, r#"{"format":"landfall.trace"}"#, "1 2 3", "["]
         {
@@ -289,7 +452,16 @@ mod tests {
             (r#"{"job":{"id":"a"},"at_ms":-1}"#, "at_ms"),
             (r#"{"job":{"id":"a","walltime_ms":0},"at_ms":1}"#, "job.walltime_ms"),
             (r#"{"node":{"id":"a"},"run_ms":1}"#, "run_ms"),
-            (r#"{"node":{"id":"a"},"at_ms":1}"#, "at_ms"),
+            (r#"{"pool":{"id":"a"},"exit":1}"#, "exit"),
+            (r#"{"pool":{"id":"a","dispatch":"batch","batch":{"depth":0}}}"#, "pool.batch.depth"),
+            (r#"{"pool":{"id":"a"},"policy_file":"name = 7"}"#, "policy_file"),
+            (r#"{"tenant":{"id":"a","share":2}}"#, "tenant.share"),
+            (r#"{"node":{"id":"a","block":"b"}}"#, "node.block"),
+            (r#"{"job":{"id":"a"},"at_ms":1,"array":{"first":2,"last":1}}"#, "array"),
+            (r#"{"element":"a.1","at_ms":1}"#, "at_ms"),
+            (r#"{"change":{"node":"a"},"at_ms":1}"#, "change"),
+            (r#"{"change":{"node":"a","says":{"fingerprnt":"x"}},"at_ms":1}"#, "change.says.fingerprnt"),
+            (r#"{"order":{"job":"a","to":"cancel"}}"#, "at_ms"),
             (r#"{"node":{"id":"a"},"job":{"id":"a"},"at_ms":1}"#, ""),
             (r#"{}"#, ""),
         ] {
