@@ -21,6 +21,8 @@ mod rounds;
 mod secure;
 mod silence;
 mod stand;
+mod storm;
 mod taken_over;
+mod told;
 mod upgrade;
 mod words;
