@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::error::AgentError;
 use crate::runtime::template::Template;
 
 /// Bytes of output that are kept of an attempt and stream.
 const LOG_BYTES_MAX: u64 = 16 << 20;
+/// A disk that is full for a moment loses nothing; one that stays full does not hold up the ends of jobs for ever.
+const LOG_PATIENCE: Duration = Duration::from_secs(60);
 
 /// When a machine takes work.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -72,6 +75,8 @@ pub struct Config {
     pub accepting: Accepting,
     /// Bytes of output kept of each attempt and stream.
     pub log_bytes_max: u64,
+    /// How long the server may have no place for output before the output is dropped. The ends of the jobs wait for that.
+    pub log_patience: Duration,
     /// Variables of the machine that jobs get besides the usual ones.
     pub pass_env: Vec<String>,
     /// Whether jobs are stopped when the agent is; otherwise they go on and the next agent takes them over.
@@ -106,6 +111,7 @@ impl Config {
             runtimes: BTreeMap::new(),
             accepting: Accepting::default(),
             log_bytes_max: LOG_BYTES_MAX,
+            log_patience: LOG_PATIENCE,
             pass_env: Vec::new(),
             stop_jobs: false,
             helper: None,

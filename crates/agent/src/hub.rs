@@ -135,6 +135,16 @@ impl Hub {
         }
     }
 
+    /// The server was told that nobody knows what began here before this keeper; it need not lose anything for that again.
+    pub(crate) fn told_that_it_forgot(&self, keeper: u32) {
+        let mut jobs = self.jobs();
+        jobs.remembers |= jobs.keeper == keeper;
+        drop(jobs);
+        if let Err(error) = self.layout.set_told(keeper) {
+            tracing::warn!(%error, "cannot note what the server was told; the next agent tells it again");
+        }
+    }
+
     /// How long the server has not answered.
     pub(crate) fn silent_for(&self) -> Duration {
         lock(&self.heard).elapsed()

@@ -100,7 +100,9 @@ pub(crate) struct Jobs {
     pub(crate) pull: bool,
     max_concurrent: u32,
     keeper_up: bool,
-    /// Whether an attempt that is not named never began here.
+    /// The process id of the keeper, or of the last one.
+    pub(crate) keeper: u32,
+    /// Whether an attempt that is not named never began here, or the server has been told that nobody knows.
     pub(crate) remembers: bool,
     live: BTreeMap<JobId, Live>,
     /// Ended, but the server has not stored it yet.
@@ -126,6 +128,7 @@ impl Jobs {
             pull: false,
             max_concurrent,
             keeper_up: false,
+            keeper: 0,
             remembers: false,
             live: BTreeMap::new(),
             unreported: BTreeMap::new(),
@@ -393,7 +396,7 @@ impl Jobs {
     /// A keeper is there. What it does not name never began.
     pub(crate) fn on_hello(&mut self, hello: Hello, now: Instant) -> Vec<Action> {
         self.keeper_up = true;
-        self.remembers = hello.remembers;
+        (self.keeper, self.remembers) = (hello.pid, hello.remembers);
         let mut before = std::mem::take(&mut self.live);
         let mut foreign = std::mem::take(&mut self.foreign);
         let mut actions = Vec::new();

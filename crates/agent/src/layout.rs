@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use landfall_model::life::Fence;
 use sha2::{Digest as _, Sha256};
 
+use crate::keeper::procfs::boot_id;
+
 /// Longest job id that is used as a file name as it is.
 const PLAIN_NAME_BYTES_MAX: usize = 120;
 
@@ -50,6 +52,16 @@ impl Layout {
 
     pub(crate) fn set_journal(&self, journal: &str) -> io::Result<()> {
         replace(&self.file("server-journal"), journal)
+    }
+
+    /// Whether the server was told of what began before this keeper that nobody knows of it. The keeper knows of everything
+    /// that began since, so it is said once in the life of a keeper, whoever is its agent.
+    pub(crate) fn has_told(&self, keeper: u32) -> bool {
+        std::fs::read_to_string(self.file("told")).is_ok_and(|text| text == one_keeper(keeper))
+    }
+
+    pub(crate) fn set_told(&self, keeper: u32) -> io::Result<()> {
+        replace(&self.file("told"), &one_keeper(keeper))
     }
 
     /// Puts the checkpoints of all jobs but these where no job finds them.
@@ -131,6 +143,11 @@ pub(crate) fn replace(path: &Path, text: &str) -> io::Result<()> {
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
     std::fs::rename(fresh, path)
+}
+
+/// A keeper among all that ever were on this machine.
+fn one_keeper(pid: u32) -> String {
+    format!("{pid} {}\n", boot_id())
 }
 
 /// The name of an attempt in the file system.

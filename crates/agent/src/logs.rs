@@ -34,8 +34,6 @@ const LOOK_LAST: Duration = Duration::from_secs(2);
 const CUT_BYTES: u64 = 1 << 20;
 /// Transfers that tell something about the network.
 const SAMPLE_BYTES_MIN: u64 = 64 << 10;
-/// How often the server may have no place for output before the output is dropped.
-const REFUSED_MAX: u32 = 4;
 /// How often the server may want the same bytes again before they are given up.
 const AGAIN_MAX: u32 = 3;
 
@@ -99,7 +97,8 @@ fn key(fence: &Fence) -> Key {
 pub(crate) async fn work(hub: Arc<Hub>, mut queue: mpsc::UnboundedReceiver<Writing>) {
     let mut tails: BTreeMap<Key, Tail> = BTreeMap::new();
     let mut backoff = Backoff::new(hub.node());
-    let mut refused = 0;
+    // Since when the server has had no place for output.
+    let mut refused: Option<Instant> = None;
     let mut cut_at = Instant::now();
     let mut retry: Option<Instant> = None;
     loop {
@@ -136,7 +135,7 @@ pub(crate) async fn work(hub: Arc<Hub>, mut queue: mpsc::UnboundedReceiver<Writi
                 Ok(kept) => {
                     hub.heard();
                     backoff.reset();
-                    refused = 0;
+                    refused = None;
                     if bytes >= SAMPLE_BYTES_MIN {
                         hub.machine().network.add(ewma::network_mbit_s(bytes, began.elapsed().as_secs_f64()));
                     }
@@ -152,11 +151,11 @@ pub(crate) async fn work(hub: Arc<Hub>, mut queue: mpsc::UnboundedReceiver<Writi
                     }
                     if error.status() == Some(409) && go_back(&mut tails, &of) {
                         tracing::info!("the server lost output that it had; it is sent again");
-                    } else if is_final(&error) || refused >= REFUSED_MAX {
+                    } else if is_final(&error) || (cannot_keep(&error) && is_long(&hub, refused)) {
                         tracing::warn!(%error, "the server does not take output; it is dropped");
                         on_shipped(&hub, &mut tails, &of, &[]);
                     } else {
-                        refused += u32::from(cannot_keep(&error));
+                        refused = refused.or_else(|| cannot_keep(&error).then(Instant::now));
                         retry = Some(Instant::now() + backoff.next());
                         break;
                     }
@@ -169,6 +168,11 @@ pub(crate) async fn work(hub: Arc<Hub>, mut queue: mpsc::UnboundedReceiver<Writi
 /// Whether the server answers but has no place for output. Then ends of jobs must not wait for it for ever.
 fn cannot_keep(error: &ClientError) -> bool {
     matches!(error.status(), Some(500 | 507))
+}
+
+/// Whether that has been so for longer than ends wait.
+fn is_long(hub: &Hub, since: Option<Instant>) -> bool {
+    since.is_some_and(|since| since.elapsed() >= hub.config.log_patience)
 }
 
 /// Cuts off what nobody will read of a job that writes without end, also while the server is away.

@@ -143,7 +143,9 @@ fn next_epoch(path: &Path) -> std::io::Result<u64> {
 /// Takes over what a keeper keeps.
 fn adopt(hub: &Arc<Hub>, keeper: link::Link) -> mpsc::UnboundedReceiver<Event> {
     hub.set_keeper(Some(keeper.requests));
-    let actions = hub.jobs().on_hello(keeper.hello, Instant::now());
+    let mut hello = keeper.hello;
+    hello.remembers |= hub.layout.has_told(hello.pid);
+    let actions = hub.jobs().on_hello(hello, Instant::now());
     hub.carry_out(actions);
     keeper.events
 }

@@ -8,6 +8,7 @@ mod build_time;
 mod licences;
 mod packages;
 mod reference;
+mod storm;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -43,11 +44,13 @@ fn main() -> ExitCode {
         ["ci"] => STEPS.iter().try_for_each(|step| run(step, &root)),
         ["generate"] => reference::write(&root),
         ["build-time"] => build_time::measure(&root),
+        ["storm", options @ ..] => storm::blow(options),
         [] | ["help" | "--help"] => {
             println!("cargo xtask ci         all of the steps below, in this order");
             STEPS.iter().for_each(|(name, purpose, _)| println!("cargo xtask {name:<10} {purpose}"));
             println!("cargo xtask generate   writes the generated pages");
             println!("cargo xtask build-time measures what `make up` builds, from nothing");
+            println!("cargo xtask storm      faults of all kinds under load: [--faults N] [--seed S]");
             Ok(())
         }
         names => names.iter().try_for_each(|name| match STEPS.iter().find(|step| step.0 == *name) {

@@ -45,6 +45,8 @@ pub(crate) struct Said {
     pub(crate) deaf: bool,
     /// Output cannot be stored.
     pub(crate) log_disk_full: bool,
+    /// How often it could not.
+    pub(crate) logs_refused: u32,
     pub(crate) requests: u64,
     /// Which journal it has, and what it adopts of another.
     pub(crate) journal: String,
@@ -273,6 +275,7 @@ async fn logs(
     here(&server, &headers)?;
     let mut said = server.said();
     if said.log_disk_full {
+        said.logs_refused += 1;
         let error = json!({"code": "storage", "message": "no space left on device"});
         return Err((StatusCode::INSUFFICIENT_STORAGE, Json(error)));
     }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::{Child, Command as Process, Stdio};
+use std::time::Duration;
 
 use landfall_api::agent::Command;
 use landfall_model::life::Report;
@@ -181,7 +182,7 @@ async fn what_a_job_leaves_running_ends_with_it_and_only_with_it() {
 async fn ends_arrive_also_when_the_server_cannot_keep_output() {
     let server = Server::start("push").await;
     server.said().log_disk_full = true;
-    let agent = Agent::start(&server);
+    let agent = Agent::start_with(&server, |config| config.log_patience = Duration::from_secs(1));
     let writes = shell("writes", "echo much; exit 3");
     assert_eq!(server.run(&writes).await, 3);
     server.said().log_disk_full = false;
@@ -192,9 +193,26 @@ async fn ends_arrive_also_when_the_server_cannot_keep_output() {
 }
 
 #[tokio::test]
+async fn output_that_the_server_could_not_keep_for_a_moment_arrives() {
+    let server = Server::start("push").await;
+    server.said().log_disk_full = true;
+    let agent = Agent::start(&server);
+    let writes = shell("writes", "echo much; exit 3");
+    server.start_job(&writes).await;
+    server.until("it was refused again and again", |said| (said.logs_refused >= 5).then_some(())).await;
+    server.said().log_disk_full = false;
+    assert_eq!(server.exit_code(&writes.fence).await, 3);
+    assert_eq!(server.output(&writes.fence, "stdout"), "much\n");
+    agent.stop().await.1.expect("a good end");
+}
+
+#[tokio::test]
 async fn a_job_that_writes_without_end_does_not_fill_the_disk_of_its_node() {
     let server = Server::start("push").await;
-    let agent = Agent::start_with(&server, |config| config.log_bytes_max = 1000);
+    let agent = Agent::start_with(&server, |config| {
+        config.log_bytes_max = 1000;
+        config.log_patience = Duration::from_secs(1);
+    });
     server.said().log_disk_full = true;
     let go = agent.dir.path().join("go");
     let written = agent.dir.path().join("written");

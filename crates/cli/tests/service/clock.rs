@@ -1,6 +1,6 @@
 //! A wall clock that jumps, with libfaketime (Debian package `faketime`): the server's, while it runs and while it is away.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::stand::Stand;
@@ -12,6 +12,23 @@ const POOLS: &str = "[[pools]]\nid = \"default\"\n[[pools]]\nid = \"batch\"\ndis
 
 /// A server whose wall clock the test can set, unless that cannot be had here.
 struct Faked(Stand);
+
+/// The variables that let a server have the clock of a file, unless that cannot be had here.
+pub(crate) fn faked_by(file: &Path) -> Option<String> {
+    let library = library()?;
+    Some(format!(
+        "LD_PRELOAD={}\nFAKETIME_TIMESTAMP_FILE={}\nFAKETIME_NO_CACHE=1\nFAKETIME_DONT_FAKE_MONOTONIC=1\nNO_FAKE_STAT=1\n",
+        library.display(),
+        file.display()
+    ))
+}
+
+/// Sets the clock of a file so many seconds ahead. The file is never seen half written.
+pub(crate) fn set(file: &Path, ahead: i64) {
+    let draft = file.with_extension("new");
+    std::fs::write(&draft, format!("{ahead:+}\n")).unwrap();
+    std::fs::rename(draft, file).unwrap();
+}
 
 fn library() -> Option<PathBuf> {
     let dirs = std::fs::read_dir("/usr/lib").into_iter().flatten().flatten();
@@ -28,14 +45,8 @@ fn library() -> Option<PathBuf> {
 impl Faked {
     /// The clock is so many seconds ahead when the server starts for the first time.
     fn new(config: &str, ahead: i64) -> Option<Self> {
-        let library = library()?;
         let stand = Stand::unstarted(&format!("{config}{POOLS}"));
-        let env = format!(
-            "LD_PRELOAD={}\nFAKETIME_TIMESTAMP_FILE={}\nFAKETIME_NO_CACHE=1\nFAKETIME_DONT_FAKE_MONOTONIC=1\nNO_FAKE_STAT=1\n",
-            library.display(),
-            stand.path("faketime").display()
-        );
-        std::fs::write(stand.path("server.env"), env).unwrap();
+        std::fs::write(stand.path("server.env"), faked_by(&stand.path("faketime"))?).unwrap();
         let mut faked = Self(stand);
         faked.set(ahead);
         faked.0.start_server();
@@ -46,9 +57,7 @@ impl Faked {
 
     /// Sets the server's wall clock so many seconds ahead of the true one.
     fn set(&self, ahead: i64) {
-        let (draft, file) = (self.0.path("faketime.new"), self.0.path("faketime"));
-        std::fs::write(&draft, format!("{ahead:+}\n")).unwrap();
-        std::fs::rename(draft, file).unwrap();
+        set(&self.0.path("faketime"), ahead);
     }
 
     /// Sets it and waits until the server has noticed.

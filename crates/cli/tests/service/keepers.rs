@@ -2,16 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::process::Stdio;
 use std::time::Duration;
 
 use landfall_testkit::Rng;
 use serde_json::Value;
 
-use crate::stand::Stand;
+use crate::stand::{Stand, signal};
 
 /// Attempts that a journal of a keeper notes as ended by themselves.
-fn noted_ends(journal: &str) -> BTreeSet<(String, u64)> {
+pub(crate) fn noted_ends(journal: &str) -> BTreeSet<(String, u64)> {
     let lines = journal.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let ends = lines.filter_map(|line| line.get("ended").cloned()).filter(|end| end.get("cause").is_none());
     ends.map(|end| {
@@ -20,10 +19,13 @@ fn noted_ends(journal: &str) -> BTreeSet<(String, u64)> {
     .collect()
 }
 
-fn kill_keeper(dir: &Path) {
-    let pid = std::fs::read_to_string(dir.join("keeper.lock")).unwrap();
-    // It may be between two keepers.
-    let _ = std::process::Command::new("kill").args(["-9", pid.trim()]).stderr(Stdio::null()).status();
+/// Sends a signal to the keeper of an agent's directory. It may be between two keepers; then nobody takes it, least of all
+/// a stranger who has the process id by now.
+pub(crate) fn signal_keeper(dir: &Path, name: &str) -> bool {
+    let pid = std::fs::read_to_string(dir.join("keeper.lock")).unwrap_or_default();
+    let line = std::fs::read(Path::new("/proc").join(pid.trim()).join("cmdline")).unwrap_or_default();
+    let line = String::from_utf8_lossy(&line).replace('\0', " ");
+    line.contains(" keeper ") && line.contains(dir.to_str().unwrap()) && signal(&pid, name)
 }
 
 #[test]
@@ -47,7 +49,7 @@ fn killed_keepers_run_nothing_again_that_ended_and_nothing_twice_that_runs_once(
     for _ in 0..8 {
         std::thread::sleep(Duration::from_millis(100 + random.below(250)));
         // Read after the kill, and before the next keeper writes it anew.
-        kill_keeper(&stand.path("n1"));
+        signal_keeper(&stand.path("n1"), "KILL");
         noted.extend(noted_ends(&std::fs::read_to_string(&journal).unwrap_or_default()));
     }
     let tally = |id: &str, state: &str| stand.array(id)[state].as_u64().unwrap();

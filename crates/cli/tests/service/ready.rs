@@ -1,11 +1,25 @@
 //! Whether a server says that it can store, when it cannot.
 
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::stand::Stand;
 
 /// A small file system; unmounted when it goes.
-struct Mounted(std::path::PathBuf);
+pub(crate) struct Mounted(PathBuf);
+
+impl Mounted {
+    /// Over a directory, unless that cannot be had here.
+    pub(crate) fn over(dir: &Path, size: &str) -> Option<Self> {
+        let size = format!("size={size}");
+        let mount = Command::new("mount").args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(dir).output();
+        let mounted = mount.as_ref().is_ok_and(|output| output.status.success());
+        if !mounted {
+            eprintln!("cannot mount a small file system, so there is no full disk to try: {mount:?}");
+        }
+        mounted.then(|| Self(dir.to_owned()))
+    }
+}
 
 impl Drop for Mounted {
     fn drop(&mut self) {
@@ -18,12 +32,7 @@ fn on_a_full_disk_a_server_is_not_ready_until_there_is_room() {
     let mut stand = Stand::new();
     stand.kill_server();
     let data = stand.data();
-    let mount = Command::new("mount").args(["-t", "tmpfs", "-o", "size=4m", "tmpfs"]).arg(&data).output();
-    if !mount.as_ref().is_ok_and(|output| output.status.success()) {
-        eprintln!("cannot mount a small file system, so there is no full disk to try: {mount:?}");
-        return;
-    }
-    let mounted = Mounted(data.clone());
+    let Some(mounted) = Mounted::over(&data, "4m") else { return };
     stand.start_server();
     let ready = |stand: &Stand| stand.says("", "GET", "/readyz", &[], None);
     assert_eq!(ready(&stand).0, 200);
@@ -40,6 +49,36 @@ fn on_a_full_disk_a_server_is_not_ready_until_there_is_room() {
     std::fs::remove_file(&ballast).unwrap();
     stand.until("it is ready", || ready(&stand).0 == 200);
     stand.submit(&["--", "true"]);
+    drop(stand);
+    drop(mounted);
+}
+
+#[test]
+fn what_a_job_writes_while_the_disk_is_full_is_in_its_log_later() {
+    let mut stand = Stand::new();
+    stand.kill_server();
+    let data = stand.data();
+    let Some(mounted) = Mounted::over(&data, "4m") else { return };
+    stand.start_server();
+    stand.agent("n1", &["--cpus", "1"]);
+    let (go, wrote) = (stand.path("go"), stand.path("wrote"));
+    let script = format!(
+        "while ! test -e {}; do sleep 0.05; done; echo much; touch {}",
+        go.display(),
+        wrote.display()
+    );
+    let id = stand.submit(&["--", "sh", "-c", &script]);
+    stand.wait_for(&id, &["running"]);
+    let ballast = data.join("ballast");
+    // As much as there is.
+    let _ = std::fs::write(&ballast, vec![1; 8 << 20]);
+    std::fs::write(&go, "").unwrap();
+    stand.until("it has written", || wrote.exists());
+    // The agent tried in vain several times, and gave up in this time once.
+    std::thread::sleep(std::time::Duration::from_secs(4));
+    std::fs::remove_file(&ballast).unwrap();
+    stand.wait_for(&id, &["completed"]);
+    assert_eq!(stand.run(&["logs", &id]).ok(), "much\n");
     drop(stand);
     drop(mounted);
 }

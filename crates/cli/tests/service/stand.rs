@@ -22,6 +22,11 @@ impl Process {
         self.0.try_wait().unwrap().map(|status| status.code().unwrap_or(-1))
     }
 
+    /// Sends it a signal, such as `STOP` or `CONT`.
+    pub(crate) fn signal(&self, name: &str) {
+        assert!(signal(&self.0.id().to_string(), name), "{name} for {}", self.0.id());
+    }
+
     /// Ends it at once, as a power cut would.
     pub(crate) fn kill(&mut self) {
         // It may have ended by itself.
@@ -44,7 +49,7 @@ pub(crate) struct Said {
 }
 
 impl Said {
-    fn of(output: Output) -> Self {
+    pub(crate) fn of(output: Output) -> Self {
         Self {
             code: output.status.code().unwrap_or(-1),
             out: String::from_utf8_lossy(&output.stdout).into_owned(),
@@ -131,6 +136,11 @@ impl Stand {
         self.dir.path().join(name)
     }
 
+    /// Where the server is.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
     /// Where the server keeps everything.
     pub(crate) fn data(&self) -> PathBuf {
         self.path("server")
@@ -140,7 +150,8 @@ impl Stand {
         self.start(name, self.command(), args)
     }
 
-    fn start(&self, name: &str, mut command: Command, args: &[&str]) -> Process {
+    /// Starts a command that writes into a log of that name.
+    pub(crate) fn start(&self, name: &str, mut command: Command, args: &[&str]) -> Process {
         let log = File::options().create(true).append(true).open(self.path(&format!("{name}.log"))).unwrap();
         command.args(args).stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
         Process(command.spawn().unwrap())
@@ -170,7 +181,7 @@ impl Stand {
     }
 
     /// What a test wrote into `server.env`, a line for each variable.
-    fn server_env(&self) -> Vec<(String, String)> {
+    pub(crate) fn server_env(&self) -> Vec<(String, String)> {
         let text = std::fs::read_to_string(self.path("server.env")).unwrap_or_default();
         let pairs = text.lines().filter_map(|line| line.split_once('='));
         pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
@@ -195,8 +206,7 @@ impl Stand {
 
     /// Sends a signal to the server, such as `STOP` or `CONT`.
     pub(crate) fn signal_server(&self, signal: &str) {
-        let pid = self.server.as_ref().unwrap().0.id().to_string();
-        assert!(Command::new("kill").args([&format!("-{signal}"), &pid]).status().unwrap().success());
+        self.server.as_ref().unwrap().signal(signal);
     }
 
     /// The server, for a test that watches it end.
@@ -227,7 +237,7 @@ impl Stand {
         self.until_ready(node);
     }
 
-    fn until_ready(&self, node: &str) {
+    pub(crate) fn until_ready(&self, node: &str) {
         self.until(&format!("node {node} is ready"), || {
             let shown = self.run(&["node", node, "--json"]);
             let view: Value = serde_json::from_str(&shown.out).unwrap_or_default();
@@ -426,6 +436,12 @@ impl Stand {
     }
 }
 
+/// Sends a signal, and tells whether there was somebody to take it.
+pub(crate) fn signal(pid: &str, name: &str) -> bool {
+    let sent = Command::new("kill").args([&format!("-{name}"), pid.trim()]).stderr(Stdio::null()).status();
+    sent.is_ok_and(|status| status.success())
+}
+
 /// Ends the keepers below a directory, and with them the jobs that they keep.
 pub(crate) fn end_keepers(below: &Path) {
     let below = below.display().to_string();
@@ -436,10 +452,12 @@ pub(crate) fn end_keepers(below: &Path) {
             continue;
         };
         if line.contains(" keeper ") && line.contains(&below) {
-            for child in children(pid) {
+            // First the keeper: it must not see how its jobs end.
+            let children = children(pid);
+            signal(&pid.to_string(), "KILL");
+            for child in children {
                 let _ = Command::new("kill").args(["-KILL", "--", &format!("-{child}")]).status();
             }
-            let _ = Command::new("kill").args(["-KILL", &pid.to_string()]).status();
         }
     }
 }

@@ -96,10 +96,10 @@ impl Core {
     pub(super) fn register(&mut self, mut node: Registering) -> Result<Registered, Failure> {
         self.check_not_taken(&node)?;
         self.stops.forget(&node.node);
-        if std::mem::take(&mut node.registration.forgot) {
-            self.lose_unanswered(&node.node);
-        }
         let named = node.registration.heartbeat.running.clone();
+        if std::mem::take(&mut node.registration.forgot) {
+            self.lose_unanswered(&node.node, &named);
+        }
         let adopted = self.adopted(&node, &named);
         let same = match &node.journal {
             Some(journal) => journal == self.store.incarnation(),
@@ -130,8 +130,9 @@ impl Core {
         named.iter().filter(goes_on).cloned().collect()
     }
 
-    /// A node does not know what began there: of starts that it has not answered, those that must not happen twice are lost.
-    fn lose_unanswered(&mut self, node: &NodeId) {
+    /// A node does not know what began there, beside what it names: of starts that it has not answered, those that must not
+    /// happen twice are lost.
+    fn lose_unanswered(&mut self, node: &NodeId, named: &[Fence]) {
         let state = self.engine.state();
         let Some((known, _)) = state.node(node) else { return };
         let unanswered = |record: &JobRecord| {
@@ -144,6 +145,7 @@ impl Core {
             .filter_map(|placement| state.job(&placement.job))
             .filter(|record| record.job.spec.runs_once() && unanswered(record))
             .map(|record| state.fence(record))
+            .filter(|fence| !named.iter().any(|it| (&it.job, it.attempt) == (&fence.job, fence.attempt)))
             .collect();
         for fence in lost {
             self.step(Input::Report { node: node.clone(), fence, report: Report::Stopped });
