@@ -116,6 +116,9 @@ pub(crate) struct Jobs {
     /// Whether jobs were granted or came since the last heartbeat.
     expecting: bool,
     asked: u32,
+    /// A planted fault: what is over is told again whenever somebody asks, in the words of then.
+    #[cfg(feature = "mutations")]
+    pub(crate) repeats_itself: bool,
 }
 
 impl Jobs {
@@ -137,6 +140,8 @@ impl Jobs {
             expected: 0,
             expecting: false,
             asked: 0,
+            #[cfg(feature = "mutations")]
+            repeats_itself: false,
         }
     }
 
@@ -305,6 +310,10 @@ impl Jobs {
         let over = self.recent.get_mut(&fence.job).filter(|over| over.end.fence.attempt >= fence.attempt)?;
         let on_its_way = self.unreported.contains_key(&(fence.job.clone(), fence.attempt));
         let told = over.told.is_some_and(|epoch| epoch >= fence.epoch);
+        #[cfg(feature = "mutations")]
+        if self.repeats_itself {
+            return Some(vec![Action::Report(report(fence, over.end.report.clone()))]);
+        }
         if over.end.fence.attempt > fence.attempt || on_its_way || told {
             return Some(Vec::new());
         }

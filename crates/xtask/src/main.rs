@@ -43,11 +43,16 @@ fn main() -> ExitCode {
         ["ci"] => STEPS.iter().try_for_each(|step| run(step, &root)),
         ["generate"] => reference::write(&root),
         ["build-time"] => build_time::measure(&root),
+        ["simulate", rest @ ..] => {
+            cargo(&[&["run", "--quiet", "--package", "landfall-simulation", "--"], rest].concat())
+        }
         [] | ["help" | "--help"] => {
             println!("cargo xtask ci         all of the steps below, in this order");
             STEPS.iter().for_each(|(name, purpose, _)| println!("cargo xtask {name:<10} {purpose}"));
             println!("cargo xtask generate   writes the generated pages");
             println!("cargo xtask build-time measures what `make up` builds, from nothing");
+            println!("cargo xtask simulate   --minutes M: whole services in virtual time, from new seeds");
+            println!("                       --seed S (one world again), --from S --seeds N, --jobs N");
             Ok(())
         }
         names => names.iter().try_for_each(|name| match STEPS.iter().find(|step| step.0 == *name) {
@@ -79,7 +84,8 @@ fn cargo(args: &[&str]) -> Result<(), String> {
 
 /// Runs cargo on all crates, always with the same features: other ones would mean another build of the tree.
 fn tree(command: &str, args: &[&str], env: &[(&str, &str)]) -> Result<(), String> {
-    let args = [&[command, "--workspace", "--features", "landfall-engine/mutations"], args].concat();
+    let features = "landfall-engine/mutations,landfall-simulation/mutations";
+    let args = [&[command, "--workspace", "--features", features], args].concat();
     execute(Command::new(env!("CARGO")).args(&args).envs(env.iter().copied()), &args)
 }
 

@@ -174,6 +174,10 @@ impl Engine {
 
     /// When a node has been silent since: when it was last heard, or when somebody began to listen.
     fn silent_since(&self, id: &NodeId) -> Option<Time> {
+        #[cfg(feature = "mutations")]
+        if self.fault == Some(crate::mutation::Fault::SilenceFromBefore) {
+            return self.heard_at(id);
+        }
         self.heard_at(id).map(|at| at.max(self.listening_since))
     }
 

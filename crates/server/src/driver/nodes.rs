@@ -105,6 +105,8 @@ impl Core {
             Some(journal) => journal == self.store.incarnation(),
             None => self.origin.is_none(),
         };
+        #[cfg(feature = "mutations")]
+        let same = same || crate::mutation::Fault::IncarnationIgnored.is_planted();
         // Of another journal's attempts only those exist here that go on; the agent ends the others by itself.
         let running = if same { named } else { adopted.clone() };
         Ok(Registered { adopted, ..self.join(node, Some(running))? })
