@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::config::Config;
 use crate::error::AgentError;
 use crate::jobs::{Action, Jobs};
+use crate::keeper::procfs;
 use crate::keeper::wire::{Ended, Request};
 use crate::layout::Layout;
 use crate::logs::Writing;
@@ -212,6 +213,11 @@ impl Hub {
                     let _ = std::fs::write(path.join("notice"), in_ms.to_string());
                 }
                 Action::Probed(good) => self.on_probed(good),
+                Action::NoteForgotten(pid) => {
+                    if let Err(error) = self.layout.note_forgetting_told(&procfs::boot_id(), pid) {
+                        tracing::warn!(%error, "cannot note what the server was told; it is told again");
+                    }
+                }
                 Action::Ask => self.ask.notify_one(),
                 Action::Fetches(entries) => {
                     let hub = std::sync::Arc::clone(self);
@@ -354,7 +360,7 @@ impl Hub {
     /// What the node says when it registers.
     pub(crate) fn registration(&self) -> Registration {
         let config = &self.config;
-        let forgot = !self.jobs().remembers;
+        let forgot = self.jobs().forgot.is_some();
         Registration {
             pool: config.pool.clone(),
             region: config.region.clone(),

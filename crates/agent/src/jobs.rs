@@ -57,6 +57,8 @@ pub(crate) enum Action {
     /// Tell a job through a file that its node will be wanted back.
     Notice(JobId, u64),
     Probed(bool),
+    /// Note that the server has heard that this keeper cannot tell what began before it.
+    NoteForgotten(u32),
     /// There is work to ask for.
     Ask,
     /// Say which inputs are missing.
@@ -100,8 +102,9 @@ pub(crate) struct Jobs {
     pub(crate) pull: bool,
     max_concurrent: u32,
     keeper_up: bool,
-    /// Whether an attempt that is not named never began here.
-    pub(crate) remembers: bool,
+    /// The keeper, by its process id, that cannot tell what began here before it, until the server has heard so: an attempt
+    /// that is not named may have begun. From then on what is not named never began.
+    pub(crate) forgot: Option<u32>,
     live: BTreeMap<JobId, Live>,
     /// Ended, but the server has not stored it yet.
     unreported: BTreeMap<(JobId, u32), ReportItem>,
@@ -129,7 +132,7 @@ impl Jobs {
             pull: false,
             max_concurrent,
             keeper_up: false,
-            remembers: false,
+            forgot: Some(0),
             live: BTreeMap::new(),
             unreported: BTreeMap::new(),
             recent: BTreeMap::new(),
@@ -199,6 +202,14 @@ impl Jobs {
             actions.push(Action::Keeper(Request::Forget { fences }));
         }
         actions
+    }
+
+    /// The server took a registration that said so of this keeper. It need not hear it again: whatever it tells to start from
+    /// now on is known here.
+    pub(crate) fn on_registered(&mut self, said: Option<u32>) -> Vec<Action> {
+        let Some(pid) = self.forgot.filter(|_| self.forgot == said) else { return Vec::new() };
+        self.forgot = None;
+        vec![Action::NoteForgotten(pid)]
     }
 
     /// Whether something of another journal still runs.
@@ -402,7 +413,7 @@ impl Jobs {
     /// A keeper is there. What it does not name never began.
     pub(crate) fn on_hello(&mut self, hello: Hello, now: Instant) -> Vec<Action> {
         self.keeper_up = true;
-        self.remembers = hello.remembers;
+        self.forgot = (!hello.remembers).then_some(hello.pid);
         let mut before = std::mem::take(&mut self.live);
         let mut foreign = std::mem::take(&mut self.foreign);
         let mut actions = Vec::new();

@@ -52,6 +52,16 @@ impl Layout {
         replace(&self.file("server-journal"), journal)
     }
 
+    /// Whether the server has heard that this keeper cannot tell what began before it.
+    pub(crate) fn is_forgetting_told(&self, boot: &str, pid: u32) -> bool {
+        std::fs::read_to_string(self.file("forgetting-told"))
+            .is_ok_and(|text| text == format!("{boot} {pid}"))
+    }
+
+    pub(crate) fn note_forgetting_told(&self, boot: &str, pid: u32) -> io::Result<()> {
+        replace(&self.file("forgetting-told"), &format!("{boot} {pid}"))
+    }
+
     /// Puts the checkpoints of all jobs but these where no job finds them.
     pub(crate) fn put_checkpoints_away(&self, kept: &[&str]) -> io::Result<()> {
         let here = self.file("checkpoints");

@@ -38,6 +38,9 @@ pub struct Engine {
     pub(crate) heard: BTreeMap<NodeId, Time>,
     /// Since when somebody has listened without a break.
     pub(crate) listening_since: Time,
+    /// Starts that nodes named when they were last heard, without having said yet how those went. Not part of the state, like
+    /// when they were heard.
+    pub(crate) taken_on: BTreeMap<NodeId, (Time, Vec<(JobId, u32)>)>,
     events: Vec<Event>,
     effects: Vec<Effect>,
     /// Draining nodes from which something was taken.
@@ -88,6 +91,7 @@ impl Engine {
         let mut engine = Self {
             now: state.now,
             listening_since,
+            taken_on: BTreeMap::new(),
             state,
             pools: BTreeMap::new(),
             timers: Timers::default(),

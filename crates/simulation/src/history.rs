@@ -50,6 +50,8 @@ pub(crate) struct History {
     /// Jobs that ended, as the journal tells, each once.
     ended: BTreeSet<(usize, JobId)>,
     pub(crate) cancelled: BTreeSet<usize>,
+    /// What happened, for people who look at one world.
+    pub(crate) story: Option<Vec<String>>,
     /// The first thing that must not be.
     pub(crate) wrong: Option<String>,
 }
@@ -57,6 +59,13 @@ pub(crate) struct History {
 impl History {
     pub(crate) fn fail(&mut self, what: impl Into<String>) {
         self.wrong.get_or_insert(what.into());
+    }
+
+    /// Notes what happened, if somebody wants to read it.
+    pub(crate) fn tell(&mut self, at: Duration, what: impl FnOnce() -> String) {
+        if let Some(story) = &mut self.story {
+            story.push(format!("{:>10.3} {}", at.as_secs_f64(), what()));
+        }
     }
 
     /// The server has this journal now; if it is new, it was restored from what `parent` was then.
@@ -71,7 +80,7 @@ impl History {
     pub(crate) fn acknowledged(&mut self, job: usize, id: &str, journal: usize, at: Duration) {
         let other = self.acks.iter().find(|ack| ack.job == job && ack.journal == journal && ack.id != id);
         if let Some(other) = other {
-            let message = format!("t{job} was acknowledged as {} and as {id}", other.id);
+            let message = format!("job {job} of the plan was acknowledged as {} and as {id}", other.id);
             self.fail(message);
         }
         self.acks.push(Ack { job, id: id.to_owned(), journal, at });
@@ -83,6 +92,7 @@ impl History {
 
     pub(crate) fn saw(&mut self, node: usize, seen: Seen) {
         let key = (node, seen.process);
+        self.tell(seen.at, || format!("n{node}: process {} {:?}", seen.process, seen.saw));
         match seen.saw {
             Saw::Began { fence, argv, journal, .. } => {
                 let token = argv.get(1).cloned().unwrap_or_default();
@@ -108,19 +118,29 @@ impl History {
     }
 
     /// A client looks at its job.
-    pub(crate) fn looked(&mut self, plan: &Plan, job: usize, id: &str, journal: usize, view: Option<&JobView>) {
-        let Some(view) = view else { return self.fail(format!("job {id} (t{job}) is gone")) };
+    pub(crate) fn looked(
+        &mut self,
+        plan: &Plan,
+        job: usize,
+        id: &str,
+        journal: usize,
+        view: Option<&JobView>,
+    ) {
         let wanted = &plan.jobs[job];
-        if view.name.as_deref() != Some(&wanted.token) || view.tenant.as_deref() != Some(TENANTS[wanted.tenant]) {
+        let token = &wanted.token;
+        let Some(view) = view else { return self.fail(format!("job {id} ({token}) is gone")) };
+        if view.name.as_deref() != Some(&wanted.token)
+            || view.tenant.as_deref() != Some(TENANTS[wanted.tenant])
+        {
             let (name, tenant) = (&view.name, &view.tenant);
-            return self.fail(format!("job {id} (t{job}) is shown as {name:?} of {tenant:?}"));
+            return self.fail(format!("job {id} ({token}) is shown as {name:?} of {tenant:?}"));
         }
         let at = (journal, id.to_owned());
         let is_final = matches!(view.state.as_str(), "completed" | "failed" | "cancelled");
         let now = (view.state.clone(), view.attempt);
         match self.ends.get(&at) {
             Some(before) if *before != now => {
-                self.fail(format!("job {id} (t{job}) had ended as {before:?} and is now {now:?}"));
+                self.fail(format!("job {id} ({token}) had ended as {before:?} and is now {now:?}"));
             }
             None if is_final => drop(self.ends.insert(at, now)),
             _ => {}
@@ -156,12 +176,12 @@ impl History {
                 self.check_job(plan, *job, &view);
             }
         }
-        for (number, job) in plan.jobs.iter().enumerate() {
+        for job in &plan.jobs {
             let same: Vec<&JobView> =
                 all.iter().filter(|view| view.name.as_deref() == Some(&job.token)).collect();
             if same.len() > 1 {
                 let ids: Vec<&str> = same.iter().map(|view| view.id.as_str()).collect();
-                self.fail(format!("t{number} was submitted once and is jobs {ids:?}"));
+                self.fail(format!("{} was submitted once and is jobs {ids:?}", job.token));
             }
         }
         for process in self.processes.values() {
@@ -174,10 +194,11 @@ impl History {
 
     fn check_job(&mut self, plan: &Plan, job: usize, view: &JobView) {
         let wanted = &plan.jobs[job];
+        let token = &wanted.token;
         let (id, state) = (&view.id, view.state.as_str());
         let ours: Vec<&Process> = self.processes.values().filter(|it| it.fence.job.as_str() == id).collect();
         if let Some(stray) = ours.iter().find(|process| process.token != wanted.token) {
-            return self.fail(format!("job {id} (t{job}) ran what {} runs", stray.token));
+            return self.fail(format!("job {id} ({token}) ran what {} runs", stray.token));
         }
         // Processes that this journal knows of: begun under it, or placed before the backup it came from.
         let counts = |process: &&&Process| {
@@ -195,14 +216,18 @@ impl History {
         };
         let reason = view.reason.clone().unwrap_or_default();
         let wrong = match state {
-            "completed" if !exits(0) => Some("is completed, and no process of that attempt ended well".into()),
+            "completed" if !exits(0) => {
+                Some("is completed, and no process of that attempt ended well".into())
+            }
             "failed" if view.exit_code.is_some_and(|code| !exits(code)) => {
                 Some(format!("failed with {:?}, and no process ended so", view.exit_code))
             }
-            "failed" if wanted.code == 0 && plan.is_calm() => {
+            "failed" if wanted.code == 0 && plan.calm && !wanted.stop => {
                 Some(format!("failed ({reason}) in a world in which nothing is lost"))
             }
-            "cancelled" if !self.cancelled.contains(&job) => Some("is cancelled, and nobody wanted that".into()),
+            "cancelled" if !self.cancelled.contains(&job) => {
+                Some("is cancelled, and nobody wanted that".into())
+            }
             "completed" | "failed" | "cancelled" => None,
             _ => Some(format!("does not come to an end: {state}, {reason}: {:?}", view.why)),
         };
@@ -211,7 +236,7 @@ impl History {
             if wanted.once && times > 1 {
                 return Some(format!("runs once, and ran {times} times"));
             }
-            let exactly = plan.is_calm() && state != "cancelled" && !wanted.saves;
+            let exactly = plan.calm && state != "cancelled" && !wanted.saves && !wanted.stop;
             (exactly && ours.len() != 1).then(|| format!("ran {} times in a calm world", ours.len()))
         });
         let overlap = || {
@@ -220,13 +245,15 @@ impl History {
                 known[..place].iter().any(|other| one.began < until(other) && other.began < until(one))
             })
         };
-        let keepers_live =
-            !plan.troubles.iter().any(|(_, trouble)| matches!(trouble, crate::plan::Trouble::KillKeeper { .. }));
+        let keepers_live = !plan
+            .troubles
+            .iter()
+            .any(|(_, trouble)| matches!(trouble, crate::plan::Trouble::KillKeeper { .. }));
         let wrong = wrong.or_else(|| {
             (wanted.stop && keepers_live && overlap()).then(|| "ran beside a copy of itself".to_owned())
         });
         if let Some(wrong) = wrong {
-            self.fail(format!("job {id} (t{job}) {wrong}"));
+            self.fail(format!("job {id} ({token}) {wrong}"));
         }
     }
 }

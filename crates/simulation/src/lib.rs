@@ -36,17 +36,30 @@ fn place() -> PathBuf {
     if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() }
 }
 
-/// Lets the world of a plan happen; what must not be, if something was.
+/// Lets the world of a plan happen.
 ///
 /// # Errors
-/// What is wrong, in one sentence.
+/// What must not be and was, in one sentence.
 pub fn run(plan: &Plan) -> Result<(), String> {
+    happen(plan, false).0
+}
+
+/// The same, and what happened, line by line.
+pub fn tell(plan: &Plan) -> (Result<(), String>, Vec<String>) {
+    happen(plan, true)
+}
+
+fn happen(plan: &Plan, told: bool) -> (Result<(), String>, Vec<String>) {
     let root = tempfile::Builder::new().prefix("landfall-world-").tempdir_in(place());
-    let root = root.map_err(|error| format!("no place for a world: {error}"))?;
-    let mut world = World::new(plan, root.path()).ok_or("the world cannot be made")?;
+    let root = match root {
+        Ok(root) => root,
+        Err(error) => return (Err(format!("no place for a world: {error}")), Vec::new()),
+    };
+    let Some(mut world) = World::new(plan, root.path()) else {
+        return (Err("the world cannot be made".to_owned()), Vec::new());
+    };
+    world.history.story = told.then(Vec::new);
     world.run();
-    match world.history.wrong.take() {
-        Some(wrong) => Err(wrong),
-        None => Ok(()),
-    }
+    let outcome = world.history.wrong.take().map_or(Ok(()), Err);
+    (outcome, world.history.story.take().unwrap_or_default())
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use landfall_simulation::{Plan, run, shrink};
+use landfall_simulation::{Plan, run, shrink, tell};
 
 struct Asked {
     time: Duration,
@@ -35,7 +35,9 @@ fn asked() -> Result<Asked, String> {
             "--seeds" => asked.count = number()?,
             "--jobs" => asked.threads = number()?.max(1),
             other => {
-                return Err(format!("{other}: --minutes M, --seed S, --from S, --seeds N, --jobs N are known"));
+                return Err(format!(
+                    "{other}: --minutes M, --seed S, --from S, --seeds N, --jobs N are known"
+                ));
             }
         }
     }
@@ -69,6 +71,7 @@ fn main() -> ExitCode {
                 if !shrunk.swap(true, Ordering::Relaxed) {
                     let (small, wrong) = shrink(&plan);
                     println!("smallest: {wrong}\n{small:#?}");
+                    tell(&small).1.iter().for_each(|line| println!("{line}"));
                 }
             }
             let count = done.fetch_add(1, Ordering::Relaxed) + 1;
@@ -84,6 +87,10 @@ fn main() -> ExitCode {
         }
     });
     let (done, failed) = (done.load(Ordering::Relaxed), failed.load(Ordering::Relaxed));
-    println!("{done} worlds from seed {} in {:.0} s, {failed} failed", asked.first, began.elapsed().as_secs_f64());
+    println!(
+        "{done} worlds from seed {} in {:.0} s, {failed} failed",
+        asked.first,
+        began.elapsed().as_secs_f64()
+    );
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -33,34 +33,68 @@ pub struct JobPlan {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trouble {
     /// The server is killed and away for a while.
-    KillServer { away: Duration },
+    KillServer {
+        away: Duration,
+    },
     /// The server ends in peace and begins again.
-    CloseServer { away: Duration },
+    CloseServer {
+        away: Duration,
+    },
     /// The server's machine loses power in the middle of a write, so many writes from now.
-    CutPower { writes: u64, away: Duration },
+    CutPower {
+        writes: u64,
+        away: Duration,
+    },
     /// Writes fail for a while; what failed may be stored or not.
-    DiskFails { lasts: Duration, stored: bool },
+    DiskFails {
+        lasts: Duration,
+        stored: bool,
+    },
     /// There is no room for a while.
-    DiskFull { lasts: Duration },
+    DiskFull {
+        lasts: Duration,
+    },
     /// The server is started anew with room for a few more pages, for a while.
-    LittleRoom { lasts: Duration },
+    LittleRoom {
+        lasts: Duration,
+    },
     /// Every write takes long for a while.
-    SlowDisk { lasts: Duration },
+    SlowDisk {
+        lasts: Duration,
+    },
     /// The server ends in peace; one bit of its database flips in a copy, which has to be noticed or harmless.
     FlipBit,
     /// The server's clock is set.
-    SetClock { by_ms: i64 },
+    SetClock {
+        by_ms: i64,
+    },
     Backup,
     /// The server is killed, and its last backup restored.
-    Restore { away: Duration },
-    KillAgent { node: usize, pause: Duration },
-    KillKeeper { node: usize },
+    Restore {
+        away: Duration,
+    },
+    KillAgent {
+        node: usize,
+        pause: Duration,
+    },
+    KillKeeper {
+        node: usize,
+    },
     /// A machine loses power.
-    Crash { node: usize, pause: Duration, clock_ms: i64 },
+    Crash {
+        node: usize,
+        pause: Duration,
+        clock_ms: i64,
+    },
     /// A node and the server cannot reach each other.
-    Partition { node: usize, lasts: Duration },
+    Partition {
+        node: usize,
+        lasts: Duration,
+    },
     /// All connections of a node break.
-    Reset { node: usize },
+    Reset {
+        node: usize,
+    },
 }
 
 impl Trouble {
@@ -76,6 +110,8 @@ impl Trouble {
 #[derive(Debug, Clone)]
 pub struct Plan {
     pub seed: u64,
+    /// Nothing in it may make a job run twice.
+    pub calm: bool,
     pub nodes: usize,
     pub pull: bool,
     /// Pauses on the nodes are up to so many milliseconds.
@@ -111,22 +147,18 @@ impl Plan {
         troubles.sort_by_key(|(at, _)| *at);
         Self {
             seed,
+            calm,
             nodes,
             pull: random.chance(20),
             slowness_ms: random.choose(&[2, 20, 400]),
             delay_ms: random.choose(&[1, 10, 100, 500]),
-            lost_permille: random.choose(&[0, 0, 5, 20]),
+            lost_permille: if calm { 0 } else { random.choose(&[0, 0, 5, 20]) },
             disorder: !calm && random.chance(20),
             snapshot_every: random.choose(&[20, 100, 10_000]),
             ended_in_memory: random.choose(&[0, 3, 1000]),
             jobs,
             troubles,
         }
-    }
-
-    /// Whether nothing in it may make a job run twice.
-    pub fn is_calm(&self) -> bool {
-        !self.disorder && !self.troubles.iter().any(|(_, trouble)| trouble.loses_runs())
     }
 }
 
@@ -163,9 +195,7 @@ fn trouble(random: &mut Rng, nodes: usize) -> Trouble {
         11 => Trouble::SetClock { by_ms: clock_ms },
         12 => Trouble::Backup,
         13 => Trouble::Restore { away },
-        14..16 => {
-            Trouble::KillAgent { node, pause: Duration::from_millis(random.choose(&[5, 500, 2500])) }
-        }
+        14..16 => Trouble::KillAgent { node, pause: Duration::from_millis(random.choose(&[5, 500, 2500])) },
         16 => Trouble::KillKeeper { node },
         17 => Trouble::Crash { node, pause: away, clock_ms },
         18 => Trouble::Partition { node, lasts },

@@ -19,9 +19,6 @@ pub fn shrink(plan: &Plan) -> (Plan, String) {
             less.jobs.remove(place);
             keep(&mut best, &mut wrong, less);
         }
-        let mut calmer = best.clone();
-        (calmer.lost_permille, calmer.disorder) = (0, false);
-        keep(&mut best, &mut wrong, calmer);
         if before == (best.jobs.len(), best.troubles.len()) {
             return (best, wrong);
         }

@@ -70,7 +70,6 @@ enum Order {
 /// What the server owes.
 enum Owed {
     Submitted(usize, Pending<(Vec<Submitted>, bool)>),
-    Applied(Pending<Vec<Answer>>),
     Probed(usize, u64, Pending<Vec<Answer>>),
     Registered(usize, u64, Pending<Registered>),
     Heard(usize, u64, Pending<HeartbeatAnswer>),
@@ -216,6 +215,8 @@ impl<'a> World<'a> {
             let open: Vec<String> = self.open_jobs();
             self.history.fail(format!("it does not come to rest: {unrest:?}, {open:?}"));
         }
+        // What was under way when it came to rest arrives.
+        self.run_until(self.now + QUIET);
         let before = self.messages;
         self.run_until(self.now + QUIET);
         if self.history.wrong.is_none() && self.messages > before {
@@ -306,7 +307,10 @@ impl<'a> World<'a> {
             Event::Look(job) => self.look(job),
             Event::Order(job, order) => self.order(job, order),
             Event::ToServer(node, outgoing) => self.server_hears(node, *outgoing),
-            Event::ToNode(node, id, reply) => {
+            Event::ToNode(node, id, mut reply) => {
+                if matches!(reply, Reply::Connected) && self.lines[node].is_none() {
+                    reply = Reply::Broken;
+                }
                 self.nodes[node].answer(self.now, id, reply);
                 self.after_node(node);
             }
@@ -338,12 +342,13 @@ impl<'a> World<'a> {
     }
 
     fn trouble(&mut self, trouble: Trouble) {
+        self.history.tell(self.now, || format!("trouble: {trouble:?}"));
         match trouble {
             Trouble::KillServer { away } => self.kill_server(away),
             Trouble::CloseServer { away } => {
                 if self.server.service.is_some() {
                     self.server.close();
-                    self.server_ended(away);
+                    self.server_ended(away, true);
                 }
             }
             Trouble::CutPower { writes, away: _ } => {
@@ -372,7 +377,7 @@ impl<'a> World<'a> {
                     if let Err(wrong) = self.server.flip_bit() {
                         self.history.fail(wrong);
                     }
-                    self.server_ended(millis(100));
+                    self.server_ended(millis(100), true);
                 }
             }
             Trouble::SetClock { by_ms } => self.server.set_clock(by_ms),

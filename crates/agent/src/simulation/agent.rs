@@ -61,6 +61,8 @@ pub(super) struct Agent {
     line_heard: Duration,
     heard: Duration,
     rejoin: bool,
+    /// What the registration that is under way says about the keeper.
+    said_forgot: Option<u32>,
     ask: bool,
     next_look: Duration,
     keeper_backoff: Backoff,
@@ -76,6 +78,10 @@ pub(super) struct Agent {
 impl Agent {
     pub(super) fn listens(&self) -> bool {
         matches!(self.session, Session::Up)
+    }
+
+    pub(super) fn connects(&self) -> bool {
+        matches!(self.session, Session::Connects)
     }
 
     pub(super) fn rests(&self) -> bool {
@@ -123,7 +129,10 @@ impl Node {
             gpus: Vec::new(),
             programs: Programs::default(),
         };
-        #[cfg_attr(not(feature = "mutations"), expect(unused_mut, reason = "only a planted fault changes it"))]
+        #[cfg_attr(
+            not(feature = "mutations"),
+            expect(unused_mut, reason = "only a planted fault changes it")
+        )]
         let mut jobs = Jobs::new(site, 4);
         #[cfg(feature = "mutations")]
         {
@@ -145,6 +154,7 @@ impl Node {
             line_heard: self.now,
             heard: self.now,
             rejoin: false,
+            said_forgot: None,
             ask: false,
             next_look: self.now,
             keeper_backoff: backoff.clone(),
@@ -160,7 +170,8 @@ impl Node {
         self.poll();
     }
 
-    pub(super) fn agent_meets_keeper(&mut self, hello: Hello) {
+    pub(super) fn agent_meets_keeper(&mut self, mut hello: Hello) {
+        hello.remembers |= self.layout.is_forgetting_told(&self.boot_id(), hello.pid);
         let now = self.instant();
         let Some(agent) = &mut self.agent else { return };
         let actions = agent.jobs.on_hello(hello, now);
@@ -209,6 +220,9 @@ impl Node {
                 }
                 Action::MarkSaved(job) => drop(std::fs::write(self.layout.saved_mark(job.as_str()), "")),
                 Action::Probed(good) => drop(self.say(Say::Probed(good))),
+                Action::NoteForgotten(pid) => {
+                    let _ = self.layout.note_forgetting_told(&self.boot_id(), pid);
+                }
                 Action::Ask => {
                     if let Some(agent) = &mut self.agent {
                         agent.ask = true;
@@ -340,9 +354,10 @@ impl Node {
             Session::Settles(until) if *until <= now || (agent.waiting.is_empty() && agent.flights == 0) => {
                 agent.rejoin = false;
                 agent.session = Session::Registers;
+                agent.said_forgot = agent.jobs.forgot;
                 let registration = Registration {
                     max_concurrent: Some(4),
-                    forgot: !agent.jobs.remembers,
+                    forgot: agent.jobs.forgot.is_some(),
                     heartbeat: agent.heartbeat(),
                     ..Registration::default()
                 };
@@ -424,6 +439,10 @@ impl Node {
 
     fn registered(&mut self, registered: Box<Registered>) {
         let known = self.layout.journal();
+        let Some(agent) = &mut self.agent else { return };
+        let said = agent.said_forgot;
+        let actions = agent.jobs.on_registered(said);
+        self.carry_out(actions);
         let Some(agent) = &mut self.agent else { return };
         if known.as_ref() == Some(&registered.journal) {
             return self.connect(&registered);

@@ -66,8 +66,9 @@ impl Node {
     }
 
     pub(super) fn keeper_starts(&mut self) {
-        let boot = format!("{}-{}", self.name, self.boot);
-        let Ok((mut journal, mut found)) = Journal::open(&self.journal_path(), &boot) else { return };
+        let Ok((mut journal, mut found)) = Journal::open(&self.journal_path(), &self.boot_id()) else {
+            return;
+        };
         for process in std::mem::take(&mut self.processes) {
             self.saw(process.number, Saw::Killed);
         }
@@ -91,8 +92,7 @@ impl Node {
         });
         let jobs = jobs.collect();
         self.keepers += 1;
-        self.keeper =
-            Some(Keeper { journal, remembers: found.whole, jobs, heard: self.now, linked: false });
+        self.keeper = Some(Keeper { journal, remembers: found.whole, jobs, heard: self.now, linked: false });
     }
 
     /// The agent connects to the keeper, and starts one if there is none.
@@ -104,7 +104,7 @@ impl Node {
         let Some(keeper) = &mut self.keeper else { return };
         keeper.linked = true;
         let mut hello = Hello {
-            pid: 1,
+            pid: self.keepers as u32,
             limits: String::new(),
             running: Vec::new(),
             ended: Vec::new(),
@@ -209,8 +209,7 @@ impl Node {
                 let over = |keeper: &Keeper, at: &Key| {
                     keeper.jobs.get(at).is_some_and(|kept| matches!(kept.phase, Phase::Ended(_)))
                 };
-                let gone: Vec<_> =
-                    fences.into_iter().filter(|fence| over(keeper, &key(fence))).collect();
+                let gone: Vec<_> = fences.into_iter().filter(|fence| over(keeper, &key(fence))).collect();
                 for fence in &gone {
                     keeper.jobs.remove(&key(fence));
                 }
@@ -360,4 +359,3 @@ fn ended(kept: &Kept, code: i32, wall_ms: u64) -> Ended {
         note: kept.note.clone(),
     }
 }
-

@@ -77,7 +77,12 @@ pub enum Reply {
 /// What a machine saw of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Saw {
-    Began { fence: Fence, argv: Vec<String>, journal: Option<String>, env: BTreeMap<String, String> },
+    Began {
+        fence: Fence,
+        argv: Vec<String>,
+        journal: Option<String>,
+        env: BTreeMap<String, String>,
+    },
     /// It ended by itself.
     Exited(i32),
     Killed,
@@ -222,6 +227,10 @@ impl Node {
         self.at(self.now + Duration::from_micros(pause), happens);
     }
 
+    fn boot_id(&self) -> String {
+        format!("{}-{}", self.name, self.boot)
+    }
+
     fn instant(&self) -> Instant {
         self.base + self.now
     }
@@ -268,6 +277,11 @@ impl Node {
     /// Whether the agent has a line on which it can be told things.
     pub fn listens(&self) -> bool {
         self.agent.as_ref().is_some_and(Agent::listens)
+    }
+
+    /// Whether the agent has asked for such a line and has not heard yet that there is one.
+    pub fn connects(&self) -> bool {
+        self.agent.as_ref().is_some_and(Agent::connects)
     }
 
     /// The agent is killed; another one is started after the pause.

@@ -13,7 +13,7 @@ use landfall_api::job::{JobRequest, Submitted};
 use landfall_api::node::{Heartbeat, Registered};
 use landfall_engine::{Answer, Input};
 use landfall_model::{NodeId, Time};
-use landfall_store::{Reader as _, Store, StoreError};
+use landfall_store::{Store, StoreError};
 use tokio::sync::{mpsc, oneshot};
 
 use super::connections::Connections;

@@ -17,6 +17,7 @@ impl World<'_> {
         }
         match self.server.start() {
             Ok(()) => {
+                self.history.tell(self.now, || "the server starts".to_owned());
                 let (journal, backup) = (self.server.journal.clone(), self.backup);
                 self.history.journal(&journal, backup);
                 self.server.busy_until = self.now;
@@ -43,13 +44,26 @@ impl World<'_> {
     pub(super) fn kill_server(&mut self, away: Duration) {
         if self.server.service.is_some() {
             self.server.kill();
-            self.server_ended(away);
+            self.server_ended(away, true);
         }
     }
 
-    /// All lines break, and what was owed is never said.
-    pub(super) fn server_ended(&mut self, away: Duration) {
-        self.owed.clear();
+    /// All lines break, and what was owed is never said. Of a process that ended its machine tells; of a machine without power
+    /// nobody does, so whoever asked it something waits in vain.
+    pub(super) fn server_ended(&mut self, away: Duration, told: bool) {
+        for owed in std::mem::take(&mut self.owed) {
+            let (node, id) = match owed {
+                Owed::Submitted(..) => continue,
+                Owed::Probed(node, id, _) => (node, id),
+                Owed::Registered(node, id, _) => (node, id),
+                Owed::Heard(node, id, _) => (node, id),
+                Owed::Stored(node, id, _) => (node, id),
+                Owed::Granted(node, id, _) => (node, id),
+            };
+            if told && self.apart[node] <= self.now {
+                self.soon(Event::ToNode(node, id, Reply::Broken));
+            }
+        }
         for node in 0..self.nodes.len() {
             self.break_line(node);
         }
@@ -82,6 +96,8 @@ impl World<'_> {
         match happened {
             Ok(happened) => {
                 for it in &happened {
+                    let (now, event) = (self.now, &it.event);
+                    self.history.tell(now, || format!("server: {event:?}"));
                     if let Journalled::Ended { job, .. } = &it.event {
                         self.history.ended(journal, job);
                     }
@@ -92,7 +108,7 @@ impl World<'_> {
         self.answer_all();
         self.send_commands(journal);
         if self.server.was_cut(self.now) {
-            return self.server_ended(millis(500));
+            return self.server_ended(millis(500), false);
         }
         let Some(service) = &self.server.service else { return };
         let nap = service.nap().max(millis(1));
@@ -108,8 +124,9 @@ impl World<'_> {
                     let answer = pending.take().filter(|answer| !dead || answer.is_ok());
                     self.answer_client(job, answer);
                 }
-                Owed::Applied(_) => {}
-                Owed::Probed(node, id, mut pending) => self.reply(node, id, dead, pending.take(), |_| Reply::Done),
+                Owed::Probed(node, id, mut pending) => {
+                    self.reply(node, id, dead, pending.take(), |_| Reply::Done)
+                }
                 Owed::Registered(node, id, mut pending) => {
                     self.reply(node, id, dead, pending.take(), |it| Reply::Registered(Box::new(it)));
                 }
@@ -200,6 +217,9 @@ impl World<'_> {
 
     pub(super) fn node_hears(&mut self, node: usize, line: u64, command: Command) {
         if self.lines[node].as_ref().is_some_and(|known| known.number == line) {
+            if !matches!(command, Command::Ping | Command::Work) {
+                self.history.tell(self.now, || format!("n{node} hears {command:?}"));
+            }
             self.nodes[node].command(self.now, command);
             self.after_node(node);
         }
@@ -227,6 +247,7 @@ impl World<'_> {
         }
         // A line that its node no longer listens on ends, sooner or later.
         if !self.nodes[node].listens()
+            && !self.nodes[node].connects()
             && let Some(line) = &self.lines[node]
             && line.last < self.now
         {
@@ -237,6 +258,9 @@ impl World<'_> {
 
     pub(super) fn server_hears(&mut self, node: usize, outgoing: Outgoing) {
         let Outgoing { id, journal, say } = outgoing;
+        if !matches!(say, Say::Heartbeat(_)) {
+            self.history.tell(self.now, || format!("server hears n{node}: {say:?}"));
+        }
         let Ok(name) = NodeId::new(self.nodes[node].name()) else { return };
         let Some(service) = &mut self.server.service else {
             return self.soon(Event::ToNode(node, id, Reply::Broken));
