@@ -35,9 +35,12 @@ pub fn plant(mutation: Option<Mutation>) {
 }
 
 /// Whether agents tell again and again what is over.
+#[cfg(feature = "mutations")]
 pub(crate) fn repeats_itself() -> bool {
-    #[cfg(feature = "mutations")]
-    return REPEATS.get();
-    #[cfg(not(feature = "mutations"))]
+    REPEATS.get()
+}
+
+#[cfg(not(feature = "mutations"))]
+pub(crate) fn repeats_itself() -> bool {
     false
 }

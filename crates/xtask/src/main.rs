@@ -44,7 +44,9 @@ fn main() -> ExitCode {
         ["generate"] => reference::write(&root),
         ["build-time"] => build_time::measure(&root),
         ["simulate", rest @ ..] => {
-            cargo(&[&["run", "--quiet", "--package", "landfall-simulation", "--"], rest].concat())
+            // With the features of the tests, whose build it then shares. Nothing is planted.
+            let run = ["run", "--quiet", "--package", "landfall-simulation", "--features", "mutations", "--"];
+            cargo(&[&run, rest].concat())
         }
         [] | ["help" | "--help"] => {
             println!("cargo xtask ci         all of the steps below, in this order");
