@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::config::Config;
 use crate::error::AgentError;
 use crate::jobs::{Action, Jobs};
+use crate::keeper::procfs;
 use crate::keeper::wire::{Ended, Request};
 use crate::layout::Layout;
 use crate::logs::Writing;
@@ -135,16 +136,6 @@ impl Hub {
         }
     }
 
-    /// The server was told that nobody knows what began here before this keeper; it need not lose anything for that again.
-    pub(crate) fn told_that_it_forgot(&self, keeper: u32) {
-        let mut jobs = self.jobs();
-        jobs.remembers |= jobs.keeper == keeper;
-        drop(jobs);
-        if let Err(error) = self.layout.set_told(keeper) {
-            tracing::warn!(%error, "cannot note what the server was told; the next agent tells it again");
-        }
-    }
-
     /// How long the server has not answered.
     pub(crate) fn silent_for(&self) -> Duration {
         lock(&self.heard).elapsed()
@@ -222,6 +213,11 @@ impl Hub {
                     let _ = std::fs::write(path.join("notice"), in_ms.to_string());
                 }
                 Action::Probed(good) => self.on_probed(good),
+                Action::NoteForgotten(pid) => {
+                    if let Err(error) = self.layout.note_forgetting_told(&procfs::boot_id(), pid) {
+                        tracing::warn!(%error, "cannot note what the server was told; it is told again");
+                    }
+                }
                 Action::Ask => self.ask.notify_one(),
                 Action::Fetches(entries) => {
                     let hub = std::sync::Arc::clone(self);
@@ -364,7 +360,7 @@ impl Hub {
     /// What the node says when it registers.
     pub(crate) fn registration(&self) -> Registration {
         let config = &self.config;
-        let forgot = !self.jobs().remembers;
+        let forgot = self.jobs().forgot.is_some();
         Registration {
             pool: config.pool.clone(),
             region: config.region.clone(),

@@ -57,6 +57,8 @@ pub(crate) enum Action {
     /// Tell a job through a file that its node will be wanted back.
     Notice(JobId, u64),
     Probed(bool),
+    /// Note that the server has heard that this keeper cannot tell what began before it.
+    NoteForgotten(u32),
     /// There is work to ask for.
     Ask,
     /// Say which inputs are missing.
@@ -100,10 +102,9 @@ pub(crate) struct Jobs {
     pub(crate) pull: bool,
     max_concurrent: u32,
     keeper_up: bool,
-    /// The process id of the keeper, or of the last one.
-    pub(crate) keeper: u32,
-    /// Whether an attempt that is not named never began here, or the server has been told that nobody knows.
-    pub(crate) remembers: bool,
+    /// The keeper, by its process id, that cannot tell what began here before it, until the server has heard so: an attempt
+    /// that is not named may have begun. From then on what is not named never began.
+    pub(crate) forgot: Option<u32>,
     live: BTreeMap<JobId, Live>,
     /// Ended, but the server has not stored it yet.
     unreported: BTreeMap<(JobId, u32), ReportItem>,
@@ -118,6 +119,9 @@ pub(crate) struct Jobs {
     /// Whether jobs were granted or came since the last heartbeat.
     expecting: bool,
     asked: u32,
+    /// A planted fault: what is over is told again whenever somebody asks, in the words of then.
+    #[cfg(feature = "mutations")]
+    pub(crate) repeats_itself: bool,
 }
 
 impl Jobs {
@@ -128,8 +132,7 @@ impl Jobs {
             pull: false,
             max_concurrent,
             keeper_up: false,
-            keeper: 0,
-            remembers: false,
+            forgot: Some(0),
             live: BTreeMap::new(),
             unreported: BTreeMap::new(),
             recent: BTreeMap::new(),
@@ -140,6 +143,8 @@ impl Jobs {
             expected: 0,
             expecting: false,
             asked: 0,
+            #[cfg(feature = "mutations")]
+            repeats_itself: false,
         }
     }
 
@@ -197,6 +202,14 @@ impl Jobs {
             actions.push(Action::Keeper(Request::Forget { fences }));
         }
         actions
+    }
+
+    /// The server took a registration that said so of this keeper. It need not hear it again: whatever it tells to start from
+    /// now on is known here.
+    pub(crate) fn on_registered(&mut self, said: Option<u32>) -> Vec<Action> {
+        let Some(pid) = self.forgot.filter(|_| self.forgot == said) else { return Vec::new() };
+        self.forgot = None;
+        vec![Action::NoteForgotten(pid)]
     }
 
     /// Whether something of another journal still runs.
@@ -308,6 +321,10 @@ impl Jobs {
         let over = self.recent.get_mut(&fence.job).filter(|over| over.end.fence.attempt >= fence.attempt)?;
         let on_its_way = self.unreported.contains_key(&(fence.job.clone(), fence.attempt));
         let told = over.told.is_some_and(|epoch| epoch >= fence.epoch);
+        #[cfg(feature = "mutations")]
+        if self.repeats_itself {
+            return Some(vec![Action::Report(report(fence, over.end.report.clone()))]);
+        }
         if over.end.fence.attempt > fence.attempt || on_its_way || told {
             return Some(Vec::new());
         }
@@ -396,7 +413,7 @@ impl Jobs {
     /// A keeper is there. What it does not name never began.
     pub(crate) fn on_hello(&mut self, hello: Hello, now: Instant) -> Vec<Action> {
         self.keeper_up = true;
-        (self.keeper, self.remembers) = (hello.pid, hello.remembers);
+        self.forgot = (!hello.remembers).then_some(hello.pid);
         let mut before = std::mem::take(&mut self.live);
         let mut foreign = std::mem::take(&mut self.foreign);
         let mut actions = Vec::new();

@@ -10,8 +10,6 @@ use std::path::{Path, PathBuf};
 use landfall_model::life::Fence;
 use sha2::{Digest as _, Sha256};
 
-use crate::keeper::procfs::boot_id;
-
 /// Longest job id that is used as a file name as it is.
 const PLAIN_NAME_BYTES_MAX: usize = 120;
 
@@ -54,14 +52,14 @@ impl Layout {
         replace(&self.file("server-journal"), journal)
     }
 
-    /// Whether the server was told of what began before this keeper that nobody knows of it. The keeper knows of everything
-    /// that began since, so it is said once in the life of a keeper, whoever is its agent.
-    pub(crate) fn has_told(&self, keeper: u32) -> bool {
-        std::fs::read_to_string(self.file("told")).is_ok_and(|text| text == one_keeper(keeper))
+    /// Whether the server has heard that this keeper cannot tell what began before it.
+    pub(crate) fn is_forgetting_told(&self, boot: &str, pid: u32) -> bool {
+        std::fs::read_to_string(self.file("forgetting-told"))
+            .is_ok_and(|text| text == format!("{boot} {pid}"))
     }
 
-    pub(crate) fn set_told(&self, keeper: u32) -> io::Result<()> {
-        replace(&self.file("told"), &one_keeper(keeper))
+    pub(crate) fn note_forgetting_told(&self, boot: &str, pid: u32) -> io::Result<()> {
+        replace(&self.file("forgetting-told"), &format!("{boot} {pid}"))
     }
 
     /// Puts the checkpoints of all jobs but these where no job finds them.
@@ -143,11 +141,6 @@ pub(crate) fn replace(path: &Path, text: &str) -> io::Result<()> {
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
     std::fs::rename(fresh, path)
-}
-
-/// A keeper among all that ever were on this machine.
-fn one_keeper(pid: u32) -> String {
-    format!("{pid} {}\n", boot_id())
 }
 
 /// The name of an attempt in the file system.

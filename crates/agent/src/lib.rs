@@ -29,6 +29,8 @@ mod reporter;
 mod run;
 pub mod runtime;
 mod session;
+#[cfg(feature = "simulation")]
+pub mod simulation;
 
 use std::path::Path;
 

@@ -15,6 +15,7 @@ use crate::config::Config;
 use crate::error::AgentError;
 use crate::hub::Hub;
 use crate::jobs::Jobs;
+use crate::keeper::procfs;
 use crate::keeper::wire::{Event, Request};
 use crate::layout::{self, Layout};
 use crate::link;
@@ -144,7 +145,7 @@ fn next_epoch(path: &Path) -> std::io::Result<u64> {
 fn adopt(hub: &Arc<Hub>, keeper: link::Link) -> mpsc::UnboundedReceiver<Event> {
     hub.set_keeper(Some(keeper.requests));
     let mut hello = keeper.hello;
-    hello.remembers |= hub.layout.has_told(hello.pid);
+    hello.remembers |= hub.layout.is_forgetting_told(&procfs::boot_id(), hello.pid);
     let actions = hub.jobs().on_hello(hello, Instant::now());
     hub.carry_out(actions);
     keeper.events

@@ -44,7 +44,7 @@ pub(crate) async fn work(hub: Arc<Hub>) {
         // What happened before is told before the server counts what runs now.
         hub.all_stored(REPORTS_FIRST).await;
         already_done(&hub);
-        let keeper = hub.jobs().keeper;
+        let forgot = hub.jobs().forgot;
         let registration = hub.registration();
         let answer = tokio::select! {
             answer = hub.client.register(hub.node(), &registration) => answer,
@@ -53,9 +53,8 @@ pub(crate) async fn work(hub: Arc<Hub>) {
         match answer {
             Ok(registered) => {
                 hub.heard();
-                if registration.forgot {
-                    hub.told_that_it_forgot(keeper);
-                }
+                let actions = hub.jobs().on_registered(forgot);
+                hub.carry_out(actions);
                 let Registered { journal, adopted, .. } = &registered;
                 if !journal.is_empty() && hub.layout.journal().as_ref() != Some(journal) {
                     tokio::select! {

@@ -40,6 +40,9 @@ pub struct Engine {
     pub(crate) listening_since: Time,
     /// Pools whose cycles somebody asks for, whatever their beat.
     asked_for: BTreeSet<PoolId>,
+    /// Starts that nodes named when they were last heard, without having said yet how those went. Not part of the state, like
+    /// when they were heard.
+    pub(crate) taken_on: BTreeMap<NodeId, (Time, Vec<(JobId, u32)>)>,
     events: Vec<Event>,
     effects: Vec<Effect>,
     /// Draining nodes from which something was taken.
@@ -90,6 +93,7 @@ impl Engine {
         let mut engine = Self {
             now: state.now,
             listening_since,
+            taken_on: BTreeMap::new(),
             state,
             pools: BTreeMap::new(),
             timers: Timers::default(),

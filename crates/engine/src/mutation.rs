@@ -1,10 +1,11 @@
-//! Faults that can be planted in the ledger, to see whether the checks of `landfall_testkit::invariants` notice them.
+//! Faults that can be planted in the ledger and in how silence is counted, to see whether the checks of
+//! `landfall_testkit::invariants` and the simulation of a whole service notice them.
 
 use crate::engine::Engine;
 use crate::event::Commit;
 use crate::ledger::{Proposal, Reason};
 
-/// A fault of the ledger.
+/// A fault of the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// It gives away devices that are taken.
@@ -13,6 +14,8 @@ pub enum Fault {
     AwardPlaced,
     /// It does not take back what was held when a hold ends.
     LeakedHold,
+    /// The silence of a node counts from when it was last heard, also by a server that was not there.
+    SilenceFromBefore,
 }
 
 impl Engine {

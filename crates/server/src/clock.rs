@@ -204,6 +204,11 @@ impl Clock {
         self.held().machine.now()
     }
 
+    /// What the kernel counted since boot.
+    pub fn ticks(&self) -> Duration {
+        self.held().machine.last.ticks
+    }
+
     /// Engine time, the ticks it was made of, and the jumps that nobody has written down yet.
     pub fn round(&self) -> (Time, Duration, Vec<Jump>) {
         let mut held = self.held();

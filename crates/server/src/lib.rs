@@ -16,6 +16,8 @@ pub mod driver;
 pub mod error;
 pub mod http;
 pub mod logs;
+#[cfg(feature = "mutations")]
+pub mod mutation;
 pub mod restore;
 pub mod serve;
 

@@ -24,6 +24,10 @@ const PACK_FROM: usize = 1024;
 
 /// A checksum over a few pieces.
 pub(crate) fn check(pieces: &[&[u8]]) -> [u8; CHECK] {
+    #[cfg(feature = "mutations")]
+    if crate::mutation::is_planted() {
+        return [0; CHECK];
+    }
     let mut hasher = blake3::Hasher::new();
     for piece in pieces {
         hasher.update(&(piece.len() as u64).to_le_bytes());

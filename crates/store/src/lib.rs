@@ -16,6 +16,8 @@
 mod codec;
 mod error;
 mod frame;
+#[cfg(feature = "mutations")]
+pub mod mutation;
 pub mod sqlite;
 mod store;
 

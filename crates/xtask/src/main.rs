@@ -45,12 +45,19 @@ fn main() -> ExitCode {
         ["generate"] => reference::write(&root),
         ["build-time"] => build_time::measure(&root),
         ["storm", options @ ..] => storm::blow(options),
+        ["simulate", rest @ ..] => {
+            // With the features of the tests, whose build it then shares. Nothing is planted.
+            let run = ["run", "--quiet", "--package", "landfall-simulation", "--features", "mutations", "--"];
+            cargo(&[&run, rest].concat())
+        }
         [] | ["help" | "--help"] => {
             println!("cargo xtask ci         all of the steps below, in this order");
             STEPS.iter().for_each(|(name, purpose, _)| println!("cargo xtask {name:<10} {purpose}"));
             println!("cargo xtask generate   writes the generated pages");
             println!("cargo xtask build-time measures what `make up` builds, from nothing");
             println!("cargo xtask storm      faults of all kinds under load: [--faults N] [--seed S]");
+            println!("cargo xtask simulate   --minutes M: whole services in virtual time, from new seeds");
+            println!("                       --seed S (one world again), --from S --seeds N, --jobs N");
             Ok(())
         }
         names => names.iter().try_for_each(|name| match STEPS.iter().find(|step| step.0 == *name) {
@@ -82,7 +89,8 @@ fn cargo(args: &[&str]) -> Result<(), String> {
 
 /// Runs cargo on all crates, always with the same features: other ones would mean another build of the tree.
 fn tree(command: &str, args: &[&str], env: &[(&str, &str)]) -> Result<(), String> {
-    let args = [&[command, "--workspace", "--features", "landfall-engine/mutations"], args].concat();
+    let features = "landfall-engine/mutations,landfall-simulation/mutations";
+    let args = [&[command, "--workspace", "--features", features], args].concat();
     execute(Command::new(env!("CARGO")).args(&args).envs(env.iter().copied()), &args)
 }
 

@@ -335,3 +335,25 @@ fn a_job_whose_checkpoint_is_not_here_starts_afresh_and_says_so() {
     std::fs::write(mark, "").expect("written");
     assert_eq!(resume(&mut jobs), (Some(true), vec![(1, Report::Started)]));
 }
+
+#[test]
+fn a_keeper_that_cannot_tell_what_began_says_so_once() {
+    let mut jobs = Jobs::new(site(), 2);
+    let hello = |pid, remembers| Hello {
+        pid,
+        limits: String::new(),
+        running: Vec::new(),
+        ended: Vec::new(),
+        remembers,
+    };
+    assert!(jobs.on_hello(hello(7, false), now()).is_empty());
+    let said = jobs.forgot;
+    assert_eq!(said, Some(7));
+    assert_eq!(jobs.on_registered(said), vec![Action::NoteForgotten(7)]);
+    assert_eq!(jobs.forgot, None, "starts that come from now on are known, so none may be taken for lost");
+    jobs.on_hello(hello(8, false), now());
+    assert!(jobs.on_registered(said).is_empty(), "that was about another keeper");
+    assert_eq!(jobs.forgot, Some(8));
+    jobs.on_hello(hello(9, true), now());
+    assert_eq!(jobs.forgot, None);
+}

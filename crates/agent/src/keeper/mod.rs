@@ -30,6 +30,8 @@ use std::path::Path;
 
 pub use cgroup::Cgroups;
 pub use serve::{KeeperError, keep};
+#[cfg(feature = "simulation")]
+pub(crate) use spawn::lost;
 
 /// How long a keeper without jobs waits for an agent, and how long jobs may run past their walltime without one.
 pub(crate) const DISCONNECTED_MS: u64 = 60_000;

@@ -23,7 +23,7 @@ mod silence;
 mod stand;
 mod storm;
 mod taken_over;
-mod traces;
 mod told;
+mod traces;
 mod upgrade;
 mod words;

@@ -9,7 +9,8 @@ use crate::record::{Cause, JobRecord, JobState, Phase};
 use crate::state::{GIVEN_UP_WINDOW, PoolState};
 use crate::timers::Timer;
 
-/// A start command without answer goes out again after these times, and is given up after the last.
+/// A start command without answer goes out again after these times, and is given up after the last. A node that names the attempt
+/// has heard of it: it is given up when it was not named for the last of them.
 const START_AGAIN: [Millis; 4] = [Millis::secs(1), Millis::secs(2), Millis::secs(5), Millis::secs(10)];
 /// A node with a sensitive job is given so many times as long.
 const SENSITIVE_TIMES: u64 = 5;
@@ -38,10 +39,26 @@ fn deadline(record: &JobRecord, now: Time, listening_since: Time) -> Option<Time
 impl Engine {
     pub(crate) fn set_job_timer(&mut self, job: &JobId) {
         let at = self.state.job(job).and_then(|record| {
-            let at = deadline(record, self.now, self.listening_since)?;
+            let mut at = deadline(record, self.now, self.listening_since)?;
+            if let Some(given_up) = self.given_up_at(record) {
+                at = at.max(given_up);
+            }
             Some(if record.run.is_some() { self.due_by(&record.pool, at) } else { at })
         });
         self.timers.set(Timer::Job(job.clone()), at);
+    }
+
+    /// When a start that went out often enough is given up because nobody named it; `None` if that is no question.
+    fn given_up_at(&self, record: &JobRecord) -> Option<Time> {
+        let run = record.run.as_ref().filter(|run| usize::from(run.sends) >= START_AGAIN.len())?;
+        let at = (record.job.id.clone(), record.attempt);
+        let silent = run.nodes.iter().filter(|node| node.phase == Phase::Assigned);
+        let named = silent.map(|node| {
+            let (heard, starts) = self.taken_on.get(&node.node)?;
+            starts.contains(&at).then_some(*heard)
+        });
+        let last_named = named.collect::<Option<Vec<Time>>>()?.into_iter().min()?;
+        Some(last_named + START_AGAIN[START_AGAIN.len() - 1]).filter(|_| record.state == JobState::Staging)
     }
 
     pub(crate) fn set_all_timers(&mut self) {
@@ -90,7 +107,7 @@ impl Engine {
                 if usize::from(run.sends) < START_AGAIN.len() {
                     self.send_start(job);
                     self.emit(Event::StartSent(job.clone()));
-                } else {
+                } else if self.given_up_at(record).is_none_or(|at| at <= now) {
                     let silent: Vec<NodeId> = run
                         .nodes
                         .iter()
@@ -174,6 +191,10 @@ impl Engine {
 
     /// When a node has been silent since: when it was last heard, or when somebody began to listen.
     fn silent_since(&self, id: &NodeId) -> Option<Time> {
+        #[cfg(feature = "mutations")]
+        if self.fault == Some(crate::mutation::Fault::SilenceFromBefore) {
+            return self.heard_at(id);
+        }
         self.heard_at(id).map(|at| at.max(self.listening_since))
     }
 

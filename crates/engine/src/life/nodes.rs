@@ -159,12 +159,23 @@ impl Engine {
 
     /// Stops what the node runs under old fences; if it named all it runs, what it should run and does not is lost.
     fn compare_running(&mut self, id: &NodeId, running: &[Fence], complete: bool) {
+        let mut taken_on = Vec::new();
         for fence in running {
-            let assigned = self.is_current(fence)
-                && self.run_of(&fence.job).is_some_and(|run| run.nodes.iter().any(|at| at.node == *id));
-            if !assigned {
-                self.want(Effect::Stop { fence: fence.clone(), node: id.clone(), grace: Millis::ZERO });
+            let run = self.run_of(&fence.job).filter(|_| self.is_current(fence));
+            let phase = run.and_then(|run| run.nodes.iter().find(|at| at.node == *id)).map(|at| at.phase);
+            match phase {
+                None => {
+                    self.want(Effect::Stop { fence: fence.clone(), node: id.clone(), grace: Millis::ZERO })
+                }
+                // What it says about the start is on its way, or lost and said again.
+                Some(Phase::Assigned) => taken_on.push((fence.job.clone(), fence.attempt)),
+                Some(_) => {}
             }
+        }
+        if taken_on.is_empty() {
+            self.taken_on.remove(id);
+        } else {
+            self.taken_on.insert(id.clone(), (self.now, taken_on));
         }
         if !complete {
             return;
@@ -230,6 +241,7 @@ impl Engine {
                 self.node_down(id);
                 self.emit(Event::NodeLeft(id.clone()));
                 self.heard.remove(id);
+                self.taken_on.remove(id);
                 Answer::Done
             }
         }

@@ -214,6 +214,27 @@ fn an_unanswered_start_is_not_given_up_because_of_a_pause() {
 }
 
 #[test]
+fn a_start_that_its_node_names_is_not_given_up() {
+    let mut cluster = batch(TWO);
+    cluster.submit(r#"jobs = [{ id = "j" }]"#);
+    cluster.run_until(0.5);
+    let node = cluster.nodes_of("j").remove(0);
+    let fence = cluster.engine.state().fence(cluster.record("j"));
+    // Its report that it began is lost again and again; its heartbeats are not.
+    for secs in (2..40).step_by(2) {
+        cluster.run_until(f64::from(secs));
+        let (node, running) = (node_id(&node), vec![fence.clone()]);
+        cluster.step(Input::Heartbeat { node, heartbeat: Box::default(), running });
+        assert_eq!((cluster.state("j"), cluster.record("j").attempt), (JobState::Staging, 1), "{secs} s");
+    }
+    // When it no longer names it, the start is given up.
+    cluster.run_until(40.0);
+    beat(&mut cluster, &node);
+    cluster.run_until(60.0);
+    assert!(cluster.state("j") == JobState::Pending || cluster.record("j").attempt > 1);
+}
+
+#[test]
 fn times_of_silence_are_settings_of_the_pool() {
     use landfall_model::Millis;
     let set = |pool: &mut landfall_model::Pool| {

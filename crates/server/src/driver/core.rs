@@ -22,7 +22,7 @@ use super::pull::PullPools;
 use super::stats::Stats;
 use super::stops::Stops;
 use super::submit::Remembered;
-use super::time::Timekeeper;
+use super::time::{StartClock, Timekeeper};
 use super::{Owed, asked};
 use crate::config::Config;
 use crate::error::ServerError;
@@ -110,14 +110,15 @@ pub(super) struct Core {
     forget_again_at: Time,
     /// How far old answers to repeated submissions have been looked through.
     swept: Option<String>,
-    /// Writing failed; it is tried again at this instant.
-    resting_until: Option<Instant>,
+    /// Writing failed; it is tried again when the clock has counted so much.
+    resting_until: Option<Duration>,
     /// What is stored could not be read back after that; the memory is ahead of it.
     ahead: bool,
     pub(super) health: Health,
     /// Another server writes this journal: nothing may be done any more.
     fenced: Option<StoreError>,
-    cleaned_at: Instant,
+    /// Ticks of the clock when what is too old was last dropped.
+    cleaned_at: Duration,
     snapshot_thread: Option<std::thread::JoinHandle<()>>,
 }
 
@@ -163,10 +164,11 @@ impl Core {
         mut store: Box<dyn Store>,
         connections: Arc<Connections>,
         stats: Arc<Stats>,
+        clock: StartClock<'_>,
     ) -> Result<Self, ServerError> {
         let loaded = store.load()?;
-        let time = Timekeeper::start(&mut *store, loaded.state.now)?;
-        let now = time.clock.now();
+        let time = Timekeeper::start(&mut *store, loaded.state.now, clock)?;
+        let (now, cleaned_at) = (time.clock.now(), time.ticks());
         let mut core = Self {
             engine: Engine::new(),
             store,
@@ -198,7 +200,7 @@ impl Core {
             ahead: false,
             health: Health::default(),
             fenced: None,
-            cleaned_at: Instant::now(),
+            cleaned_at,
             snapshot_thread: None,
         };
         core.take(loaded)?;
@@ -216,6 +218,10 @@ impl Core {
         (self.seq, self.snapshot_tried) = (loaded.seq, loaded.snapshot_seq);
         self.snapshot_stored.store(loaded.snapshot_seq, Ordering::Relaxed);
         self.engine = Engine::of(loaded.state);
+        #[cfg(feature = "mutations")]
+        if crate::mutation::Fault::SilenceFromBefore.is_planted() {
+            self.engine.fault = Some(landfall_engine::mutation::Fault::SilenceFromBefore);
+        }
         self.batch = Batch::default();
         self.effects.clear();
         self.remembered = Remembered::default();
@@ -302,7 +308,7 @@ impl Core {
     /// How long nothing has to be done if nobody asks.
     pub(super) fn nap(&self) -> Duration {
         if let Some(until) = self.resting_until {
-            return until.saturating_duration_since(Instant::now());
+            return until.saturating_sub(self.time.clock.ticks());
         }
         if self.ended.len() > self.ended_in_memory && self.forget_again_at <= self.now {
             return Duration::ZERO;
@@ -314,13 +320,13 @@ impl Core {
     /// A new round begins.
     pub(super) fn begin(&mut self) {
         self.now = self.time.round();
-        if self.resting_until.is_none_or(|until| until > Instant::now()) {
+        if self.resting_until.is_none_or(|until| until > self.time.ticks()) {
             return;
         }
         if self.ahead {
             self.go_back();
         }
-        self.resting_until = self.ahead.then(|| Instant::now() + REST_AFTER_FAILURE);
+        self.resting_until = self.ahead.then(|| self.time.ticks() + REST_AFTER_FAILURE);
     }
 
     /// Does what a request wants; the answer is owed until it is stored.
@@ -500,7 +506,7 @@ impl Core {
                 Stats::add(&self.stats.append_failures, 1);
                 self.health.heard(Err(&error));
                 tracing::error!(error = %error, hint = %error.hint(), "the journal cannot be written");
-                self.resting_until = Some(Instant::now() + REST_AFTER_FAILURE);
+                self.resting_until = Some(self.time.ticks() + REST_AFTER_FAILURE);
                 // Nobody may hear of what did not happen.
                 self.effects.clear();
                 self.pull.forget_offers();
@@ -570,14 +576,15 @@ impl Core {
     }
 
     /// Makes snapshots and drops what is too old, now and then.
-    pub(super) fn keep_house(&mut self, now: Instant) {
+    pub(super) fn keep_house(&mut self) {
+        let now = self.time.ticks();
         if self.resting_until.is_some() {
             return;
         }
         if self.seq.saturating_sub(self.snapshot_tried) >= self.snapshot_every {
             self.snapshot_aside();
         }
-        if now.duration_since(self.cleaned_at) < self.clean_every {
+        if now.saturating_sub(self.cleaned_at) < self.clean_every {
             return;
         }
         self.cleaned_at = now;
@@ -587,7 +594,7 @@ impl Core {
         let since = Time::from_millis(past.as_millis().saturating_sub_unsigned(keep.get()));
         match self.clean(since) {
             // There is more than one cleaning takes: go on in the next round.
-            Ok(true) => self.cleaned_at = now.checked_sub(self.clean_every).unwrap_or(now),
+            Ok(true) => self.cleaned_at = now.saturating_sub(self.clean_every),
             Ok(false) => {}
             Err(error) => tracing::warn!(error = %error, "old parts of the journal could not be dropped"),
         }
@@ -623,6 +630,15 @@ impl Core {
         match std::thread::Builder::new().name("snapshot".into()).spawn(work) {
             Ok(thread) => self.snapshot_thread = Some(thread),
             Err(error) => tracing::warn!(error = %error, "no snapshot could be made"),
+        }
+    }
+
+    /// Waits for a snapshot that is being made, so that a simulation always sees the same.
+    #[cfg(feature = "simulation")]
+    pub(super) fn settle(&mut self) {
+        if let Some(thread) = self.snapshot_thread.take() {
+            // It reported its own failure.
+            let _ = thread.join();
         }
     }
 

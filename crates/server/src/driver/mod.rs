@@ -23,6 +23,8 @@ pub mod jobs;
 mod listing;
 pub mod nodes;
 mod pull;
+#[cfg(feature = "simulation")]
+pub mod simulation;
 mod stats;
 mod stops;
 mod submit;
@@ -35,7 +37,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use landfall_store::{Store, StoreError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, oneshot};
@@ -48,6 +50,7 @@ pub use listing::JobFilter;
 pub use stats::Stats;
 pub use view::version_of;
 
+use crate::clock::Clock;
 use crate::config::Config;
 use crate::error::ServerError;
 use core::Core;
@@ -70,7 +73,7 @@ pub type Driver = JoinHandle<Result<(), StoreError>>;
 pub fn start(config: &Config, store: Box<dyn Store>) -> Result<(Handle, Arc<Stats>, Driver), ServerError> {
     let connections = Arc::new(Connections::default());
     let stats = Arc::new(Stats::default());
-    let mut core = Core::open(config, store, connections.clone(), stats.clone())?;
+    let mut core = Core::open(config, store, connections.clone(), stats.clone(), &Clock::start)?;
     core.set_up(config)?;
     let (requests, line) = channel();
     let (happened, _) = broadcast::channel(BATCHES_KEPT);
@@ -103,62 +106,92 @@ pub fn start(config: &Config, store: Box<dyn Store>) -> Result<(Handle, Arc<Stat
 /// What a round owes once it is stored.
 pub(super) type Owed = Box<dyn FnOnce(Result<(), Failure>) + Send>;
 
+/// Whether anybody wants the driver to end, or why it has to.
+enum After {
+    Another,
+    Close(oneshot::Sender<()>),
+    Fenced(StoreError),
+}
+
 fn run(
     mut core: Core,
     line: &Receiver<(Request, Option<OwnedSemaphorePermit>)>,
     happened: &broadcast::Sender<Arc<[Happened]>>,
 ) -> Result<(), StoreError> {
-    let mut closing: Option<oneshot::Sender<()>> = None;
-    while closing.is_none() {
+    let closing = loop {
         let first = match line.recv_timeout(core.nap().min(NAP)) {
             Ok(request) => Some(request),
             Err(RecvTimeoutError::Timeout) => None,
-            Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Disconnected) => break None,
         };
-        core.begin();
-        let mut questions = Vec::new();
-        let mut owed: Vec<Owed> = Vec::new();
         let mut places = Vec::new();
         let waiting = first.into_iter().chain(std::iter::from_fn(|| line.try_recv().ok()));
-        for (request, place) in waiting.take(ROUND_MAX) {
+        let requests = waiting.take(ROUND_MAX).map(|(request, place)| {
             places.push(place);
-            match request {
-                Request::Read(question) => questions.push(question),
-                Request::Close(done) => {
-                    closing = Some(done);
-                    break;
-                }
-                write => owed.push(core.write(write)),
-            }
+            request
+        });
+        let after = round(&mut core, requests, |batch| {
+            // Nobody may be listening.
+            let _ = happened.send(batch.into());
+        });
+        match after {
+            After::Another => {}
+            After::Close(done) => break Some(done),
+            After::Fenced(error) => return Err(error),
         }
-        core.tick();
-        match core.commit() {
-            Ok(batch) => {
-                if !batch.is_empty() {
-                    // Nobody may be listening.
-                    let _ = happened.send(batch.into());
-                }
-                core.send_effects();
-                owed.into_iter().for_each(|answer| answer(Ok(())));
-            }
-            Err(failure) => owed.into_iter().for_each(|answer| answer(Err(failure.clone()))),
-        }
-        if let Some(error) = core.fenced() {
-            return Err(error);
-        }
-        for question in questions {
-            // A question changes nothing, so one that panics harms nobody but whoever asked.
-            if catch_unwind(AssertUnwindSafe(|| question(&mut core.view()))).is_err() {
-                tracing::error!("a question panicked; this is a fault of the server");
-            }
-        }
-        drop(places);
-        core.keep_house(Instant::now());
-    }
+    };
     core.close();
     if let Some(done) = closing {
         // The server may have stopped waiting.
         let _ = done.send(());
     }
     Ok(())
+}
+
+/// One round: what waits is given to the engine, all of it is stored in one commit, and only then anything leaves.
+fn round(
+    core: &mut Core,
+    requests: impl Iterator<Item = Request>,
+    publish: impl FnOnce(Vec<Happened>),
+) -> After {
+    core.begin();
+    let mut questions = Vec::new();
+    let mut owed: Vec<Owed> = Vec::new();
+    let mut after = After::Another;
+    for request in requests {
+        match request {
+            Request::Read(question) => questions.push(question),
+            Request::Close(done) => {
+                after = After::Close(done);
+                break;
+            }
+            write => owed.push(core.write(write)),
+        }
+    }
+    core.tick();
+    #[cfg(feature = "mutations")]
+    if crate::mutation::Fault::AnswerBeforeSync.is_planted() {
+        owed.drain(..).for_each(|answer| answer(Ok(())));
+    }
+    match core.commit() {
+        Ok(batch) => {
+            if !batch.is_empty() {
+                publish(batch);
+            }
+            core.send_effects();
+            owed.into_iter().for_each(|answer| answer(Ok(())));
+        }
+        Err(failure) => owed.into_iter().for_each(|answer| answer(Err(failure.clone()))),
+    }
+    if let Some(error) = core.fenced() {
+        return After::Fenced(error);
+    }
+    for question in questions {
+        // A question changes nothing, so one that panics harms nobody but whoever asked.
+        if catch_unwind(AssertUnwindSafe(|| question(&mut core.view()))).is_err() {
+            tracing::error!("a question panicked; this is a fault of the server");
+        }
+    }
+    core.keep_house();
+    after
 }

@@ -96,17 +96,21 @@ impl Core {
     pub(super) fn register(&mut self, mut node: Registering) -> Result<Registered, Failure> {
         self.check_not_taken(&node)?;
         self.stops.forget(&node.node);
+        let forgot = std::mem::take(&mut node.registration.forgot);
         let named = node.registration.heartbeat.running.clone();
-        if std::mem::take(&mut node.registration.forgot) {
-            self.lose_unanswered(&node.node, &named);
-        }
         let adopted = self.adopted(&node, &named);
         let same = match &node.journal {
             Some(journal) => journal == self.store.incarnation(),
             None => self.origin.is_none(),
         };
+        #[cfg(feature = "mutations")]
+        let same = same || crate::mutation::Fault::IncarnationIgnored.is_planted();
         // Of another journal's attempts only those exist here that go on; the agent ends the others by itself.
         let running = if same { named } else { adopted.clone() };
+        // Who remembers another journal cannot tell what began under this one before its backup was made.
+        if forgot || !same {
+            self.lose_unanswered(&node.node, &running);
+        }
         Ok(Registered { adopted, ..self.join(node, Some(running))? })
     }
 
@@ -130,8 +134,8 @@ impl Core {
         named.iter().filter(goes_on).cloned().collect()
     }
 
-    /// A node does not know what began there, beside what it names: of starts that it has not answered, those that must not
-    /// happen twice are lost.
+    /// A node does not know what began there: of starts that it has not answered and does not name, those that must not happen
+    /// twice are lost.
     fn lose_unanswered(&mut self, node: &NodeId, named: &[Fence]) {
         let state = self.engine.state();
         let Some((known, _)) = state.node(node) else { return };
@@ -145,7 +149,7 @@ impl Core {
             .filter_map(|placement| state.job(&placement.job))
             .filter(|record| record.job.spec.runs_once() && unanswered(record))
             .map(|record| state.fence(record))
-            .filter(|fence| !named.iter().any(|it| (&it.job, it.attempt) == (&fence.job, fence.attempt)))
+            .filter(|lost| !named.iter().any(|it| it.job == lost.job && it.attempt == lost.attempt))
             .collect();
         for fence in lost {
             self.step(Input::Report { node: node.clone(), fence, report: Report::Stopped });

@@ -32,6 +32,10 @@ pub(super) struct Stops {
 impl Stops {
     /// Whether a node is to be told now. A shorter grace is news, and told in any case.
     pub(super) fn may(&mut self, node: &NodeId, fence: &Fence, grace: Millis, now: Time) -> bool {
+        #[cfg(feature = "mutations")]
+        if crate::mutation::Fault::StopsRepeated.is_planted() {
+            return true;
+        }
         let of_node = self.said.entry(node.clone()).or_default();
         let at = (fence.job.clone(), fence.attempt);
         match of_node.get_mut(&at) {

@@ -18,6 +18,9 @@ const ANCHOR_MOVED_MS: u64 = 1000;
 /// Key of what ties engine time to the machine.
 const ANCHOR: &str = "clock";
 
+/// Makes the clock of a server, from the last stored instant and what ties engine time to the machine.
+pub(super) type StartClock<'a> = &'a dyn Fn(Time, Option<&Anchor>) -> Clock;
+
 pub(super) struct Timekeeper {
     pub(super) clock: Arc<Clock>,
     /// What ties engine time to the machine, as it is stored.
@@ -30,10 +33,14 @@ pub(super) struct Timekeeper {
 
 impl Timekeeper {
     /// Goes on behind the last stored instant.
-    pub(super) fn start(store: &mut dyn Store, stored: Time) -> Result<Self, StoreError> {
+    pub(super) fn start(
+        store: &mut dyn Store,
+        stored: Time,
+        clock: StartClock<'_>,
+    ) -> Result<Self, StoreError> {
         let anchor = store.get(Table::Meta, ANCHOR)?;
         let anchor = anchor.and_then(|text| serde_json::from_slice(&text).ok());
-        let clock = Clock::start(stored, anchor.as_ref());
+        let clock = clock(stored, anchor.as_ref());
         if clock.standing().rests {
             tracing::warn!(
                 "the clock of this machine is more than a day later than the last event of the journal; if the server was not \
@@ -46,6 +53,11 @@ impl Timekeeper {
         // The server that takes over listens from then on.
         keeper.news.retain(|news| *news != Input::Listen);
         Ok(keeper)
+    }
+
+    /// Ticks of the clock when the present round began.
+    pub(super) fn ticks(&self) -> Duration {
+        self.listened_at
     }
 
     /// The instant of a round that begins.

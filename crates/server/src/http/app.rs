@@ -99,19 +99,8 @@ impl App {
 
     /// Refuses what is about another journal: its numbers mean something else here.
     pub(crate) fn check_journal(&self, named: Option<&str>) -> Result<(), Problem> {
-        match named.filter(|named| *named != self.incarnation) {
-            None => Ok(()),
-            Some(named) => {
-                let message = format!(
-                    "this is about journal {}, and the server has {}: it was restored, or is another one",
-                    shortened(named),
-                    self.incarnation
-                );
-                let hint = "begin afresh: agents register anew, readers of events begin without a position";
-                let error = ApiError::new(OTHER_JOURNAL, message).hint(hint);
-                Err(Problem::new(StatusCode::CONFLICT, error))
-            }
-        }
+        let other = other_journal(named, &self.incarnation);
+        other.map_or(Ok(()), |error| Err(Problem::new(StatusCode::CONFLICT, error)))
     }
 
     /// A place among the open streams.
@@ -193,4 +182,19 @@ impl Journal {
             Err(_) => Err(Failure::Closing.into()),
         }
     }
+}
+
+/// What is said to whoever speaks about another journal than that of this server.
+pub(crate) fn other_journal(named: Option<&str>, own: &str) -> Option<ApiError> {
+    let named = named.filter(|named| *named != own)?;
+    #[cfg(feature = "mutations")]
+    if crate::mutation::Fault::IncarnationIgnored.is_planted() {
+        return None;
+    }
+    let message = format!(
+        "this is about journal {}, and the server has {own}: it was restored, or is another one",
+        shortened(named)
+    );
+    let hint = "begin afresh: agents register anew, readers of events begin without a position";
+    Some(ApiError::new(OTHER_JOURNAL, message).hint(hint))
 }
