@@ -156,7 +156,7 @@ mod tests {
         asked: u64,
     }
 
-    impl Read for &mut Endless {
+    impl Read for Endless {
         fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
             let count = match self.head.read(into)? {
                 0 => {
