@@ -13,6 +13,7 @@
 pub mod clock;
 pub mod config;
 pub mod driver;
+mod embedded;
 pub mod error;
 pub mod http;
 pub mod logs;
@@ -22,5 +23,6 @@ pub mod restore;
 pub mod serve;
 
 pub use config::{Config, PoolConfig, Tls};
+pub use embedded::Embedded;
 pub use error::ServerError;
 pub use serve::{Ready, serve};

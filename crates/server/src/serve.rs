@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, Tls};
-use crate::driver::{self, Failure};
+use crate::driver::{self, Driver, Failure};
 use crate::error::ServerError;
 use crate::http::app::App;
 use crate::http::{self, auth, tokens};
@@ -47,7 +47,6 @@ pub async fn serve(
     }
     let (store_dir, tls) = (config.data_dir.clone(), config.tls.clone());
     let store = blocking("cannot open the journal", move || Sqlite::open(&store_dir)).await??;
-    let incarnation = store.incarnation().to_owned();
     let tls = match &tls {
         Some(tls) => Some(certificate(tls).await?),
         None => None,
@@ -56,17 +55,10 @@ pub async fn serve(
     let listener = TcpListener::bind(config.listen).map_err(bound)?;
     listener.set_nonblocking(true).map_err(bound)?;
     let address = listener.local_addr().map_err(bound)?;
-    let start = config.clone();
-    let (handle, stats, thread) =
-        blocking("cannot start the driver", move || driver::start(&start, Box::new(store))).await??;
-
-    let logs = Logs::open(&config.data_dir, &incarnation, config.log_limit)
-        .map_err(|source| ServerError::Io { what: "cannot use the logs of jobs".into(), source })?;
     let grace = config.shutdown_grace;
     let streams_end = CancellationToken::new();
-    let app =
-        Arc::new(App::new(config, incarnation, handle.clone(), stats, Arc::new(logs), streams_end.clone()));
-    app.load_tokens().await.map_err(stopped)?;
+    let (app, thread) = open_app(config, store, streams_end.clone()).await?;
+    let handle = app.handle.clone();
     let token_file = admin_token(&app).await?;
     let scheme = if tls.is_some() { "https" } else { "http" };
     write_file(&app.config.data_dir.join("url"), &format!("{scheme}://{address}\n"))?;
@@ -116,13 +108,30 @@ pub async fn serve(
     served.map_err(|source| ServerError::Io { what: "the server stopped".into(), source })
 }
 
+/// Starts the driver of a journal and puts together what handlers share.
+pub(crate) async fn open_app(
+    config: Config,
+    store: Sqlite,
+    streams_end: CancellationToken,
+) -> Result<(Arc<App>, Driver), ServerError> {
+    let incarnation = store.incarnation().to_owned();
+    let start = config.clone();
+    let (handle, stats, thread) =
+        blocking("cannot start the driver", move || driver::start(&start, Box::new(store))).await??;
+    let logs = Logs::open(&config.data_dir, &incarnation, config.log_limit)
+        .map_err(|source| ServerError::Io { what: "cannot use the logs of jobs".into(), source })?;
+    let app = Arc::new(App::new(config, incarnation, handle, stats, Arc::new(logs), streams_end));
+    app.load_tokens().await.map_err(stopped)?;
+    Ok((app, thread))
+}
+
 fn limit_heads(builder: &mut hyper_util::server::conn::auto::Builder<hyper_util::rt::TokioExecutor>) {
     let timer = hyper_util::rt::TokioTimer::new();
     builder.http1().timer(timer.clone()).header_read_timeout(HEAD_TIMEOUT);
     builder.http2().timer(timer).keep_alive_interval(Some(Duration::from_secs(20)));
 }
 
-async fn blocking<T: Send + 'static>(
+pub(crate) async fn blocking<T: Send + 'static>(
     what: &str,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, ServerError> {
@@ -143,7 +152,7 @@ fn stopped(failure: Failure) -> ServerError {
 }
 
 /// Makes sure that the file `token` has a token that may do everything.
-async fn admin_token(app: &App) -> Result<PathBuf, ServerError> {
+pub(crate) async fn admin_token(app: &App) -> Result<PathBuf, ServerError> {
     let path = app.config.data_dir.join("token");
     if let Ok(text) = std::fs::read_to_string(&path)
         && app

@@ -5,6 +5,7 @@
 
 mod api;
 mod build_time;
+mod fuzz;
 mod licences;
 mod packages;
 mod reference;
@@ -38,6 +39,9 @@ const STEPS: [Step; 10] = [
 ];
 
 fn main() -> ExitCode {
+    if std::env::var_os(fuzz::WRAPPING).is_some() {
+        return fuzz::wrap();
+    }
     let asked: Vec<String> = std::env::args().skip(1).collect();
     let root = root();
     let result = match asked.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
@@ -50,10 +54,12 @@ fn main() -> ExitCode {
             let run = ["run", "--quiet", "--package", "landfall-simulation", "--features", "mutations", "--"];
             cargo(&[&run, rest].concat())
         }
+        ["fuzz", args @ ..] => fuzz::run(&root, args),
         [] | ["help" | "--help"] => {
             println!("cargo xtask ci         all of the steps below, in this order");
             STEPS.iter().for_each(|(name, purpose, _)| println!("cargo xtask {name:<10} {purpose}"));
             println!("cargo xtask generate   writes the generated pages");
+            println!("cargo xtask fuzz       lists what can be fuzzed, or fuzzes one of it");
             println!("cargo xtask build-time measures what `make up` builds, from nothing");
             println!("cargo xtask storm      faults of all kinds under load: [--faults N] [--seed S]");
             println!("cargo xtask simulate   --minutes M: whole services in virtual time, from new seeds");

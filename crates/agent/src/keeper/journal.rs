@@ -31,13 +31,13 @@ pub(crate) fn key(fence: &Fence) -> Key {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Started {
-    pub(crate) fence: Fence,
+pub struct Started {
+    pub fence: Fence,
     /// 0 until the process is there.
-    pub(crate) pid: u32,
-    pub(crate) ticks: u64,
+    pub pid: u32,
+    pub ticks: u64,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) kill_command: Vec<String>,
+    pub kill_command: Vec<String>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -50,18 +50,18 @@ enum Line {
 }
 
 /// What a journal says about a keeper that is gone.
-#[derive(Debug, Default)]
-pub(crate) struct Found {
+#[derive(Debug, Default, PartialEq)]
+pub struct Found {
     /// Jobs that were not seen to end.
-    pub(crate) left: Vec<Started>,
+    pub left: Vec<Started>,
     /// Jobs whose end nobody asked about yet.
-    pub(crate) ended: Vec<Ended>,
+    pub ended: Vec<Ended>,
     /// Whether it knows all that began: one of an earlier start of the machine may lack its last lines.
-    pub(crate) whole: bool,
+    pub whole: bool,
 }
 
 #[derive(Debug)]
-pub(crate) struct Journal {
+pub struct Journal {
     path: PathBuf,
     file: File,
     bytes: u64,
@@ -74,7 +74,7 @@ pub(crate) struct Journal {
 
 impl Journal {
     /// Opens a journal and begins it anew; what the last keeper left is returned, and stays noted until [`Journal::ended`].
-    pub(crate) fn open(path: &Path, boot: &str) -> io::Result<(Self, Found)> {
+    pub fn open(path: &Path, boot: &str) -> io::Result<(Self, Found)> {
         let found = match std::fs::read(path) {
             Ok(bytes) => read(&String::from_utf8_lossy(&bytes), boot),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Found::default(),
@@ -91,7 +91,9 @@ impl Journal {
 
     pub(crate) fn started(&mut self, started: Started) -> io::Result<()> {
         let line = Line::Started(started.clone());
-        self.live.insert(key(&started.fence), started);
+        if !self.ended.contains_key(&key(&started.fence)) {
+            self.live.insert(key(&started.fence), started);
+        }
         self.append(&line)
     }
 
@@ -155,6 +157,8 @@ fn read(text: &str, boot: &str) -> Found {
     for line in text.lines().filter_map(|line| serde_json::from_str(line).ok()) {
         match line {
             Line::Boot(id) => same_boot = id == boot,
+            // What is over is over, whatever is noted behind it: lost is said of what nobody saw the end of.
+            Line::Started(started) if ended.contains_key(&key(&started.fence)) => {}
             Line::Started(started) => {
                 live.insert(key(&started.fence), started);
             }
@@ -249,6 +253,20 @@ mod tests {
         journal.started(started("a")).expect("written");
         journal.forgot(&[fence("a")]).expect("written");
         assert!(Journal::open(&path, "boot").expect("open").1.left.is_empty());
+    }
+
+    #[test]
+    fn an_end_outlives_a_second_start_and_every_rewriting() {
+        let dir = tempfile::tempdir().expect("dir");
+        let path = dir.path().join("j");
+        let (mut journal, _) = Journal::open(&path, "boot").expect("open");
+        journal.ended(&ended("a")).expect("written");
+        journal.started(started("a")).expect("written");
+        drop(journal);
+        for _ in 0..2 {
+            let (_, found) = Journal::open(&path, "boot").expect("open");
+            assert_eq!((found.left, found.ended), (vec![], vec![ended("a")]));
+        }
     }
 
     #[test]

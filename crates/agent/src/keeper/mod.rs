@@ -13,7 +13,7 @@
 //! The agent's side is `crate::link`.
 
 pub(crate) mod cgroup;
-pub(crate) mod journal;
+pub mod journal;
 mod orphans;
 mod outbox;
 pub(crate) mod procfs;

@@ -5,7 +5,7 @@ use std::io::{self, BufRead, Read};
 use super::error::TraceError;
 
 /// A line longer than this is no line of any trace; reading on would only fill the memory.
-const LINE_BYTES_MAX: u64 = 16 * 1024 * 1024;
+pub(crate) const LINE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// Reads lines without their ends and counts them from 1.
 pub(crate) struct Lines<R> {
@@ -31,10 +31,7 @@ impl<R: BufRead> Lines<R> {
         if let Some(rest) = line.strip_suffix(b"\n") {
             line = rest.strip_suffix(b"\r").unwrap_or(rest);
         } else if count as u64 == LINE_BYTES_MAX {
-            let message = format!("the line is longer than {} MiB", LINE_BYTES_MAX >> 20);
-            return Err(TraceError::line(self.number, message)
-                .hint("traces are text, one record per line; is this such a file?")
-                .into());
+            return Err(too_long(self.number));
         }
         if self.number == 1 {
             line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
@@ -52,6 +49,12 @@ impl<R> std::fmt::Debug for Lines<R> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Lines").field("number", &self.number).finish_non_exhaustive()
     }
+}
+
+/// What is said of a line, or of a row that begins there, that does not end.
+pub(crate) fn too_long(line: usize) -> TraceError {
+    let message = format!("the line is longer than {} MiB", LINE_BYTES_MAX >> 20);
+    TraceError::line(line, message).hint("traces are text, one record per line; is this such a file?").into()
 }
 
 /// Writes one `\n`-ended line.

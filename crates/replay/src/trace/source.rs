@@ -12,6 +12,12 @@ const BLOCK_BYTES: usize = 128 * 1024;
 
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
+/// How many times its size a file may unpack to. Traces, which are lines that differ, come to some tens at most; a file of a
+/// megabyte that is made to fill the memory comes to a thousand.
+const UNPACKED_TIMES_MAX: u64 = 200;
+/// Up to so much nobody counts.
+const UNPACKED_BYTES_FREE: u64 = 32 << 20;
+
 /// A stream of a trace's text. Gzip is recognised by its first bytes, whatever the file is called.
 pub struct Source {
     stream: Stream,
@@ -20,7 +26,7 @@ pub struct Source {
 
 enum Stream {
     Plain(BufReader<Hashing>),
-    Gzip(Box<BufReader<MultiGzDecoder<BufReader<Hashing>>>>),
+    Gzip(Box<BufReader<Unpacking>>),
 }
 
 pub fn open(path: &Path) -> io::Result<Source> {
@@ -33,10 +39,12 @@ impl Source {
         let mut first = Vec::with_capacity(GZIP_MAGIC.len());
         reader.by_ref().take(GZIP_MAGIC.len() as u64).read_to_end(&mut first)?;
         let gzip = first == GZIP_MAGIC;
-        let reader = Hashing { reader: Box::new(Cursor::new(first).chain(reader)), sha256: Sha256::new() };
+        let reader =
+            Hashing { reader: Box::new(Cursor::new(first).chain(reader)), sha256: Sha256::new(), count: 0 };
         let raw = BufReader::with_capacity(BLOCK_BYTES, reader);
         let stream = if gzip {
-            Stream::Gzip(Box::new(BufReader::with_capacity(BLOCK_BYTES, MultiGzDecoder::new(raw))))
+            let unpacking = Unpacking { decoder: MultiGzDecoder::new(raw), count: 0 };
+            Stream::Gzip(Box::new(BufReader::with_capacity(BLOCK_BYTES, unpacking)))
         } else {
             Stream::Plain(raw)
         };
@@ -53,7 +61,7 @@ impl Source {
         io::copy(&mut self, &mut io::sink())?;
         let mut raw = match self.stream {
             Stream::Plain(raw) => raw,
-            Stream::Gzip(unpacked) => unpacked.into_inner().into_inner(),
+            Stream::Gzip(unpacked) => unpacked.into_inner().decoder.into_inner(),
         };
         io::copy(&mut raw, &mut io::sink())?;
         Ok(hex(&raw.into_inner().sha256.finalize()))
@@ -91,9 +99,30 @@ impl std::fmt::Debug for Source {
     }
 }
 
+/// What is unpacked, within reason.
+struct Unpacking {
+    decoder: MultiGzDecoder<BufReader<Hashing>>,
+    count: u64,
+}
+
+impl Read for Unpacking {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let count = self.decoder.read(into)?;
+        self.count += count as u64;
+        let packed = self.decoder.get_ref().get_ref().count;
+        if self.count > UNPACKED_BYTES_FREE && self.count / UNPACKED_TIMES_MAX > packed {
+            let message =
+                format!("it unpacks to more than {UNPACKED_TIMES_MAX} times its size, which no trace does");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+        }
+        Ok(count)
+    }
+}
+
 struct Hashing {
     reader: Box<dyn Read + Send>,
     sha256: Sha256,
+    count: u64,
 }
 
 impl Read for Hashing {
@@ -111,6 +140,7 @@ impl Read for Hashing {
             }
         }
         self.sha256.update(&into[..count]);
+        self.count += count as u64;
         Ok(count)
     }
 }
@@ -184,6 +214,20 @@ mod tests {
         let packed = zipped(&"a line of text\n".repeat(100));
         let mut source = Source::new(Cursor::new(packed[..packed.len() / 2].to_vec())).unwrap();
         assert!(source.read_to_end(&mut Vec::new()).is_err());
+    }
+
+    #[test]
+    fn a_small_file_that_unpacks_to_anything_is_refused_early() {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        let line = b";\n".repeat(1 << 19);
+        (0..64).for_each(|_| encoder.write_all(&line).unwrap());
+        let packed = encoder.finish().unwrap();
+        assert!(packed.len() < 100_000, "{}", packed.len());
+        let mut source = Source::new(Cursor::new(packed)).unwrap();
+        let mut text = Vec::new();
+        let error = source.read_to_end(&mut text).unwrap_err();
+        assert!(error.to_string().contains("200 times its size"), "{error}");
+        assert!((text.len() as u64) < 2 * UNPACKED_BYTES_FREE, "{}", text.len());
     }
 
     #[test]

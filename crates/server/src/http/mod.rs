@@ -26,7 +26,7 @@ mod status;
 pub(crate) mod tokens;
 mod workloads;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, UNIX_EPOCH};
 
 use axum::Router;
@@ -41,15 +41,21 @@ use problem::{after_panic, no_method, no_route};
 
 /// Everything that is answered.
 pub(crate) fn router(app: Arc<App>) -> Router {
-    let (routes, document) = documented();
-    let document: Arc<str> = document.to_json().unwrap_or_default().into();
-    let openapi = get(move || async move { openapi::serve(&document) });
+    // The document takes longer to make than all the rest of a start; who starts several servers makes it once.
+    static MADE: OnceLock<Router<Arc<App>>> = OnceLock::new();
+    let routes = MADE.get_or_init(|| {
+        let (routes, document) = documented();
+        let document: Arc<str> = document.to_json().unwrap_or_default().into();
+        let openapi = get(move || async move { openapi::serve(&document) });
+        routes
+            .route("/openapi.json", openapi)
+            .merge(short_paths())
+            .merge(board::routes().split_for_parts().0)
+            .fallback(no_route)
+            .method_not_allowed_fallback(no_method)
+    });
     routes
-        .route("/openapi.json", openapi)
-        .merge(short_paths())
-        .merge(board::routes().split_for_parts().0)
-        .fallback(no_route)
-        .method_not_allowed_fallback(no_method)
+        .clone()
         .layer(CatchPanicLayer::custom(after_panic))
         .layer(middleware::from_fn_with_state(app.clone(), metrics::measure))
         .with_state(app)

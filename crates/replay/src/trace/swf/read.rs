@@ -7,7 +7,7 @@ use landfall_model::scenario::ScenarioError;
 
 use super::{FIELDS, Log, SwfJob};
 use crate::trace::error::{TraceError, shown};
-use crate::trace::lines::Lines;
+use crate::trace::lines::{LINE_BYTES_MAX, Lines};
 use crate::trace::number::Number;
 
 /// What to do with a line that is no job.
@@ -26,13 +26,24 @@ pub struct SwfReader<R> {
     lines: Lines<R>,
     bad_lines: BadLines,
     comments: Vec<String>,
+    /// Bytes that the comments take, about.
+    comment_bytes: u64,
     dropped: BTreeMap<String, u64>,
 }
+
+/// What a comment takes beside its text.
+const COMMENT_BYTES: u64 = 24;
 
 impl<R: BufRead> SwfReader<R> {
     /// A reader of the text of a log.
     pub fn new(reader: R, bad_lines: BadLines) -> Self {
-        Self { lines: Lines::new(reader), bad_lines, comments: Vec::new(), dropped: BTreeMap::new() }
+        Self {
+            lines: Lines::new(reader),
+            bad_lines,
+            comments: Vec::new(),
+            comment_bytes: 0,
+            dropped: BTreeMap::new(),
+        }
     }
 
     /// The next job; `None` at the end.
@@ -44,6 +55,13 @@ impl<R: BufRead> SwfReader<R> {
             match line.iter().position(|byte| !is_blank(*byte)) {
                 None => {}
                 Some(at) if line[at] == b';' => {
+                    self.comment_bytes += line.len() as u64 + COMMENT_BYTES;
+                    if self.comment_bytes > LINE_BYTES_MAX {
+                        let message = format!("the comments are longer than {} MiB", LINE_BYTES_MAX >> 20);
+                        return Err(TraceError::line(number, message)
+                            .hint("a log is jobs; is this one?")
+                            .into());
+                    }
                     self.comments.push(String::from_utf8_lossy(&line[at + 1..]).into_owned());
                 }
                 Some(_) => match SwfJob::of(Line { line, at: 0, field: 0 }) {
@@ -179,6 +197,12 @@ impl Line<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn comments_without_end_are_refused() {
+        let error = Log::read(";\n".repeat(1 << 20).as_bytes()).unwrap_err();
+        assert_eq!(error.to_string(), "line 671089: the comments are longer than 16 MiB");
+    }
 
     const LINE: &str = "1 2 3 4 5 6.5 7 8 9 10 11 12 13 14 15 16 17 18";
 
