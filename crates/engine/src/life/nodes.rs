@@ -165,7 +165,7 @@ impl Engine {
             let phase = run.and_then(|run| run.nodes.iter().find(|at| at.node == *id)).map(|at| at.phase);
             match phase {
                 None => {
-                    self.want(Effect::Stop { fence: fence.clone(), node: id.clone(), grace: Millis::ZERO })
+                    self.want(Effect::Stop { fence: fence.clone(), node: id.clone(), grace: Millis::ZERO });
                 }
                 // What it says about the start is on its way, or lost and said again.
                 Some(Phase::Assigned) => taken_on.push((fence.job.clone(), fence.attempt)),

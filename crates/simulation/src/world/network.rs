@@ -5,7 +5,7 @@ use super::*;
 fn refused<T>(reply: impl FnOnce(T) -> Reply, answer: Result<T, Failure>) -> Reply {
     match answer {
         Ok(answer) => reply(answer),
-        Err(Failure::Refused(status, error)) => Reply::Refused(status, error.code.to_string()),
+        Err(Failure::Refused(status, error)) => Reply::Refused(status, error.code),
         Err(failure) => Reply::Refused(503, failure.to_string()),
     }
 }
@@ -125,7 +125,7 @@ impl World<'_> {
                     self.answer_client(job, answer);
                 }
                 Owed::Probed(node, id, mut pending) => {
-                    self.reply(node, id, dead, pending.take(), |_| Reply::Done)
+                    self.reply(node, id, dead, pending.take(), |_| Reply::Done);
                 }
                 Owed::Registered(node, id, mut pending) => {
                     self.reply(node, id, dead, pending.take(), |it| Reply::Registered(Box::new(it)));
@@ -157,10 +157,10 @@ impl World<'_> {
     ) {
         let Some(answer) = answer.filter(|answer| !dead || answer.is_ok()) else { return };
         let reply = refused(reply, answer);
-        self.to_node(node, id, reply);
+        self.answer_node(node, id, reply);
     }
 
-    fn to_node(&mut self, node: usize, id: u64, reply: Reply) {
+    fn answer_node(&mut self, node: usize, id: u64, reply: Reply) {
         let sent = self.server.busy_until.max(self.now) + self.delay();
         if self.is_lost() || self.apart[node] > sent {
             let breaks = millis(self.random.below(BREAKS_WITHIN_MS));
@@ -268,7 +268,7 @@ impl World<'_> {
         if !matches!(say, Say::Register(_))
             && let Some(error) = service.other_journal(journal.as_deref())
         {
-            return self.to_node(node, id, Reply::Refused(409, error.code.to_string()));
+            return self.answer_node(node, id, Reply::Refused(409, error.code));
         }
         let owed = match say {
             Say::Register(registration) => {
@@ -280,7 +280,7 @@ impl World<'_> {
                 self.count += 1;
                 let line = Line { number: self.count, life: self.server.life, commands, last: self.now };
                 self.lines[node] = Some(line);
-                return self.to_node(node, id, Reply::Connected);
+                return self.answer_node(node, id, Reply::Connected);
             }
             Say::Heartbeat(beat) => Owed::Heard(node, id, service.heartbeat(name, *beat)),
             Say::Reports(reports) => {
