@@ -73,7 +73,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Opens a journal and begins it anew; what the last keeper left is returned, and stays noted until [`Journal::ended`].
+    /// Opens a journal and begins it anew; what the last keeper left is returned, and stays noted until `Journal::ended`.
     pub fn open(path: &Path, boot: &str) -> io::Result<(Self, Found)> {
         let found = match std::fs::read(path) {
             Ok(bytes) => read(&String::from_utf8_lossy(&bytes), boot),

@@ -5,7 +5,7 @@
 //!         ◄──requests──               ◄──events────                      (what the machine saw)
 //! ```
 //!
-//! *Real*: what decides. [`Jobs`](crate::jobs::Jobs) (the rules of the protocol), the keeper's [`Journal`] with its file, `Site::plan`,
+//! *Real*: what decides. `Jobs` (the rules of the protocol), the keeper's `Journal` with its file, `Site::plan`,
 //! `Layout` with the files that outlive an agent, the pauses of `Backoff`, and all types that go over both lines. *Played*: what
 //! waits. The tasks of `session` and `reporter` are written down here as one machine that is woken at instants, in the order of
 //! the originals and with their time-outs; the keeper's threads as a queue of events with drawn pauses between "noted",

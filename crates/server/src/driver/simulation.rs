@@ -1,6 +1,6 @@
 //! The driver without its thread and its clock: whoever simulates a service moves it round by round.
 //!
-//! It is the same [`Core`] and the same [`round`](super::round) that the thread runs; only who waits for whom is different. A
+//! It is the same `Core` and the same `round` that the thread runs; only who waits for whom is different. A
 //! request is put in line and gives a [`Pending`]; after the round that took it the answer is there. Nothing here is
 //! synchronised, and nothing takes time but what the clock that was passed in says.
 
