@@ -196,7 +196,13 @@ impl History {
         let wanted = &plan.jobs[job];
         let token = &wanted.token;
         let (id, state) = (&view.id, view.state.as_str());
-        let ours: Vec<&Process> = self.processes.values().filter(|it| it.fence.job.as_str() == id).collect();
+        // Two restores of one backup give the same numbers; only the journal's name tells such jobs apart.
+        let of_another = |it: &Process| {
+            it.token != wanted.token
+                && it.journal.is_some_and(|journal| !self.stands(journal, Duration::ZERO))
+        };
+        let of_number = self.processes.values().filter(|it| it.fence.job.as_str() == id);
+        let ours: Vec<&Process> = of_number.filter(|it| !of_another(it)).collect();
         if let Some(stray) = ours.iter().find(|process| process.token != wanted.token) {
             return self.fail(format!("job {id} ({token}) ran what {} runs", stray.token));
         }
