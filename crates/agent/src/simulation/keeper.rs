@@ -100,6 +100,12 @@ impl Node {
         if self.keeper.is_none() {
             self.keeper_starts();
         }
+        // One agent at a time: what the last one wrote before it died is read before the next one is greeted.
+        let written = |happens: &Happens| matches!(happens, Happens::ToKeeper(..));
+        let unread: Vec<_> =
+            self.queue.iter().filter(|(_, happens)| written(happens)).map(|(at, _)| *at).collect();
+        let unread: Vec<Happens> = unread.iter().filter_map(|at| self.queue.remove(at)).collect();
+        unread.into_iter().for_each(|happens| self.keeper_happens(happens));
         let now = self.now;
         let Some(keeper) = &mut self.keeper else { return };
         keeper.linked = true;

@@ -148,6 +148,9 @@ pub struct Node {
     /// Jobs whose process says that it saved its work.
     saved: BTreeSet<JobId>,
     queue: BTreeMap<(Duration, u64), Happens>,
+    /// When the last line between agent and keeper arrives, in each direction: a socket keeps their order.
+    keeper_hears: Duration,
+    agent_hears: Duration,
     count: u64,
     /// What the agent wants to say.
     pub out: Vec<Outgoing>,
@@ -188,6 +191,8 @@ impl Node {
             process_count: 0,
             saved: BTreeSet::new(),
             queue: BTreeMap::new(),
+            keeper_hears: Duration::ZERO,
+            agent_hears: Duration::ZERO,
             count: 0,
             out: Vec::new(),
             seen: Vec::new(),
@@ -224,7 +229,17 @@ impl Node {
     /// After a pause that is drawn.
     fn later(&mut self, happens: Happens) {
         let pause = (self.draw)(self.slowness_ms.max(1) * 1000);
-        self.at(self.now + Duration::from_micros(pause), happens);
+        let mut at = self.now + Duration::from_micros(pause);
+        let line = match happens {
+            Happens::ToKeeper(..) => Some(&mut self.keeper_hears),
+            Happens::ToAgent(..) => Some(&mut self.agent_hears),
+            _ => None,
+        };
+        if let Some(last) = line {
+            at = at.max(*last);
+            *last = at;
+        }
+        self.at(at, happens);
     }
 
     fn boot_id(&self) -> String {
