@@ -5,6 +5,8 @@
 //!
 //! - a command with an older attempt or epoch than the newest one known is ignored;
 //! - a start of what runs is answered with `started` again;
+//! - a start that was long on its way is ignored where two copies must never run: by then the job may run elsewhere, and a
+//!   server that still wants it here says so again;
 //! - a command about what is over is answered once per server, by a word that asks for nothing more, and not at all while
 //!   the report of its end is on its way: a report is repeated until it is stored, so one is enough;
 //! - an attempt is named in heartbeats until the server has stored how it ended, so it is never taken for lost.
@@ -19,6 +21,7 @@ use landfall_model::{Bytes, JobId, Mib, Millis};
 
 use crate::keeper::wire::{Cause, Ended, Event, Hello, Note, Program, Request, Spawn};
 use crate::runtime::Site;
+use crate::server_clock::ServerClock;
 
 /// Ends that are remembered, for commands that come late.
 const RECENT_MAX: usize = 10_000;
@@ -26,6 +29,9 @@ const RECENT_MAX: usize = 10_000;
 const LEAVE_GRACE_MS: u64 = 10_000;
 /// How long past its walltime a job goes on when the server is not there to stop it.
 const WALLTIME_SLACK: Duration = Duration::from_secs(60);
+/// How old the word to start a job may be where two copies must never run. The server repeats it after one, two and five
+/// seconds, and gives it up after ten.
+const START_GOOD_FOR: Duration = Duration::from_secs(4);
 /// Jobs that the server gives out at once.
 const ASK_MAX: u32 = 1000;
 /// The signal that asks a job to save its work.
@@ -97,6 +103,7 @@ struct Over {
 #[derive(Debug)]
 pub(crate) struct Jobs {
     pub(crate) site: Site,
+    pub(crate) server_clock: ServerClock,
     pub(crate) draining: bool,
     /// Whether the pool lets workers ask; then no more than so many jobs are taken.
     pub(crate) pull: bool,
@@ -128,6 +135,7 @@ impl Jobs {
     pub(crate) fn new(site: Site, max_concurrent: u32) -> Self {
         Self {
             site,
+            server_clock: ServerClock::default(),
             draining: false,
             pull: false,
             max_concurrent,
@@ -261,6 +269,11 @@ impl Jobs {
         }
         if let Some(answer) = self.about_what_is_over(&fence) {
             return answer;
+        }
+        let age = start.sent_at_ms.and_then(|sent| self.server_clock.age_at_most(sent, now));
+        if start.stop_after_silence_ms.is_some() && age.is_some_and(|age| age > START_GOOD_FOR) {
+            tracing::info!(%fence, "a start that came late is ignored: the job may run elsewhere by now");
+            return Vec::new();
         }
         self.expected -= 1;
         self.expecting = true;

@@ -28,6 +28,7 @@ pub mod probe;
 mod reporter;
 mod run;
 pub mod runtime;
+mod server_clock;
 mod session;
 #[cfg(feature = "simulation")]
 pub mod simulation;

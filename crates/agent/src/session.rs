@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use futures::FutureExt as _;
 use landfall_api::agent::Ask;
-use landfall_api::node::Registered;
+use landfall_api::node::{Heard, Registered};
 use landfall_client::ClientError;
 
 use crate::backoff::Backoff;
@@ -26,8 +26,8 @@ const BEAT_MS: std::ops::RangeInclusive<u64> = 100..=600_000;
 /// Lines of a session that may make no sense before it begins anew.
 const NONSENSE_MAX: u32 = 100;
 
-/// A heartbeat that is on its way, with the status that comes back.
-type Beat = tokio::task::JoinHandle<Result<String, ClientError>>;
+/// A heartbeat that is on its way.
+type Beat = tokio::task::JoinHandle<Result<Heard, ClientError>>;
 
 /// Why a session ended.
 enum Broke {
@@ -46,6 +46,7 @@ pub(crate) async fn work(hub: Arc<Hub>) {
         already_done(&hub);
         let forgot = hub.jobs().forgot;
         let registration = hub.registration();
+        let asked = Instant::now();
         let answer = tokio::select! {
             answer = hub.client.register(hub.node(), &registration) => answer,
             () = hub.over.cancelled() => return,
@@ -53,6 +54,7 @@ pub(crate) async fn work(hub: Arc<Hub>) {
         match answer {
             Ok(registered) => {
                 hub.heard();
+                hub.jobs().server_clock.set(asked, registered.server_time_ms);
                 let actions = hub.jobs().on_registered(forgot);
                 hub.carry_out(actions);
                 let Registered { journal, adopted, .. } = &registered;
@@ -152,9 +154,9 @@ async fn session(hub: &Arc<Hub>, registered: &Registered) -> Broke {
             answer = finished(&mut beating), if beating.is_some() => {
                 beating = None;
                 match answer {
-                    Ok(Ok(status)) => {
+                    Ok(Ok(heard)) => {
                         hub.heard();
-                        if status == "rejoin" {
+                        if heard.status == "rejoin" {
                             return Broke::Again("the server asks for it".to_owned());
                         }
                         hub.jobs().forget_expected();
@@ -178,12 +180,15 @@ fn beat_once(hub: &Arc<Hub>) -> Beat {
     let hub = Arc::clone(hub);
     tokio::spawn(async move {
         let beat = hub.heartbeat();
-        Ok(hub.client.heartbeat(hub.node(), &beat).await?.status)
+        let asked = Instant::now();
+        let heard = hub.client.heartbeat(hub.node(), &beat).await?;
+        hub.jobs().server_clock.see(asked, heard.server_time_ms);
+        Ok(heard)
     })
 }
 
 /// Waits for a heartbeat's answer; for ever if none is on its way.
-async fn finished(beating: &mut Option<Beat>) -> Result<Result<String, ClientError>, tokio::task::JoinError> {
+async fn finished(beating: &mut Option<Beat>) -> Result<Result<Heard, ClientError>, tokio::task::JoinError> {
     match beating {
         Some(beat) => beat.await,
         None => std::future::pending().await,

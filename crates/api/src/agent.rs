@@ -72,6 +72,9 @@ pub struct Start {
     /// After how much silence of the server the node stops it by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop_after_silence_ms: Option<u64>,
+    /// The server's time when it said so, in milliseconds since 1970: what arrives long after need not hold any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent_at_ms: Option<i64>,
     /// Inputs it reads, by digest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inputs: Vec<String>,

@@ -196,6 +196,9 @@ pub struct Registered {
     #[serde(default)]
     #[schema(value_type = Vec<FenceView>)]
     pub adopted: Vec<Fence>,
+    /// The server's time, in milliseconds since 1970.
+    #[serde(default)]
+    pub server_time_ms: Option<i64>,
 }
 
 /// What became of a heartbeat.
@@ -203,6 +206,9 @@ pub struct Registered {
 pub struct Heard {
     /// `ok`, `stale` (ignored) or `rejoin` (register again).
     pub status: String,
+    /// The server's time, in milliseconds since 1970.
+    #[serde(default)]
+    pub server_time_ms: Option<i64>,
 }
 
 /// A node as it is shown.

@@ -37,7 +37,7 @@ pub const ALL: &[Target] = &[
         name: "http",
         about: "requests, one a line, to the routes of a real server",
         run: http::run,
-        drawn: 60,
+        drawn: 600,
     },
     Target {
         name: "bodies",

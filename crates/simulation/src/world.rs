@@ -11,10 +11,10 @@ use std::time::Duration;
 use landfall_agent::simulation::{Node, Outgoing, Reply, Say};
 use landfall_api::agent::{Asked, Command, ReportAnswers};
 use landfall_api::job::{JobRequest, Submitted};
-use landfall_api::node::Registered;
+use landfall_api::node::{Heard, Registered};
 use landfall_engine::{Answer, Event as Journalled, Input};
 use landfall_model::{Checkpoint, JobId, MilliCpu, Millis, NodeId, OnDisconnect};
-use landfall_server::driver::nodes::{HeartbeatAnswer, Registering};
+use landfall_server::driver::nodes::Registering;
 use landfall_server::driver::simulation::Pending;
 use landfall_server::driver::{Caller, Failure, JobFilter};
 use landfall_testkit::Rng;
@@ -72,7 +72,7 @@ enum Owed {
     Submitted(usize, Pending<(Vec<Submitted>, bool)>),
     Probed(usize, u64, Pending<Vec<Answer>>),
     Registered(usize, u64, Pending<Registered>),
-    Heard(usize, u64, Pending<HeartbeatAnswer>),
+    Heard(usize, u64, Pending<Heard>),
     Stored(usize, u64, Pending<ReportAnswers>),
     Granted(usize, u64, Pending<Asked>),
 }

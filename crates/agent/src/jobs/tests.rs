@@ -56,6 +56,39 @@ fn now() -> Instant {
 }
 
 #[test]
+fn a_start_that_was_long_on_its_way_is_ignored_where_two_copies_must_never_run() {
+    let asked = now();
+    let told = |stops: bool, sent_at_ms: Option<i64>| {
+        let mut start = start("process", &["true"]);
+        start.fence = fence(1, 1);
+        start.stop_after_silence_ms = stops.then_some(5000);
+        start.sent_at_ms = sent_at_ms;
+        Command::Start(Box::new(start))
+    };
+    let cases = [
+        (true, Some(100_000), 1, "sent since"),
+        (true, Some(97_000), 1, "sent three seconds before"),
+        (true, Some(95_900), 0, "sent more than four seconds before"),
+        (false, Some(95_900), 1, "a job of which two copies may run"),
+        (true, None, 1, "a server that does not say when"),
+    ];
+    for (stops, sent, begun, what) in cases {
+        let mut jobs = up();
+        jobs.server_clock.set(asked, Some(100_000));
+        let late = jobs.on_command(told(stops, sent), asked);
+        assert_eq!((spawns(&late), reports(&late)), (begun, Vec::new()), "{what}");
+        if begun == 0 {
+            assert!(jobs.running().is_empty(), "nobody is told that it is here");
+            assert_eq!(
+                spawns(&jobs.on_command(told(stops, Some(100_000)), asked)),
+                1,
+                "when it is said again"
+            );
+        }
+    }
+}
+
+#[test]
 fn a_start_is_followed_once() {
     let mut jobs = up();
     assert_eq!(spawns(&jobs.on_command(start_command(1, 1), now())), 1);

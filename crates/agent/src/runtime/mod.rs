@@ -188,6 +188,7 @@ pub(crate) mod tests {
             resume: false,
             walltime_ms: None,
             stop_after_silence_ms: None,
+            sent_at_ms: None,
             inputs: Vec::new(),
         }
     }

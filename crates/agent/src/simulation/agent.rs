@@ -52,7 +52,7 @@ pub(super) struct Agent {
     journal: Option<String>,
     session: Session,
     backoff: Backoff,
-    /// What waits for an answer, and until when.
+    /// What waits for an answer, and since when.
     asked: BTreeMap<u64, (Duration, Say)>,
     beat_every: Duration,
     next_beat: Duration,
@@ -249,7 +249,7 @@ impl Node {
         self.count += 1;
         let id = self.count;
         if let Some(agent) = &mut self.agent {
-            agent.asked.insert(id, (self.now + ANSWER_WITHIN, say.clone()));
+            agent.asked.insert(id, (self.now, say.clone()));
             self.out.push(Outgoing { id, journal: agent.journal.clone(), say });
         }
         id
@@ -259,8 +259,12 @@ impl Node {
     pub(super) fn poll(&mut self) {
         let now = self.now;
         let Some(agent) = &mut self.agent else { return };
-        let late: Vec<u64> =
-            agent.asked.iter().filter(|(_, (until, _))| *until <= now).map(|(id, _)| *id).collect();
+        let late: Vec<u64> = agent
+            .asked
+            .iter()
+            .filter(|(_, (since, _))| *since + ANSWER_WITHIN <= now)
+            .map(|(id, _)| *id)
+            .collect();
         for id in late {
             self.agent_answered(id, Reply::Broken);
         }
@@ -280,7 +284,7 @@ impl Node {
             Session::Changes(_) => Some(now + FOREIGN_LOOK),
             Session::Registers | Session::Connects => None,
         };
-        let asked = agent.asked.values().map(|(until, _)| *until).min();
+        let asked = agent.asked.values().map(|(since, _)| *since + ANSWER_WITHIN).min();
         let times = [session, asked, agent.keeper_again, agent.retry, Some(agent.next_look)];
         let next = times.into_iter().flatten().filter(|at| *at > now).min();
         if let Some(next) = next {
@@ -411,20 +415,31 @@ impl Node {
     }
 
     pub(super) fn agent_answered(&mut self, id: u64, reply: Reply) {
-        let Some((_, say)) = self.agent.as_mut().and_then(|agent| agent.asked.remove(&id)) else { return };
+        let Some((since, say)) = self.agent.as_mut().and_then(|agent| agent.asked.remove(&id)) else {
+            return;
+        };
         if matches!(&reply, Reply::Refused(_, code) if code == NODE_TAKEN) {
             // It ends, and whoever looks after it starts it again.
             let now = self.now;
             return self.kill_agent(now, Duration::from_secs(2));
         }
+        let asked = self.base + since;
         match (say, reply) {
             (Say::Register(_), Reply::Registered(registered)) => {
                 self.heard();
+                if let Some(agent) = &mut self.agent {
+                    agent.jobs.server_clock.set(asked, registered.server_time_ms);
+                }
                 self.registered(registered);
             }
             (Say::Connect, Reply::Connected) => self.connected(),
             (Say::Register(_) | Say::Connect, _) => self.session_again(),
-            (Say::Heartbeat(_), reply) => self.heartbeat_answered(id, &reply),
+            (Say::Heartbeat(_), reply) => {
+                if let (Some(agent), Reply::Heard(heard)) = (&mut self.agent, &reply) {
+                    agent.jobs.server_clock.see(asked, heard.server_time_ms);
+                }
+                self.heartbeat_answered(id, &reply);
+            }
             (Say::Reports(reports), reply) => self.reports_answered(reports, reply),
             (Say::Ask(ask), reply) => {
                 let granted = if let Reply::Granted(granted) = reply { granted } else { 0 };
@@ -491,7 +506,7 @@ impl Node {
         }
         agent.beating = None;
         match reply {
-            Reply::Heard("rejoin") => {
+            Reply::Heard(heard) if heard.status == "rejoin" => {
                 self.heard();
                 self.session_again();
             }

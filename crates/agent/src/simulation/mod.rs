@@ -22,7 +22,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use landfall_api::agent::{Ask, Command, ReportAnswers, Reports};
-use landfall_api::node::{Heartbeat, Registered, Registration};
+use landfall_api::node::{Heard, Heartbeat, Registered, Registration};
 use landfall_model::JobId;
 use landfall_model::life::Fence;
 
@@ -62,8 +62,7 @@ pub struct Outgoing {
 pub enum Reply {
     Registered(Box<Registered>),
     Connected,
-    /// The status of a heartbeat: `ok`, `stale` or `rejoin`.
-    Heard(&'static str),
+    Heard(Heard),
     Stored(ReportAnswers),
     /// So many jobs were granted.
     Granted(u32),

@@ -179,6 +179,7 @@ async fn register(
         approval: "approved".into(),
         journal: known.journal.clone(),
         adopted: known.adopted.clone(),
+        server_time_ms: None,
     }))
 }
 
@@ -202,7 +203,7 @@ async fn heartbeat(
 ) -> Answer<Heard> {
     here(&server, &headers)?;
     server.said().heartbeats.push(beat);
-    Ok(Json(Heard { status: "ok".into() }))
+    Ok(Json(Heard { status: "ok".into(), server_time_ms: None }))
 }
 
 async fn commands(
@@ -377,6 +378,7 @@ pub(crate) fn job(name: &str, command: &[&str]) -> Start {
         resume: false,
         walltime_ms: None,
         stop_after_silence_ms: None,
+        sent_at_ms: None,
         inputs: Vec::new(),
     }
 }

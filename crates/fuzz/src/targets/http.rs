@@ -1,44 +1,90 @@
 //! Requests to the routes of a real server: driver, journal and all.
 //!
-//! An input is a list of requests, one a line: `METHOD PATH BODY`. They go to one server, which is made anew for every input, so a
-//! finding needs nothing but its file. Paths that begin with `!` are not under the version of the API.
+//! An input is a list of requests, one a line: `METHOD PATH BODY`. Paths that begin with `!` are not under the version of the API.
+//!
+//! A server takes many inputs before another one is made, because making it costs a hundred times what a request does, and because
+//! requests meet more where others were before. What it was sent is in the file `requests` beside its journal, which is left
+//! behind when something is wrong, and which is an input itself.
 
+use std::cell::RefCell;
+use std::fs::File;
+use std::io::Write as _;
 use std::path::Path;
 
 use axum::body::Body;
 use axum::http::{Request, StatusCode, header};
 use landfall_api::{API, ApiError};
 use landfall_server::{Config, Embedded};
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
 use tower::ServiceExt as _;
 
-/// Requests of an input that are sent.
-const REQUESTS_MAX: usize = 12;
+/// A server takes so many inputs.
+const INPUTS_MAX: u32 = 300;
 /// A larger answer to so little would be a fault.
 const ANSWER_BYTES_MAX: usize = 8 << 20;
 
-pub(crate) fn run(input: &[u8]) {
-    let dir = tempfile::tempdir_in(super::memory()).expect("a directory");
-    send_to(dir.path(), input);
+struct Target {
+    server: Embedded,
+    runtime: Runtime,
+    requests: File,
+    inputs: u32,
+    dir: TempDir,
 }
 
-/// Sends the requests of an input to a server on a data directory.
-pub fn send_to(data_dir: &Path, input: &[u8]) {
-    let text = String::from_utf8_lossy(input);
-    let requests: Vec<(String, Request<Body>)> =
-        text.lines().filter_map(|line| Some((line.to_owned(), request(line)?))).take(REQUESTS_MAX).collect();
-    if requests.is_empty() {
-        return;
-    }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    runtime.block_on(async {
-        let mut config = Config::new(data_dir.to_owned());
-        config.body_limit = 1 << 20;
-        let server = Embedded::start(config).await.expect("a fresh server starts");
-        for (line, request) in requests {
-            send(&server, &line, request).await;
+thread_local! {
+    static SERVER: RefCell<Option<Target>> = const { RefCell::new(None) };
+}
+
+pub(crate) fn run(input: &[u8]) {
+    SERVER.with_borrow_mut(|server| {
+        let target = server.get_or_insert_with(begin);
+        target.inputs += 1;
+        let _ = target.requests.write_all(input).and_then(|()| target.requests.write_all(b"\n"));
+        target.runtime.block_on(send_all(&target.server, input));
+        if target.inputs == INPUTS_MAX
+            && let Some(target) = server.take()
+        {
+            end(target);
         }
-        server.end().await;
     });
+}
+
+fn begin() -> Target {
+    let dir = tempfile::tempdir_in(super::memory()).expect("a directory");
+    let path = dir.path().join("requests");
+    let requests = File::create(&path).expect("a file");
+    eprintln!("a new server; what it is sent is in {}", path.display());
+    let (runtime, server) = start(dir.path());
+    Target { server, runtime, requests, inputs: 0, dir }
+}
+
+fn end(target: Target) {
+    target.runtime.block_on(target.server.end());
+    drop(target.dir);
+}
+
+fn start(data_dir: &Path) -> (Runtime, Embedded) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let mut config = Config::new(data_dir.to_owned());
+    config.body_limit = 1 << 20;
+    let server = runtime.block_on(Embedded::start(config)).expect("a fresh server starts");
+    (runtime, server)
+}
+
+/// Sends the requests of an input to a server on a data directory of its own.
+pub fn send_to(data_dir: &Path, input: &[u8]) {
+    let (runtime, server) = start(data_dir);
+    runtime.block_on(send_all(&server, input));
+    runtime.block_on(server.end());
+}
+
+async fn send_all(server: &Embedded, input: &[u8]) {
+    for line in String::from_utf8_lossy(input).lines() {
+        if let Some(request) = request(line) {
+            send(server, line, request).await;
+        }
+    }
 }
 
 /// The request of a line; `None` if no client could send it.

@@ -109,6 +109,7 @@ impl Core {
             walltime_ms: placement.walltime.map(landfall_model::Millis::get),
             stop_after_silence_ms: (spec.on_disconnect == OnDisconnect::Stop)
                 .then_some(spec.disconnect_stop_after_ms.get()),
+            sent_at_ms: Some(self.now.as_millis()),
             inputs: spec.inputs.iter().flatten().map(|input| input.digest.to_string()).collect(),
             fence,
         })

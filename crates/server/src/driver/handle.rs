@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::connections::Connections;
 use super::core::View;
-use super::nodes::{HeartbeatAnswer, Registering};
+use super::nodes::Registering;
 use crate::clock::Clock;
 
 /// How long a request waits for a place in line.
@@ -68,7 +68,7 @@ pub(super) enum Request {
     /// Jobs that depend on each other, or just one.
     Submit(Box<(Caller, Vec<JobRequest>, Option<String>)>, Reply<(Vec<Submitted>, bool)>),
     Register(Box<Registering>, Reply<landfall_api::node::Registered>),
-    Heartbeat(NodeId, Box<landfall_api::node::Heartbeat>, Reply<HeartbeatAnswer>),
+    Heartbeat(NodeId, Box<landfall_api::node::Heartbeat>, Reply<landfall_api::node::Heard>),
     /// A node reports, and may ask for work in the same breath.
     Reports(NodeId, landfall_api::agent::Reports, Reply<landfall_api::agent::ReportAnswers>),
     /// A pull worker asks for work.
@@ -159,7 +159,7 @@ impl Handle {
         &self,
         node: NodeId,
         heartbeat: landfall_api::node::Heartbeat,
-    ) -> Result<HeartbeatAnswer, Failure> {
+    ) -> Result<landfall_api::node::Heard, Failure> {
         self.ask(|reply| Request::Heartbeat(node, Box::new(heartbeat), reply)).await
     }
 

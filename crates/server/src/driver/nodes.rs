@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use landfall_api::ApiError;
 use landfall_api::job::UsageView;
-use landfall_api::node::{GpuFacts, Heartbeat, NODE_TAKEN, Registered, Registration};
+use landfall_api::node::{GpuFacts, Heard, Heartbeat, NODE_TAKEN, Registered, Registration};
 use landfall_engine::input::{Report, RunUsage};
 use landfall_engine::record::{JobRecord, Phase, RunNode};
 use landfall_engine::{Answer, Fence, Input};
@@ -31,16 +31,6 @@ pub struct Registering {
     pub registration: Registration,
     /// The journal that the agent's memory belongs to, if it says so.
     pub journal: Option<String>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HeartbeatAnswer {
-    /// It was taken in.
-    Ok,
-    /// A newer one came before.
-    Stale,
-    /// It has to register again: it counts as gone, or is told something new.
-    Rejoin,
 }
 
 /// What is kept of nodes beside the engine.
@@ -204,6 +194,7 @@ impl Core {
             approval,
             journal: self.store.incarnation().to_owned(),
             adopted: Vec::new(),
+            server_time_ms: Some(self.now.as_millis()),
         })
     }
 
@@ -252,20 +243,18 @@ impl Core {
         Ok(pool.clone())
     }
 
-    pub(super) fn heartbeat(
-        &mut self,
-        id: &NodeId,
-        heartbeat: Heartbeat,
-    ) -> Result<HeartbeatAnswer, Failure> {
+    pub(super) fn heartbeat(&mut self, id: &NodeId, heartbeat: Heartbeat) -> Result<Heard, Failure> {
         check_numbers(&heartbeat, "")?;
+        let server_time_ms = Some(self.now.as_millis());
+        let heard = |status: &str| Heard { status: status.to_owned(), server_time_ms };
         let last = self.nodes.heard.get(id);
         if last.is_some_and(|(epoch, seq)| {
             *epoch > heartbeat.epoch || (*epoch == heartbeat.epoch && *seq >= heartbeat.seq)
         }) {
-            return Ok(HeartbeatAnswer::Stale);
+            return Ok(heard("stale"));
         }
         let Some(known) = self.nodes.registrations.get(id).cloned() else {
-            return Ok(HeartbeatAnswer::Rejoin);
+            return Ok(heard("rejoin"));
         };
         let now_says = Registration { heartbeat: heartbeat.clone(), ..known.clone() };
         if !same_machine(&known, &now_says) {
@@ -279,14 +268,14 @@ impl Core {
             Input::Heartbeat { node: id.clone(), heartbeat: Box::new(engine_heartbeat(&heartbeat)), running };
         match self.step(input) {
             Answer::Refused(refused) if refused.code == "rejoin" || refused.code.starts_with("unknown") => {
-                return Ok(HeartbeatAnswer::Rejoin);
+                return Ok(heard("rejoin"));
             }
             Answer::Refused(refused) => return Err(refused_answer(refused)),
             _ => {}
         }
         self.nodes.heard.insert(id.clone(), seen);
         self.nodes.registrations.insert(id.clone(), now_says);
-        Ok(if self.beats_at_another_pace(id) { HeartbeatAnswer::Rejoin } else { HeartbeatAnswer::Ok })
+        Ok(heard(if self.beats_at_another_pace(id) { "rejoin" } else { "ok" }))
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use landfall_api::ApiError;
 use landfall_api::agent::{Ask, Asked, Command, ReportAnswers, Reports};
 use landfall_api::job::{JobRequest, Submitted};
-use landfall_api::node::{Heartbeat, Registered};
+use landfall_api::node::{Heard, Heartbeat, Registered};
 use landfall_engine::{Answer, Input};
 use landfall_model::{NodeId, Time};
 use landfall_store::{Store, StoreError};
@@ -19,7 +19,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::connections::Connections;
 use super::core::{Core, View};
 use super::handle::{Caller, Failure, Happened, Reply, Request};
-use super::nodes::{HeartbeatAnswer, Registering};
+use super::nodes::Registering;
 use super::{After, NAP, Stats, round};
 use crate::clock::{Anchor, Clock};
 use crate::config::Config;
@@ -132,7 +132,7 @@ impl Service {
         self.ask(|reply| Request::Register(Box::new(node), reply))
     }
 
-    pub fn heartbeat(&mut self, node: NodeId, heartbeat: Heartbeat) -> Pending<HeartbeatAnswer> {
+    pub fn heartbeat(&mut self, node: NodeId, heartbeat: Heartbeat) -> Pending<Heard> {
         self.ask(|reply| Request::Heartbeat(node, Box::new(heartbeat), reply))
     }
 

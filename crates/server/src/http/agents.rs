@@ -28,7 +28,7 @@ use super::app::{App, Shared};
 use super::auth::{Agent, Principal};
 use super::extract::{AtNode, Body, header_text};
 use super::problem::{BodyProblems, Problem, Problems, Reply, acted};
-use crate::driver::nodes::{HeartbeatAnswer, Registering};
+use crate::driver::nodes::Registering;
 use crate::logs::{LogError, Piece};
 
 /// From one sign of life on a line to the next.
@@ -106,12 +106,7 @@ async fn register(said: Said<Registration>) -> Reply<Registered> {
     responses((status = 200, description = "What became of it.", body = Heard), Problems, BodyProblems))]
 pub(crate) async fn heartbeat(said: Said<Heartbeat>) -> Reply<Heard> {
     let (app, node, heartbeat) = said.here()?;
-    let status = match app.handle.heartbeat(node, heartbeat).await? {
-        HeartbeatAnswer::Ok => "ok",
-        HeartbeatAnswer::Stale => "stale",
-        HeartbeatAnswer::Rejoin => "rejoin",
-    };
-    Ok(Json(Heard { status: status.into() }))
+    Ok(Json(app.handle.heartbeat(node, heartbeat).await?))
 }
 
 pub(crate) fn lines(pieces: impl Stream<Item = Result<Bytes, Infallible>> + Send + 'static) -> Response {

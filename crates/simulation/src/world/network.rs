@@ -130,13 +130,9 @@ impl World<'_> {
                 Owed::Registered(node, id, mut pending) => {
                     self.reply(node, id, dead, pending.take(), |it| Reply::Registered(Box::new(it)));
                 }
-                Owed::Heard(node, id, mut pending) => self.reply(node, id, dead, pending.take(), |answer| {
-                    Reply::Heard(match answer {
-                        HeartbeatAnswer::Ok => "ok",
-                        HeartbeatAnswer::Stale => "stale",
-                        HeartbeatAnswer::Rejoin => "rejoin",
-                    })
-                }),
+                Owed::Heard(node, id, mut pending) => {
+                    self.reply(node, id, dead, pending.take(), Reply::Heard);
+                }
                 Owed::Stored(node, id, mut pending) => {
                     self.reply(node, id, dead, pending.take(), Reply::Stored);
                 }
