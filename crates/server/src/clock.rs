@@ -20,7 +20,8 @@
 //!
 //! After a start on the same boot the anchor (engine time when the ticks began) tells how long the server was away, whatever
 //! the wall clock says. On another boot nobody can tell a long outage from a wrong clock: time is taken from the wall clock, and if it
-//! went on by more than a day, nothing is erased for a day ([`Clock::surely_past`]), so that people can look.
+//! went on by more than a day, nothing is erased for a day ([`Clock::surely_past`]), so that people can look. The anchor
+//! remembers that, so that starting once more does not end it.
 //!
 //! [ADR 19](../../../docs/adr/0019-time-that-cannot-be-broken.md) argues it.
 
@@ -60,10 +61,13 @@ pub struct Jump {
 /// What ties engine time to the ticks of one boot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Anchor {
-    /// Which boot of which machine.
+    /// Which boot of which machine; empty where nobody can tell.
     pub boot: String,
     /// Engine time when the ticks began, in milliseconds since 1970.
     pub zero_ms: i64,
+    /// Nothing is erased before engine time is this.
+    #[serde(default)]
+    pub rests_until_ms: i64,
 }
 
 /// Engine time as a machine without a clock of its own; see the head of this module.
@@ -72,13 +76,15 @@ pub struct Machine {
     last: Reading,
     /// Nanoseconds since 1970.
     engine: i128,
-    /// Nothing is erased before the ticks say so much.
-    rests_until: Duration,
+    /// Nothing is erased before engine time is this.
+    rests_until: i128,
 }
 
 impl Machine {
-    /// Begins behind the last stored instant; `zero_ms` if the ticks are still those of the start before.
-    pub fn start(first: Reading, stored: Time, zero_ms: Option<i64>) -> Self {
+    /// Begins behind the last stored instant, from the anchor of the start before, if the ticks are still those of `boot`.
+    pub fn start(first: Reading, stored: Time, anchor: Option<&Anchor>, boot: &str) -> Self {
+        let zero_ms =
+            anchor.filter(|anchor| anchor.boot == boot && !boot.is_empty()).map(|known| known.zero_ms);
         let stored = nanos(stored.as_millis());
         let told = match zero_ms {
             Some(zero) => nanos(zero) + ticks(first.ticks),
@@ -86,7 +92,8 @@ impl Machine {
         };
         let gap = told - stored;
         let doubtful = zero_ms.is_none() && stored > 0 && gap > ticks(REST);
-        let rests_until = if doubtful { first.ticks.saturating_add(REST) } else { Duration::ZERO };
+        let still_rests = nanos(anchor.map_or(0, |anchor| anchor.rests_until_ms));
+        let rests_until = if doubtful { told + ticks(REST) } else { still_rests };
         Self { last: first, engine: told.max(stored), rests_until }
     }
 
@@ -117,13 +124,17 @@ impl Machine {
         Some(self.ahead()).filter(|ahead| ahead.abs() >= JUMP).map(millis)
     }
 
-    fn zero_ms(&self) -> i64 {
-        millis(self.engine - ticks(self.last.ticks))
+    fn anchor(&self, boot: &str) -> Anchor {
+        Anchor {
+            boot: boot.to_owned(),
+            zero_ms: millis(self.engine - ticks(self.last.ticks)),
+            rests_until_ms: millis(self.rests_until),
+        }
     }
 
     fn surely_past(&self) -> Option<Time> {
         let earlier = Time::from_millis(millis(self.engine.min(self.last.wall)));
-        (self.last.ticks >= self.rests_until).then_some(earlier)
+        (self.engine >= self.rests_until).then_some(earlier)
     }
 }
 
@@ -151,7 +162,7 @@ struct Held {
 
 /// Engine time for everybody in the process.
 pub struct Clock {
-    boot: Option<String>,
+    boot: String,
     held: Mutex<Held>,
 }
 
@@ -180,9 +191,8 @@ impl Clock {
     }
 
     /// Clocks from elsewhere, for tests in virtual time; `boot` names where the ticks began.
-    pub fn with(boot: Option<String>, mut source: Source, stored: Time, anchor: Option<&Anchor>) -> Self {
-        let zero = anchor.filter(|anchor| Some(&anchor.boot) == boot.as_ref()).map(|anchor| anchor.zero_ms);
-        let machine = Machine::start(source(), stored, zero);
+    pub fn with(boot: String, mut source: Source, stored: Time, anchor: Option<&Anchor>) -> Self {
+        let machine = Machine::start(source(), stored, anchor, &boot);
         // What it was while nobody looked is told like a jump that somebody saw.
         let found = machine.difference().map(|ahead| Jump { by_ms: ahead, ahead_ms: ahead });
         let held = Held { source, machine, jumps: 0, unsaid: found.into_iter().collect() };
@@ -227,10 +237,9 @@ impl Clock {
         self.held().machine.surely_past()
     }
 
-    /// What the next start on this boot has to know.
-    pub fn anchor(&self) -> Option<Anchor> {
-        let zero_ms = self.held().machine.zero_ms();
-        self.boot.clone().map(|boot| Anchor { boot, zero_ms })
+    /// What the next start has to know.
+    pub fn anchor(&self) -> Anchor {
+        self.held().machine.anchor(&self.boot)
     }
 }
 
@@ -257,9 +266,8 @@ fn since_boot(_began: Instant) -> Duration {
 }
 
 #[cfg(target_os = "linux")]
-fn boot() -> Option<String> {
-    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
-    Some(id.trim().to_owned()).filter(|id| !id.is_empty())
+fn boot() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }
 
 /// Elsewhere the ticks begin with the process, so no start can go on with those of another.
@@ -269,8 +277,8 @@ fn since_boot(began: Instant) -> Duration {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn boot() -> Option<String> {
-    None
+fn boot() -> String {
+    String::new()
 }
 
 #[cfg(test)]
@@ -293,7 +301,7 @@ mod tests {
 
     #[test]
     fn a_day_ahead_for_four_seconds_moves_nothing() {
-        let mut machine = Machine::start(at(5_000, NOON), Time::ZERO, None);
+        let mut machine = Machine::start(at(5_000, NOON), Time::ZERO, None, "boot");
         for second in 1..=4 {
             let jump = machine.read(at(5_000 + second * 1000, NOON + DAY_MS + second as i64 * 1000));
             assert_eq!(jump.is_some(), second == 1);
@@ -311,7 +319,7 @@ mod tests {
     #[test]
     fn a_journal_that_is_ahead_goes_on_and_is_led_back() {
         let stored = Time::from_millis(NOON + 40 * DAY_MS);
-        let mut machine = Machine::start(at(0, NOON), stored, None);
+        let mut machine = Machine::start(at(0, NOON), stored, None, "boot");
         assert_eq!(engine(&machine), stored.as_millis());
         machine.read(at(100_000, NOON + 100_000));
         assert_eq!(engine(&machine), stored.as_millis() + 90_000, "nine tenths of the time that passed");
@@ -321,12 +329,12 @@ mod tests {
 
     #[test]
     fn a_start_on_the_same_boot_does_not_believe_the_wall_clock() {
-        let mut machine = Machine::start(at(1_000, NOON), Time::ZERO, None);
+        let mut machine = Machine::start(at(1_000, NOON), Time::ZERO, None, "boot");
         machine.read(at(2_000, NOON + 1_000));
-        let (zero, stored) = (machine.zero_ms(), machine.now());
+        let (anchor, stored) = (machine.anchor("boot"), machine.now());
         for wrong in [-40 * DAY_MS, 0, 40 * DAY_MS] {
             // The server is away for a minute.
-            let again = Machine::start(at(62_000, NOON + 61_000 + wrong), stored, Some(zero));
+            let again = Machine::start(at(62_000, NOON + 61_000 + wrong), stored, Some(&anchor), "boot");
             assert_eq!(engine(&again), NOON + 61_000, "{wrong}");
             assert_eq!(again.difference(), Some(wrong).filter(|wrong| *wrong != 0));
             let erasable = again.surely_past().unwrap().as_millis();
@@ -337,22 +345,30 @@ mod tests {
     #[test]
     fn a_start_on_another_boot_believes_the_wall_clock_but_erases_nothing_for_a_day() {
         let stored = Time::from_millis(NOON);
-        let mut soon = Machine::start(at(0, NOON + 3_600_000), stored, None);
+        let mut soon = Machine::start(at(0, NOON + 3_600_000), stored, None, "boot");
         assert_eq!(engine(&soon), NOON + 3_600_000);
         soon.read(at(1, NOON + 3_600_001));
         assert!(soon.surely_past().is_some(), "an hour of outage is nothing");
-        let mut late = Machine::start(at(0, NOON + 40 * DAY_MS), stored, None);
+        let mut late = Machine::start(at(0, NOON + 40 * DAY_MS), stored, None, "boot");
         assert_eq!(engine(&late), NOON + 40 * DAY_MS);
         assert_eq!(late.surely_past(), None);
-        late.read(at(86_400_000, NOON + 41 * DAY_MS));
-        assert!(late.surely_past().is_some());
-        let new = Machine::start(at(0, NOON), Time::ZERO, None);
+        late.read(at(60_000, NOON + 40 * DAY_MS + 60_000));
+        // Starting once more does not end it, on this boot or on the next.
+        let (anchor, stored) = (late.anchor("boot"), late.now());
+        for boot in ["boot", "next", ""] {
+            let mut again =
+                Machine::start(at(90_000, NOON + 40 * DAY_MS + 90_000), stored, Some(&anchor), boot);
+            assert_eq!((engine(&again), again.surely_past()), (NOON + 40 * DAY_MS + 90_000, None), "{boot}");
+            again.read(at(86_400_000, NOON + 41 * DAY_MS));
+            assert!(again.surely_past().is_some(), "{boot}");
+        }
+        let new = Machine::start(at(0, NOON), Time::ZERO, None, "boot");
         assert!(new.surely_past().is_some(), "a new journal has nothing to lose");
     }
 
     #[test]
     fn sleep_is_time_that_passed_and_no_jump() {
-        let mut machine = Machine::start(at(1_000, NOON), Time::ZERO, None);
+        let mut machine = Machine::start(at(1_000, NOON), Time::ZERO, None, "boot");
         let night = 8 * 3_600_000;
         assert_eq!(machine.read(at(1_000 + night, NOON + night as i64)), None);
         assert_eq!(engine(&machine), NOON + night as i64);
@@ -363,14 +379,14 @@ mod tests {
         let mut looks =
             [at(0, NOON), at(1, NOON + 1), at(2, NOON + DAY_MS), at(3, NOON + DAY_MS + 1)].into_iter();
         let source = Box::new(move || looks.next().unwrap_or(at(3, NOON + DAY_MS + 1)));
-        let clock = Clock::with(Some("boot".into()), source, Time::ZERO, None);
+        let clock = Clock::with("boot".into(), source, Time::ZERO, None);
         assert_eq!(clock.now().as_millis(), NOON + 1);
         assert_eq!(clock.now().as_millis(), NOON + 2, "whoever looks may find it");
         let (_, _, jumps) = clock.round();
         assert_eq!(jumps.len(), 1);
         assert_eq!(clock.round().2, []);
         assert_eq!(clock.standing().jumps, 1);
-        let anchor = clock.anchor().unwrap();
+        let anchor = clock.anchor();
         assert_eq!((anchor.boot.as_str(), anchor.zero_ms), ("boot", NOON));
     }
 
@@ -391,7 +407,7 @@ mod tests {
         ) {
             let (mut ticks_ms, mut wall_ms) = (7_000u64, NOON);
             let stored = Time::from_millis(NOON + ahead);
-            let mut machine = Machine::start(at(ticks_ms, wall_ms), stored, None);
+            let mut machine = Machine::start(at(ticks_ms, wall_ms), stored, None, "boot");
             prop_assert!(machine.now() >= stored);
             for ((span, step), stop) in life.into_iter().zip(stops) {
                 let before = machine.engine;
@@ -399,7 +415,8 @@ mod tests {
                 wall_ms += span as i64 + step;
                 let jump = if stop {
                     // Killed and started again: the last event may be older than the last look.
-                    machine = Machine::start(at(ticks_ms, wall_ms), stored, Some(machine.zero_ms()));
+                    let anchor = machine.anchor("boot");
+                    machine = Machine::start(at(ticks_ms, wall_ms), stored, Some(&anchor), "boot");
                     None
                 } else {
                     let jump = machine.read(at(ticks_ms, wall_ms));
@@ -417,7 +434,7 @@ mod tests {
 
         #[test]
         fn a_wall_clock_that_is_left_alone_is_reached(away in -3_600i64..3_600) {
-            let mut machine = Machine::start(at(0, NOON), Time::ZERO, None);
+            let mut machine = Machine::start(at(0, NOON), Time::ZERO, None, "boot");
             let mut apart = SECOND * i128::from(away.abs());
             let mut reading = at(0, NOON + away * 1000);
             while apart > 0 {

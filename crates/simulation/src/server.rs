@@ -122,7 +122,7 @@ impl Server {
                 let ticks = clocks.now.saturating_sub(clocks.booted_at) + Duration::from_secs(30);
                 Reading { ticks, wall: wall_ms * 1_000_000 }
             });
-            Clock::with(Some(boot.clone()), source, stored, anchor)
+            Clock::with(boot.clone(), source, stored, anchor)
         });
         self.service = Some(service.map_err(|error| error.to_string())?);
         Ok(())

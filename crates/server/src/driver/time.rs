@@ -99,9 +99,11 @@ impl Core {
 
     /// Stores what ties engine time to the machine, if that moved.
     pub(super) fn keep_anchor(&mut self) {
-        let Some(anchor) = self.time.clock.anchor() else { return };
+        let anchor = self.time.clock.anchor();
         let moved = self.time.anchor.as_ref().is_none_or(|known| {
-            known.boot != anchor.boot || known.zero_ms.abs_diff(anchor.zero_ms) >= ANCHOR_MOVED_MS
+            let Anchor { boot, zero_ms, rests_until_ms } = known;
+            (boot, rests_until_ms) != (&anchor.boot, &anchor.rests_until_ms)
+                || zero_ms.abs_diff(anchor.zero_ms) >= ANCHOR_MOVED_MS
         });
         if moved {
             self.put(Table::Meta, ANCHOR, &anchor);
