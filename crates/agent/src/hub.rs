@@ -362,6 +362,7 @@ impl Hub {
         let config = &self.config;
         let forgot = self.jobs().forgot.is_some();
         Registration {
+            hollow: false,
             pool: config.pool.clone(),
             region: config.region.clone(),
             block: config.block.clone(),

@@ -170,6 +170,9 @@ pub struct Registration {
     /// Whether it cannot tell what began there before: its machine was started anew, or its data directory is another.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub forgot: bool,
+    /// Whether nothing runs there: `landfall hollow` made it up, to try a server with many nodes.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub hollow: bool,
     /// Its first heartbeat, with every attempt it still runs.
     pub heartbeat: Heartbeat,
 }
@@ -270,6 +273,9 @@ pub struct NodeView {
     pub agent_version: Option<String>,
     /// Whether an agent is connected for commands right now.
     pub connected: bool,
+    /// Whether nothing runs there, because `landfall hollow` made it up.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub hollow: bool,
 }
 
 /// A GPU as it is shown.

@@ -49,6 +49,8 @@ pub(crate) enum Command {
     Server(live::server::Args),
     /// Run an agent: let a server run jobs on this machine.
     Agent(live::agent::Args),
+    /// Join a server as many simulated nodes, to try a size before it is bought.
+    Hollow(live::hollow::Args),
     /// Hand in a job, and wait for it if asked.
     Submit(Box<live::submit::Args>),
     /// List jobs.
@@ -161,6 +163,7 @@ fn answer(command: Command, json: bool) -> Result<Box<dyn Answer>, CliError> {
         Command::Up(args) => live::up::run(&args, json),
         Command::Server(args) => live::server::run(&args),
         Command::Agent(args) => live::agent::run(&args),
+        Command::Hollow(args) => live::hollow::run(&args),
         Command::Submit(args) => live::submit::run(&args, json),
         Command::Jobs(args) => live::jobs::list(&args),
         Command::Job(args) => live::jobs::one(&args),

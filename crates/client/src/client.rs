@@ -34,6 +34,8 @@ pub struct Settings {
     /// How long an answer may take; streams are not meant.
     pub timeout: Duration,
     pub user_agent: String,
+    /// Whether everything goes over one connection, for those who have very much to ask at once.
+    pub multiplexed: bool,
 }
 
 impl Settings {
@@ -46,6 +48,7 @@ impl Settings {
             connect_timeout: Duration::from_secs(5),
             timeout: Duration::from_secs(60),
             user_agent: concat!("landfall/", env!("CARGO_PKG_VERSION")).to_owned(),
+            multiplexed: false,
         }
     }
 
@@ -100,6 +103,9 @@ impl Client {
             .user_agent(settings.user_agent.clone());
         if is_loopback(&base) {
             http = http.no_proxy();
+        }
+        if settings.multiplexed {
+            http = http.http2_prior_knowledge();
         }
         if let Some(path) = &settings.ca_file {
             let read = std::fs::read(path);

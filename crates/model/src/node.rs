@@ -374,6 +374,14 @@ impl Node {
         self.has_holds() && self.gpus.iter().any(|gpu| gpu.hold() == Some(job))
     }
 
+    /// Whether it left for good; its place is kept and nothing else.
+    pub fn has_left(&self) -> bool {
+        self.state == NodeState::Down
+            && !self.accepting
+            && self.cpu_total.is_zero()
+            && self.ram_total.is_zero()
+    }
+
     /// Whether a device is being kept for any job.
     pub fn has_holds(&self) -> bool {
         self.held_devices > 0

@@ -31,6 +31,8 @@ pub struct Config {
     pub tls: Option<Tls>,
     /// Listen on other addresses than loopback although TLS is missing.
     pub allow_insecure: bool,
+    /// Let simulated nodes join, on which nothing runs.
+    pub allow_hollow: bool,
     /// Pools to have. One that is there already gets these settings.
     pub pools: Vec<PoolConfig>,
     /// Tenants to have. One that is there already gets these settings.
@@ -62,6 +64,7 @@ impl Config {
             data_dir,
             tls: None,
             allow_insecure: false,
+            allow_hollow: false,
             pools: vec![PoolConfig { pool: Pool::new(pool, Dispatch::Push), policy: None }],
             tenants: Vec::new(),
             body_limit: 16 << 20,

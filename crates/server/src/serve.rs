@@ -22,6 +22,9 @@ use crate::logs::Logs;
 /// Time to send the head of a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
 
+/// Requests that may be open at once on one connection. Agents have one each; `landfall hollow` has many nodes on one.
+const REQUESTS_PER_CONNECTION: u32 = 4096;
+
 /// Time for answers to leave after the driver has ended by itself.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
@@ -128,7 +131,11 @@ pub(crate) async fn open_app(
 fn limit_heads(builder: &mut hyper_util::server::conn::auto::Builder<hyper_util::rt::TokioExecutor>) {
     let timer = hyper_util::rt::TokioTimer::new();
     builder.http1().timer(timer.clone()).header_read_timeout(HEAD_TIMEOUT);
-    builder.http2().timer(timer).keep_alive_interval(Some(Duration::from_secs(20)));
+    builder
+        .http2()
+        .timer(timer)
+        .keep_alive_interval(Some(Duration::from_secs(20)))
+        .max_concurrent_streams(REQUESTS_PER_CONNECTION);
 }
 
 pub(crate) async fn blocking<T: Send + 'static>(

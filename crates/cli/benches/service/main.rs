@@ -5,7 +5,8 @@
 //! absolute figures move from run to run, so compare the ratios.
 //!
 //! `cargo bench -p landfall-cli --bench service`; `-- --short` runs a small part of everything, so that it cannot rot, and
-//! `-- start`, `submissions`, `queues` or `tasks` only that part.
+//! `-- start`, `submissions`, `queues`, `tasks` or `fleet` only that part. `-- many` joins a hundred thousand nodes, which takes
+//! minutes and gigabytes, so it is not among them.
 
 mod machine;
 mod stand;
@@ -21,6 +22,9 @@ struct Sizes {
     calls: usize,
     tasks: u32,
     arrays: Vec<u32>,
+    fleets: Vec<u64>,
+    placed: usize,
+    hollow_tasks: u32,
 }
 
 fn main() {
@@ -29,9 +33,25 @@ fn main() {
     let parts: Vec<&String> = args.iter().filter(|arg| !arg.starts_with("--")).collect();
     let wanted = |part: &str| parts.is_empty() || parts.iter().any(|arg| *arg == part);
     let sizes = if short {
-        Sizes { singles: 50, calls: 3, tasks: 200, arrays: vec![10_000] }
+        Sizes {
+            singles: 50,
+            calls: 3,
+            tasks: 200,
+            arrays: vec![10_000],
+            fleets: vec![20],
+            placed: 100,
+            hollow_tasks: 1000,
+        }
     } else {
-        Sizes { singles: 5000, calls: 200, tasks: 20_000, arrays: vec![100_000, 1_000_000] }
+        Sizes {
+            singles: 5000,
+            calls: 200,
+            tasks: 20_000,
+            arrays: vec![100_000, 1_000_000],
+            fleets: vec![500, 5000],
+            placed: 20_000,
+            hollow_tasks: 200_000,
+        }
     };
     if wanted("start") {
         start_up();
@@ -45,6 +65,9 @@ fn main() {
     if wanted("tasks") {
         throughput(&sizes, "2", "620 of 1,100 = 0.56");
         throughput(&sizes, "16", "640 of 1,100 = 0.58");
+    }
+    if wanted("fleet") {
+        fleet(&sizes);
     }
 }
 
@@ -79,7 +102,7 @@ fn submissions(sizes: &Sizes) {
     println!("write and sync 4 KiB, one after another {syncs:>8.0} /s");
     for clients in [1, 16] {
         let began = Instant::now();
-        stand.submit_singles(sizes.singles, clients);
+        stand.submit_singles(sizes.singles, clients, true);
         let rate = per_second(sizes.singles, began.elapsed());
         println!(
             "single jobs, {clients:>2} clients                 {rate:>8.0} /s   {:.2} of bare syncs (HyperQueue, published: 1,750 /s without a journal)",
@@ -148,6 +171,63 @@ fn throughput(sizes: &Sizes, slots: &str, published: &str) {
             "                CPU: server {:.1} s, agent and keeper {:.1} s; server {} MB at most",
             used.0 - before.0,
             used.1 - before.1,
+            stand.server_peak_mb()
+        );
+    }
+}
+
+/// Placements through HTTP on simulated nodes: the server is real, and so is its journal.
+fn fleet(sizes: &Sizes) {
+    println!(
+        "\n## Single jobs through HTTP, submitted to running, on hollow nodes of 64 cores, journal synced"
+    );
+    for dispatch in ["push", "batch"] {
+        let mut first = None;
+        for &nodes in &sizes.fleets {
+            let mut stand = Stand::with_pool(&std::env::temp_dir(), dispatch);
+            let began = Instant::now();
+            stand.hollow(nodes, 64, "1h");
+            let joined = ms(began);
+            let before = stand.cpu_with_hollow();
+            let began = Instant::now();
+            stand.submit_singles(sizes.placed, 64, false);
+            let accepted = per_second(sizes.placed, began.elapsed());
+            while stand.jobs_in("running") < sizes.placed as u64 / 64 * 64 {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            let rate = per_second(sizes.placed, began.elapsed());
+            let used = stand.cpu_with_hollow();
+            let per_job = |seconds: f64| seconds * 1e6 / sizes.placed as f64;
+            println!(
+                "{dispatch:<6}{nodes:>6} nodes {rate:>8.0} /s   {:.2} of the first; accepted {accepted:.0} /s; CPU per job: server {:.0} us, hollow {:.0} us",
+                rate / *first.get_or_insert(rate),
+                per_job(used.0 - before.0),
+                per_job(used.1 - before.1),
+            );
+            println!(
+                "             joined in {joined:.0} ms; server {} MB, hollow {} MB",
+                stand.server_peak_mb(),
+                stand.hollow_rss_mb()
+            );
+        }
+    }
+    println!("kube-scheduler with its API server, published: 85 to 165 pods/s");
+    println!(
+        "\n## Tasks without cost, an array on 100 hollow nodes of 64 slots, from submission to the last end"
+    );
+    for dispatch in ["push", "pull"] {
+        let mut stand = Stand::with_pool(&std::env::temp_dir(), dispatch);
+        stand.hollow(sizes.fleets[0].min(100), 64, "0s");
+        let before = stand.cpu_with_hollow();
+        let began = Instant::now();
+        stand.submit_and_wait(sizes.hollow_tasks);
+        let rate = per_second(sizes.hollow_tasks, began.elapsed());
+        let used = stand.cpu_with_hollow();
+        let per_task = |seconds: f64| seconds * 1e6 / f64::from(sizes.hollow_tasks);
+        println!(
+            "{dispatch:<6}{rate:>8.0} /s; CPU per task: server {:.1} us, hollow {:.1} us; server {} MB (HyperQueue, published: 60,000 /s without a journal)",
+            per_task(used.0 - before.0),
+            per_task(used.1 - before.1),
             stand.server_peak_mb()
         );
     }

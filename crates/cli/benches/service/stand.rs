@@ -15,6 +15,7 @@ pub(crate) struct Stand {
     dir: TempDir,
     server: Option<Child>,
     agent: Option<Child>,
+    hollow: Option<Child>,
     url: String,
     token: String,
     runtime: tokio::runtime::Runtime,
@@ -28,13 +29,20 @@ impl Stand {
 
     /// A stand that keeps everything below a directory.
     pub(crate) fn in_dir(below: &Path) -> Self {
+        Self::with_pool(below, "push")
+    }
+
+    /// A stand whose only pool dispatches so.
+    pub(crate) fn with_pool(below: &Path, dispatch: &str) -> Self {
         // The provider may be set already.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
         let dir = TempDir::new_in(below).unwrap();
         let (url, token) = Default::default();
-        let mut stand = Self { dir, server: None, agent: None, url, token, runtime, client };
+        let pool = format!("[[pools]]\nid = \"default\"\ndispatch = \"{dispatch}\"\n");
+        std::fs::write(dir.path().join("config.toml"), pool).unwrap();
+        let mut stand = Self { dir, server: None, agent: None, hollow: None, url, token, runtime, client };
         stand.start_server();
         stand
     }
@@ -49,7 +57,7 @@ impl Stand {
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("HOME", self.dir.path())
-            .env("LANDFALL_CONFIG", "/dev/null")
+            .env("LANDFALL_CONFIG", self.path("config.toml"))
             .env("LANDFALL_DATA_DIR", self.path("data"))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -64,7 +72,7 @@ impl Stand {
         let ready = self.path("ready");
         let _ = std::fs::remove_file(&ready);
         let mut command = self.command();
-        command.args(["server", "--listen", "127.0.0.1:0", "--ready-file"]).arg(&ready);
+        command.args(["server", "--allow-hollow", "--listen", "127.0.0.1:0", "--ready-file"]).arg(&ready);
         let mut server = command.spawn().unwrap();
         while !ready.exists() {
             assert!(server.try_wait().unwrap().is_none(), "the server ended");
@@ -98,6 +106,32 @@ impl Stand {
         while self.get("/nodes/n1")["connected"] != true {
             std::thread::sleep(Duration::from_millis(1));
         }
+    }
+
+    /// Joins so many hollow nodes and waits until all are connected.
+    pub(crate) fn hollow(&mut self, nodes: u64, cpus: u32, task_time: &str) {
+        let mut command = self.command();
+        command.args(["hollow", "--nodes", &nodes.to_string(), "--cpus", &cpus.to_string()]);
+        command.args(["--task-time", task_time, "--token-file"]).arg(self.path("data/token"));
+        self.hollow = Some(command.spawn().unwrap());
+        while self.get("/status")["agents_connected"] != nodes {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// CPU time of the server and of hollow nodes.
+    pub(crate) fn cpu_with_hollow(&self) -> (f64, f64) {
+        let hollow = self.hollow.as_ref().map_or(0.0, |hollow| machine::cpu_seconds(hollow.id(), false));
+        (machine::cpu_seconds(self.pid(), false), hollow)
+    }
+
+    pub(crate) fn hollow_rss_mb(&self) -> u64 {
+        self.hollow.as_ref().map_or(0, |hollow| machine::status_mb(hollow.id(), "VmRSS"))
+    }
+
+    /// How many jobs are in this state.
+    pub(crate) fn jobs_in(&self, state: &str) -> u64 {
+        self.get("/status")["jobs"][state].as_u64().unwrap_or(0)
     }
 
     fn pid(&self) -> u32 {
@@ -148,9 +182,10 @@ impl Stand {
         })
     }
 
-    /// Submits held jobs one by one, from so many clients at once.
-    pub(crate) fn submit_singles(&self, count: usize, clients: usize) {
-        let body = json!({ "hold": true, "needs": { "cpu_milli": 1000 }, "run": { "command": ["true"] } });
+    /// Submits jobs one by one, from so many clients at once.
+    pub(crate) fn submit_singles(&self, count: usize, clients: usize, hold: bool) {
+        let needs = json!({ "cpu_milli": 1000, "walltime_ms": 3_600_000 });
+        let body = json!({ "hold": hold, "needs": needs, "run": { "command": ["true"] } });
         self.runtime.block_on(async {
             let each = || async {
                 for _ in 0..count / clients {
@@ -188,7 +223,7 @@ impl Stand {
 
 impl Drop for Stand {
     fn drop(&mut self) {
-        for child in [&mut self.agent, &mut self.server].into_iter().flatten() {
+        for child in [&mut self.agent, &mut self.hollow, &mut self.server].into_iter().flatten() {
             // It may have ended by itself.
             let _ = child.kill();
             let _ = child.wait();

@@ -65,6 +65,8 @@ pub(crate) const SETTINGS: &[Setting] = settings! {
     "server.tls_key", "LANDFALL_TLS_KEY", Path, "none", "the key of the certificate, PEM";
     "server.allow_insecure", "LANDFALL_ALLOW_INSECURE", Switch, "false",
         "listen beyond this machine without TLS";
+    "server.allow_hollow", "LANDFALL_ALLOW_HOLLOW", Switch, "false",
+        "let simulated nodes join (`landfall hollow`), for trying a size";
     "server.body_limit", "LANDFALL_BODY_LIMIT", Size, "16MiB", "largest request";
     "server.queue_limit", "LANDFALL_QUEUE_LIMIT", Whole, "4096",
         "requests that may wait for the engine; more are turned away";

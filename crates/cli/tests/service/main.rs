@@ -8,6 +8,7 @@ mod dags;
 mod damaged;
 mod disconnected;
 mod guides;
+mod hollow;
 mod identity;
 mod jobs;
 mod keepers;

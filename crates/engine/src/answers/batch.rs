@@ -5,7 +5,7 @@ use landfall_model::reason::{Concern, Reason};
 use landfall_model::verdict::Direction;
 use landfall_policy::view::Pass;
 
-use super::explain::{Waiting, has_left, named};
+use super::explain::{Waiting, named};
 use crate::engine::Engine;
 use crate::record::JobRecord;
 use crate::solver::{Refusal, Step, Wait};
@@ -68,7 +68,7 @@ impl Engine {
         };
         let policy = dispatcher.policy(record.job.spec.kind);
         let pass = Pass::of_parts(self.now, &state.world, &state.nodes, dispatcher.backlog());
-        let there = || state.nodes.iter().filter(|node| !has_left(node));
+        let there = || state.present();
         let verdicts: Vec<_> = there()
             .map(|node| policy.pair_verdict(&pass, &record.job, node, Direction::NodesForJob))
             .collect();

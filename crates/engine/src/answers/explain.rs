@@ -4,7 +4,7 @@ use landfall_model::answer::{Ended, Explanation, NodeReason, OnNode, Placed, Que
 use landfall_model::life::Breakdown;
 use landfall_model::reason::Reason;
 use landfall_model::verdict::{Decision, Direction};
-use landfall_model::{Dispatch, JobId, Node, NodeId, NodeState};
+use landfall_model::{Dispatch, JobId, NodeId};
 use landfall_policy::view::Pass;
 
 use crate::dispatch::proposal;
@@ -329,11 +329,6 @@ fn suspended(record: &JobRecord) -> Why {
             .help("resume it with more time"),
         _ => Why::new(Reason::Suspended, "it made room for other work and comes back with the next cycle"),
     }
-}
-
-/// Whether a node left for good; its place is kept and nothing else.
-pub(super) fn has_left(node: &Node) -> bool {
-    node.state == NodeState::Down && !node.accepting && node.cpu_total.is_zero() && node.ram_total.is_zero()
 }
 
 /// Ids in a sentence.

@@ -9,7 +9,7 @@ use landfall_model::verdict::{Direction, Verdict};
 use landfall_model::{JobKind, Node, NodeState};
 use landfall_policy::view::Pass;
 
-use super::explain::{Waiting, has_left};
+use super::explain::Waiting;
 use crate::dispatch::proposal;
 use crate::engine::Engine;
 use crate::record::JobRecord;
@@ -28,9 +28,7 @@ impl Engine {
         let mut job = record.job.clone();
         job.rescore_count = self.state.rounds(record);
         let judged: Vec<(&Node, Verdict)> = state
-            .nodes
-            .iter()
-            .filter(|node| !has_left(node))
+            .present()
             .map(|node| (node, policy.pair_verdict(&pass, &job, node, Direction::JobsForNode)))
             .map(|(node, mut verdict)| {
                 // Workers rank jobs, so a verdict names the job; here the node is what tells them apart.

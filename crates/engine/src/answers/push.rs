@@ -9,7 +9,7 @@ use landfall_model::verdict::Decision;
 use landfall_model::{Discipline, JobId};
 use landfall_policy::view::Pass;
 
-use super::explain::{Waiting, has_left};
+use super::explain::Waiting;
 use crate::dispatch::{proposal, tie_ranks};
 use crate::engine::Engine;
 use crate::record::JobRecord;
@@ -28,8 +28,7 @@ impl Engine {
         let policy = dispatcher.policy(record.job.spec.kind);
         let ranking =
             policy.rank_nodes_in(&pass, &tie_ranks(&state.nodes, &state.world.node_order), &record.job);
-        let there: BTreeSet<&str> =
-            state.nodes.iter().filter(|node| !has_left(node)).map(|node| node.id.as_str()).collect();
+        let there: BTreeSet<&str> = state.present().map(|node| node.id.as_str()).collect();
         let nodes = NodeReason::count(
             ranking.candidates.iter().filter(|verdict| there.contains(verdict.candidate.as_str())),
         );

@@ -93,6 +93,11 @@ pub struct PoolState {
 }
 
 impl PoolState {
+    /// Its nodes, but for those that left for good.
+    pub fn present(&self) -> impl Iterator<Item = &Node> {
+        self.nodes.iter().filter(|node| !node.has_left())
+    }
+
     /// Nodes whose units count: in service or finishing what they have.
     pub fn units(&self) -> Micro {
         self.in_service * MICRO

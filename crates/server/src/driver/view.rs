@@ -163,7 +163,7 @@ impl View<'_> {
     }
 
     pub fn node(&self, id: &NodeId) -> Option<NodeView> {
-        let (node, record) = self.engine.state().node(id)?;
+        let (node, record) = self.engine.state().node(id).filter(|(node, _)| !node.has_left())?;
         let pool = self.engine.state().places.get(id).map(|(pool, _)| pool.to_string());
         let facts = self.nodes.facts(id);
         // The engine remembers load roughly; here is what the node said last.
@@ -205,6 +205,7 @@ impl View<'_> {
             performance_estimates: facts.map(|facts| facts.heartbeat.performance_estimates.clone()),
             agent_version: facts.map(|facts| facts.heartbeat.agent_version.clone()),
             connected: self.connections.is_open(id),
+            hollow: facts.is_some_and(|facts| facts.hollow),
         })
     }
 }

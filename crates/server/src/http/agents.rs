@@ -97,6 +97,12 @@ struct OfJournal {
     responses((status = 200, description = "What the node is told.", body = Registered), Problems, BodyProblems))]
 async fn register(said: Said<Registration>) -> Reply<Registered> {
     let Said { app, node, journal, said: registration } = said;
+    if registration.hollow && !app.config.allow_hollow {
+        let error =
+            ApiError::new("hollow_node", "this server takes no hollow nodes: nothing would run on them")
+                .hint("start a server for trying with --allow-hollow and a data directory of its own");
+        return Err(Problem::new(StatusCode::FORBIDDEN, error));
+    }
     Ok(Json(app.handle.register(Registering { node, registration, journal }).await?))
 }
 
@@ -133,7 +139,7 @@ async fn commands(
 ) -> Result<Response, Problem> {
     principal.speaks_for(&node)?;
     app.check_journal(header_text(&headers, JOURNAL))?;
-    let place = app.stream()?;
+    let place = app.line()?;
     let commands = app.handle.connections().open(node);
     let line = Line { commands, beat: tokio::time::interval(PING_EVERY), _place: place, principal, app };
     let pieces = futures::stream::unfold(line, |mut line| async {

@@ -23,8 +23,10 @@ use crate::driver::core::unreadable;
 use crate::driver::{Failure, Handle, Stats, View};
 use crate::logs::Logs;
 
-/// Long answers that may be open at once.
+/// Long answers that may be open at once, beside the lines to agents.
 const STREAMS_MAX: usize = 10_000;
+/// Lines to agents that may be open at once.
+const LINES_MAX: usize = 250_000;
 /// Connections for reading that are kept for the next question.
 const READERS_KEPT: usize = 8;
 
@@ -54,6 +56,7 @@ pub(crate) struct App {
     /// Which journal this is.
     pub(crate) incarnation: String,
     streams: Arc<Semaphore>,
+    lines: Arc<Semaphore>,
 }
 
 /// How handlers get at it.
@@ -83,6 +86,7 @@ impl App {
             shutdown,
             incarnation,
             streams: Arc::new(Semaphore::new(STREAMS_MAX)),
+            lines: Arc::new(Semaphore::new(LINES_MAX)),
         }
     }
 
@@ -106,6 +110,11 @@ impl App {
     /// A place among the open streams.
     pub(crate) fn stream(&self) -> Result<OwnedSemaphorePermit, Problem> {
         self.streams.clone().try_acquire_owned().map_err(|_| Problem::from(Failure::Busy))
+    }
+
+    /// A place among the lines to agents.
+    pub(crate) fn line(&self) -> Result<OwnedSemaphorePermit, Problem> {
+        self.lines.clone().try_acquire_owned().map_err(|_| Problem::from(Failure::Busy))
     }
 
     /// Asks the driver something that may find nothing wrong or a problem.

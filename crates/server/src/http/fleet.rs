@@ -63,7 +63,7 @@ fn pool_view(view: &View<'_>, pool: &PoolState) -> Result<PoolView, Problem> {
         version: version_of(&(&settings, &policy_text)),
         policy_text,
         pool: settings,
-        nodes: pool.nodes.len() as u64,
+        nodes: pool.present().count() as u64,
         nodes_ready: pool.nodes.iter().filter(|node| node.state == NodeState::Ready).count() as u64,
         pending,
         running,

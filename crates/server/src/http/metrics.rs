@@ -291,7 +291,7 @@ pub(crate) async fn page(app: &App) -> Result<String, Problem> {
             for (tenant, of) in &pool.world.tenants {
                 gauged.shares.push((id.to_string(), tenant.to_string(), of.usage));
             }
-            for node in &pool.nodes {
+            for node in pool.present() {
                 *gauged.nodes.entry(word(&node.state)).or_insert(0) += 1;
             }
         }

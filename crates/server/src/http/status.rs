@@ -10,6 +10,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use landfall_api::ApiError;
 use landfall_api::answer::{ClockView, StatusView};
+use landfall_engine::state::PoolState;
 use serde::Serialize;
 use serde_json::{Value, json};
 use utoipa_axum::router::OpenApiRouter;
@@ -56,7 +57,7 @@ async fn status(State(app): Shared, principal: Principal) -> Reply<StatusView> {
             let state = if seen { word(&record.state) } else { "others".to_owned() };
             *jobs.entry(state).or_insert(0) += 1;
         }
-        for node in state.pools.values().flat_map(|pool| &pool.nodes) {
+        for node in state.pools.values().flat_map(PoolState::present) {
             *nodes.entry(word(&node.state)).or_insert(0) += 1;
         }
         let waiting = |pool| view.engine.waiting_in(pool) as u64;

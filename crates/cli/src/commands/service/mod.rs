@@ -8,6 +8,7 @@ pub(crate) mod completions;
 pub(crate) mod events;
 pub(crate) mod explain;
 pub(crate) mod helpers;
+pub(crate) mod hollow;
 pub(crate) mod jobs;
 pub(crate) mod listing;
 pub(crate) mod logs;

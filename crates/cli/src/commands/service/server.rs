@@ -41,6 +41,9 @@ pub(crate) struct Args {
     /// Listen beyond this machine without TLS, for instance behind a proxy that has it.
     #[arg(long)]
     allow_insecure: bool,
+    /// Let simulated nodes join, on which nothing runs (`landfall hollow`).
+    #[arg(long)]
+    allow_hollow: bool,
     /// Write its address into this file once it answers.
     #[arg(long, value_name = "FILE")]
     ready_file: Option<PathBuf>,
@@ -58,6 +61,7 @@ impl Args {
             ("server.tls_cert", path(&self.tls_cert)),
             ("server.tls_key", path(&self.tls_key)),
             ("server.allow_insecure", self.allow_insecure.then(|| "true".to_owned())),
+            ("server.allow_hollow", self.allow_hollow.then(|| "true".to_owned())),
         ]
     }
 }
@@ -106,6 +110,7 @@ pub(crate) fn server_config(
         }
     };
     server.allow_insecure = config.is_on("server.allow_insecure");
+    server.allow_hollow = config.is_on("server.allow_hollow");
     server.body_limit = size("server.body_limit").map_or(server.body_limit, in_memory);
     server.queue_limit = config.parsed("server.queue_limit").unwrap_or(server.queue_limit);
     server.ended_in_memory = config.parsed("server.ended_in_memory").unwrap_or(server.ended_in_memory);

@@ -40,6 +40,7 @@ fn remark(node: &NodeView) -> &'static str {
         ("suspended", ..) => "suspended",
         (_, false, _) => "takes no work",
         (_, _, false) => "no agent connected",
+        _ if node.hollow => "hollow: nothing runs here",
         _ => "",
     }
 }

@@ -16,6 +16,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use landfall_engine::record::JobRecord;
+use landfall_engine::state::PoolState;
 use landfall_engine::{Event, State as EngineState};
 use landfall_model::{JobKind, Millis, Node, NodeState};
 use landfall_policy::catalogue;
@@ -382,7 +383,7 @@ fn knows(principal: &Principal, node: &Node) -> bool {
     responses((status = 200, description = "Workers by id.", body = Envelope), BoardProblems))]
 async fn workers(State(app): Shared, Submitter(principal): Submitter) -> Result<Said, Problem> {
     let answer = app.handle.read(move |view| {
-        let nodes = view.engine.state().pools.values().flat_map(|pool| &pool.nodes);
+        let nodes = view.engine.state().pools.values().flat_map(PoolState::present);
         let mut rows: Vec<(&Node, Value)> = nodes
             .map(|node| {
                 let capabilities = node.capabilities.clone().unwrap_or_default();

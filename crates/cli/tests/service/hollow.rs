@@ -1,0 +1,85 @@
+//! Simulated nodes: they join where they are allowed, do what agents do, and are gone afterwards.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::stand::Stand;
+
+const ALLOWED: &str = "[server]\nallow_hollow = true\n";
+
+#[test]
+fn a_server_that_was_not_told_so_takes_no_hollow_nodes() {
+    let stand = Stand::new();
+    let said = stand.run(&["hollow", "--nodes", "3", "--for", "20s"]);
+    assert_eq!(said.code, 6, "{}", said.err);
+    assert!(
+        said.err.contains("takes no hollow nodes") && said.err.contains("--allow-hollow"),
+        "{}",
+        said.err
+    );
+    assert_eq!(stand.json(&["nodes"])["nodes"].as_array().unwrap().len(), 0);
+    for (args, why) in [
+        (["--nodes", "0"], "from 1 to"),
+        (["--fail", "5"], "write it as 1%"),
+        (["--vanish", "5%"], "0.1%/h"),
+        (["--gpus", "many"], "8:A100"),
+        (["--task-time", "2s..1s"], "longer"),
+    ] {
+        let said = stand.run(&["hollow", args[0], args[1]]);
+        assert!(said.code != 0 && said.err.contains(why), "{args:?}: {}", said.err);
+    }
+}
+
+#[test]
+fn hollow_nodes_run_jobs_in_every_way_to_dispatch_and_leave_nothing_behind() {
+    let pools = ["push", "pull", "batch"]
+        .map(|dispatch| format!("[[pools]]\nid = \"{dispatch}\"\ndispatch = \"{dispatch}\"\n"));
+    let stand = Stand::with_config(&format!("{ALLOWED}{}", pools.concat()));
+    for pool in ["push", "pull", "batch"] {
+        let args = ["hollow", "--nodes", "40", "--cpus", "2", "--gpus", "1:A100:80GiB"];
+        let more =
+            ["--task-time", "0s..50ms", "--fail", "20%", "--seed", "5", "--pool", pool, "--prefix", pool];
+        let mut ghosts = stand.start(pool, stand.command(), &[&args[..], &more[..]].concat());
+        stand.until("all nodes are there", || {
+            let nodes = stand.json(&["nodes", "--pool", pool, "--state", "ready"]);
+            let joined = |node: &Value| node["hollow"] == true && node["connected"] == true;
+            nodes["nodes"].as_array().is_some_and(|nodes| nodes.len() == 40 && nodes.iter().all(joined))
+        });
+        assert!(stand.run(&["nodes", "--pool", pool]).ok().contains("hollow: nothing runs here"));
+        let needs = ["--pool", pool, "--array", "1-400", "--walltime", "1min", "--retries", "0"];
+        let array = stand.submit(&[&needs[..], &["--", "true"]].concat());
+        stand.until("all tasks ended", || {
+            let array = stand.array(&array);
+            let count = |state: &str| array[state].as_u64().unwrap_or(0);
+            count("completed") + count("failed") == 400 && (30..=130).contains(&count("failed"))
+        });
+        ghosts.signal("INT");
+        stand.until("they are gone", || stand.json(&["status"])["nodes"] == json!({}));
+        assert_eq!(stand.json(&["nodes", "--pool", pool])["nodes"], json!([]));
+        stand.until("it has ended", || ghosts.ended() == Some(0));
+        assert!(stand.log(pool).contains("400 jobs began, 400 ended"), "{}", stand.log(pool));
+    }
+}
+
+#[test]
+fn jobs_survive_hollow_nodes_that_vanish_and_a_server_that_is_killed() {
+    let silence =
+        "silence = { node_unknown_after_ms = 1000, node_down_after_ms = 2000, requeue_after_ms = 2000 }";
+    let pool = format!("[[pools]]\nid = \"default\"\ndispatch = \"push\"\n{silence}\n");
+    let mut stand = Stand::with_config(&format!("{ALLOWED}{pool}"));
+    // Each node vanishes about every ten seconds.
+    let args = ["hollow", "--nodes", "20", "--cpus", "4", "--task-time", "300ms", "--seed", "3"];
+    let args = [&args[..], &["--vanish", "36000%/h", "--away", "3s"]].concat();
+    let mut ghosts = stand.start("ghosts", stand.command(), &args);
+    stand.until("nodes are there", || stand.json(&["status"])["agents_connected"].as_u64() > Some(15));
+    let array = stand.submit(&["--array", "1-600", "--retries", "20", "--", "true"]);
+    std::thread::sleep(Duration::from_millis(500));
+    stand.kill_server();
+    std::thread::sleep(Duration::from_millis(300));
+    stand.start_server();
+    stand.until("all tasks ended well", || stand.array(&array)["completed"] == 600);
+    ghosts.signal("TERM");
+    stand.until("it has ended", || ghosts.ended() == Some(0));
+    assert!(!stand.log("ghosts").contains(" 0 nodes vanished"), "{}", stand.log("ghosts"));
+}
