@@ -55,8 +55,8 @@ pub(crate) fn status_mb(pid: u32, name: &str) -> u64 {
 pub(crate) fn cpu_seconds(pid: u32, children: bool) -> f64 {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let Some((_, rest)) = text.rsplit_once(')') else { return 0.0 };
-    let fields: Vec<u64> = rest.split_whitespace().skip(1).filter_map(|field| field.parse().ok()).collect();
+    let fields: Vec<i64> = rest.split_whitespace().skip(1).filter_map(|field| field.parse().ok()).collect();
     // Behind the name and the state: utime, stime, cutime, cstime are fields 14 to 17 of the whole line.
-    let ticks: u64 = fields[10..if children { 14 } else { 12 }].iter().sum();
+    let ticks: i64 = fields[10..if children { 14 } else { 12 }].iter().sum();
     ticks as f64 / 100.0
 }

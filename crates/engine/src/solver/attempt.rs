@@ -118,16 +118,18 @@ impl Overlay<'_> {
             }
             let Some((kind, _)) = self.fleet.place(slot) else { continue };
             let Some(seen) = class.usable.own.iter().find(|seen| seen.kind == kind) else { continue };
-            let parts = open::uncovered(uses, from, to);
+            let node = &self.fleet.kinds[kind].node;
+            if !uses.has_room(class.spec, node, from, to) {
+                continue;
+            }
+            let parts = uses.uncovered(from, to);
             let free = parts == [(from, to)];
             let reserved = parts.iter().any(|&(a, b)| self.nodes_free(kind, a, b) < 1);
-            let node = &self.fleet.kinds[kind].node;
             if free
                 || reserved
                 || (covered_only && !parts.is_empty())
                 || !in_block(&self.fleet.kinds[kind], from, to)
                 || !self.is_admitted(seen, scope)
-                || open::fit(class.spec, node, uses, from, to).is_none()
             {
                 continue;
             }
@@ -284,7 +286,7 @@ impl Overlay<'_> {
                 None => kinds.push((offer.kind, i64::from(count))),
                 Some(slot) => {
                     let node = &self.fleet.kinds[offer.kind].node;
-                    let uses = self.open.get(&slot).map_or(&[][..], Vec::as_slice);
+                    let uses = self.uses(slot);
                     shared.push((slot, open::fit(class.spec, node, uses, from, to).unwrap_or_default()));
                 }
             }
@@ -360,7 +362,7 @@ impl Overlay<'_> {
         let starts = starts.map(|start| start.as_millis()).chain(admitted).filter(|&start| start > after);
         // A sum may stay level while one kind rises and another falls.
         let each = class.usable.own.iter().filter_map(|seen| self.kind_rise(seen.kind, after));
-        let uses = self.open.values().flatten().map(|used| used.to);
+        let uses = self.open.values().flat_map(|uses| &**uses).map(|used| used.to);
         let uses = uses.filter(|&end| !class.spec.exclusive && end > after && end != FOREVER);
         rises.chain(starts).chain(each).chain(uses).min()
     }

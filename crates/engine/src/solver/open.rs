@@ -20,6 +20,89 @@ pub(super) struct Use {
     pub(super) key: u64,
 }
 
+/// The uses of one node, with their sums and bounds: on a busy node most questions are answered by these alone, and a
+/// machine with many cores has many uses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Uses {
+    list: Vec<Use>,
+    cpu: u64,
+    ram: u64,
+    last_from: i64,
+    first_to: i64,
+    last_to: i64,
+}
+
+impl Default for Uses {
+    fn default() -> Self {
+        Self { list: Vec::new(), cpu: 0, ram: 0, last_from: i64::MIN, first_to: i64::MAX, last_to: i64::MIN }
+    }
+}
+
+impl std::ops::Deref for Uses {
+    type Target = [Use];
+
+    fn deref(&self) -> &[Use] {
+        &self.list
+    }
+}
+
+impl Uses {
+    fn count_in(&mut self, used: &Use) {
+        self.cpu = self.cpu.saturating_add(used.cpu);
+        self.ram = self.ram.saturating_add(used.ram);
+        self.last_from = self.last_from.max(used.from);
+        self.first_to = self.first_to.min(used.to);
+        self.last_to = self.last_to.max(used.to);
+    }
+
+    pub(super) fn push(&mut self, used: Use) {
+        self.insert(self.list.len(), used);
+    }
+
+    pub(super) fn insert(&mut self, place: usize, used: Use) {
+        self.count_in(&used);
+        self.list.insert(place, used);
+    }
+
+    pub(super) fn remove(&mut self, place: usize) -> Use {
+        let used = self.list.remove(place);
+        let list = std::mem::take(self).list;
+        list.iter().for_each(|left| self.count_in(left));
+        self.list = list;
+        used
+    }
+
+    pub(super) fn pop(&mut self) {
+        if !self.list.is_empty() {
+            self.remove(self.list.len() - 1);
+        }
+    }
+
+    /// Whether every use covers this instant, and none begins later.
+    fn all_at(&self, at: i64) -> bool {
+        self.last_from <= at && at < self.first_to
+    }
+
+    /// The same as [`uncovered`].
+    pub(super) fn uncovered(&self, from: i64, to: i64) -> Vec<(i64, i64)> {
+        if self.list.is_empty() || !self.all_at(from) {
+            return uncovered(&self.list, from, to);
+        }
+        if self.last_to < to { vec![(self.last_to, to)] } else { Vec::new() }
+    }
+
+    /// Whether a job fits beside all of them during `[from, to)`; the same as asking [`fit`].
+    pub(super) fn has_room(&self, spec: &JobSpec, node: &Node, from: i64, to: i64) -> bool {
+        let cpu = self.cpu.saturating_add(spec.cpu_milli.get()) <= node.cpu_total.get();
+        let ram = self.ram.saturating_add(spec.ram_mib.get()) <= node.ram_total.get();
+        match (cpu && ram, spec.gpu_count) {
+            (true, 0) => true,
+            (false, _) if self.all_at(from) => false,
+            _ => fit(spec, node, &self.list, from, to).is_some(),
+        }
+    }
+}
+
 /// The parts of `[from, to)` that no use covers.
 pub(super) fn uncovered(uses: &[Use], from: i64, to: i64) -> Vec<(i64, i64)> {
     let mut covered: Vec<(i64, i64)> =
@@ -104,6 +187,10 @@ pub(super) fn usage(spec: &JobSpec, devices: &[u16], from: i64, to: i64, key: u6
 
 /// How close what is left of a node lies together for a job; unknown counts as the middle.
 pub(super) fn locality_left(spec: &JobSpec, node: &Node, uses: &[Use], from: i64, to: i64) -> f64 {
+    if node.links.is_none() || spec.gpu_count < 2 {
+        // Which devices are left is of no account.
+        return locality::locality(spec, node, Picture::Now).unwrap_or(locality::UNKNOWN);
+    }
     let free = free_devices(spec, node, uses, from, to);
     // The fastest pair of the whole node is the measure, so the node keeps its devices, those in use as taken ones.
     let mut whole = node.clone();
@@ -127,6 +214,7 @@ pub(super) fn units(spec: &JobSpec, node: &Node) -> f64 {
 mod tests {
     use super::*;
     use landfall_model::{Mib, MilliCpu, NodeId};
+    use proptest::prelude::*;
 
     fn used(from: i64, to: i64, cpu: u64, device: Option<(u16, u64)>) -> Use {
         let devices =
@@ -140,6 +228,37 @@ mod tests {
         assert_eq!(uncovered(&uses, 0, 30), [(8, 10), (20, 30)]);
         assert_eq!(uncovered(&uses, 4, 7), []);
         assert_eq!(uncovered(&[], 4, 7), [(4, 7)]);
+    }
+
+    proptest! {
+        #[test]
+        fn sums_and_bounds_say_what_looking_at_every_use_says(
+            list in proptest::collection::vec((0i64..20, 1i64..20, 0u64..6, any::<bool>()), 0..8),
+            at in 0i64..25, span in 1i64..25, cpu in 0u64..12, gpu_count in 0u32..2,
+        ) {
+            let mut node = Node::new(NodeId::new("n").unwrap(), MilliCpu::new(12), Mib::new(10));
+            node.gpus = vec![Gpu::new(0, None, None)];
+            let spec = JobSpec {
+                cpu_milli: MilliCpu::new(cpu), gpu_count, gpu_milli: MilliGpu::new(500), exclusive: false, ..JobSpec::empty()
+            };
+            let mut uses = Uses::default();
+            let mut plain: Vec<Use> = Vec::new();
+            for (number, (from, span, cpu, device)) in list.into_iter().enumerate() {
+                let used = used(from, from + span, cpu, device.then_some((0, 300)));
+                let place = number / 2;
+                uses.insert(place, used.clone());
+                plain.insert(place, used);
+                if number % 3 == 2 {
+                    prop_assert_eq!(uses.remove(number / 3), plain.remove(number / 3));
+                }
+                prop_assert_eq!(&uses[..], &plain[..]);
+                prop_assert_eq!(uses.uncovered(at, at + span), uncovered(&plain, at, at + span));
+                prop_assert_eq!(
+                    uses.has_room(&spec, &node, at, at + span),
+                    fit(&spec, &node, &plain, at, at + span).is_some()
+                );
+            }
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::bits::Bits;
 use super::fleet::{Fleet, Slot};
 use super::ground::Ground;
-use super::open::{Use, uncovered};
+use super::open::{Use, Uses};
 use super::problem::{Cycles, Problem, Waiting};
 use super::timeline::{FOREVER, Timeline};
 
@@ -56,7 +56,7 @@ pub(super) struct Overlay<'a> {
     pub(super) power: Option<Timeline>,
     pub(super) io: Option<Timeline>,
     /// Nodes open to sharing, now or in the plans of those who wait.
-    pub(super) open: BTreeMap<Slot, Vec<Use>>,
+    pub(super) open: BTreeMap<Slot, Uses>,
     /// Nodes that are shared now.
     pub(super) sharing: BTreeSet<Slot>,
     /// What each lender still lends.
@@ -98,7 +98,7 @@ impl<'a> Overlay<'a> {
         }
         // Nodes that are held or shared may have several reasons to be busy; all others have one.
         let mut special: BTreeMap<Slot, i64> = BTreeMap::new();
-        let mut open: BTreeMap<Slot, Vec<Use>> = BTreeMap::new();
+        let mut open: BTreeMap<Slot, Uses> = BTreeMap::new();
         let mut next_key = 0;
         for (hold, &end) in p.holds.iter().zip(hold_ends) {
             for &slot in hold.nodes {
@@ -295,6 +295,11 @@ impl<'a> Overlay<'a> {
         }
     }
 
+    /// The uses of a node.
+    pub(super) fn uses(&self, slot: Slot) -> &[Use] {
+        self.open.get(&slot).map_or(&[], |uses| uses)
+    }
+
     /// A new key for a use.
     pub(super) fn use_key(&mut self) -> u64 {
         self.next_key += 1;
@@ -304,11 +309,12 @@ impl<'a> Overlay<'a> {
     /// Adds a use to a node open to sharing, or opens it.
     pub(super) fn add_use(&mut self, slot: Slot, used: Use) {
         let Some((kind, _)) = self.fleet.place(slot) else { return };
-        let parts = uncovered(self.open.get(&slot).map_or(&[], Vec::as_slice), used.from, used.to);
+        let uses = self.open.entry(slot).or_default();
+        let parts = uses.uncovered(used.from, used.to);
+        uses.push(used);
         for (from, to) in parts {
             self.add_nodes(kind, from, to, -1);
         }
-        self.open.entry(slot).or_default().push(used);
         self.log.push(Op::UseAdded(slot));
     }
 
@@ -318,7 +324,7 @@ impl<'a> Overlay<'a> {
         let Some(uses) = self.open.get_mut(&slot) else { return };
         let Some(place) = uses.iter().position(|used| used.key == key) else { return };
         let used = uses.remove(place);
-        let parts = uncovered(uses, used.from, used.to);
+        let parts = uses.uncovered(used.from, used.to);
         if uses.is_empty() {
             self.open.remove(&slot);
         }
@@ -358,7 +364,7 @@ impl<'a> Overlay<'a> {
         let power = self.power.as_ref().is_none_or(|line| line.min(from, to) >= booking.power);
         let io = self.io.as_ref().is_none_or(|line| line.min(from, to) >= booking.io);
         let uses = booking.uses.iter().all(|(slot, used)| {
-            let others = self.open.get(slot).map_or(&[][..], Vec::as_slice);
+            let others = self.uses(*slot);
             let node = self.fleet.place(*slot).map(|(kind, _)| &self.fleet.kinds[kind].node);
             node.is_some_and(|node| beside(node, others, used))
         });

@@ -40,7 +40,7 @@ impl Walk<'_, '_> {
             // Jobs that are to meet on a node stay together, on the devices meant for each, even if nobody is there now.
             let meant = reservation.devices.get(place).map(Vec::as_slice);
             let key = self.overlay.use_key();
-            let others = self.overlay.open.get(&slot).map_or(&[][..], Vec::as_slice);
+            let others = self.overlay.uses(slot);
             let again = meant.map(|devices| open::usage(class.spec, devices, from, to, key));
             let used = again.filter(|used| beside(node, others, used)).or_else(|| {
                 let devices = open::fit(class.spec, node, others, from, to)?;
