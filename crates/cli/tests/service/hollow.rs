@@ -12,7 +12,7 @@ const ALLOWED: &str = "[server]\nallow_hollow = true\n";
 fn a_server_that_was_not_told_so_takes_no_hollow_nodes() {
     let stand = Stand::new();
     let said = stand.run(&["hollow", "--nodes", "3", "--for", "20s"]);
-    assert_eq!(said.code, 6, "{}", said.err);
+    assert_eq!(said.code, 8, "{}", said.err);
     assert!(
         said.err.contains("takes no hollow nodes") && said.err.contains("--allow-hollow"),
         "{}",

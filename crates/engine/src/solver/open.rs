@@ -243,8 +243,8 @@ mod tests {
             };
             let mut uses = Uses::default();
             let mut plain: Vec<Use> = Vec::new();
-            for (number, (from, span, cpu, device)) in list.into_iter().enumerate() {
-                let used = used(from, from + span, cpu, device.then_some((0, 300)));
+            for (number, (from, lasts, taken, device)) in list.into_iter().enumerate() {
+                let used = used(from, from + lasts, taken, device.then_some((0, 300)));
                 let place = number / 2;
                 uses.insert(place, used.clone());
                 plain.insert(place, used);

@@ -323,6 +323,7 @@ pub(super) mod tests {
             performance_estimates: None,
             agent_version: None,
             connected: true,
+            hollow: false,
         }
     }
 
