@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum_server::tls_rustls::RustlsConfig;
+use axum_server::accept::NoDelayAcceptor;
+use axum_server::tls_rustls::{RustlsAcceptor, RustlsConfig};
 use landfall_api::token::{Role, TokenRequest};
 use landfall_store::Reader as _;
 use landfall_store::sqlite::Sqlite;
@@ -85,18 +86,13 @@ pub async fn serve(
     // Whoever started it may not want to know.
     let _ = ready.send(Ready { address, admin_token_file: token_file });
     let from_tcp = |source| ServerError::Listen { address, source };
+    let mut server = axum_server::from_tcp(listener).map_err(from_tcp)?.handle(server_handle);
+    limit_heads(server.http_builder());
+    // A command for an agent must not wait until the one before it was acknowledged: that takes up to 40 ms.
+    let at_once = NoDelayAcceptor::new();
     let served = match tls {
-        Some(tls) => {
-            let mut server =
-                axum_server::from_tcp_rustls(listener, tls).map_err(from_tcp)?.handle(server_handle);
-            limit_heads(server.http_builder());
-            server.serve(service).await
-        }
-        None => {
-            let mut server = axum_server::from_tcp(listener).map_err(from_tcp)?.handle(server_handle);
-            limit_heads(server.http_builder());
-            server.serve(service).await
-        }
+        Some(tls) => server.acceptor(RustlsAcceptor::new(tls).acceptor(at_once)).serve(service).await,
+        None => server.acceptor(at_once).serve(service).await,
     };
     ending.abort();
     app.shutdown.cancel();

@@ -61,6 +61,9 @@ pub(crate) struct Args {
     /// Only the server.
     #[arg(long)]
     no_agent: bool,
+    /// Let simulated nodes join, on which nothing runs (`landfall hollow`).
+    #[arg(long)]
+    allow_hollow: bool,
     /// Ctrl-C stops running jobs, too.
     #[arg(long)]
     stop_jobs: bool,
@@ -91,6 +94,7 @@ pub(crate) fn run(args: &Args, json: bool) -> Result<Box<dyn Answer>, CliError> 
         ("server.data_dir", args.data_dir.as_ref().map(|dir| dir.display().to_string())),
         ("agent.cpus", args.cpus.clone()),
         ("agent.node", args.node.clone()),
+        ("server.allow_hollow", args.allow_hollow.then(|| "true".to_owned())),
         ("agent.stop_jobs", args.stop_jobs.then(|| "true".to_owned())),
     ];
     let config = Config::load(&args.config, &flags)?;

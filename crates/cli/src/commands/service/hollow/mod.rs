@@ -20,7 +20,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use futures::StreamExt as _;
 use landfall_api::answer::Acted;
-use landfall_api::node::{GpuFacts, Heartbeat, PerformanceEstimates, Registration};
+use landfall_api::node::{GpuFacts, Heartbeat, NODE_TAKEN, PerformanceEstimates, Registration};
 use landfall_client::{Client, ClientError, Settings, segment};
 use landfall_model::{Mib, Millis, gpu_table};
 use landfall_replay::trace::random::Random;
@@ -51,8 +51,9 @@ ends. So a server takes hollow nodes only if it is started with --allow-hollow; 
 Ctrl-C takes them out again, if the token is an operator's.
 
 Examples:
-  landfall server --allow-hollow --data-dir /tmp/try          in one terminal
-  landfall hollow --data-dir /tmp/try --nodes 5000 --cpus 64  in another
+  export LANDFALL_DATA_DIR=/tmp/try              in two terminals, so that nothing real is touched
+  landfall up --no-agent --allow-hollow          in the first
+  landfall hollow --nodes 5000 --cpus 64         in the second
   landfall hollow --nodes 200 --gpus 8:A100:80GiB --task-time 5min..2h
   landfall hollow --nodes 1000 --fail 1% --vanish 0.1%/h --seed 7")]
 pub(crate) struct Args {
@@ -170,7 +171,10 @@ struct Fleet {
 impl Fleet {
     /// A node could not join. What the server will not forgive ends everything; the rest passes.
     fn complain(&self, node: &str, error: ClientError) {
-        if matches!(error, ClientError::Forbidden { .. } | ClientError::Refused { status: 404 | 422, .. }) {
+        let taken = error.api().is_some_and(|api| api.code == NODE_TAKEN);
+        if taken
+            || matches!(error, ClientError::Forbidden { .. } | ClientError::Refused { status: 404 | 422, .. })
+        {
             self.refused.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
             return self.over.cancel();
         }

@@ -19,6 +19,8 @@ const AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// Bounds for what the server says about heartbeats.
 const BEAT_MS: std::ops::RangeInclusive<u64> = 100..=600_000;
 const HOUR: f64 = 3600.0;
+/// Reports in one message; after a long break there may be more.
+const REPORTS_AT_ONCE: usize = 5000;
 
 /// Why a node is not connected any more.
 enum Broke {
@@ -212,7 +214,8 @@ impl Session {
     }
 
     fn tell(&mut self, ask: u32) -> (Reports, BoxFuture<'static, Result<ReportAnswers, ClientError>>) {
-        let reports = Reports { reports: std::mem::take(&mut self.node.reports), ask };
+        let count = self.node.reports.len().min(REPORTS_AT_ONCE);
+        let reports = Reports { reports: self.node.reports.drain(..count).collect(), ask };
         let (client, name, sent) = (self.client.clone(), self.name.clone(), reports.clone());
         (reports, async move { client.report(&name, &sent).await }.boxed())
     }
