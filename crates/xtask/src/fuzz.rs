@@ -146,6 +146,8 @@ fn draw(root: &Path, name: &str, minutes: f64, mut command: Command) -> Result<(
         .arg(format!("-artifact_prefix={prefix}"))
         .args([format!("-rss_limit_mb={MEMORY_MIB}"), format!("-timeout={SECONDS_MAX}")])
         .args([format!("-max_len={INPUT_BYTES_MAX}"), "-print_final_stats=1".to_owned()])
+        // To weigh inputs by how rare what they reach is costs more than to run them, where they reach very much.
+        .arg("-entropic=0")
         .arg(&corpus);
     for dir in ["corpus", "findings"].map(|kind| root.join("crates/fuzz").join(kind).join(name)) {
         if dir.is_dir() {
