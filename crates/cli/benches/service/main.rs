@@ -5,8 +5,7 @@
 //! absolute figures move from run to run, so compare the ratios.
 //!
 //! `cargo bench -p landfall-cli --bench service`; `-- --short` runs a small part of everything, so that it cannot rot, and
-//! `-- start`, `submissions`, `queues`, `tasks` or `fleet` only that part. `-- many` joins a hundred thousand nodes, which takes
-//! minutes and gigabytes, so it is not among them.
+//! `-- start`, `submissions`, `queues`, `tasks` or `fleet` only that part.
 
 mod machine;
 mod stand;

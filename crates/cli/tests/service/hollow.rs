@@ -19,6 +19,8 @@ fn a_server_that_was_not_told_so_takes_no_hollow_nodes() {
         said.err
     );
     assert_eq!(stand.json(&["nodes"])["nodes"].as_array().unwrap().len(), 0);
+    let said = stand.run(&["hollow", "--nodes", "2", "--for", "1s", "--server", "http://127.0.0.1:1"]);
+    assert!(said.code != 0 && said.err.contains("is it up?"), "{}: {}", said.code, said.err);
     for (args, why) in [
         (["--nodes", "0"], "from 1 to"),
         (["--fail", "5"], "write it as 1%"),

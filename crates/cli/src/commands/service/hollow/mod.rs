@@ -147,6 +147,8 @@ fn per_hour(text: &str) -> Result<f64, String> {
 #[derive(Debug, Default)]
 struct Counts {
     joined: AtomicU64,
+    /// How often a node joined, coming back included.
+    joins: AtomicU64,
     began: AtomicU64,
     ended: AtomicU64,
     failed: AtomicU64,
@@ -164,7 +166,8 @@ struct Fleet {
     counts: Counts,
     /// Why nothing comes of it.
     refused: Mutex<Option<ClientError>>,
-    complained: AtomicU64,
+    /// The first thing that kept a node from joining, and passes perhaps.
+    complaint: Mutex<Option<ClientError>>,
     over: CancellationToken,
 }
 
@@ -178,8 +181,10 @@ impl Fleet {
             self.refused.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
             return self.over.cancel();
         }
-        if self.complained.fetch_add(1, Ordering::Relaxed) == 0 {
-            eprintln!("{node} cannot join: {error}; it is tried again, and so with others");
+        let mut complaint = self.complaint.lock().unwrap_or_else(PoisonError::into_inner);
+        if complaint.is_none() {
+            say(&format!("{node} cannot join: {error}; it is tried again, and so with others"));
+            *complaint = Some(error);
         }
     }
 }
@@ -275,7 +280,7 @@ async fn haunt(args: &Args, clients: Vec<Client>) -> Result<Summary, CliError> {
         turns: Semaphore::new(TURNS),
         counts: Counts::default(),
         refused: Mutex::new(None),
-        complained: AtomicU64::new(0),
+        complaint: Mutex::new(None),
         over: CancellationToken::new(),
     });
     let began = Instant::now();
@@ -303,6 +308,10 @@ async fn haunt(args: &Args, clients: Vec<Client>) -> Result<Summary, CliError> {
     fleet.over.cancel();
     while sessions.join_next().await.is_some() {}
     if let Some(error) = fleet.refused.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        return Err(CliError::Service(error));
+    }
+    let complaint = fleet.complaint.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(error) = complaint.filter(|_| fleet.counts.joins.load(Ordering::Relaxed) == 0) {
         return Err(CliError::Service(error));
     }
     let seconds = began.elapsed().as_secs_f64();

@@ -111,7 +111,10 @@ impl Session {
 
     fn set_joined(&mut self, joined: bool) {
         match (std::mem::replace(&mut self.joined, joined), joined) {
-            (false, true) => drop(self.fleet.counts.joined.fetch_add(1, Ordering::Relaxed)),
+            (false, true) => {
+                self.fleet.counts.joins.fetch_add(1, Ordering::Relaxed);
+                self.fleet.counts.joined.fetch_add(1, Ordering::Relaxed);
+            }
             (true, false) => drop(self.fleet.counts.joined.fetch_sub(1, Ordering::Relaxed)),
             _ => {}
         }
