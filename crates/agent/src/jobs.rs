@@ -82,6 +82,8 @@ struct Live {
     fence: Fence,
     note: Note,
     running: bool,
+    /// Whether it begins when another element of its array ends.
+    ahead: bool,
     since: Instant,
     checkpoint: Option<Checkpoint>,
 }
@@ -235,6 +237,7 @@ impl Jobs {
         match command {
             Command::Start(start) => self.on_start(*start, now),
             Command::Stop { fence, grace_ms } => self.on_stop(&fence, grace_ms),
+            Command::GiveBack { fence } => self.on_give_back(&fence),
             Command::Checkpoint { fence, within_ms, leave } => {
                 self.on_checkpoint(&fence, within_ms, leave, now)
             }
@@ -257,6 +260,10 @@ impl Jobs {
         if let Some(live) = self.live.get_mut(&fence.job) {
             if fence.attempt == live.fence.attempt {
                 live.fence.epoch = live.fence.epoch.max(fence.epoch);
+                if live.ahead && !start.ahead {
+                    live.ahead = false;
+                    return vec![Action::Keeper(Request::Begin { fence })];
+                }
                 return if live.running { vec![Action::Report(live.started())] } else { Vec::new() };
             }
             if fence.attempt < live.fence.attempt {
@@ -298,7 +305,9 @@ impl Jobs {
             Ok(mut spawn) => {
                 spawn.note.afresh = afresh;
                 let note = spawn.note.clone();
-                let live = Live { fence: fence.clone(), note, running: false, since: now, checkpoint: None };
+                let (fence, ahead) = (fence.clone(), start.ahead);
+                let live =
+                    Live { fence: fence.clone(), note, running: false, ahead, since: now, checkpoint: None };
                 self.live.insert(fence.job.clone(), live);
                 let prepare =
                     Site::needs_checkpoint_dir(&start).then_some(Action::PrepareCheckpoint(fence.job));
@@ -312,6 +321,24 @@ impl Jobs {
                 }]
             }
         }
+    }
+
+    fn on_give_back(&mut self, fence: &Fence) -> Vec<Action> {
+        match self.live.get(&fence.job) {
+            Some(live) if live.fence.attempt == fence.attempt && live.ahead => {
+                vec![Action::Keeper(Request::GiveBack { fence: fence.clone() })]
+            }
+            // It has begun, which is said by itself.
+            Some(_) => Vec::new(),
+            None => self.about_what_is_over(fence).unwrap_or_else(|| vec![self.returned(fence)]),
+        }
+    }
+
+    /// It does not begin here any more, also if its start should come late.
+    fn returned(&mut self, fence: &Fence) -> Action {
+        let returned = report(fence, Report::Refused(StartRefusal::Returned));
+        self.remember(returned.clone(), Some(fence.epoch));
+        Action::Report(returned)
     }
 
     fn on_stop(&mut self, fence: &Fence, grace_ms: u64) -> Vec<Action> {
@@ -379,7 +406,8 @@ impl Jobs {
             env: self.site.base_env.clone().into_iter().collect(),
             ..Program::default()
         };
-        vec![Action::Keeper(Request::Spawn(Box::new(Spawn { fence, program, note: Note::default() })))]
+        let spawn = Spawn { fence, program, note: Note::default(), array: None, ahead: false };
+        vec![Action::Keeper(Request::Spawn(Box::new(spawn)))]
     }
 
     /// Whether jobs are saving their work, so that somebody must look whether they are done.
@@ -449,9 +477,12 @@ impl Jobs {
             before.remove(&fence.job);
             let note = running.note;
             let shipped = note.shipped;
-            let live = Live { fence: fence.clone(), note, running: true, since, checkpoint: None };
-            actions.push(Action::Report(live.started()));
-            actions.push(Action::Track(fence.clone(), shipped));
+            let ahead = running.ahead;
+            let live = Live { fence: fence.clone(), note, running: !ahead, ahead, since, checkpoint: None };
+            if !ahead {
+                actions.push(Action::Report(live.started()));
+                actions.push(Action::Track(fence.clone(), shipped));
+            }
             self.live.insert(fence.job, live);
         }
         for ended in hello.ended {
@@ -483,10 +514,14 @@ impl Jobs {
             Event::Hello(_) => Vec::new(),
             Event::Spawned(fence) => match self.live.get_mut(&fence.job) {
                 Some(live) if live.fence.attempt == fence.attempt => {
-                    live.running = true;
+                    (live.running, live.ahead) = (true, false);
                     vec![Action::Track(live.fence.clone(), (0, 0)), Action::Report(live.started())]
                 }
                 _ => Vec::new(),
+            },
+            Event::Returned(fence) => match self.live.remove(&fence.job) {
+                Some(live) => vec![self.returned(&live.fence)],
+                None => Vec::new(),
             },
             Event::Unstartable { fence, why } => {
                 if self.probes.remove(&fence.attempt) && fence.job.as_str() == PROBE_JOB {

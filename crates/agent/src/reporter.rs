@@ -3,7 +3,7 @@
 //! Ends go out at once, with whatever else waits: a slot is free only when the server knows. Beginnings may wait for two
 //! milliseconds, in which short jobs end, so that both go in one request. A second request does not wait for the answer to
 //! the first, or the end of one job would wait for the disk of the server because of another's; but what is said about one
-//! job is said in order, so a job of which something is under way waits.
+//! job, or about the elements of one array, is said in order, so what something is under way of waits.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -13,7 +13,6 @@ use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use landfall_api::agent::{ReportAnswers, ReportItem, Reports};
 use landfall_client::ClientError;
-use landfall_model::JobId;
 use landfall_model::life::{Fence, Report};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
@@ -45,8 +44,8 @@ struct Landed {
 struct Reporter {
     hub: Arc<Hub>,
     waiting: VecDeque<ReportItem>,
-    /// Jobs of which something is under way.
-    flying: BTreeSet<JobId>,
+    /// Jobs and arrays of which something is under way.
+    flying: BTreeSet<String>,
     batch_max: usize,
     backoff: Backoff,
     /// Until when beginnings wait for company.
@@ -132,7 +131,7 @@ impl Reporter {
 
     /// What goes out now, if anything does.
     fn next_batch(&mut self) -> Option<Reports> {
-        let urgent = |item: &ReportItem| is_end(item) && !self.flying.contains(&item.fence.job);
+        let urgent = |item: &ReportItem| is_end(item) && !self.flying.contains(series(item));
         let for_company =
             self.company.is_some() && self.waiting.len() < self.batch_max && !self.waiting.iter().any(urgent);
         if self.retry.is_some() || self.other_journal.is_some() || for_company {
@@ -142,14 +141,14 @@ impl Reporter {
         let mut rest = VecDeque::new();
         for item in self.waiting.drain(..) {
             // What follows on something that stays has to stay as well.
-            let goes = reports.len() < self.batch_max && !self.flying.contains(&item.fence.job);
+            let goes = reports.len() < self.batch_max && !self.flying.contains(series(&item));
             if goes { reports.push(item) } else { rest.push_back(item) }
         }
         self.waiting = rest;
         if reports.is_empty() {
             return None;
         }
-        self.flying.extend(reports.iter().map(|item| item.fence.job.clone()));
+        self.flying.extend(reports.iter().map(|item| series(item).to_owned()));
         let ask = if reports.iter().any(is_end) { self.hub.jobs().take_ask() } else { 0 };
         self.company = None;
         Some(Reports { reports, ask })
@@ -160,7 +159,7 @@ impl Reporter {
         let Landed { reports: Reports { reports, ask }, answer } = landed;
         self.hub.jobs().on_granted(ask, answer.as_ref().map_or(0, |answer| answer.granted));
         for item in &reports {
-            self.flying.remove(&item.fence.job);
+            self.flying.remove(series(item));
         }
         match answer {
             Ok(answer) => {
@@ -208,6 +207,12 @@ async fn until(instant: Option<Instant>) {
         Some(instant) => tokio::time::sleep_until(instant).await,
         None => std::future::pending().await,
     }
+}
+
+/// What is told in order: a job, or an array with all its elements, which take over from each other.
+fn series(item: &ReportItem) -> &str {
+    let job = item.fence.job.as_str();
+    job.rsplit_once('.').map_or(job, |(array, _)| array)
 }
 
 /// Whether an attempt is over with this.

@@ -78,6 +78,10 @@ pub struct Start {
     /// Inputs it reads, by digest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inputs: Vec<String>,
+    /// Whether it begins only when another element of its array ends on this node. That it began is said before that the
+    /// other one ended.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ahead: bool,
 }
 
 /// What an agent is told, one line of JSON each.
@@ -93,6 +97,12 @@ pub enum Command {
         fence: Fence,
         /// Milliseconds until it is killed; zero means at once.
         grace_ms: u64,
+    },
+    /// Give a job back that was told ahead, unless it has begun.
+    GiveBack {
+        /// The attempt.
+        #[schema(value_type = FenceView)]
+        fence: Fence,
     },
     /// Ask a job to save its work.
     Checkpoint {

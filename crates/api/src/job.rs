@@ -9,6 +9,7 @@ use utoipa::ToSchema;
 use landfall_model::Needs;
 use landfall_model::life::{EdgeKind, Join};
 
+use crate::ApiError;
 use crate::needs::NeedsSchema;
 
 /// States by which jobs can be asked for; the first two stand for several.
@@ -248,6 +249,19 @@ pub struct Submitted {
     /// Whether the same submission had been accepted before under the same idempotency key.
     #[serde(default)]
     pub repeated: bool,
+}
+
+/// What one line of many submissions became.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SubmittedLine {
+    /// Which line, from 1.
+    pub line: u64,
+    /// What it became, if it was accepted.
+    #[serde(flatten)]
+    pub submitted: Option<Submitted>,
+    /// Why it was not accepted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<ApiError>,
 }
 
 /// What the jobs of a DAG became, in the order of the request.

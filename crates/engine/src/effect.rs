@@ -14,8 +14,11 @@ use landfall_negotiate as negotiate;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
-    /// Start a job on a node with what it holds there, from its checkpoint if it resumes.
-    Start { fence: Fence, node: NodeId, placement: Box<Placement>, resume: bool },
+    /// Start a job on a node with what it holds there, from its checkpoint if it resumes. One that is told ahead begins when
+    /// another element of its array ends there.
+    Start { fence: Fence, node: NodeId, placement: Box<Placement>, resume: bool, ahead: bool },
+    /// Give a job back that was told ahead and has not begun.
+    GiveBack { fence: Fence, node: NodeId },
     /// Ask a job to end; kill it after the grace, of which zero means at once.
     Stop { fence: Fence, node: NodeId, grace: Millis },
     /// Ask a job to save its work until the deadline. If it leaves, it ends afterwards and reports once it has.

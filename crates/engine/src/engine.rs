@@ -8,6 +8,7 @@ use crate::dispatch::Dispatcher;
 use crate::effect::{Answer, Effect};
 use crate::event::Event;
 use crate::input::Input;
+use crate::life::ahead::ShortRun;
 use crate::record::JobState;
 use crate::state::{PoolState, State, Touched};
 use crate::timers::{Timer, Timers};
@@ -43,6 +44,8 @@ pub struct Engine {
     /// Starts that nodes named when they were last heard, without having said yet how those went. Not part of the state, like
     /// when they were heard.
     pub(crate) taken_on: BTreeMap<NodeId, (Time, Vec<(JobId, u32)>)>,
+    /// Elements of arrays that ended soon after they began, in the present step.
+    pub(crate) short_runs: Vec<ShortRun>,
     events: Vec<Event>,
     effects: Vec<Effect>,
     /// Draining nodes from which something was taken.
@@ -99,6 +102,7 @@ impl Engine {
             timers: Timers::default(),
             heard,
             asked_for: BTreeSet::new(),
+            short_runs: Vec::new(),
             events: Vec::new(),
             effects: Vec::new(),
             emptied: Vec::new(),
@@ -330,7 +334,7 @@ impl Engine {
                 self.push_pass(&pool, false);
             }
             if self.events.len() == before {
-                return;
+                return self.tell_ahead();
             }
         }
     }
@@ -416,7 +420,7 @@ impl Engine {
             }
         }
         // Whatever left its nodes may have been in somebody's way; what was placed cannot help anybody.
-        let freed = !matches!(event, Event::Committed(_) | Event::HoldMade(_));
+        let freed = !matches!(event, Event::Committed(_) | Event::TookRoom(_) | Event::HoldMade(_));
         for (pool, slot) in &touched.loads {
             if let Some(dispatcher) = self.pools.get_mut(pool) {
                 dispatcher.load_changed(*slot as usize, freed);

@@ -44,6 +44,9 @@ pub struct Commit {
     /// Watts above idle that it counts for.
     pub power_w: u64,
     pub why: Breakdown,
+    /// Whether the node is only told: it has no room for it before another one ends there.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ahead: bool,
 }
 
 /// A hold: devices and amounts kept for a placement that is being prepared.
@@ -135,6 +138,8 @@ pub enum Event {
     WalltimeSet { job: JobId, walltime: Millis },
     /// A proposal was committed.
     Committed(Box<Commit>),
+    /// There is room for a job that its node was told ahead.
+    TookRoom(JobId),
     /// A start command was sent again.
     StartSent(JobId),
     /// A node of a placed job got further; `exit` if it ended by itself.

@@ -116,6 +116,7 @@ impl State {
             gpus,
             power_w,
             why: proposal.why.clone(),
+            ahead: false,
         }
     }
 

@@ -92,6 +92,9 @@ pub struct Run {
     /// Whether it began anew although it had saved its work.
     #[serde(default)]
     pub afresh: bool,
+    /// Whether it holds nothing yet: its node was told ahead, and it gets the room of one that ends there.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ahead: bool,
     pub why: Breakdown,
 }
 
@@ -191,6 +194,9 @@ pub struct NodeRecord {
     pub drains: bool,
     /// When the last placement or hold on it ended.
     pub vacated_at: Option<Time>,
+    /// Jobs that it was told ahead, in order: they hold nothing before another one ends there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ahead: Vec<JobId>,
 }
 
 impl NodeRecord {
@@ -206,6 +212,7 @@ impl NodeRecord {
             probe_at: None,
             drains: false,
             vacated_at: None,
+            ahead: Vec::new(),
         }
     }
 }

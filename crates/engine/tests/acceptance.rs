@@ -3,6 +3,8 @@
 #[path = "acceptance/support.rs"]
 mod support;
 
+#[path = "acceptance/ahead.rs"]
+mod ahead;
 #[path = "acceptance/around.rs"]
 mod around;
 #[path = "acceptance/array_properties.rs"]

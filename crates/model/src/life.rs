@@ -133,6 +133,8 @@ pub enum StartRefusal {
     AtCapacity,
     /// Something went wrong on the node.
     Failed,
+    /// It was told ahead of time, and is given back before it began.
+    Returned,
 }
 
 /// How a job that did not end well failed, where its runtime can tell.

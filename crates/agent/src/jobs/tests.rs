@@ -233,7 +233,7 @@ fn a_new_keeper_tells_what_is_left() {
     jobs.on_keeper_gone();
     assert_eq!(jobs.running(), vec![fence(1, 1)], "perhaps it still runs");
     let hello = |running, ended| Hello { pid: 2, limits: String::new(), running, ended, remembers: true };
-    let still = Running { fence: fence(1, 1), for_ms: 5, note: Note::default() };
+    let still = Running { fence: fence(1, 1), for_ms: 5, note: Note::default(), ahead: false };
     assert_eq!(reports(&jobs.on_hello(hello(vec![still], Vec::new()), now())), vec![(1, Report::Started)]);
     jobs.on_keeper_gone();
     let actions = jobs.on_hello(hello(Vec::new(), Vec::new()), now());
@@ -389,4 +389,58 @@ fn a_keeper_that_cannot_tell_what_began_says_so_once() {
     assert_eq!(jobs.forgot, Some(8));
     jobs.on_hello(hello(9, true), now());
     assert_eq!(jobs.forgot, None);
+}
+
+fn ahead_command(attempt: u32) -> Command {
+    let mut start = start("process", &["true"]);
+    (start.fence, start.ahead) = (fence(attempt, 1), true);
+    start.array = Some(("job".to_owned(), 1));
+    Command::Start(Box::new(start))
+}
+
+#[test]
+fn what_is_told_ahead_begins_when_the_keeper_says_so_or_the_server_does() {
+    let mut jobs = up();
+    let told = jobs.on_command(ahead_command(1), now());
+    let Action::Keeper(Request::Spawn(spawn)) = &told[0] else { panic!("{told:?}") };
+    assert_eq!((spawn.ahead, spawn.array.as_deref()), (true, Some("job")));
+    assert_eq!(jobs.running(), vec![fence(1, 1)], "it is named, so nobody takes it for lost");
+    assert!(jobs.on_command(ahead_command(1), now()).is_empty(), "told twice");
+    let begin = jobs.on_command(start_command(1, 1), now());
+    assert_eq!(begin, vec![Action::Keeper(Request::Begin { fence: fence(1, 1) })]);
+    assert_eq!(reports(&jobs.on_event(Event::Spawned(fence(1, 1)))), vec![(1, Report::Started)]);
+}
+
+#[test]
+fn what_is_told_ahead_is_given_back_unless_it_has_begun() {
+    let give_back = || Command::GiveBack { fence: fence(1, 1) };
+    let returned = vec![(1, Report::Refused(StartRefusal::Returned))];
+    let mut jobs = up();
+    jobs.on_command(ahead_command(1), now());
+    let asked = jobs.on_command(give_back(), now());
+    assert_eq!(asked, vec![Action::Keeper(Request::GiveBack { fence: fence(1, 1) })]);
+    assert_eq!(reports(&jobs.on_event(Event::Returned(fence(1, 1)))), returned);
+    assert!(jobs.running().is_empty());
+    assert_eq!(spawns(&jobs.on_command(ahead_command(1), now())), 0, "a late word begins nothing");
+
+    let mut jobs = up();
+    jobs.on_command(ahead_command(1), now());
+    jobs.on_event(Event::Spawned(fence(1, 1)));
+    assert!(jobs.on_command(give_back(), now()).is_empty(), "it has begun");
+
+    let mut jobs = up();
+    assert_eq!(reports(&jobs.on_command(give_back(), now())), returned, "it never came");
+    assert_eq!(spawns(&jobs.on_command(ahead_command(1), now())), 0, "and does not begin when it comes");
+}
+
+#[test]
+fn an_agent_that_was_started_anew_knows_what_has_yet_to_begin() {
+    let mut jobs = Jobs::new(site(), 2);
+    let ahead = Running { fence: fence(1, 1), for_ms: 0, note: Note::default(), ahead: true };
+    let hello =
+        Hello { pid: 1, limits: String::new(), running: vec![ahead], ended: Vec::new(), remembers: true };
+    assert!(jobs.on_hello(hello, now()).is_empty(), "nothing is said to run");
+    assert_eq!(jobs.running(), vec![fence(1, 1)]);
+    let begin = jobs.on_command(start_command(1, 2), now());
+    assert_eq!(begin, vec![Action::Keeper(Request::Begin { fence: fence(1, 2) })]);
 }

@@ -55,7 +55,7 @@ pub(crate) fn work(keeper: &Keeper) -> std::io::Result<()> {
 fn nobody_needs_it(keeper: &Keeper) -> bool {
     let state = keeper.lock();
     let Some(alone_since) = state.alone_since else { return false };
-    let busy = state.jobs.values().any(|job| !matches!(job.phase, Phase::Ended(_)));
+    let busy = state.jobs.values().any(|job| !matches!(job.phase, Phase::Ended(_)) && !state.is_ahead(job));
     let patience = if state.bye { Duration::ZERO } else { Duration::from_millis(DISCONNECTED_MS) };
     !busy && alone_since.elapsed() >= patience
 }
@@ -115,8 +115,19 @@ fn reap(keeper: &Keeper, pid: u32) {
     let mut state = keeper.lock();
     let Some(job) = state.jobs.get_mut(&at) else { return };
     job.phase = Phase::Ended(Box::new(ended.clone()));
+    let array = job.array.clone();
     state.timers.retain(|(_, job, _)| *job != key(&ended.fence));
-    keeper.outbox.add(&Event::Ended(Box::new(ended)));
+    // Where another one begins in its place, that is told first; whoever starts it tells both.
+    let next = state.next_of(array.as_deref());
+    match next.as_ref().and_then(|next| state.jobs.get_mut(next)) {
+        Some(job) => {
+            job.after = Some(Box::new(ended));
+            state.queue.extend(next);
+            drop(state);
+            keeper.queued.notify_one();
+        }
+        None => keeper.outbox.add(&Event::Ended(Box::new(ended))),
+    }
 }
 
 /// How much an attempt wrote.

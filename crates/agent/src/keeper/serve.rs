@@ -140,6 +140,8 @@ fn converse(keeper: &Arc<Keeper>, stream: UnixStream) -> io::Result<()> {
 fn on_request(keeper: &Keeper, request: Request) {
     match request {
         Request::Spawn(spawn) => keeper.enqueue(*spawn),
+        Request::Begin { fence } => keeper.begin(&key(&fence)),
+        Request::GiveBack { fence } => keeper.give_back(&fence),
         Request::Signal { fence, signal } => keeper.signal(&fence, &signal),
         Request::Stop { fence, grace_ms, cause } => {
             let mut state = keeper.lock();

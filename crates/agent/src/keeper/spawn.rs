@@ -62,30 +62,39 @@ pub(crate) fn work(keeper: &Keeper) {
         let fence = job.fence.clone();
         let kill_command = job.kill_command.clone();
         let stopped = job.stop_grace.is_some();
+        let after = job.after.take();
         drop(state);
         if stopped {
             end_unstarted(keeper, &at, &fence, STOPPED, None);
-            continue;
+        } else {
+            begin(keeper, &at, &fence, &program, kill_command);
         }
-        // Noted before it begins: should the keeper be killed in between, the next one knows that it may have run.
-        let noted = Started { fence: fence.clone(), pid: 0, ticks: 0, kill_command };
-        let noted_first = keeper.journal().started(noted.clone());
-        let started = match noted_first {
-            Ok(()) => start(keeper, &fence, &program),
-            Err(error) => Err(SpawnError::Node(format!("cannot write keeper.journal: {error}"))),
-        };
-        match started {
-            Ok((child, group)) => began(keeper, &at, noted, child, group, &program),
-            Err(SpawnError::Job(code, message)) => end_unstarted(keeper, &at, &fence, code, Some(message)),
-            Err(SpawnError::Node(why)) => {
-                let _ = keeper.journal().forgot(std::slice::from_ref(&fence));
-                remove_files(&keeper.layout, &fence);
-                let mut state = keeper.lock();
-                state.jobs.remove(&at);
-                keeper.outbox.add(&Event::Unstartable { fence, why });
-                drop(state);
-                keeper.outbox.flush();
-            }
+        if let Some(after) = after {
+            keeper.outbox.add(&Event::Ended(after));
+            keeper.outbox.flush();
+        }
+    }
+}
+
+fn begin(keeper: &Keeper, at: &Key, fence: &Fence, program: &Program, kill_command: Vec<String>) {
+    // Noted before it begins: should the keeper be killed in between, the next one knows that it may have run.
+    let noted = Started { fence: fence.clone(), pid: 0, ticks: 0, kill_command };
+    let noted_first = keeper.journal().started(noted.clone());
+    let started = match noted_first {
+        Ok(()) => start(keeper, fence, program),
+        Err(error) => Err(SpawnError::Node(format!("cannot write keeper.journal: {error}"))),
+    };
+    match started {
+        Ok((child, group)) => began(keeper, at, noted, child, group, program),
+        Err(SpawnError::Job(code, message)) => end_unstarted(keeper, at, fence, code, Some(message)),
+        Err(SpawnError::Node(why)) => {
+            let _ = keeper.journal().forgot(std::slice::from_ref(fence));
+            remove_files(&keeper.layout, fence);
+            let mut state = keeper.lock();
+            state.jobs.remove(at);
+            keeper.outbox.add(&Event::Unstartable { fence: fence.clone(), why });
+            drop(state);
+            keeper.outbox.flush();
         }
     }
 }

@@ -16,7 +16,7 @@ use super::journal::{Found, Journal, Key, key};
 use super::orphans::Orphans;
 use super::outbox::Outbox;
 use super::spares::Spares;
-use super::wire::{Cause, Ended, Hello, Note, Program, Running, Spawn};
+use super::wire::{Cause, Ended, Event, Hello, Note, Program, Running, Spawn};
 use super::{DISCONNECTED_MS, signal};
 use crate::layout::Layout;
 
@@ -54,6 +54,9 @@ pub(crate) struct Job {
     pub(crate) stop_command: Vec<String>,
     pub(crate) kill_command: Vec<String>,
     pub(crate) elsewhere: bool,
+    pub(crate) array: Option<String>,
+    /// The end of another one in whose place it begins, to be told once it did.
+    pub(crate) after: Option<Box<Ended>>,
 }
 
 /// What happens at an instant.
@@ -69,6 +72,8 @@ pub(crate) enum Due {
 pub(crate) struct State {
     pub(crate) jobs: BTreeMap<Key, Job>,
     pub(crate) queue: VecDeque<Key>,
+    /// Elements of arrays, each to begin when another one of its array ends.
+    pub(crate) ahead: BTreeMap<String, VecDeque<Key>>,
     pub(crate) by_pid: BTreeMap<u32, Key>,
     pub(crate) helpers: BTreeMap<u32, (Child, OwnedFd)>,
     pub(crate) timers: BTreeSet<(Instant, Key, Due)>,
@@ -154,14 +159,42 @@ impl Keeper {
             stop_command: std::mem::take(&mut program.stop_command),
             kill_command: std::mem::take(&mut program.kill_command),
             elsewhere: program.elsewhere,
+            array: spawn.array,
+            after: None,
             phase: Phase::Queued(Box::new(program)),
         };
         // Whoever asks for it has just heard the server.
         state.heard = Some(Instant::now());
+        let ahead = job.array.clone().filter(|_| spawn.ahead);
         state.jobs.insert(at.clone(), job);
+        if let Some(array) = ahead {
+            state.ahead.entry(array).or_default().push_back(at);
+            return;
+        }
         state.queue.push_back(at);
         drop(state);
         self.queued.notify_one();
+    }
+
+    /// Begins what was to begin when another one ends.
+    pub(crate) fn begin(&self, at: &Key) {
+        let mut state = self.lock();
+        if state.take_ahead(at) {
+            state.queue.push_back(at.clone());
+            drop(state);
+            self.queued.notify_one();
+        }
+    }
+
+    /// Gives back what was to begin when another one ends, unless it has begun.
+    pub(crate) fn give_back(&self, fence: &Fence) {
+        let mut state = self.lock();
+        if state.take_ahead(&key(fence)) {
+            state.jobs.remove(&key(fence));
+            self.outbox.add(&Event::Returned(fence.clone()));
+            drop(state);
+            self.outbox.flush();
+        }
     }
 
     pub(crate) fn signal(&self, fence: &Fence, name: &str) {
@@ -181,6 +214,11 @@ impl Keeper {
         job.cause.get_or_insert(cause);
         let Phase::Live(live) = &job.phase else {
             job.stop_grace = Some(job.stop_grace.map_or(grace, |earlier| earlier.min(grace)));
+            // Whoever takes it from the queue sees that it is not wanted.
+            if state.take_ahead(at) {
+                state.queue.push_back(at.clone());
+                self.queued.notify_one();
+            }
             return;
         };
         if grace.is_zero() {
@@ -336,6 +374,7 @@ impl Keeper {
                 fence: job.fence.clone(),
                 for_ms: since.map_or(0, |since| since.elapsed().as_millis() as u64),
                 note: job.note.clone(),
+                ahead: state.is_ahead(job),
             };
             match &job.phase {
                 Phase::Ended(ended) => hello.ended.push((**ended).clone()),
@@ -358,7 +397,39 @@ impl Job {
             stop_command: Vec::new(),
             kill_command: Vec::new(),
             elsewhere: false,
+            array: None,
+            after: None,
         }
+    }
+}
+
+impl State {
+    /// Takes a job from those that begin when another one ends; whether it was one.
+    fn take_ahead(&mut self, at: &Key) -> bool {
+        let Some(array) = self.jobs.get(at).and_then(|job| job.array.as_ref()) else { return false };
+        let Some(ahead) = self.ahead.get_mut(array) else { return false };
+        let before = ahead.len();
+        ahead.retain(|other| other != at);
+        let taken = ahead.len() < before;
+        if ahead.is_empty() {
+            self.ahead.remove(&array.clone());
+        }
+        taken
+    }
+
+    pub(crate) fn is_ahead(&self, job: &Job) -> bool {
+        let ahead = job.array.as_ref().and_then(|array| self.ahead.get(array));
+        ahead.is_some_and(|ahead| ahead.contains(&key(&job.fence)))
+    }
+
+    /// What begins in place of an element of an array that ended.
+    pub(crate) fn next_of(&mut self, array: Option<&str>) -> Option<Key> {
+        let ahead = self.ahead.get_mut(array?)?;
+        let next = ahead.pop_front();
+        if ahead.is_empty() {
+            self.ahead.remove(array?);
+        }
+        next
     }
 }
 

@@ -77,6 +77,12 @@ pub struct Spawn {
     pub program: Program,
     /// What the agent wants to be told again later.
     pub note: Note,
+    /// The array that it is an element of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub array: Option<String>,
+    /// Whether it begins only when another element of its array ends.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ahead: bool,
 }
 
 /// Why a job was asked to end.
@@ -102,6 +108,10 @@ pub enum Cause {
 pub enum Request {
     /// Start a job. Starting one that is there already does nothing.
     Spawn(Box<Spawn>),
+    /// Begin a job that was to begin when another one ends.
+    Begin { fence: Fence },
+    /// Give such a job back, unless it has begun.
+    GiveBack { fence: Fence },
     /// Send a signal to all its processes.
     Signal {
         fence: Fence,
@@ -149,6 +159,9 @@ pub struct Running {
     /// For how long already.
     pub for_ms: u64,
     pub note: Note,
+    /// Whether it has yet to begin, when another one ends.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ahead: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -191,5 +204,8 @@ pub enum Event {
         fence: Fence,
         why: String,
     },
+    /// Where another one began in its place, that was told before.
     Ended(Box<Ended>),
+    /// A job was given back before it began.
+    Returned(Fence),
 }

@@ -116,7 +116,8 @@ impl Site {
             }
             (other, None) => return Err(Refusal::unsupported(format!("no runtime {other} on this node"))),
         }
-        Ok(Spawn { fence: start.fence.clone(), program, note })
+        let array = start.array.as_ref().map(|(array, _)| array.clone());
+        Ok(Spawn { fence: start.fence.clone(), program, note, array, ahead: start.ahead })
     }
 
     /// Whether a job can go on here from where it saved its work.
@@ -190,6 +191,7 @@ pub(crate) mod tests {
             stop_after_silence_ms: None,
             sent_at_ms: None,
             inputs: Vec::new(),
+            ahead: false,
         }
     }
 

@@ -18,6 +18,8 @@ const UNSYNCED_BYTES_MAX: u64 = 600;
 
 #[derive(Debug)]
 enum Phase {
+    /// To begin when another element of its array ends.
+    Ahead,
     Queued,
     Starting,
     Live(u64),
@@ -35,6 +37,9 @@ struct Kept {
     since: Duration,
     /// How its process ended, if it did before it was noted.
     over: Option<i32>,
+    array: Option<String>,
+    /// The end of another one in whose place it begins, to be told once it did.
+    after: Option<Box<Ended>>,
 }
 
 /// The state that `keeper::state` has, without processes and threads.
@@ -86,6 +91,8 @@ impl Node {
                 stop_grace: None,
                 since: self.now,
                 over: None,
+                array: None,
+                after: None,
                 phase: Phase::Ended(Box::new(ended)),
             };
             (key(&kept.fence), kept)
@@ -121,11 +128,12 @@ impl Node {
                 fence: job.fence.clone(),
                 for_ms: now.saturating_sub(since).as_millis() as u64,
                 note: job.note.clone(),
+                ahead: matches!(job.phase, Phase::Ahead),
             };
             match &job.phase {
                 Phase::Ended(ended) => hello.ended.push((**ended).clone()),
                 Phase::Live(_) => hello.running.push(running(job.since)),
-                Phase::Queued | Phase::Starting => hello.running.push(running(now)),
+                Phase::Ahead | Phase::Queued | Phase::Starting => hello.running.push(running(now)),
             }
         }
         self.agent_meets_keeper(hello);
@@ -189,14 +197,25 @@ impl Node {
                     fence: spawn.fence,
                     note: spawn.note,
                     program: spawn.program,
-                    phase: Phase::Queued,
+                    phase: if spawn.ahead { Phase::Ahead } else { Phase::Queued },
                     cause: None,
                     stop_grace: None,
                     since: now,
                     over: None,
+                    array: spawn.array,
+                    after: None,
                 };
                 keeper.jobs.insert(at.clone(), kept);
-                self.later(Happens::Noted(self.keepers, at));
+                if !spawn.ahead {
+                    self.later(Happens::Noted(self.keepers, at));
+                }
+            }
+            Request::Begin { fence } => self.begin_ahead(&key(&fence)),
+            Request::GiveBack { fence } => {
+                if keeper.jobs.get(&key(&fence)).is_some_and(|kept| matches!(kept.phase, Phase::Ahead)) {
+                    keeper.jobs.remove(&key(&fence));
+                    self.tell(Event::Returned(fence));
+                }
             }
             Request::Signal { fence, .. } => {
                 let Some(Phase::Live(number)) = keeper.jobs.get(&key(&fence)).map(|kept| &kept.phase) else {
@@ -228,12 +247,26 @@ impl Node {
         }
     }
 
+    fn begin_ahead(&mut self, at: &Key) {
+        let Some(kept) = self.kept(at).filter(|kept| matches!(kept.phase, Phase::Ahead)) else { return };
+        kept.phase = Phase::Queued;
+        self.later(Happens::Noted(self.keepers, at.clone()));
+    }
+
+    /// Tells the end of the one in whose place a job begins, now that it did, or did not.
+    fn tell_after(&mut self, at: &Key) {
+        if let Some(after) = self.kept(at).and_then(|kept| kept.after.take()) {
+            self.tell(Event::Ended(after));
+        }
+    }
+
     fn note_beginning(&mut self, at: Key) {
         let Some(kept) = self.kept(&at) else { return };
         if kept.stop_grace.is_some() {
             let ended = ended(kept, TERMINATED, 0);
             kept.phase = Phase::Ended(Box::new(ended.clone()));
-            return self.note_end(ended);
+            self.note_end(&at, ended);
+            return self.tell_after(&at);
         }
         kept.phase = Phase::Starting;
         let noted = Started { fence: kept.fence.clone(), pid: 0, ticks: 0, kill_command: Vec::new() };
@@ -267,6 +300,7 @@ impl Node {
             kept.phase = Phase::Live(0);
             let fence = kept.fence.clone();
             self.tell(Event::Spawned(fence));
+            self.tell_after(at);
             return self.later(Happens::Reaps(self.keepers, at.clone(), code));
         }
         let number = self.processes.iter().find(|process| process.key == *at).map_or(0, |it| it.number);
@@ -280,6 +314,7 @@ impl Node {
             let _ = keeper.journal.started(noted);
         }
         self.tell(Event::Spawned(fence));
+        self.tell_after(at);
         if let Some(silence) = silence {
             self.at(now + Duration::from_millis(silence), Happens::Silence(self.keepers, at.clone()));
         }
@@ -309,14 +344,23 @@ impl Node {
         let wall = now.saturating_sub(kept.since).as_millis() as u64;
         let ended = ended(kept, code, wall);
         kept.phase = Phase::Ended(Box::new(ended.clone()));
-        self.note_end(ended);
+        self.note_end(at, ended);
     }
 
-    fn note_end(&mut self, ended: Ended) {
-        if let Some(keeper) = &mut self.keeper {
-            let _ = keeper.journal.ended(&ended);
+    fn note_end(&mut self, at: &Key, ended: Ended) {
+        let Some(keeper) = &mut self.keeper else { return };
+        let _ = keeper.journal.ended(&ended);
+        let array = keeper.jobs.get(at).and_then(|kept| kept.array.clone());
+        let of_array = |kept: &Kept| matches!(kept.phase, Phase::Ahead) && kept.array == array;
+        let next = keeper.jobs.iter_mut().find(|(_, kept)| array.is_some() && of_array(kept));
+        match next {
+            Some((next, kept)) => {
+                kept.after = Some(Box::new(ended));
+                let next = next.clone();
+                self.begin_ahead(&next);
+            }
+            None => self.tell(Event::Ended(Box::new(ended))),
         }
-        self.tell(Event::Ended(Box::new(ended)));
     }
 
     fn stop(&mut self, at: &Key, grace: Duration, cause: Cause) {
@@ -324,7 +368,7 @@ impl Node {
         kept.cause.get_or_insert(cause);
         let Phase::Live(number) = kept.phase else {
             kept.stop_grace = Some(kept.stop_grace.map_or(grace, |earlier| earlier.min(grace)));
-            return;
+            return self.begin_ahead(at);
         };
         if grace.is_zero() {
             return self.process_ends(number, Some(KILLED));

@@ -380,6 +380,7 @@ pub(crate) fn job(name: &str, command: &[&str]) -> Start {
         stop_after_silence_ms: None,
         sent_at_ms: None,
         inputs: Vec::new(),
+        ahead: false,
     }
 }
 

@@ -20,6 +20,7 @@ mod restored;
 mod resume;
 mod rounds;
 mod secure;
+mod short;
 mod silence;
 mod stand;
 mod storm;

@@ -372,7 +372,7 @@ impl Stand {
 
     #[track_caller]
     fn ask(&self, token: &str, method: &str, path: &str, body: Option<&Value>) -> String {
-        let (status, text) = self.send(token, method, path, &[], body);
+        let (status, text) = self.send(token, method, path, &[], body.map(json_body));
         assert!((200..300).contains(&status), "{method} {path}: {status} {text}");
         text
     }
@@ -387,8 +387,17 @@ impl Stand {
         body: Option<&Value>,
     ) -> (u16, Value) {
         let path = if path == "/readyz" { path.to_owned() } else { format!("/api/v1{path}") };
-        let (status, text) = self.send(token, method, &path, headers, body);
+        let (status, text) = self.send(token, method, &path, headers, body.map(json_body));
         (status, serde_json::from_str(&text).unwrap_or_default())
+    }
+
+    /// Sends lines of JSON, and gives the lines of the answer.
+    pub(crate) fn says_lines(&self, path: &str, headers: &[(&str, &str)], lines: &[String]) -> Vec<Value> {
+        let token = std::fs::read_to_string(self.data().join("token")).unwrap();
+        let body = ("application/x-ndjson", lines.join("\n"));
+        let (status, text) = self.send(&token, "POST", &format!("/api/v1{path}"), headers, Some(body));
+        assert_eq!(status, 200, "{text}");
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
     fn send(
@@ -397,7 +406,7 @@ impl Stand {
         method: &str,
         path: &str,
         headers: &[(&str, &str)],
-        body: Option<&Value>,
+        body: Option<(&str, String)>,
     ) -> (u16, String) {
         let url = format!("{}{path}", self.url);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -409,8 +418,8 @@ impl Stand {
             for (name, value) in headers {
                 request = request.header(*name, *value);
             }
-            if let Some(body) = body {
-                request = request.json(body);
+            if let Some((kind, body)) = body {
+                request = request.header("content-type", kind).body(body);
             }
             let answer = request.send().await.unwrap();
             (answer.status().as_u16(), answer.text().await.unwrap())
@@ -480,4 +489,9 @@ fn tail(path: &Path) -> String {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     let lines: Vec<&str> = text.lines().collect();
     lines[lines.len().saturating_sub(30)..].join("\n")
+}
+
+/// A body as it is sent.
+fn json_body(body: &Value) -> (&'static str, String) {
+    ("application/json", body.to_string())
 }

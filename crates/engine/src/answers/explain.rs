@@ -153,6 +153,7 @@ impl Engine {
             gpus: nodes * u64::from(spec.gpu_count),
             power_w: 0,
             why: Breakdown::default(),
+            ahead: false,
         };
         let reasons = crate::quota::at_commit(tenant, &least, spec, self.now);
         reasons.into_iter().map(|reason| self.quota_reason(record, reason)).collect()

@@ -7,7 +7,7 @@ mod batch;
 mod pull;
 mod push;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use landfall_model::{Dispatch, JobId, JobKind, JobSpec, Node, NodeId, Pool, PoolId, Time, World};
@@ -206,6 +206,14 @@ impl Dispatcher {
             Queue::Pull(queue) => queue.len(),
             Queue::Batch(queue) => queue.len(),
             Queue::None => 0,
+        }
+    }
+
+    /// The waiting jobs of a class of a push pool, if no node has room for it and it is next.
+    pub(crate) fn next_in_line(&self, spec: &Arc<JobSpec>) -> Option<&BTreeSet<(Time, JobId)>> {
+        match &self.queue {
+            Queue::Push(queue) => queue.next_in_line(spec),
+            _ => None,
         }
     }
 

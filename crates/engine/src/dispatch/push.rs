@@ -140,6 +140,24 @@ impl PushQueue {
     }
 }
 
+/// With more classes than this waiting, what is next is not looked for.
+const LINE_CLASSES_MAX: usize = 64;
+
+impl PushQueue {
+    /// The waiting jobs of a class, if no node has room for it and none of another class comes before its first.
+    pub(super) fn next_in_line(&self, spec: &Arc<JobSpec>) -> Option<&BTreeSet<(Time, JobId)>> {
+        let class = self.classes.get(spec).filter(|class| class.refused == Some(Refusal::Nodes))?;
+        fn place<'a>(spec: &JobSpec, class: &'a Class) -> Option<(Reverse<i32>, Time, &'a JobId)> {
+            class.jobs.first().map(|(at, id)| (Reverse(spec.priority), *at, id))
+        }
+        let ours = place(spec, class)?;
+        let others = self.classes.iter().filter(|(other, _)| *other != spec);
+        let first = self.classes.len() <= LINE_CLASSES_MAX
+            && others.filter_map(|(spec, class)| place(spec, class)).all(|other| ours < other);
+        first.then_some(&class.jobs)
+    }
+}
+
 fn turn((spec, class): (&Arc<JobSpec>, &Class)) -> Option<Turn> {
     let (at, id) = class.jobs.first()?.clone();
     Some((Reverse(spec.priority), at, id, spec.clone()))

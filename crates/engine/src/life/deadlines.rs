@@ -5,7 +5,7 @@ use landfall_model::{Dispatch, JobId, Millis, Node, NodeId, NodeState, PoolId, T
 use crate::effect::{Alert, Effect};
 use crate::engine::Engine;
 use crate::event::{Event, HoldEnd};
-use crate::record::{Cause, JobRecord, JobState, Phase};
+use crate::record::{Cause, JobRecord, JobState, Phase, Run};
 use crate::state::{GIVEN_UP_WINDOW, PoolState};
 use crate::timers::Timer;
 
@@ -22,6 +22,9 @@ fn deadline(record: &JobRecord, now: Time, listening_since: Time) -> Option<Time
         return record.job.retry_at.filter(|at| record.is_queued() && *at > now);
     };
     match record.state {
+        JobState::Staging if run.ahead => {
+            Some(run.committed_at.max(listening_since) + Engine::asked_back_after(run.sends))
+        }
         JobState::Staging => {
             let again = usize::from(run.sends.max(1) - 1).min(START_AGAIN.len() - 1);
             Some(run.committed_at.max(listening_since) + START_AGAIN[again])
@@ -50,7 +53,8 @@ impl Engine {
 
     /// When a start that went out often enough is given up because nobody named it; `None` if that is no question.
     fn given_up_at(&self, record: &JobRecord) -> Option<Time> {
-        let run = record.run.as_ref().filter(|run| usize::from(run.sends) >= START_AGAIN.len())?;
+        let sent = |run: &&Box<Run>| !run.ahead && usize::from(run.sends) >= START_AGAIN.len();
+        let run = record.run.as_ref().filter(sent)?;
         let at = (record.job.id.clone(), record.attempt);
         let silent = run.nodes.iter().filter(|node| node.phase == Phase::Assigned);
         let named = silent.map(|node| {
@@ -103,6 +107,7 @@ impl Engine {
         let now = self.now;
         match (&record.run, record.state) {
             (None, _) => self.retry_due(job),
+            (Some(run), JobState::Staging) if run.ahead => self.ahead_due(job),
             (Some(run), JobState::Staging) => {
                 if usize::from(run.sends) < START_AGAIN.len() {
                     self.send_start(job);
@@ -156,7 +161,7 @@ impl Engine {
                 .cloned();
             if let Some(placement) = placement {
                 let (fence, placement) = (fence.clone(), Box::new(placement));
-                self.want(Effect::Start { fence, node, placement, resume });
+                self.want(Effect::Start { fence, node, placement, resume, ahead: false });
             }
         }
     }

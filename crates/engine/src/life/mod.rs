@@ -1,5 +1,6 @@
 //! The life of jobs and nodes: what each input and each deadline does.
 
+pub(crate) mod ahead;
 mod arrays;
 pub mod capacity;
 mod control;

@@ -206,10 +206,11 @@ impl Engine {
         }
     }
 
-    /// Jobs placed on a node, by id.
+    /// Jobs placed on a node, and those it was told ahead, by id.
     pub(crate) fn jobs_on(&self, id: &NodeId) -> Vec<JobId> {
-        let placements = self.state.node(id).map_or(&[][..], |(node, _)| node.placements.as_slice());
-        let mut jobs: Vec<JobId> = placements.iter().map(|placement| placement.job.clone()).collect();
+        let Some((node, record)) = self.state.node(id) else { return Vec::new() };
+        let placed = node.placements.iter().map(|placement| &placement.job);
+        let mut jobs: Vec<JobId> = placed.chain(&record.ahead).cloned().collect();
         jobs.sort_unstable();
         jobs
     }
@@ -249,10 +250,9 @@ impl Engine {
 
     /// A draining node without work is drained.
     pub(crate) fn drained_if_empty(&mut self, id: &NodeId) {
-        let empty = self
-            .state
-            .node(id)
-            .is_some_and(|(node, _)| node.state == NodeState::Draining && node.placements.is_empty());
+        let empty = self.state.node(id).is_some_and(|(node, record)| {
+            node.state == NodeState::Draining && node.placements.is_empty() && record.ahead.is_empty()
+        });
         if empty {
             self.emit(Event::NodeMoved { node: id.clone(), to: NodeState::Drained });
         }

@@ -36,11 +36,16 @@ impl Engine {
             Report::CheckpointFailed => self.save_failed(&job),
             Report::Exited { code, failure, usage } => {
                 self.note_phase(&job, node, Phase::Ended, Some(code));
-                self.node_exited(&job, code, failure, &usage)
+                self.note_short_run(&job, node);
+                let answer = self.node_exited(&job, code, failure, &usage);
+                self.start_ahead(node);
+                answer
             }
             Report::Stopped => {
                 self.note_phase(&job, node, Phase::Ended, None);
-                self.node_stopped(&job, node)
+                let answer = self.node_stopped(&job, node);
+                self.start_ahead(node);
+                answer
             }
         }
     }
@@ -70,6 +75,10 @@ impl Engine {
             self.emit(Event::Afresh { job: job.clone(), node: node.clone() });
         }
         self.note_phase(job, node, Phase::Started, None);
+        let ahead = self.state.job(job).filter(|record| record.run.as_ref().is_some_and(|run| run.ahead));
+        if ahead.is_some_and(|record| self.state.has_room(node, record)) {
+            self.emit(Event::TookRoom(job.clone()));
+        }
         if self.is_in(job, JobState::Staging) && self.all_reached(job, Phase::Started) {
             self.emit(Event::Started(job.clone()));
         }
@@ -89,6 +98,11 @@ impl Engine {
                 self.stop_on_nodes(job, Millis::ZERO);
                 let (job, state) = (job.clone(), JobState::Failed);
                 self.emit(Event::Ended { job, state, cause: Cause::Malformed });
+            }
+            // It never began, and another node may have room at once.
+            StartRefusal::Returned => {
+                let back = Back { cause: Cause::OfferRejected, retry_at: None, counts: false, failed: false };
+                self.back_or_fail(job, back);
             }
             StartRefusal::Draining | StartRefusal::AtCapacity => {
                 self.stop_on_nodes(job, Millis::ZERO);

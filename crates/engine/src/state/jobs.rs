@@ -64,6 +64,7 @@ impl State {
                     *past(record).staging_failures.entry(digest.clone()).or_default() += 1;
                 }
             }),
+            Event::TookRoom(id) => self.take_room(id, touched),
             Event::StartSent(id) => self.in_run(id, touched, |run| run.sends = run.sends.saturating_add(1)),
             Event::Reported { job, node, phase, exit } => self.in_run(job, touched, |run| {
                 if let Some(at) = run.nodes.iter_mut().find(|at| at.node == *node) {
@@ -280,8 +281,10 @@ impl State {
         let Some(record) = self.jobs.get(&commit.job) else { return };
         let rounds = self.rounds(record);
         let (pool, spec) = (record.pool.clone(), record.job.spec.clone());
-        for grant in &commit.grants {
-            self.place(grant, &pool, touched);
+        if commit.ahead {
+            self.tell_ahead(&commit.job, &commit.grants);
+        } else {
+            self.hold(&commit.job, &commit.grants, [commit.units, commit.gpus, commit.power_w], touched);
         }
         for name in &spec.mutex {
             self.locks.insert((spec.tenant.clone(), name.clone()), commit.job.clone());
@@ -289,13 +292,7 @@ impl State {
         for name in self.edge_locks_of(&commit.job) {
             self.locks.insert((None, name), commit.job.clone());
         }
-        self.count_held(&pool, spec.tenant.as_ref(), [0, commit.units], [0, commit.gpus]);
-        if let Some(tenant) = spec.tenant.as_ref().and_then(|id| self.tenants.get_mut(id)) {
-            tenant.gpu_ms_promised += gpu_ms(&spec, commit.gpus);
-        }
         if let Some(state) = self.pools.get_mut(&pool) {
-            state.power_w += commit.power_w;
-            state.io_bytes_s += spec.io_bytes_s.get();
             state.reservations.remove(&commit.job);
             // What nodes said they would have to fetch was about a waiting job.
             state.world.reports.remove(&commit.job);
@@ -332,9 +329,33 @@ impl State {
                 expected,
                 over_walltime: false,
                 afresh: false,
+                ahead: commit.ahead,
                 why: commit.why.clone(),
             }));
         });
+    }
+
+    /// Gives a job what it gets on its nodes, and counts it: node units, GPUs, watts.
+    pub(super) fn hold(
+        &mut self,
+        id: &JobId,
+        grants: &[Grant],
+        [units, gpus, power_w]: [u64; 3],
+        touched: &mut Touched,
+    ) {
+        let Some(record) = self.jobs.get(id) else { return };
+        let (pool, spec) = (record.pool.clone(), record.job.spec.clone());
+        for grant in grants {
+            self.place(grant, &pool, touched);
+        }
+        self.count_held(&pool, spec.tenant.as_ref(), [0, units], [0, gpus]);
+        if let Some(tenant) = spec.tenant.as_ref().and_then(|id| self.tenants.get_mut(id)) {
+            tenant.gpu_ms_promised += gpu_ms(&spec, gpus);
+        }
+        if let Some(state) = self.pools.get_mut(&pool) {
+            state.power_w += power_w;
+            state.io_bytes_s += spec.io_bytes_s.get();
+        }
     }
 
     fn place(&mut self, grant: &Grant, pool: &PoolId, touched: &mut Touched) {
@@ -416,6 +437,10 @@ impl State {
             state.reservations.remove(id);
         }
         let Some(run) = run else { return };
+        if run.ahead {
+            self.leave_ahead(id, &run, touched);
+            return;
+        }
         for at in &run.nodes {
             self.remove_from(id, at, touched);
         }
@@ -432,10 +457,13 @@ impl State {
             state.power_w = state.power_w.saturating_sub(run.power_w);
             state.io_bytes_s = state.io_bytes_s.saturating_sub(spec.io_bytes_s.get());
         }
+        for at in &run.nodes {
+            self.pass_room_on(&at.node, touched);
+        }
     }
 
     /// Moves what a run was promised to what it used.
-    fn spend(&mut self, tenant: Option<&TenantId>, run: &Run, spec: &JobSpec) {
+    pub(super) fn spend(&mut self, tenant: Option<&TenantId>, run: &Run, spec: &JobSpec) {
         let at = self.now;
         let Some(tenant) = tenant.and_then(|id| self.tenants.get_mut(id)) else { return };
         tenant.gpu_ms_promised = tenant.gpu_ms_promised.saturating_sub(gpu_ms(spec, run.gpus));

@@ -8,6 +8,7 @@
 //! its journal, and two states made from the same events are equal byte for byte. Anything that can be found out from the
 //! state again (queues in order, indexes of nodes, timers) is kept outside of it.
 
+mod ahead;
 mod arrays;
 mod holds;
 mod jobs;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use landfall_engine::array::parse_element_id;
 use landfall_engine::heartbeat::Heartbeat;
 use landfall_engine::input::{Failure, Report, RunUsage, StartRefusal};
 use landfall_engine::{Answer, Effect, Engine, Event, Fence, Input, State};
@@ -249,9 +250,10 @@ impl World {
     /// An effect goes to whom it concerns: late, twice or never.
     fn carry(&mut self, effect: Effect) {
         let node = match &effect {
-            Effect::Start { node, .. } | Effect::Stop { node, .. } | Effect::Checkpoint { node, .. } => {
-                node.clone()
-            }
+            Effect::Start { node, .. }
+            | Effect::Stop { node, .. }
+            | Effect::GiveBack { node, .. }
+            | Effect::Checkpoint { node, .. } => node.clone(),
             Effect::Probe(node) => {
                 let good = self.calm || self.rng.chance(70);
                 let mail = Mail::Probed(node.clone(), good);
@@ -334,6 +336,10 @@ impl World {
                     self.send(1000, 9000, Mail::Exit(node, fence, code));
                 } else if agent.runs(&fence) {
                     agent.end(&fence);
+                    if let Some(next) = agent.next_of(&fence.job) {
+                        agent.begin(&next);
+                        self.start(&node, next);
+                    }
                     let failures =
                         [None, Some(Failure::Transient), Some(Failure::FetchMiss), Some(Failure::Permanent)];
                     let failure = self.rng.pick(&failures).flatten().filter(|_| code != 0);
@@ -365,6 +371,12 @@ impl World {
     fn obey(&mut self, id: &NodeId, effect: Effect) {
         let Some(agent) = self.agents.get_mut(id).filter(|agent| agent.hears()) else { return };
         match effect {
+            Effect::Start { fence, ahead: true, .. } => agent.hold(&fence),
+            Effect::GiveBack { fence, .. } => {
+                if agent.give_back(&fence) {
+                    self.say(id, fence, Report::Refused(StartRefusal::Returned));
+                }
+            }
             Effect::Start { fence, .. } => match agent.begin(&fence) {
                 Begin::TooLate => {}
                 Begin::Again => self.say(id, fence, Report::Started),
@@ -417,7 +429,12 @@ impl World {
             return self.say(id, fence, Report::Refused(refusal));
         }
         self.say(id, fence.clone(), Report::Started);
-        let (least, most) = if self.calm && self.actions_left == 0 { (500, 5000) } else { (100, 90_000) };
+        let short = parse_element_id(&fence.job).is_some() && self.rng.chance(50);
+        let (least, most) = match () {
+            () if short => (1, 100),
+            () if self.calm && self.actions_left == 0 => (500, 5000),
+            () => (100, 90_000),
+        };
         let code = if self.calm || self.rng.chance(80) { 0 } else { 1 };
         self.send(least, most, Mail::Exit(id.clone(), fence, code));
     }

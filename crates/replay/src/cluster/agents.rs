@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
-use landfall_engine::input::{Report, RunUsage};
+use landfall_engine::input::{Report, RunUsage, StartRefusal};
 use landfall_engine::{Effect, Fence, Input};
 use landfall_model::{JobId, Millis, NodeId, Time};
 
@@ -47,6 +47,11 @@ impl Agents {
     pub(super) fn obey(&mut self, now: Time, effect: Effect) {
         let run = |fence: &Fence| self.work.get(&fence.job).map(Work::run).unwrap_or_default();
         match effect {
+            // Nothing is gained by beginning ahead where answers take no time: it is told again when there is room.
+            Effect::Start { ahead: true, .. } => {}
+            Effect::GiveBack { fence, node } => {
+                self.say(now, Millis::ZERO, node, fence, Report::Refused(StartRefusal::Returned));
+            }
             Effect::Start { fence, node, .. } => {
                 let after = run(&fence).start;
                 self.say(now, after, node, fence, Report::Started);

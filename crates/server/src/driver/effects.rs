@@ -43,10 +43,11 @@ impl Core {
 
     pub(super) fn send_effect(&mut self, effect: Effect) {
         let (node, command) = match effect {
-            Effect::Start { fence, node, placement, resume } => {
+            Effect::Start { fence, node, placement, resume, ahead } => {
                 let Some(start) = self.start_command(fence, &placement, resume) else { return };
-                (node, Command::Start(Box::new(start)))
+                (node, Command::Start(Box::new(Start { ahead, ..start })))
             }
+            Effect::GiveBack { fence, node } => (node, Command::GiveBack { fence }),
             Effect::Stop { fence, node, grace } => {
                 if !self.stops.may(&node, &fence, grace, self.now) {
                     return;
@@ -111,6 +112,7 @@ impl Core {
                 .then_some(spec.disconnect_stop_after_ms.get()),
             sent_at_ms: Some(self.now.as_millis()),
             inputs: spec.inputs.iter().flatten().map(|input| input.digest.to_string()).collect(),
+            ahead: false,
             fence,
         })
     }

@@ -46,7 +46,7 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(cancel_array))
 }
 
-fn key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
+pub(crate) fn key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
     let Some(value) = headers.get(IDEMPOTENCY_KEY) else { return Ok(None) };
     match header_text(headers, IDEMPOTENCY_KEY) {
         Some(text) if !text.is_empty() && text.len() <= KEY_MAX => Ok(Some(text.to_owned())),

@@ -8,6 +8,7 @@ mod agents;
 pub(crate) mod app;
 pub(crate) mod auth;
 mod board;
+mod bulk;
 mod capacity;
 mod extract;
 mod fleet;
@@ -65,6 +66,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
 fn documented() -> (Router<Arc<App>>, utoipa::openapi::OpenApi) {
     let api = OpenApiRouter::new()
         .merge(jobs::routes())
+        .merge(bulk::routes())
         .merge(nodes::routes())
         .merge(agents::routes())
         .merge(tokens::routes())

@@ -55,7 +55,7 @@ pub(super) struct Held {
 impl Held {
     pub(super) fn add(&mut self, record: &JobRecord) {
         self.jobs += u64::from(!record.state.is_final());
-        if let Some(run) = &record.run {
+        if let Some(run) = record.run.as_ref().filter(|run| !run.ahead) {
             self.units += run.units;
             self.gpus += run.gpus;
             self.gpu_ms += may_use(record, run.gpus);

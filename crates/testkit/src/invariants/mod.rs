@@ -152,7 +152,8 @@ pub fn exclusive_nodes_alone(state: &State) -> Found {
     Ok(())
 }
 
-/// A placed job is on exactly the nodes of its run, with a placement on each; nothing else is on any node.
+/// A placed job is on exactly the nodes of its run, with a placement on each, or is told ahead there; nothing else is on any
+/// node.
 pub fn gang_all_or_nothing(state: &State) -> Found {
     const NAME: &str = "gang_all_or_nothing";
     let mut on: BTreeMap<&JobId, BTreeSet<&NodeId>> = BTreeMap::new();
@@ -163,8 +164,21 @@ pub fn gang_all_or_nothing(state: &State) -> Found {
             }
         }
     }
+    let mut ahead: BTreeMap<&JobId, BTreeSet<&NodeId>> = BTreeMap::new();
+    for (node, record) in state.pools.values().flat_map(|pool| pool.nodes.iter().zip(&pool.records)) {
+        for job in &record.ahead {
+            if !ahead.entry(job).or_default().insert(&node.id) {
+                return Violation::err(NAME, format!("{job} is ahead on {} twice", node.id));
+            }
+        }
+    }
     for (id, record) in &state.jobs {
-        let placed = on.remove(id).unwrap_or_default();
+        let is_ahead = record.run.as_ref().is_some_and(|run| run.ahead);
+        let (with, without) = if is_ahead { (&mut ahead, &on) } else { (&mut on, &ahead) };
+        if without.contains_key(id) {
+            return Violation::err(NAME, format!("{id} holds what it should not, ahead: {is_ahead}"));
+        }
+        let placed = with.remove(id).unwrap_or_default();
         let run: BTreeSet<&NodeId> =
             record.run.iter().flat_map(|run| &run.nodes).map(|at| &at.node).collect();
         let listed = record.run.iter().map(|run| run.nodes.len()).sum::<usize>();
@@ -179,7 +193,7 @@ pub fn gang_all_or_nothing(state: &State) -> Found {
             return Violation::err(NAME, format!("{id} wants {wanted:?} nodes and has {listed}"));
         }
     }
-    match on.pop_first() {
+    match on.pop_first().or_else(|| ahead.pop_first()) {
         Some((job, nodes)) => Violation::err(NAME, format!("nobody knows {job}, which is on {nodes:?}")),
         None => Ok(()),
     }
@@ -221,7 +235,7 @@ pub fn pool_sums(state: &State) -> Found {
     const NAME: &str = "pool_sums";
     let mut held: BTreeMap<&PoolId, (UnitsByTenant, u64, u64)> = BTreeMap::new();
     for record in state.jobs.values() {
-        let Some(run) = &record.run else { continue };
+        let Some(run) = record.run.as_ref().filter(|run| !run.ahead) else { continue };
         let sums = held.entry(&record.pool).or_default();
         if run.units > 0 {
             *sums.0.entry(record.job.spec.tenant.clone()).or_default() += run.units;

@@ -198,6 +198,10 @@ impl Watcher {
             if alone || node.placements.iter().any(|other| other.exclusive_node) {
                 return no("exclusive_nodes_alone", format!("{} is taken", node.id));
             }
+            if commit.ahead {
+                // It gets the room of another one; that there is room then is checked then.
+                continue;
+            }
             sums.add(&grant.placement);
             let over = sums.devices.iter().any(|(index, (vram, milli))| {
                 node.gpu(*index)
@@ -208,6 +212,9 @@ impl Watcher {
             }
             units += fresh::part_of(node, &grant.placement);
             gpus += u64::from(record.job.spec.gpu_count);
+        }
+        if commit.ahead {
+            return Ok(());
         }
         if (units, gpus) != (commit.units, commit.gpus) {
             return no(

@@ -37,6 +37,8 @@ pub(super) struct Node {
     /// Jobs at once in a pull pool; `None` elsewhere.
     pub(super) slots: Option<u32>,
     running: BTreeMap<JobId, Fence>,
+    /// Attempts that begin when another element of their array ends, in order.
+    ahead: VecDeque<Fence>,
     ends: BinaryHeap<Reverse<(Instant, JobId, u32)>>,
     recent: VecDeque<(JobId, u32)>,
     /// What the server has not stored yet, in order.
@@ -53,6 +55,7 @@ impl Node {
             random,
             slots: None,
             running: BTreeMap::new(),
+            ahead: VecDeque::new(),
             ends: BinaryHeap::new(),
             recent: VecDeque::new(),
             reports: Vec::new(),
@@ -65,7 +68,7 @@ impl Node {
     pub(super) fn named(&self) -> Vec<Fence> {
         let told = self.reports.iter().map(|item| &item.fence);
         let told = told.filter(|fence| !self.running.contains_key(&fence.job));
-        self.running.values().chain(told).cloned().collect()
+        self.running.values().chain(&self.ahead).chain(told).cloned().collect()
     }
 
     pub(super) fn active(&self) -> u64 {
@@ -75,6 +78,7 @@ impl Node {
     /// As after a loss of power, or when the server has another journal: nothing of before is known.
     pub(super) fn forget(&mut self) {
         self.running.clear();
+        self.ahead.clear();
         self.ends.clear();
         self.recent.clear();
         self.reports.clear();
@@ -83,7 +87,9 @@ impl Node {
 
     pub(super) fn on_command(&mut self, command: Command, now: Instant) {
         match command {
+            Command::Start(start) if start.ahead => self.hold(start.fence),
             Command::Start(start) => self.start(start.fence, now),
+            Command::GiveBack { fence } => self.give_back(fence),
             Command::Stop { fence, .. } => self.stop(&fence),
             Command::Checkpoint { fence, .. } => self.tell(fence, Report::CheckpointFailed),
             Command::Notice { .. }
@@ -106,22 +112,48 @@ impl Node {
             }
             None => {}
         }
-        if self.recent.iter().any(|(job, attempt)| *job == fence.job && *attempt >= fence.attempt) {
+        if self.is_over(&fence) {
             return;
         }
+        self.ahead.retain(|held| held.job != fence.job);
+        self.begin(fence, now);
+    }
+
+    fn is_over(&self, fence: &Fence) -> bool {
+        self.recent.iter().any(|(job, attempt)| *job == fence.job && *attempt >= fence.attempt)
+    }
+
+    fn hold(&mut self, fence: Fence) {
+        let known = self.running.contains_key(&fence.job) || self.ahead.contains(&fence);
+        if !known && !self.is_over(&fence) {
+            self.ahead.push_back(fence);
+        }
+    }
+
+    fn give_back(&mut self, fence: Fence) {
+        if self.running.contains_key(&fence.job) || self.is_over(&fence) {
+            return;
+        }
+        self.ahead.retain(|held| held.job != fence.job);
+        self.remember(&fence);
+        self.tell(fence, Report::Refused(StartRefusal::Returned));
+    }
+
+    fn begin(&mut self, fence: Fence, now: Instant) {
         self.counted.began += 1;
         self.tell(fence.clone(), Report::Started);
         let (least, most) = self.fate.takes;
         let spread = u64::try_from((most - least).as_nanos()).unwrap_or(u64::MAX);
         let takes = least + Duration::from_nanos(self.random.below(spread.saturating_add(1)));
         if takes.is_zero() {
-            return self.end(fence);
+            return self.end(fence, now);
         }
         self.ends.push(Reverse((now + takes, fence.job.clone(), fence.attempt)));
         self.running.insert(fence.job.clone(), fence);
     }
 
     fn stop(&mut self, fence: &Fence) {
+        self.ahead.retain(|held| held.job != fence.job);
         let known = self.running.get(&fence.job).is_some_and(|known| known.attempt == fence.attempt);
         if known {
             self.running.remove(&fence.job);
@@ -132,7 +164,13 @@ impl Node {
         self.tell(fence.clone(), Report::Stopped);
     }
 
-    fn end(&mut self, fence: Fence) {
+    fn end(&mut self, fence: Fence, now: Instant) {
+        // The next one is said to begin before this one is said to end: it takes its room.
+        let array = |fence: &Fence| fence.job.as_str().rsplit_once('.').map(|(array, _)| array.to_owned());
+        let of_array = |held: &Fence| array(held).is_some() && array(held) == array(&fence);
+        if let Some(next) = self.ahead.iter().position(of_array).and_then(|at| self.ahead.remove(at)) {
+            self.begin(next, now);
+        }
         let failed = self.random.chance(self.fate.fails);
         self.counted.ended += 1;
         self.counted.failed += u64::from(failed);
@@ -164,7 +202,7 @@ impl Node {
             // It may have been stopped, and even started again, meanwhile.
             let ends = self.running.get(&job).is_some_and(|fence| fence.attempt == attempt);
             if let Some(fence) = ends.then(|| self.running.remove(&job)).flatten() {
-                self.end(fence);
+                self.end(fence, now);
             }
         }
     }

@@ -1,0 +1,189 @@
+//! Short jobs, told ahead.
+//!
+//! Between the end of one short job and the start of the next lie a report, a write to the journal and a command: more time
+//! than the job took. So a node that runs short elements of an array is told a few more of them before there is room, and begins
+//! the next one by itself when one ends:
+//!
+//! ```text
+//!             an element ends soon after it began, the rest of its array is next in the queue and no node is free
+//!  Pending ─────────────────────────────────────────────────────────────────► Staging, ahead
+//!     ▲   given back: the others did not end in time, or the node drains           │      │
+//!     └────────────────────────────────────────────────────────────────────────────┘      │ Started, then the end of another:
+//!                                                                                         ▼ it has that one's room
+//!                                                                                       Running
+//! ```
+//!
+//! - What is ahead holds nothing. A node says that the next one began *before* it says that the last one ended, so the room
+//!   goes from one to the other in one step and nobody else gets it in between.
+//! - An end that no beginning came before leaves room: the first of those ahead gets it, and the node is told to begin it.
+//! - What is ahead is never taken away by force: it may have begun. The node is asked to give it back, and does if it can.
+//! - Only elements that hold no devices and no locks, on one node; that may run a second time if a node is lost; and that may begin
+//!   without the server.
+
+use std::sync::Arc;
+
+use landfall_model::{JobId, JobSpec, Lifecycle, Millis, NodeId, OnDisconnect, Placement};
+
+use crate::array::parse_element_id;
+use crate::effect::Effect;
+use crate::engine::Engine;
+use crate::event::{Back, Event, Grant};
+use crate::ledger::Proposal;
+use crate::quota;
+use crate::record::{Cause, JobRecord, Phase, StartKind};
+use landfall_model::life::Breakdown;
+
+/// Jobs that take no longer are worth telling ahead.
+const SHORT: Millis = Millis::new(250);
+/// After how long what is ahead is asked back, and how often before it counts as lost.
+const PATIENCE: Millis = Millis::secs(1);
+const PATIENCE_TIMES: u8 = 10;
+/// Most that one node is told ahead.
+const AHEAD_MAX: usize = 64;
+
+/// An element of an array that ended soon after it began.
+#[derive(Debug)]
+pub(crate) struct ShortRun {
+    job: JobId,
+    node: NodeId,
+    why: Breakdown,
+}
+
+/// Whether a job may be told ahead, as far as the job itself is concerned.
+fn may_be_ahead(spec: &JobSpec) -> bool {
+    spec.gpu_count == 0
+        && spec.nodes.min == 1
+        && spec.nodes.max == 1
+        && spec.mutex.is_empty()
+        && spec.lifecycle == Lifecycle::Bounded
+        && spec.on_disconnect != OnDisconnect::Stop
+        && !spec.runs_once()
+}
+
+impl Engine {
+    /// When what is ahead is asked back.
+    pub(super) fn asked_back_after(sends: u8) -> Millis {
+        Millis::new(PATIENCE.get() * u64::from(sends.max(1)))
+    }
+
+    /// An element ends; if it ran for a short time only, more of its array are told ahead once everything has its place.
+    pub(super) fn note_short_run(&mut self, id: &JobId, node: &NodeId) {
+        let Some(record) = self.state.job(id) else { return };
+        let Some(run) = &record.run else { return };
+        let ran = run.started_at.map_or(Millis::ZERO, |at| self.now.since(at));
+        if ran <= SHORT && may_be_ahead(&record.job.spec) && parse_element_id(id).is_some() {
+            let why = run.why.clone();
+            self.short_runs.push(ShortRun { job: id.clone(), node: node.clone(), why });
+        }
+    }
+
+    /// Somebody ended on a node, and nobody began in its place: the first of those ahead gets the room.
+    pub(super) fn start_ahead(&mut self, node: &NodeId) {
+        let Some((at, record)) = self.state.node(node) else { return };
+        let waits = |record: &&JobRecord| {
+            record.run.as_ref().is_some_and(|run| run.nodes.iter().any(|at| at.phase == Phase::Assigned))
+        };
+        let mut ahead = record.ahead.iter().filter_map(|job| self.state.job(job)).filter(waits);
+        let Some(next) = ahead.find(|record| self.state.has_room(node, record)) else { return };
+        let id = next.job.id.clone();
+        if self.state.takes_work(self.now, at, &id) {
+            self.emit(Event::TookRoom(id.clone()));
+            self.send_start(&id);
+        } else {
+            self.ask_back(&id);
+        }
+    }
+
+    /// Tells nodes that ran short elements of arrays what to begin next.
+    pub(crate) fn tell_ahead(&mut self) {
+        for short in std::mem::take(&mut self.short_runs) {
+            self.top_up(&short);
+        }
+    }
+
+    fn top_up(&mut self, short: &ShortRun) {
+        let Some(record) = self.state.job(&short.job) else { return };
+        let (pool, spec) = (record.pool.clone(), record.job.spec.clone());
+        let Some((array, _)) = parse_element_id(&short.job) else { return };
+        let each = self.state.pools.get(&pool).map_or(0, |state| state.pool.push.ahead as usize);
+        let Some((node, at)) = self.state.node(&short.node) else { return };
+        let siblings = node.placements.iter().filter(|placement| is_element_of(&placement.job, array));
+        let most = siblings.count().saturating_mul(each).min(AHEAD_MAX);
+        let wanted = most.saturating_sub(at.ahead.len());
+        let free = at.kept_for.is_none() && !node.has_holds();
+        if wanted == 0 || !free || !self.state.takes_work(self.now, node, &short.job) {
+            return;
+        }
+        // The last ones of an array are spread over all nodes.
+        for job in self.next_of_array(&pool, &spec, array, wanted, 2 * most) {
+            let placement = Placement::of(job.clone(), &spec, &[]);
+            let grant = Grant { node: short.node.clone(), placement: placement.clone(), lender: None };
+            let Some(record) = self.state.job(&job) else { continue };
+            let proposal = Proposal {
+                job: job.clone(),
+                attempt: record.attempt,
+                grants: [grant].into_iter().collect(),
+                kind: StartKind::Start,
+                why: short.why.clone(),
+            };
+            let mut commit = self.state.commit_of(&proposal, record);
+            commit.ahead = true;
+            let tenant = spec.tenant.as_ref().and_then(|id| self.state.tenants.get(id));
+            // It adds nothing to what its tenant holds, but one that holds too much already gets no more.
+            let nothing = crate::event::Commit { units: 0, gpus: 0, power_w: 0, ..commit.clone() };
+            if tenant.is_some_and(|tenant| !quota::at_commit(tenant, &nothing, &spec, self.now).is_empty()) {
+                return;
+            }
+            let fence = self.state.fence(record);
+            let resume = record.past.as_ref().is_some_and(|past| past.resumes);
+            self.emit(Event::Committed(Box::new(commit)));
+            let (node, placement) = (short.node.clone(), Box::new(placement));
+            self.want(Effect::Start { fence, node, placement, resume, ahead: true });
+        }
+    }
+
+    /// So many waiting elements of an array, if it is next in the queue and no node has room for it.
+    fn next_of_array(
+        &self,
+        pool: &landfall_model::PoolId,
+        spec: &Arc<JobSpec>,
+        array: &str,
+        wanted: usize,
+        spared: usize,
+    ) -> Vec<JobId> {
+        let Some(class) = self.pools.get(pool).and_then(|dispatcher| dispatcher.next_in_line(spec)) else {
+            return Vec::new();
+        };
+        let wanted = wanted.min(class.len().saturating_sub(spared));
+        let locked = |job: &JobId| !self.state.edge_locks_of(job).is_empty();
+        let jobs = class.iter().map(|(_, job)| job).take(wanted);
+        jobs.filter(|job| is_element_of(job, array) && !locked(job)).cloned().collect()
+    }
+
+    /// What is ahead for too long is asked back; what nobody answers for is lost.
+    pub(super) fn ahead_due(&mut self, job: &JobId) {
+        let Some(run) = self.run_of(job) else { return };
+        if run.sends >= PATIENCE_TIMES {
+            self.stop_on_nodes(job, Millis::ZERO);
+            let back = Back { cause: Cause::OfferRejected, retry_at: None, counts: false, failed: false };
+            self.back_or_fail(job, back);
+            return;
+        }
+        self.ask_back(job);
+        self.emit(Event::StartSent(job.clone()));
+    }
+
+    fn ask_back(&mut self, job: &JobId) {
+        let Some(fence) = self.fence_of(job) else { return };
+        let nodes = self
+            .run_of(job)
+            .map_or_else(Vec::new, |run| run.nodes.iter().map(|at| at.node.clone()).collect());
+        for node in nodes {
+            self.want(Effect::GiveBack { fence: fence.clone(), node });
+        }
+    }
+}
+
+fn is_element_of(job: &JobId, array: &str) -> bool {
+    parse_element_id(job).is_some_and(|(of, _)| of == array)
+}

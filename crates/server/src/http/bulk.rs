@@ -1,0 +1,107 @@
+//! Many submissions in one request: a line of JSON each, answered in order while they come.
+//!
+//! Each line is a submission of its own. The lines of one request are under way at the same time, so many of them share one write
+//! to the journal, and an answer is still given only for what is stored. A line that is wrong is answered with what is wrong and
+//! stops none of the others.
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::{StatusCode, header};
+use axum::response::Response;
+use futures::{StreamExt as _, TryStreamExt as _};
+use landfall_api::ApiError;
+use landfall_api::job::{JobRequest, SubmittedLine};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::UnboundedReceiverStream;
+use tokio_util::codec::{FramedRead, LinesCodec, LinesCodecError};
+use tokio_util::io::StreamReader;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::agents::{NDJSON, line, lines};
+use super::app::{App, Shared};
+use super::auth::{Principal, Submitter};
+use super::extract::parse;
+use super::jobs::key;
+use super::problem::{BodyProblems, Problem, Problems};
+
+/// Submissions of one request that are under way at once.
+const AT_ONCE: usize = 512;
+
+pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new().routes(routes!(submit_many))
+}
+
+/// Submits many jobs and arrays, one line of JSON each. Every line is answered, in order; those that are refused stop none of the others.
+#[utoipa::path(post, path = "/jobs/stream", tag = "jobs",
+    request_body(content = JobRequest, content_type = "application/x-ndjson"),
+    params(("Idempotency-Key" = Option<String>, Header,
+        description = "Makes the request safe to repeat: with the number of a line it is the key of that line.")),
+    responses((status = 200, description = "Lines of JSON, as they are stored.", body = SubmittedLine,
+        content_type = "application/x-ndjson"), Problems, BodyProblems))]
+async fn submit_many(
+    State(app): Shared,
+    Submitter(principal): Submitter,
+    request: Request,
+) -> Result<Response, Problem> {
+    let declared = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    if declared.and_then(|kind| kind.split(';').next()).map(str::trim) != Some(NDJSON) {
+        let error = ApiError::new("not_ndjson", "the body is not declared as lines of JSON");
+        let error = error.hint("send the header `Content-Type: application/x-ndjson`");
+        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, error));
+    }
+    let key = key(request.headers())?;
+    let place = app.stream()?;
+    let limit = app.config.body_limit;
+    let bytes = request.into_body().into_data_stream().map_err(std::io::Error::other);
+    let submissions = FramedRead::new(StreamReader::new(bytes), LinesCodec::new_with_max_length(limit));
+    // Whoever sends all before reading anything must not be stopped by answers that nobody reads.
+    let (sender, receiver) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        let _place = place;
+        let asked = submissions.enumerate().map(|(number, text)| {
+            let (app, principal, key) = (&app, &principal, key.as_deref());
+            async move { submit(app, principal, number as u64 + 1, text, key).await }
+        });
+        let mut answers = std::pin::pin!(asked.buffered(AT_ONCE));
+        while let Some(answer) = answers.next().await {
+            let Some(answer) = answer else { continue };
+            if sender.send(Ok(line(&answer))).is_err() {
+                return;
+            }
+        }
+    });
+    Ok(lines(UnboundedReceiverStream::new(receiver)))
+}
+
+/// What one line becomes; `None` if there is nothing in it.
+async fn submit(
+    app: &App,
+    principal: &Principal,
+    number: u64,
+    text: Result<String, LinesCodecError>,
+    key: Option<&str>,
+) -> Option<SubmittedLine> {
+    let answer = |submitted, error| SubmittedLine { line: number, submitted, error };
+    let asked = match text {
+        Ok(text) if text.trim().is_empty() => return None,
+        Ok(text) => parse::<JobRequest>(text.as_bytes()),
+        Err(LinesCodecError::MaxLineLengthExceeded) => {
+            let message = format!("the line has more than {} bytes", app.config.body_limit);
+            Err(Problem::bad(message, "send one job per line"))
+        }
+        Err(LinesCodecError::Io(error)) => {
+            Err(Problem::bad(format!("the body broke off: {error}"), "send the rest of it again"))
+        }
+    };
+    let job = match asked {
+        Ok(job) => job,
+        Err(problem) => return Some(answer(None, Some(*problem.error))),
+    };
+    let key = key.map(|key| format!("{key}:{number}"));
+    match app.handle.submit(principal.caller(), job, key).await {
+        Ok(submitted) => Some(answer(Some(submitted), None)),
+        Err(failure) => Some(answer(None, Some(*Problem::from(failure).error))),
+    }
+}
