@@ -162,6 +162,12 @@ impl Jobs {
         self.live.len() as u64
     }
 
+    /// Whether at least as much can begin without the server as runs: then nothing waits for what the server has to say.
+    pub(crate) fn is_ahead(&self) -> bool {
+        let ahead = self.live.values().filter(|live| live.ahead).count();
+        ahead > 0 && 2 * ahead >= self.live.len()
+    }
+
     /// Every attempt that the server must not take for lost.
     pub(crate) fn running(&self) -> Vec<Fence> {
         let live = self.live.values().map(|live| live.fence.clone());

@@ -1,7 +1,8 @@
 //! Reports: many at once, again and again until the server has stored them.
 //!
 //! Ends go out at once, with whatever else waits: a slot is free only when the server knows. Beginnings may wait for two
-//! milliseconds, in which short jobs end, so that both go in one request. A second request does not wait for the answer to
+//! milliseconds, in which short jobs end, so that both go in one request; and ends may wait as well while the next jobs are here
+//! already, told ahead. A second request does not wait for the answer to
 //! the first, or the end of one job would wait for the disk of the server because of another's; but what is said about one
 //! job, or about the elements of one array, is said in order, so what something is under way of waits.
 
@@ -26,6 +27,8 @@ const BATCH_MAX: usize = 500;
 const FLIGHTS_MAX: usize = 2;
 /// How long beginnings wait for company.
 const COMPANY: Duration = Duration::from_millis(2);
+/// How long everything does while enough can begin here without the server.
+const MUCH_COMPANY: Duration = Duration::from_millis(10);
 
 /// What comes to the reporter.
 pub(crate) enum Told {
@@ -48,8 +51,9 @@ struct Reporter {
     flying: BTreeSet<String>,
     batch_max: usize,
     backoff: Backoff,
-    /// Until when beginnings wait for company.
+    /// Until when beginnings wait for company, and whether ends do.
     company: Option<Instant>,
+    patient: bool,
     /// Until when nothing is sent, after a failure.
     retry: Option<Instant>,
     /// What goes on under another journal, once all that is under way is answered.
@@ -67,6 +71,7 @@ pub(crate) async fn work(hub: Arc<Hub>, mut queue: mpsc::UnboundedReceiver<Told>
         flying: BTreeSet::new(),
         batch_max: BATCH_MAX,
         company: None,
+        patient: false,
         retry: None,
         other_journal: None,
     };
@@ -123,15 +128,18 @@ impl Reporter {
     }
 
     fn take(&mut self, item: ReportItem) {
-        if self.waiting.is_empty() && !is_end(&item) {
-            self.company = Some(Instant::now() + COMPANY);
+        if self.waiting.is_empty() {
+            let ahead = self.hub.jobs().is_ahead();
+            let wait = if ahead { Some(MUCH_COMPANY) } else { (!is_end(&item)).then_some(COMPANY) };
+            self.company = wait.map(|wait| Instant::now() + wait);
+            self.patient = ahead;
         }
         self.waiting.push_back(item);
     }
 
     /// What goes out now, if anything does.
     fn next_batch(&mut self) -> Option<Reports> {
-        let urgent = |item: &ReportItem| is_end(item) && !self.flying.contains(series(item));
+        let urgent = |item: &ReportItem| !self.patient && is_end(item) && !self.flying.contains(series(item));
         let for_company =
             self.company.is_some() && self.waiting.len() < self.batch_max && !self.waiting.iter().any(urgent);
         if self.retry.is_some() || self.other_journal.is_some() || for_company {

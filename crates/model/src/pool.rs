@@ -48,8 +48,8 @@ settings! {
         pub cycle_limit: Option<u32> = None,
         /// How long a hold lives unless its maker says otherwise.
         pub hold_ms: Millis = Millis::secs(300),
-        /// Elements of an array of short jobs that a node is told ahead of time, for each that runs there; 0 means none.
-        pub ahead: u32 = 2,
+        /// Most elements of an array of short jobs that a node is told ahead of time, for each that runs there; 0 means none.
+        pub ahead: u32 = 16,
     }
 }
 

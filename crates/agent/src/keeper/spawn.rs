@@ -70,8 +70,8 @@ pub(crate) fn work(keeper: &Keeper) {
             begin(keeper, &at, &fence, &program, kill_command);
         }
         if let Some(after) = after {
-            keeper.outbox.add(&Event::Ended(after));
-            keeper.outbox.flush();
+            // Nothing waits for it: its successor has begun.
+            keeper.outbox.add_waiting(&Event::Ended(after));
         }
     }
 }

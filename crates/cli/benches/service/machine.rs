@@ -43,6 +43,45 @@ pub(crate) fn xargs_per_second(count: usize) -> f64 {
     count as f64 / began.elapsed().as_secs_f64()
 }
 
+/// The same number of tasks through HyperQueue with its journal, if `hq` is on the path: a server, a worker with so many slots, one
+/// array without output files.
+pub(crate) fn hyperqueue_per_second(count: usize, slots: &str) -> Option<f64> {
+    let dir = tempfile::TempDir::new().ok()?;
+    let hq = |args: &[&str]| {
+        let mut command = Command::new("hq");
+        command.arg("--server-dir").arg(dir.path().join("server")).args(args);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+    };
+    let journal = dir.path().join("journal");
+    let mut server = hq(&["server", "start", "--journal", journal.to_str()?]).spawn().ok()?;
+    let answers = |args: &[&str]| {
+        (0..100).any(|_| {
+            let well = hq(args).status().is_ok_and(|status| status.success());
+            if !well {
+                std::thread::sleep(std::time::Duration::from_millis(100));
+            }
+            well
+        })
+    };
+    let mut worker = answers(&["server", "info"])
+        .then(|| hq(&["worker", "start", "--cpus", slots]).spawn().ok())
+        .flatten();
+    let ready = worker.is_some() && answers(&["worker", "wait", "1"]);
+    let began = Instant::now();
+    let array = format!("--array=1-{count}");
+    let submit = ["submit", &array, "--stdout=none", "--stderr=none", "--wait", "--", "true"];
+    let done = ready && hq(&submit).status().is_ok_and(|status| status.success());
+    let rate = count as f64 / began.elapsed().as_secs_f64();
+    let _ = hq(&["server", "stop"]).status();
+    for child in worker.iter_mut().chain([&mut server]) {
+        // They end when the server is stopped; what does not is killed.
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+    done.then_some(rate)
+}
+
 /// A line of `/proc/PID/status` in MB.
 pub(crate) fn status_mb(pid: u32, name: &str) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();

@@ -5,7 +5,8 @@
 //! absolute figures move from run to run, so compare the ratios.
 //!
 //! `cargo bench -p landfall-cli --bench service`; `-- --short` runs a small part of everything, so that it cannot rot, and
-//! `-- start`, `submissions`, `queues`, `tasks` or `fleet` only that part.
+//! `-- start`, `submissions`, `queues`, `tasks` or `fleet` only that part. `tasks` is a comparison with `xargs` and HyperQueue: where `hq` is on the
+//! path it is measured in the same run.
 
 mod machine;
 mod stand;
@@ -151,6 +152,13 @@ fn throughput(sizes: &Sizes, slots: &str, published: &str) {
     println!(
         "xargs -P2 -n1 true                      {xargs:>8.0} /s   spawned by two threads {spawned:.0} /s"
     );
+    match machine::hyperqueue_per_second(count, slots) {
+        Some(rate) => println!(
+            "through HyperQueue, with its journal    {rate:>8.0} /s   {:.2} of xargs (measured here)",
+            rate / xargs
+        ),
+        None => println!("through HyperQueue: `hq` is not on the path; quoted: {published}"),
+    }
     let disk = ("journal synced", std::env::temp_dir());
     // Without a disk to wait for, as HyperQueue was measured: its journal is off unless asked for.
     let memory = ("everything in memory", PathBuf::from("/dev/shm"));

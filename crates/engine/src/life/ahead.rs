@@ -38,14 +38,17 @@ const SHORT: Millis = Millis::new(250);
 /// After how long what is ahead is asked back, and how often before it counts as lost.
 const PATIENCE: Millis = Millis::secs(1);
 const PATIENCE_TIMES: u8 = 10;
+/// Work that a node is told ahead for each job that runs there, at least one job.
+const WORK_AHEAD: Millis = Millis::new(100);
 /// Most that one node is told ahead.
-const AHEAD_MAX: usize = 64;
+const AHEAD_MAX: usize = 128;
 
 /// An element of an array that ended soon after it began.
 #[derive(Debug)]
 pub(crate) struct ShortRun {
     job: JobId,
     node: NodeId,
+    ran: Millis,
     why: Breakdown,
 }
 
@@ -73,7 +76,7 @@ impl Engine {
         let ran = run.started_at.map_or(Millis::ZERO, |at| self.now.since(at));
         if ran <= SHORT && may_be_ahead(&record.job.spec) && parse_element_id(id).is_some() {
             let why = run.why.clone();
-            self.short_runs.push(ShortRun { job: id.clone(), node: node.clone(), why });
+            self.short_runs.push(ShortRun { job: id.clone(), node: node.clone(), ran, why });
         }
     }
 
@@ -106,6 +109,8 @@ impl Engine {
         let (pool, spec) = (record.pool.clone(), record.job.spec.clone());
         let Some((array, _)) = parse_element_id(&short.job) else { return };
         let each = self.state.pools.get(&pool).map_or(0, |state| state.pool.push.ahead as usize);
+        // What ran for less than an instant counts as that.
+        let each = each.min((WORK_AHEAD.get() / short.ran.get().max(1)).max(1) as usize);
         let Some((node, at)) = self.state.node(&short.node) else { return };
         let siblings = node.placements.iter().filter(|placement| is_element_of(&placement.job, array));
         let most = siblings.count().saturating_mul(each).min(AHEAD_MAX);
