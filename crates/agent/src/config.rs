@@ -10,6 +10,8 @@ use crate::runtime::template::Template;
 
 /// Bytes of output that are kept of an attempt and stream.
 const LOG_BYTES_MAX: u64 = 16 << 20;
+/// As long as it may take to notice that something is missing.
+const KEEP_FILES: Duration = Duration::from_secs(7 * 24 * 3600);
 /// A disk that is full for a moment loses nothing; one that stays full does not hold up the ends of jobs for ever.
 const LOG_PATIENCE: Duration = Duration::from_secs(60);
 
@@ -81,6 +83,8 @@ pub struct Config {
     pub pass_env: Vec<String>,
     /// Whether jobs are stopped when the agent is; otherwise they go on and the next agent takes them over.
     pub stop_jobs: bool,
+    /// How long what jobs left in their fresh directories is kept.
+    pub keep_files: Duration,
     /// The program with the hidden command `keeper`, which `landfall-wasm` lies beside; this program if left out.
     pub helper: Option<PathBuf>,
 }
@@ -114,6 +118,7 @@ impl Config {
             log_patience: LOG_PATIENCE,
             pass_env: Vec::new(),
             stop_jobs: false,
+            keep_files: KEEP_FILES,
             helper: None,
         }
     }

@@ -586,7 +586,8 @@ impl Jobs {
             ended.fence.epoch = ended.fence.epoch.max(live.fence.epoch);
             self.live.remove(&ended.fence.job);
         }
-        let report = report(&ended.fence, verdict(&ended));
+        let mut report = report(&ended.fence, verdict(&ended));
+        report.files.clone_from(&ended.kept);
         self.unreported.insert((ended.fence.job.clone(), ended.fence.attempt), report.clone());
         self.remember(report.clone(), None);
         Action::End { ended: Box::new(ended), report }
@@ -646,7 +647,7 @@ impl Jobs {
 }
 
 fn report(fence: &Fence, report: Report) -> ReportItem {
-    ReportItem { fence: fence.clone(), report }
+    ReportItem::new(fence.clone(), report)
 }
 
 fn stop(fence: &Fence, grace_ms: u64, cause: Cause) -> Action {

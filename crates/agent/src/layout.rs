@@ -28,7 +28,7 @@ impl Layout {
     pub(crate) fn create(&self) -> io::Result<()> {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.root)?;
         std::fs::set_permissions(&self.root, std::fs::Permissions::from_mode(0o700))?;
-        for name in ["logs", "work", "checkpoints", "inputs"] {
+        for name in ["logs", "work", "kept", "checkpoints", "inputs"] {
             std::fs::DirBuilder::new().recursive(true).mode(0o700).create(self.root.join(name))?;
         }
         Ok(())
@@ -102,6 +102,24 @@ impl Layout {
     /// The fresh working directory of an attempt.
     pub(crate) fn work(&self, fence: &Fence) -> PathBuf {
         self.root.join("work").join(stem(fence))
+    }
+
+    /// Puts the fresh directory of an attempt where what people may want stays for a while, if there is anything in it; says where.
+    pub(crate) fn keep_work(&self, fence: &Fence) -> Option<PathBuf> {
+        self.keep(&self.work(fence))
+    }
+
+    /// The same, of any working directory.
+    pub(crate) fn keep(&self, work: &Path) -> Option<PathBuf> {
+        std::fs::read_dir(work).ok()?.next()?.ok()?;
+        let name = work.file_name()?.to_str()?;
+        let kept = self.root.join("kept");
+        // Jobs of another journal may have been called alike.
+        let names =
+            std::iter::once(name.to_owned()).chain((2..1000).map(|number| format!("{name}-{number}")));
+        let to = names.map(|name| kept.join(name)).find(|path| !path.exists())?;
+        std::fs::rename(work, &to).ok()?;
+        Some(to)
     }
 
     /// Everything that belongs to an attempt alone.

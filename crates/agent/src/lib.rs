@@ -39,6 +39,7 @@ pub use config::{Accepting, Config};
 pub use error::AgentError;
 pub use keeper::KeeperError;
 pub use run::run;
+pub use runtime::here;
 pub use runtime::template::Template;
 
 /// The hidden command `keeper --dir DIR`: keeps the jobs of a data directory until nobody needs it.

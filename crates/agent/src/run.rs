@@ -1,6 +1,7 @@
 //! The life of an agent.
 
 use std::fs::File;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -26,6 +27,8 @@ use crate::{logs, reporter, session};
 /// How long the server may take to answer an agent.
 const ANSWER_WITHIN: Duration = Duration::from_secs(20);
 /// How often checkpoints are looked at.
+/// How often what was kept for long enough is removed.
+const CLEAN_EVERY: Duration = Duration::from_secs(3600);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// What jobs get to end when they are stopped with the agent.
 const STOP_GRACE: Duration = Duration::from_secs(10);
@@ -86,7 +89,11 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> Result<(), Agen
     }
     let jobs = Jobs::new(site, config.max_concurrent);
     let swept = layout.clone();
-    tokio::task::spawn_blocking(move || sweep_checkpoints(&swept));
+    let keep_files = config.keep_files;
+    tokio::task::spawn_blocking(move || {
+        sweep_checkpoints(&swept);
+        sweep_kept(&swept, keep_files);
+    });
 
     let (hub, ends) = Hub::new(config, layout, helper, client, epoch, jobs, machine);
     let hub = Arc::new(hub);
@@ -101,6 +108,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> Result<(), Agen
         tokio::spawn(session::work(Arc::clone(&hub))),
         tokio::spawn(session::ask(Arc::clone(&hub))),
         tokio::spawn(look(Arc::clone(&hub))),
+        tokio::spawn(clean_up(Arc::clone(&hub))),
     ];
     tokio::select! {
         () = shutdown.cancelled() => leave(&hub).await,
@@ -240,6 +248,26 @@ fn sweep_checkpoints(layout: &Layout) {
         let modified = entry.metadata().and_then(|meta| meta.modified());
         let age = modified.ok().and_then(|at| SystemTime::now().duration_since(at).ok());
         if age.is_some_and(|age| age > CHECKPOINT_AGE_MAX) {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// Removes what jobs left, once it was kept for long enough.
+async fn clean_up(hub: Arc<Hub>) {
+    loop {
+        tokio::time::sleep(CLEAN_EVERY.min(hub.config.keep_files.max(Duration::from_secs(1)))).await;
+        let (layout, keep) = (hub.layout.clone(), hub.config.keep_files);
+        let _ = tokio::task::spawn_blocking(move || sweep_kept(&layout, keep)).await;
+    }
+}
+
+fn sweep_kept(layout: &Layout, keep: Duration) {
+    for entry in std::fs::read_dir(layout.file("kept")).into_iter().flatten().flatten() {
+        // A directory that was renamed keeps the time of its content; when it came here the inode knows.
+        let since = entry.metadata().map(|meta| meta.ctime()).unwrap_or(i64::MAX);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        if now.saturating_sub(Duration::from_secs(since.try_into().unwrap_or(0))) > keep {
             let _ = std::fs::remove_dir_all(entry.path());
         }
     }

@@ -154,6 +154,16 @@ pub struct ReportItem {
     /// `"stopped"`, `"checkpointed"`, `"checkpoint_progress"`, `"checkpoint_failed"`.
     #[schema(value_type = Object)]
     pub report: Report,
+    /// Where on the node lies what an ended attempt left in its fresh directory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub files: Option<String>,
+}
+
+impl ReportItem {
+    /// A report without files.
+    pub fn new(fence: Fence, report: Report) -> Self {
+        Self { fence, report, files: None }
+    }
 }
 
 /// Several reports in order. The answer comes when all of them are stored.

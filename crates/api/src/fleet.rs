@@ -45,6 +45,9 @@ pub struct PoolView {
     pub pending: u64,
     /// Jobs that have nodes.
     pub running: u64,
+    /// Where its settings come from, if the settings file of the server names it. The file wins at every start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settings_from: Option<Settings>,
     /// How expectations of run times fared, where time is planned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fared: Option<landfall_model::answer::Fared>,
@@ -62,6 +65,22 @@ pub struct TenantView {
     pub tenant: Value,
     /// Changes whenever the settings do.
     pub version: String,
+    /// Where its settings come from, if the settings file of the server names it. The file wins at every start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settings_from: Option<Settings>,
+    /// What is odd about it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+/// Which settings are in force of something that the settings file of the server names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Settings {
+    /// Those of the file.
+    File,
+    /// Those of a change while the server runs; until the next start.
+    Live,
 }
 
 /// What a tenant uses.

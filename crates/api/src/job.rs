@@ -37,9 +37,13 @@ pub struct RunSpec {
     /// Environment variables beside those that the agent sets.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
-    /// Working directory; a fresh directory of the job if left out.
+    /// Working directory, as the node sees it. If left out, the directory it was submitted from where that is on the node, else a
+    /// fresh one, which is kept for a while if the job leaves something in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
+    /// Where it was submitted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub submitted_from: Option<SubmittedFrom>,
     /// Image of a `container`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
@@ -76,6 +80,18 @@ impl RunSpec {
             _ => "process",
         }
     }
+}
+
+/// Where somebody stood who submitted a job. An agent of the same user on the same machine runs the job there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SubmittedFrom {
+    /// The name of the machine.
+    pub host: String,
+    /// The number of the user.
+    pub uid: u32,
+    /// The directory.
+    pub dir: String,
 }
 
 /// A directory of the node inside a job.
@@ -166,6 +182,9 @@ pub struct JobRequest {
     /// Negotiated placement, for pools that negotiate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub placement: Option<PlacementRequest>,
+    /// Refuse it if no node that its pool has could ever run it, instead of a warning.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub strict: bool,
 }
 
 /// How a negotiated job wants to be placed.
@@ -249,6 +268,9 @@ pub struct Submitted {
     /// Whether the same submission had been accepted before under the same idempotency key.
     #[serde(default)]
     pub repeated: bool,
+    /// What whoever submits it should know, such as that no node could ever run it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 /// What one line of many submissions became.
@@ -272,6 +294,9 @@ pub struct SubmittedDag {
     /// Whether the same submission had been accepted before under the same idempotency key.
     #[serde(default)]
     pub repeated: bool,
+    /// What whoever submits it should know.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 /// One job of a DAG.
@@ -326,6 +351,9 @@ pub struct JobView {
     /// The array it belongs to, and which element it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub array: Option<ElementView>,
+    /// In lists: this is an array, and so many of its elements are in this state without being listed by themselves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub elements: Option<u64>,
     /// `pending`, `staging`, `running`, `checkpointing`, `stopping`, `suspended`, `completed`, `failed`, `cancelled`.
     pub state: String,
     /// Why it is there: why it waits, or how it ended. A name for programs.
@@ -372,6 +400,9 @@ pub struct JobView {
     /// What it used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<UsageView>,
+    /// Where on its node lies what it left in the fresh directory it ran in, until the node cleans up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub files: Option<String>,
     /// What is worth knowing about this attempt, such as that it could not go on from its checkpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
@@ -417,6 +448,9 @@ pub struct ArrayView {
     pub failed: u64,
     /// How many were taken back.
     pub cancelled: u64,
+    /// Why none of them has started, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
 }
 
 impl ArrayView {

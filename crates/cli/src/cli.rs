@@ -59,6 +59,10 @@ pub(crate) enum Command {
     Job(live::jobs::OneArgs),
     /// Show what a job wrote.
     Logs(live::logs::Args),
+    /// Wait for jobs and arrays that were submitted before.
+    Wait(live::again::WaitArgs),
+    /// Run jobs again that have ended, or what failed of an array.
+    Retry(live::again::RetryArgs),
     /// Take jobs back; those that run are stopped.
     Cancel(live::steer::Args),
     /// Keep jobs from starting.
@@ -168,6 +172,8 @@ fn answer(command: Command, json: bool) -> Result<Box<dyn Answer>, CliError> {
         Command::Jobs(args) => live::jobs::list(&args),
         Command::Job(args) => live::jobs::one(&args),
         Command::Logs(args) => live::logs::run(&args, json),
+        Command::Wait(args) => live::again::wait_for(&args, json),
+        Command::Retry(args) => live::again::retry(&args, json),
         Command::Cancel(args) => live::steer::run(&args, Order::CANCEL),
         Command::Hold(args) => live::steer::run(&args, Order::HOLD),
         Command::Release(args) => live::steer::run(&args, Order::RELEASE),

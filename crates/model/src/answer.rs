@@ -221,6 +221,9 @@ pub struct Explanation {
     /// How many elements of the array are where, if the job is an array or lies folded in one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub array: Option<ArrayTally>,
+    /// Whether no node that its pool has could ever run it, whatever ends there.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub never: bool,
     /// The instant of this answer.
     pub now_ms: Time,
     pub state: JobState,

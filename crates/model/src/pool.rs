@@ -211,8 +211,8 @@ settings! {
     pub struct BatchSettings {
         /// Time from one cycle to the next.
         pub cycle_ms: Millis = Millis::secs(5),
-        /// Cycles follow events instead of a beat: whoever drives the engine asks for one after each instant.
-        /// For replays.
+        /// Cycles follow events instead of a beat: whoever drives the engine asks for one after each instant at which something
+        /// happened.
         pub cycle_on_events: bool = false,
         /// How the queue is ordered.
         pub order: QueueOrder = QueueOrder::Score,

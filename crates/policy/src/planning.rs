@@ -20,8 +20,9 @@
 use landfall_model::{Job, Millis, Node, Time};
 
 use crate::evaluate::Pair;
-use crate::filter::About;
+use crate::filter::{About, FilterInfo};
 use crate::filters::batch::{self, block_end, state, taken};
+use crate::filters::pull;
 use crate::params::Params;
 use crate::policy::Policy;
 use crate::refusal::{Reason, Refusal, RefusalClass, Wake};
@@ -107,19 +108,43 @@ impl Policy {
         self.planned(pass, job, node, |view| view.is_eligible() && view.is_free())
     }
 
-    /// The policy with the filters that a planner heeds always, so that its verdicts are those of the planner.
+    /// Whether nothing but time stands between the job and the node, whatever else runs there now.
+    pub fn could_run(&self, pass: &Pass<'_>, job: &Job, node: &Node) -> bool {
+        let never = |refusal: Refusal| refusal.class == RefusalClass::Never;
+        let all = [About::Plan, About::Make, About::Registration, About::Moment];
+        self.planned(pass, job, node, |view| !view.refusals(&all).any(never))
+    }
+
+    /// The policy with filters for what a job may name and no policy may pass over: architecture and features.
     #[must_use]
-    pub fn for_planning(mut self) -> Self {
+    pub fn heeding_needs(self) -> Self {
+        let heeds =
+            |policy: &Self, reason| policy.filters.iter().any(|(info, _)| info.reasons.contains(&reason));
+        let about_needs =
+            |info: &&&FilterInfo| matches!(info.reasons, [Reason::Architecture] | [Reason::Feature]);
+        let ours = pull::ALL.iter().filter(about_needs).copied();
+        let missing: Vec<_> = ours.filter(|info| !heeds(&self, info.reasons[0])).collect();
+        self.with_filters(missing.into_iter())
+    }
+
+    fn with_filters(mut self, infos: impl Iterator<Item = &'static FilterInfo>) -> Self {
         let own = Default::default();
-        for info in batch::ALL.iter().copied().filter(|info| info.about == About::Plan) {
-            if self.filters.iter().any(|(known, _)| known.name == info.name) {
-                continue;
-            }
+        for info in infos {
             let built = (info.build)(&Params { own: &own, shared: &self.spec().params });
             self.filters.extend(built.map(|filter| (info, filter)));
         }
-        self.checks_state = true;
         self
+    }
+
+    /// The policy with the filters that a planner heeds always, so that its verdicts are those of the planner.
+    #[must_use]
+    pub fn for_planning(self) -> Self {
+        let known: Vec<&str> = self.filters.iter().map(|(known, _)| known.name).collect();
+        let plan = batch::ALL.iter().copied().filter(|info| info.about == About::Plan);
+        let missing: Vec<_> = plan.filter(|info| !known.contains(&info.name)).collect();
+        let mut policy = self.with_filters(missing.into_iter());
+        policy.checks_state = true;
+        policy
     }
 }
 

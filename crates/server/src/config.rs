@@ -37,6 +37,10 @@ pub struct Config {
     pub pools: Vec<PoolConfig>,
     /// Tenants to have. One that is there already gets these settings.
     pub tenants: Vec<Tenant>,
+    /// The file that names those pools, if one does.
+    pub pools_from: Option<String>,
+    /// The file that names those tenants, if one does.
+    pub tenants_from: Option<String>,
     /// Largest request body in bytes.
     pub body_limit: usize,
     /// Requests that may wait for the engine at once; more are turned away with 503.
@@ -67,6 +71,8 @@ impl Config {
             allow_hollow: false,
             pools: vec![PoolConfig { pool: Pool::new(pool, Dispatch::Push), policy: None }],
             tenants: Vec::new(),
+            pools_from: None,
+            tenants_from: None,
             body_limit: 16 << 20,
             queue_limit: 4096,
             ended_in_memory: 10_000,

@@ -25,4 +25,4 @@ pub mod serve;
 pub use config::{Config, PoolConfig, Tls};
 pub use embedded::Embedded;
 pub use error::ServerError;
-pub use serve::{Ready, serve};
+pub use serve::{Ready, check, serve};

@@ -37,6 +37,25 @@ pub struct Ready {
     pub admin_token_file: PathBuf,
 }
 
+fn check_address(config: &Config) -> Result<(), ServerError> {
+    if !config.listen.ip().is_loopback() && config.tls.is_none() && !config.allow_insecure {
+        return Err(ServerError::Insecure(config.listen));
+    }
+    Ok(())
+}
+
+/// Says what would keep a server with these settings from starting, as far as that can be told without its journal.
+///
+/// # Errors
+/// When the address, the certificate, a pool or a tenant cannot be used.
+pub async fn check(config: &Config) -> Result<(), ServerError> {
+    check_address(config)?;
+    if let Some(tls) = &config.tls {
+        certificate(tls).await?;
+    }
+    driver::check_named(config)
+}
+
 /// Runs a server until `shutdown` is cancelled.
 ///
 /// # Errors
@@ -46,9 +65,7 @@ pub async fn serve(
     shutdown: CancellationToken,
     ready: oneshot::Sender<Ready>,
 ) -> Result<(), ServerError> {
-    if !config.listen.ip().is_loopback() && config.tls.is_none() && !config.allow_insecure {
-        return Err(ServerError::Insecure(config.listen));
-    }
+    check_address(&config)?;
     let (store_dir, tls) = (config.data_dir.clone(), config.tls.clone());
     let store = blocking("cannot open the journal", move || Sqlite::open(&store_dir)).await??;
     let tls = match &tls {

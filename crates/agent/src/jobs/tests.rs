@@ -33,6 +33,7 @@ pub(super) fn ended(attempt: u32, code: i32, cause: Option<Cause>) -> Ended {
         disk_bytes: 7,
         oom: false,
         written: (0, 0),
+        kept: None,
         note: Note { retry_on: vec![75], ..Note::default() },
     }
 }
@@ -103,7 +104,7 @@ fn a_start_is_followed_once() {
     assert!(jobs.on_command(start_command(1, 2), now()).is_empty(), "its end is on its way");
     assert_eq!(jobs.running(), vec![fence(1, 2)], "named until the server has stored it");
     assert!(jobs.on_stored(&[report(&fence(1, 2), Report::Started)]).is_empty(), "that is not its end");
-    let end = ReportItem { fence: fence(1, 2), report: first[0].1.clone() };
+    let end = ReportItem::new(fence(1, 2), first[0].1.clone());
     let stored = jobs.on_stored(&[end]);
     assert_eq!(stored, vec![Action::Keeper(Request::Forget { fences: vec![fence(1, 2)] })]);
     assert!(jobs.running().is_empty());

@@ -206,6 +206,7 @@ mod tests {
             disk_bytes: 0,
             oom: false,
             written: (0, 0),
+            kept: None,
             note: Note::default(),
         }
     }

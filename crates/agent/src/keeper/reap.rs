@@ -71,7 +71,7 @@ fn reap(keeper: &Keeper, pid: u32) {
     let Some(at) = state.by_pid.remove(&pid) else { return };
     let Some(job) = state.jobs.get_mut(&at) else { return };
     let Phase::Live(mut live) = std::mem::replace(&mut job.phase, Phase::Starting) else { return };
-    let elsewhere = job.elsewhere;
+    let (elsewhere, fence) = (job.elsewhere, job.fence.clone());
     drop(state);
 
     // Until it is waited for the process stays in the table: what it counted can be read, and its number is its own.
@@ -93,6 +93,7 @@ fn reap(keeper: &Keeper, pid: u32) {
     let counted = live.group.as_deref().map(cgroup::counted).unwrap_or_default();
     live.group.iter().for_each(|group| cgroup::remove(group));
     let usage = usage.filter(|_| !elsewhere);
+    let kept = keeper.layout.keep_work(&fence).map(|path| path.display().to_string());
 
     let mut state = keeper.lock();
     let Some(job) = state.jobs.get_mut(&at) else { return };
@@ -106,6 +107,7 @@ fn reap(keeper: &Keeper, pid: u32) {
         disk_bytes,
         oom: counted.oom,
         written: written(&keeper.layout, &job.fence),
+        kept,
         note: job.note.clone(),
     };
     drop(state);

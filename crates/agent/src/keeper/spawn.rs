@@ -162,6 +162,7 @@ fn end_unstarted(keeper: &Keeper, at: &Key, fence: &Fence, code: i32, message: O
         disk_bytes: 0,
         oom: false,
         written: super::reap::written(&keeper.layout, fence),
+        kept: None,
         note: job.note.clone(),
     };
     job.phase = Phase::Ended(Box::new(ended.clone()));
@@ -312,13 +313,11 @@ pub(crate) fn remove_files(layout: &Layout, fence: &Fence) {
     let _ = std::fs::remove_file(layout.stderr(fence));
     let _ = std::fs::remove_file(layout.stdin(fence));
     let work = layout.work(fence);
-    // Most jobs leave an empty directory or none at all; only the others are worth a walk.
-    match std::fs::remove_dir(&work) {
-        Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
-            let work = nameless(work);
-            std::thread::spawn(move || std::fs::remove_dir_all(work));
-        }
-        _ => {}
+    // What something wrote after the job had ended is kept like the rest.
+    if let Err(error) = std::fs::remove_dir(&work)
+        && error.kind() == io::ErrorKind::DirectoryNotEmpty
+    {
+        layout.keep(&work);
     }
 }
 
@@ -355,6 +354,7 @@ pub(crate) fn lost(layout: &Layout, started: &Started) -> Ended {
         disk_bytes: 0,
         oom: false,
         written: super::reap::written(layout, fence),
+        kept: layout.keep_work(fence).map(|path| path.display().to_string()),
         note: super::wire::Note::default(),
     }
 }
@@ -381,6 +381,7 @@ pub(crate) fn remove_strays(layout: &Layout, ended: &[Ended]) {
     let owned: BTreeSet<PathBuf> = ended.iter().flat_map(|ended| layout.all_of(&ended.fence)).collect();
     let entries = layout.of_jobs().into_iter().filter_map(|dir| std::fs::read_dir(dir).ok()).flatten();
     let strays = entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| !owned.contains(path));
+    let strays = strays.filter(|path| layout.keep(path).is_none());
     let strays: Vec<PathBuf> = strays.map(nameless).collect();
     // Working directories may be large.
     std::thread::spawn(move || {

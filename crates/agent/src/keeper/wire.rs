@@ -190,6 +190,9 @@ pub struct Ended {
     /// Bytes it wrote on standard output and standard error.
     #[serde(default)]
     pub written: (u64, u64),
+    /// Where what it left in its fresh directory is kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<String>,
     pub note: Note,
 }
 

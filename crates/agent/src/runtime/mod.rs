@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use landfall_api::agent::Start;
+use landfall_api::job::RunSpec;
 use landfall_api::node::GpuFacts;
 use landfall_model::JobId;
 use landfall_model::life::StartRefusal;
@@ -77,7 +78,7 @@ impl Site {
         let vars = env::of_job(start, &self.node, has_gpus, &checkpoint_dir, &self.base_env);
         let mut program = Program {
             env: vars.into_iter().collect(),
-            cwd: start.run.cwd.clone(),
+            cwd: start.run.cwd.clone().or_else(|| directory_here(&start.run)),
             stdin: start.run.stdin.clone(),
             timeout_ms: start.run.timeout_ms,
             limits: limits(start.share.cpu_milli, start.share.ram_mib),
@@ -94,7 +95,7 @@ impl Site {
         match (start.runtime.as_str(), self.programs.templates.get(&start.runtime)) {
             (_, Some(template)) => {
                 let fresh = self.layout.work(&start.fence).display().to_string();
-                program.argv = template.fill(start, start.run.cwd.as_deref().unwrap_or(&fresh));
+                program.argv = template.fill(start, program.cwd.as_deref().unwrap_or(&fresh));
             }
             ("process" | "", None) => {
                 if start.run.command.is_empty() {
@@ -161,6 +162,19 @@ impl Site {
     }
 }
 
+/// This machine and this user, as a submission names them.
+pub fn here() -> (String, u32) {
+    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    (name, rustix::process::getuid().as_raw())
+}
+
+/// The directory that a job was submitted from, if that was on this machine and by the user that runs jobs here.
+fn directory_here(run: &RunSpec) -> Option<String> {
+    let from = run.submitted_from.as_ref()?;
+    let (host, uid) = here();
+    (from.host == host && from.uid == uid).then(|| from.dir.clone())
+}
+
 fn limits(cpu_milli: u64, ram_mib: u64) -> Option<Limits> {
     (cpu_milli > 0 || ram_mib > 0).then_some(Limits { cpu_milli, ram_mib })
 }
@@ -169,7 +183,6 @@ fn limits(cpu_milli: u64, ram_mib: u64) -> Option<Limits> {
 pub(crate) mod tests {
     use super::*;
     use landfall_api::agent::Share;
-    use landfall_api::job::RunSpec;
     use landfall_model::life::Fence;
 
     pub(crate) fn start(runtime: &str, command: &[&str]) -> Start {
@@ -231,6 +244,25 @@ pub(crate) mod tests {
         ] {
             assert_eq!(refusal(&job), kind, "{job:?}");
         }
+    }
+
+    #[test]
+    fn jobs_run_where_they_were_submitted_if_that_is_here() {
+        use landfall_api::job::SubmittedFrom;
+        let (host, uid) = here();
+        let cwd = |from: Option<SubmittedFrom>, cwd: Option<&str>| {
+            let mut start = start("process", &["true"]);
+            start.run.submitted_from = from;
+            start.run.cwd = cwd.map(str::to_owned);
+            site().plan(&start).expect("planned").program.cwd
+        };
+        let from =
+            |host: &str, uid| Some(SubmittedFrom { host: host.to_owned(), uid, dir: "/home/me".into() });
+        assert_eq!(cwd(from(&host, uid), None).as_deref(), Some("/home/me"));
+        assert_eq!(cwd(from(&host, uid), Some("/else")).as_deref(), Some("/else"));
+        assert_eq!(cwd(from("elsewhere", uid), None), None);
+        assert_eq!(cwd(from(&host, uid + 1), None), None);
+        assert_eq!(cwd(None, None), None);
     }
 
     #[test]

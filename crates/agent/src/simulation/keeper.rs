@@ -406,6 +406,7 @@ fn ended(kept: &Kept, code: i32, wall_ms: u64) -> Ended {
         disk_bytes: 0,
         oom: false,
         written: (0, 0),
+        kept: None,
         note: kept.note.clone(),
     }
 }

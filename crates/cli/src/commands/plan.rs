@@ -87,6 +87,11 @@ pub(crate) fn live(args: &Args) -> Result<Box<dyn Answer>, CliError> {
         return Err(usage(format!("{flag} needs a scenario"), "give one with --scenario FILE"));
     }
     let says_job = says_job(&args.submit);
+    // Who says only what a job needs asks whether that would start, whatever it runs.
+    let mut asked = args.submit.clone();
+    if says_job && !says_what(&args.submit) {
+        asked.command = vec!["true".to_owned()];
+    }
     let several =
         usize::from(says_job) + usize::from(args.cancel.is_some()) + usize::from(!args.lose.is_empty());
     if several > 1 {
@@ -96,14 +101,19 @@ pub(crate) fn live(args: &Args) -> Result<Box<dyn Answer>, CliError> {
         ));
     }
     let question = service::plan::Question {
-        job: Some(&args.submit).filter(|_| says_job),
+        job: Some(&asked).filter(|_| says_job),
         cancel: args.cancel.as_deref(),
         lose: &args.lose,
     };
     service::plan::run(&question, &args.connect)
 }
 
+/// Whether anything is said about a job to submit.
 fn says_job(job: &JobArgs) -> bool {
+    *job != JobArgs::default()
+}
+
+fn says_what(job: &JobArgs) -> bool {
     !job.command.is_empty() || job.file.is_some() || job.workload.is_some() || job.image.is_some()
 }
 

@@ -105,6 +105,8 @@ pub(crate) const SETTINGS: &[Setting] = settings! {
         "take no work while less memory is available";
     "agent.hours", "LANDFALL_HOURS", List, "always",
         "hours of the day (UTC) in which it takes work, such as 22-6";
+    "agent.keep_files", "LANDFALL_KEEP_FILES", Span, "7d",
+        "how long what jobs left in fresh directories is kept";
     "agent.stop_jobs", "LANDFALL_STOP_JOBS", Switch, "false",
         "stop jobs when the agent ends, instead of letting the next agent take them over";
 };

@@ -36,6 +36,12 @@ pub(crate) fn section(explanation: &Explanation, estimate: Option<&Estimate>, pa
         let label = if at == 0 { "  waits       " } else { "  also        " };
         line(label, &format!("{detail} [{}]", names.join(", ")));
     }
+    if explanation.never {
+        line(
+            "  never       ",
+            "no node of the pool can run it, busy or not; it waits until one joins that can",
+        );
+    }
     if let Some(placed) = &explanation.placed {
         line("  on          ", &nodes(&placed.nodes));
         if let Some(total) = placed.why.total {
@@ -58,7 +64,8 @@ pub(crate) fn section(explanation: &Explanation, estimate: Option<&Estimate>, pa
     if let Some(ended) = &explanation.ended {
         line("  ended       ", &cause(&ended.cause));
     }
-    if let Some(estimate) = estimate.filter(|_| explanation.placed.is_none() && explanation.ended.is_none()) {
+    let told = explanation.placed.is_some() || explanation.ended.is_some() || explanation.never;
+    if let Some(estimate) = estimate.filter(|_| !told) {
         let mut told = start(estimate, explanation.now_ms);
         if estimate.is_conditional() {
             told += &format!("; {}", estimate.said());

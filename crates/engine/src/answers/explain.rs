@@ -54,6 +54,7 @@ impl Engine {
         Some(Explanation {
             job: record.job.id.clone(),
             stands_for: None,
+            never: false,
             array: None,
             now_ms: self.now,
             state: record.state,

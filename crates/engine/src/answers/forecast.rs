@@ -10,12 +10,14 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
+use std::sync::Arc;
 
-use landfall_model::{Dispatch, JobId, Millis, PoolId, Time};
+use landfall_model::{Dispatch, JobId, JobSpec, Millis, PoolId, Time};
 
 use crate::engine::Engine;
 use crate::event::Event;
 use crate::record::{Cause, JobRecord, JobState, Phase};
+use crate::state::State;
 
 /// Starts that are followed one by one; beyond, times are lower bounds.
 const STARTS_MAX: usize = 1000;
@@ -45,10 +47,12 @@ impl Engine {
         let mut copy = self.clone();
         copy.now = self.now;
         copy.hear_everybody();
+        let spans = Spans::of(&self.state, pool);
         let mut future =
-            Future { ends: BinaryHeap::new(), forecast: Forecast::default(), requests: REQUESTS_MAX };
+            Future { ends: BinaryHeap::new(), forecast: Forecast::default(), requests: REQUESTS_MAX, spans };
         for record in copy.state.jobs.values() {
-            future.ends.extend(end_of(record, copy.now).map(|at| Reverse((at, record.job.id.clone()))));
+            let end = end_of(record, &future.spans, copy.now);
+            future.ends.extend(end.map(|at| Reverse((at, record.job.id.clone()))));
             let opens = record.job.retry_at.filter(|at| record.is_queued() && *at > copy.now);
             future.ends.extend(opens.map(|at| Reverse((at, record.job.id.clone()))));
         }
@@ -83,17 +87,54 @@ impl Engine {
 }
 
 /// When a placed job is expected to leave its nodes; what should have ended is taken to end now.
-fn end_of(record: &JobRecord, now: Time) -> Option<Time> {
+fn end_of(record: &JobRecord, spans: &Spans, now: Time) -> Option<Time> {
     let run = record.run.as_ref()?;
     if let Some(stop) = &run.stop {
         return Some(stop.kill_at.max(now));
     }
     let started = run.started_at.unwrap_or(now);
-    let expected = started + record.job.spec.expected_duration_ms;
+    let expected = started + spans.span(&record.job.spec);
     Some(run.ends_at.unwrap_or(expected).max(now))
 }
 
+/// How long jobs of a pool take: those that ended tell about those that need the same, and, where nobody says anything, about all.
+struct Spans {
+    alike: BTreeMap<Arc<JobSpec>, Millis>,
+    all: Option<Millis>,
+}
+
+impl Spans {
+    fn of(state: &State, pool: &PoolId) -> Self {
+        let mut sums: BTreeMap<&Arc<JobSpec>, (u64, u64)> = BTreeMap::new();
+        let mut sum = (0, 0);
+        for record in state.jobs.values().filter(|record| record.pool == *pool) {
+            let Some((Cause::Exit(_), ended)) = record.ended.as_deref().map(|ended| (&ended.0, ended.1))
+            else {
+                continue;
+            };
+            let Some(began) = record.past.as_ref().and_then(|past| past.first_started_at) else { continue };
+            let took = ended.since(began).get();
+            let of_alike = sums.entry(&record.job.spec).or_default();
+            for (total, number) in [of_alike, &mut sum] {
+                (*total, *number) = (total.saturating_add(took), *number + 1);
+            }
+        }
+        let mean = |(total, number): (u64, u64)| (number > 0).then(|| Millis::new(total / number));
+        let alike = sums.into_iter().filter_map(|(spec, sum)| Some((spec.clone(), mean(sum)?)));
+        Self { alike: alike.collect(), all: mean(sum) }
+    }
+
+    fn span(&self, spec: &Arc<JobSpec>) -> Millis {
+        let usual = JobSpec::empty().expected_duration_ms;
+        let said = spec.expected_duration_ms;
+        // Who says nothing is taken for one of many.
+        let unsaid = self.all.filter(|_| said == usual);
+        self.alike.get(spec).copied().or(unsaid).unwrap_or(said)
+    }
+}
+
 struct Future {
+    spans: Spans,
     /// What happens next: a job ends, or its time has come.
     ends: BinaryHeap<Reverse<(Time, JobId)>>,
     forecast: Forecast,
@@ -132,8 +173,8 @@ impl Future {
         for job in Engine::committed_among(&events) {
             engine.start_at_once(&job);
             self.forecast.starts.entry(job.clone()).or_insert(engine.now);
-            let span =
-                engine.state.job(&job).map_or(Millis::ZERO, |record| record.job.spec.expected_duration_ms);
+            let record = engine.state.job(&job);
+            let span = record.map_or(Millis::ZERO, |record| self.spans.span(&record.job.spec));
             // Time has to pass, whatever is expected.
             self.ends.push(Reverse((engine.now + span.max(Millis::new(1)), job)));
         }

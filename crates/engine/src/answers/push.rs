@@ -6,11 +6,11 @@ use std::collections::BTreeSet;
 use landfall_model::answer::{NodeReason, Why};
 use landfall_model::reason::{Concern, Reason};
 use landfall_model::verdict::Decision;
-use landfall_model::{Discipline, JobId};
+use landfall_model::{Discipline, Dispatch, Job, JobId, PoolId};
 use landfall_policy::view::Pass;
 
 use super::explain::Waiting;
-use crate::dispatch::{proposal, tie_ranks};
+use crate::dispatch::{could_ever_fit, proposal, tie_ranks};
 use crate::engine::Engine;
 use crate::record::JobRecord;
 use crate::state::PoolState;
@@ -66,6 +66,36 @@ impl Engine {
         };
         let decision = winner.is_none().then_some(ranking.decision);
         Waiting { queue, reasons, nodes, decision }
+    }
+
+    /// Why no node that a pool has could ever run a job, whatever ends there; `None` if one could, or if there are no nodes.
+    pub fn never(&self, job: &Job, pool: &PoolId) -> Option<Why> {
+        let (state, dispatcher) = (self.state.pools.get(pool)?, self.pools.get(pool)?);
+        if state.pool.dispatch == Dispatch::Batch {
+            let fits = could_ever_fit(self, job, pool);
+            let detail = format!("not even all nodes of pool {pool}, idle, could run it");
+            return (!fits && state.present().next().is_some()).then(|| Why::new(Reason::NeverFits, detail));
+        }
+        let pass = Pass::of_parts(self.now, &state.world, &state.nodes, dispatcher.backlog());
+        let policy = dispatcher.policy(job.spec.kind);
+        let of = state.present().count() as u64;
+        if of == 0 || state.present().any(|node| policy.could_run(&pass, job, node)) {
+            return None;
+        }
+        let ranking = policy.rank_nodes_in(&pass, &tie_ranks(&state.nodes, &state.world.node_order), job);
+        let there: BTreeSet<&str> = state.present().map(|node| node.id.as_str()).collect();
+        let candidates = ranking.candidates.iter();
+        let nodes =
+            NodeReason::count(candidates.filter(|verdict| there.contains(verdict.candidate.as_str())));
+        let why = nodes.iter().find(|node| !node.may_pass).or(nodes.first())?.why(of);
+        Some(Why { reason: Reason::NeverFits, ..why })
+    }
+
+    /// Whether no node that its pool has could ever run a job that waits.
+    pub fn can_never_start(&self, job: &JobId) -> bool {
+        let known = self.state.job(job).map(|record| (&record.job, &record.pool));
+        let known = known.or_else(|| self.state.folded.get(job).map(|array| (&array.job, &array.pool)));
+        known.is_some_and(|(job, pool)| self.never(job, pool).is_some())
     }
 
     /// Under strict order, the first job of the tier that is ahead and waits for more than the passing of time.

@@ -26,6 +26,7 @@ use batch::BatchQueue;
 use pull::PullQueue;
 use push::PushQueue;
 
+pub(crate) use batch::could_ever_fit;
 pub(crate) use push::proposal;
 
 /// Rejections in a row after which people are told.
@@ -75,8 +76,12 @@ impl Dispatcher {
             }
             None => builtin::pool_policy(pool.policy_name()),
         };
-        let plans = pool.dispatch == Dispatch::Batch;
-        (if plans { policy.for_planning() } else { policy }, warning)
+        let policy = match pool.dispatch {
+            Dispatch::Batch => policy.for_planning(),
+            Dispatch::Push => policy.heeding_needs(),
+            Dispatch::Pull | Dispatch::Negotiate => policy,
+        };
+        (policy, warning)
     }
 
     fn new(pool: &Pool, text: Option<&str>) -> Option<Self> {

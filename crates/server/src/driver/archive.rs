@@ -48,6 +48,9 @@ struct ElementRow(
     Option<i32>,
     Vec<OnNode>,
     Option<UsageView>,
+    /// Where what it left is kept.
+    #[serde(default)]
+    Option<String>,
 );
 
 /// What is found under a key.
@@ -83,6 +86,7 @@ impl Core {
             view.exit_code,
             view.nodes,
             view.usage,
+            view.files,
         );
         self.put(Table::Archive, key, &row);
         self.array_may_be_over(&element.id);
@@ -161,6 +165,7 @@ impl View<'_> {
         let mut view = JobView {
             name: shared.meta.name.clone(),
             array: Some(ElementView { id: array, index }),
+            elements: None,
             pool: shared.pool.clone(),
             tenant: shared.tenant.clone(),
             submitter: shared.meta.submitter.clone(),
@@ -179,6 +184,47 @@ impl View<'_> {
             exit_code: row.6,
             nodes: row.7,
             usage: row.8,
+            files: row.9,
+            note: None,
+            version: String::new(),
+        };
+        view.version = version_of(&view);
+        Some(view)
+    }
+
+    /// What a list shows of a record: a job, or an array whose elements were taken back before they became jobs.
+    pub(super) fn listed_row(&mut self, key: &str, bytes: &[u8]) -> Option<JobView> {
+        let row = match self.noted(read(key, bytes))? {
+            Row::Array(row) => *row,
+            Row::Job(view) => return Some(*view),
+            Row::Element(_) => return self.read_row(key, bytes),
+        };
+        if row.array.cancelled == 0 {
+            return None;
+        }
+        let mut view = JobView {
+            id: row.array.id,
+            name: row.array.name,
+            array: None,
+            elements: Some(row.array.cancelled),
+            state: "cancelled".into(),
+            reason: None,
+            why: None,
+            pool: row.array.pool,
+            tenant: row.array.tenant,
+            submitter: row.meta.submitter.clone(),
+            needs: row.needs,
+            run: (*row.meta.run).clone(),
+            attempt: 1,
+            held: false,
+            waits_for: None,
+            submitted_at_ms: row.array.submitted_at_ms,
+            started_at_ms: None,
+            ended_at_ms: row.ended_at_ms,
+            nodes: Vec::new(),
+            exit_code: None,
+            usage: None,
+            files: None,
             note: None,
             version: String::new(),
         };

@@ -83,6 +83,7 @@ fn array_view(array: &Array, meta: &JobMeta, running: u64) -> ArrayView {
         completed: tally.completed.into(),
         failed: tally.failed.into(),
         cancelled: tally.cancelled.into(),
+        why: None,
     }
 }
 
@@ -112,7 +113,11 @@ impl View<'_> {
             let (first, last) = array.bounds();
             let records = state.jobs.range(first..=last);
             let running = records.filter(|(_, record)| record.state.is_placed()).count() as u64;
-            return Some(array_view(array, meta, running));
+            let mut view = array_view(array, meta, running);
+            if running == 0 && view.pending > 0 {
+                view.why = self.why_waiting(&array.job.id).map(|why| why.detail);
+            }
+            return Some(view);
         }
         self.array_row(text).map(|row| row.array)
     }

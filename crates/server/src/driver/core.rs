@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use landfall_engine::state::PoolState;
 use landfall_engine::{Answer, Effect, Engine, Event, Input};
 use landfall_model::life::Refused;
-use landfall_model::{JobId, Millis, NodeState, PoolId, Time};
+use landfall_model::{Dispatch, JobId, Millis, NodeState, PoolId, Time};
 use landfall_store::{Batch, Change, Loaded, Reader, Store, StoreError, Table, encode_state};
 
 use super::arrays::Shared;
@@ -98,6 +99,8 @@ pub(super) struct Core {
     snapshot_every: u64,
     pub(super) time: Timekeeper,
     pub(super) now: Time,
+    /// When pools whose cycles follow events last had one.
+    cycled_at: BTreeMap<PoolId, Time>,
     /// What this round has to store.
     pub(super) batch: Batch,
     effects: Vec<Effect>,
@@ -182,6 +185,7 @@ impl Core {
             next_job: 1,
             origin: None,
             remembered: Remembered::default(),
+            cycled_at: BTreeMap::new(),
             ended: VecDeque::new(),
             ended_in_memory: config.ended_in_memory,
             retention: config.retention,
@@ -464,10 +468,31 @@ impl Core {
         if self.engine.next_wake().is_some_and(|at| at <= self.now) {
             self.step(Input::Tick);
         }
+        self.cycles_on_events();
         self.take_out_deaf_nodes();
         self.forget_old();
         self.refresh_instances();
         self.pull_tick();
+    }
+
+    /// Pools whose cycles follow events get one when something happened, and one now and then: quota may come back, and times may
+    /// come, without an event.
+    fn cycles_on_events(&mut self) {
+        let happened = !self.batch.events.is_empty();
+        let state = self.engine.state();
+        let asks =
+            |pool: &PoolState| pool.pool.dispatch == Dispatch::Batch && pool.pool.batch.cycle_on_events;
+        let due = |id: &PoolId, pool: &PoolState| {
+            let last = self.cycled_at.get(id).copied().unwrap_or(Time::ZERO);
+            happened || self.now.since(last) >= pool.pool.batch.cycle_ms
+        };
+        let pools = state.pools.iter().filter(|(id, pool)| asks(pool) && due(id, pool));
+        let pools: Vec<PoolId> =
+            pools.filter(|(id, _)| self.engine.waiting_in(id) > 0).map(|(id, _)| id.clone()).collect();
+        for pool in pools {
+            self.cycled_at.insert(pool.clone(), self.now);
+            self.step(Input::Cycle(pool));
+        }
     }
 
     /// Lets the engine forget what ended long ago; the archive has it.

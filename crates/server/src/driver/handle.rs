@@ -144,9 +144,10 @@ impl Handle {
         let keys: Vec<Option<String>> = dag.jobs.iter().map(|job| job.key.clone()).collect();
         let asked = Box::new((caller, dag.jobs, idempotency_key));
         let (jobs, repeated) = self.ask(|reply| Request::Submit(asked, reply)).await?;
+        let warnings = jobs.iter().flat_map(|job| job.warnings.clone()).collect();
         let jobs = keys.into_iter().zip(jobs);
         let jobs = jobs.map(|(key, job)| landfall_api::job::SubmittedKey { key, id: job.id }).collect();
-        Ok(SubmittedDag { jobs, repeated })
+        Ok(SubmittedDag { jobs, repeated, warnings })
     }
 
     /// Registers a node.

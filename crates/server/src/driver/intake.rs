@@ -1,7 +1,7 @@
 //! The one way in: from what people submit to what the engine takes, with templates merged, names resolved and ids given.
 //! Submissions, plans, dry runs and questions about workloads take the same steps.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use landfall_api::ApiError;
@@ -12,7 +12,8 @@ use landfall_engine::dag::{Edge, EdgeKind, JOBS_MAX};
 use landfall_engine::input::Submission;
 use landfall_model::scenario::closest;
 use landfall_model::{
-    Dispatch, Job, JobFacts, JobId, JobMaker, Name, Needs, PoolId, TenantId, Time, WorkloadId,
+    Dispatch, Job, JobFacts, JobId, JobMaker, JobSpec, Millis, Name, Needs, PoolId, TenantId, Time,
+    WorkloadId,
 };
 use landfall_store::Table;
 
@@ -35,6 +36,8 @@ pub struct Prepared {
     pub meta: JobMeta,
     /// How other jobs of the same DAG call it.
     pub key: Option<String>,
+    /// What whoever submits it should know.
+    pub warning: Option<String>,
 }
 
 impl Prepared {
@@ -158,7 +161,119 @@ impl View<'_> {
             run: Arc::new(request.run),
             array: request.array,
         };
-        Ok(Prepared { submission, meta, key: request.key })
+        let warning = self.never(&submission, request.strict, path)?;
+        Ok(Prepared { submission, meta, key: request.key, warning })
+    }
+
+    /// What stands between a job and every node that its pool has, if that is more than time: a warning, or a refusal for those
+    /// who want one.
+    fn never(&self, submission: &Submission, strict: bool, path: &str) -> Result<Option<String>, Failure> {
+        let job = &submission.job;
+        let pool = submission.pool.as_ref().or(job.spec.pool.as_ref());
+        // A batch pool refuses by itself, unless the job says that it waits for what is not there yet.
+        let pool = pool.filter(|pool| job.spec.wait_for_capacity || !self.plans_time(Some(pool)));
+        let Some(why) = pool.and_then(|pool| self.engine.never(job, pool)) else { return Ok(None) };
+        let message = format!(
+            "no node of pool `{}` can ever run it: {}",
+            job.spec.pool.as_ref().map_or("", PoolId::as_str),
+            why.detail
+        );
+        match strict {
+            true => {
+                let error = ApiError::new("never_fits", message).field(format!("{path}needs"));
+                Err(Failure::refused(422, error.hint("ask for less, add such a node, or leave --strict out")))
+            }
+            false => Ok(Some(message)),
+        }
+    }
+
+    /// Sees to it that everything a job asks for counts in its pool: what does not is refused.
+    fn heed(&self, request: &mut JobRequest, path: &str) -> Result<(), Failure> {
+        let Some(pool) = request.needs.pool.as_ref().and_then(|pool| self.engine.state().pools.get(pool))
+        else {
+            return Ok(());
+        };
+        let (needs, run) = (&mut request.needs, &mut request.run);
+        let dispatch = pool.pool.dispatch;
+        let ignored = |field: &str, message: String, hint: &str| {
+            let error =
+                ApiError::new("need_ignored", message).hint(hint).field(format!("{path}needs.{field}"));
+            Err(Failure::refused(422, error))
+        };
+        if let Some(name) = needs.architecture.take() {
+            // The names that people use besides those that machines give themselves.
+            let usual = match name.as_str() {
+                "arm64" => Name::new("aarch64").unwrap_or(name),
+                "amd64" | "x64" => Name::new("x86_64").unwrap_or(name),
+                _ => name,
+            };
+            needs.architecture = Some(usual);
+        }
+        if needs.storage_mib.is_some_and(|size| !size.is_zero()) {
+            let message = "nodes do not say how much disk they have, so none can be promised";
+            return ignored("storage_mib", message.into(), "leave it out");
+        }
+        let given = Needs::of(&needs.clone().spec().unwrap_or_else(|_| JobSpec::empty()));
+        let only_in: [(&str, bool, &[Dispatch], &str); 19] = [
+            ("priority", given.priority.is_some(), &[Dispatch::Push], "use class, 0 to 10"),
+            ("tier", given.tier.is_some(), &[Dispatch::Push], "leave it out"),
+            ("provider", given.provider.is_some(), &[Dispatch::Push], "leave it out"),
+            ("region", given.region.is_some(), &[Dispatch::Push], "use a feature that the nodes there have"),
+            ("class", given.class.is_some(), &[Dispatch::Batch], "use priority, higher first"),
+            ("exclusive", needs.exclusive == Some(true), &[Dispatch::Batch], "ask for all its cores"),
+            ("sensitive", given.sensitive.is_some(), &[Dispatch::Batch], "leave it out"),
+            ("flexible", given.flexible.is_some(), &[Dispatch::Batch], "leave it out"),
+            ("unified_memory", given.unified_memory.is_some(), &[Dispatch::Batch], "leave it out"),
+            ("hint", given.hint.is_some(), &[Dispatch::Batch], "leave it out"),
+            ("max_span", given.max_span.is_some(), &[Dispatch::Batch], "leave it out"),
+            ("immediate", given.immediate.is_some(), &[Dispatch::Batch], "leave it out"),
+            ("resizable", given.resizable.is_some(), &[Dispatch::Batch], "leave it out"),
+            (
+                "architecture",
+                given.architecture.is_some(),
+                &[Dispatch::Push, Dispatch::Pull],
+                "use a feature that such nodes have",
+            ),
+            ("kind", given.kind.is_some(), &[Dispatch::Pull], "leave it out"),
+            ("prefer_local", given.prefer_local.is_some(), &[Dispatch::Pull], "leave it out"),
+            ("network_bound", given.network_bound.is_some(), &[Dispatch::Pull], "leave it out"),
+            ("network_mbit_s", given.network_mbit_s.is_some(), &[Dispatch::Pull], "leave it out"),
+            ("fetchable", given.fetchable.is_some(), &[], "leave it out"),
+        ];
+        for (field, is_given, ways, hint) in only_in {
+            if is_given && !ways.contains(&dispatch) {
+                let way = super::view::word(&dispatch);
+                return ignored(
+                    field,
+                    format!("`{field}` has no effect in pool `{}`, a {way} pool", pool.pool.id),
+                    hint,
+                );
+            }
+        }
+        if let Some(region) = &needs.region {
+            let regions: BTreeSet<&str> =
+                pool.present().filter_map(|node| node.region.as_ref()).map(Name::as_str).collect();
+            let near = pool.world.regions.get(region).into_iter().flatten();
+            if !near.chain([region]).any(|region| regions.contains(region.as_str())) {
+                let there: Vec<&str> = regions.into_iter().collect();
+                let hint = match closest(region.as_str(), there.iter().copied()) {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None if there.is_empty() => "no node of it names a region; leave it out".to_owned(),
+                    None => format!("there is {}", there.join(", ")),
+                };
+                return ignored(
+                    "region",
+                    format!("no node of pool `{}` is in region `{region}`", pool.pool.id),
+                    &hint,
+                );
+            }
+        }
+        if dispatch != Dispatch::Batch {
+            // Batch pools plan and stop by walltimes; elsewhere the node sees to it.
+            run.timeout_ms = run.timeout_ms.into_iter().chain(needs.walltime_ms.map(Millis::get)).min();
+            needs.expected_duration_ms = needs.expected_duration_ms.or(run.timeout_ms.map(Millis::new));
+        }
+        Ok(())
     }
 
     /// The job that a request and its workload describe, and what else they say together.
@@ -182,6 +297,16 @@ impl View<'_> {
         }
         request.needs.pool = Some(self.pool_of(request.needs.pool.as_ref(), path)?);
         request.needs.tenant = tenant_of(caller, request.needs.tenant.take(), path)?;
+        if caller.tenant.is_none()
+            && let Some(named) = &request.needs.tenant
+            && let Some(hint) = self.no_such_tenant(named.as_str())
+        {
+            let message = format!("there is no tenant `{named}`");
+            let error =
+                ApiError::new("unknown_tenant", message).hint(hint).field(format!("{path}needs.tenant"));
+            return Err(Failure::refused(422, error));
+        }
+        self.heed(&mut request, path)?;
         if self.plans_time(request.needs.pool.as_ref()) {
             request.needs.user = request.needs.user.take().or_else(|| Name::new(&caller.name).ok());
             request.needs.series = request.needs.series.take().or_else(|| series_of(&request));
@@ -224,6 +349,16 @@ impl View<'_> {
         request.name = request.name.or(template.name);
         request.run = merged(template.run, request.run);
         Ok(request)
+    }
+
+    /// What to do about a tenant that is not there; `None` if it is.
+    pub fn no_such_tenant(&self, id: &str) -> Option<String> {
+        let tenants = &self.engine.state().tenants;
+        let near = closest(id, tenants.keys().map(TenantId::as_str));
+        (!tenants.contains_key(id)).then(|| match near {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("`landfall tenants set {id}` makes it"),
+        })
     }
 
     /// Whether a pool learns how long jobs take.
@@ -440,6 +575,7 @@ fn merged(template: RunSpec, job: RunSpec) -> RunSpec {
         command: if job.command.is_empty() { template.command } else { job.command },
         env,
         cwd: job.cwd.or(template.cwd),
+        submitted_from: job.submitted_from.or(template.submitted_from),
         image: job.image.or(template.image),
         module: job.module.or(template.module),
         model: job.model.or(template.model),

@@ -30,6 +30,8 @@ pub struct LiveRun {
     pub usage: Option<UsageView>,
     /// Its exit code: the first that is not 0, else the last.
     pub exit: Option<i32>,
+    /// Where what it left in its fresh directory is kept on its node.
+    pub files: Option<String>,
     /// How it failed, where the agent can tell: it took too long, for instance.
     pub failure: Option<String>,
 }
@@ -43,7 +45,7 @@ impl LiveRun {
             phase: "assigned".into(),
             exit_code: None,
         });
-        Self { nodes: nodes.collect(), usage: None, exit: None, failure: None }
+        Self { nodes: nodes.collect(), usage: None, exit: None, files: None, failure: None }
     }
 }
 

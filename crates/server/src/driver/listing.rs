@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use landfall_api::Paged;
 use landfall_api::job::JobView;
-use landfall_engine::record::JobRecord;
-use landfall_model::JobId;
+use landfall_engine::array::Array;
+use landfall_engine::record::{JobRecord, JobState};
 use landfall_model::answer::Why;
+use landfall_model::{JobId, TenantId};
 use landfall_store::Table;
 
 use super::archive::archive_key;
+use super::arrays::folded_record;
 use super::core::View;
 use super::jobs::element_of;
 use super::view::{job_view, word};
@@ -70,6 +72,17 @@ impl JobFilter {
             })
     }
 
+    /// Whether it wants an array as a whole, whose elements wait and are no jobs yet.
+    fn wants_folded(&self, array: &Array) -> bool {
+        let tenant = array.job.spec.tenant.as_ref().map(TenantId::as_str);
+        self.wants_state("pending")
+            && array.tally().folded > 0
+            && self.pool.as_deref().is_none_or(|pool| pool == array.pool.as_str())
+            && self.tenant.as_deref().is_none_or(|wanted| tenant == Some(wanted))
+            && self.array.is_none()
+            && self.node.is_none()
+    }
+
     fn wants_view(&self, view: &JobView) -> bool {
         self.wants_state(&view.state)
             && self.pool.as_deref().is_none_or(|pool| pool == view.pool)
@@ -110,10 +123,10 @@ impl View<'_> {
         let state = self.engine.state();
         // The newest `most` keys, smallest on top so that it can be thrown out.
         let mut newest = std::collections::BTreeSet::<(String, &JobId)>::new();
-        for (id, record) in &state.jobs {
-            if record.state.is_final() || !filter.wants_record(record) {
-                continue;
-            }
+        let jobs = state.jobs.iter().filter(|(_, record)| !record.state.is_final());
+        let jobs = jobs.filter(|(_, record)| filter.wants_record(record)).map(|(id, _)| id);
+        let arrays = state.folded.iter().filter(|(_, array)| filter.wants_folded(array)).map(|(id, _)| id);
+        for id in jobs.chain(arrays) {
             if filter.name.is_some()
                 && !filter.wants_name(self.jobs.meta(id).and_then(|meta| meta.name.as_deref()))
             {
@@ -132,7 +145,12 @@ impl View<'_> {
         let mut reasons: Vec<(&JobRecord, Option<Why>)> = Vec::new();
         let mut views = Vec::with_capacity(newest.len());
         for (key, id) in newest.into_iter().rev() {
-            let Some(record) = state.job(id) else { continue };
+            let Some(record) = state.job(id) else {
+                if let Some(array) = state.folded.get(id) {
+                    views.push((key, self.folded_view(array)));
+                }
+                continue;
+            };
             let mut view = job_view(record, self.jobs, self.jobs.run(id));
             if record.is_queued() && view.reason.is_none() {
                 let alike = |(known, _): &&(&JobRecord, Option<Why>)| {
@@ -156,6 +174,17 @@ impl View<'_> {
         views
     }
 
+    /// An array of which elements wait that are no jobs yet.
+    fn folded_view(&self, array: &Array) -> JobView {
+        let id = &array.job.id;
+        let mut view = job_view(&folded_record(array, id, JobState::Pending), self.jobs, None);
+        view.elements = Some(array.tally().folded.into());
+        if let Some(why) = self.why_waiting(id) {
+            (view.reason, view.why) = (Some(why.reason.to_string()), Some(why.detail));
+        }
+        view
+    }
+
     fn ended_page(
         &mut self,
         filter: &JobFilter,
@@ -172,7 +201,7 @@ impl View<'_> {
             looked_at += page.len();
             let is_last = page.len() < ARCHIVE_PAGE;
             for (key, bytes) in page {
-                let Some(view) = self.read_row(&key, &bytes) else { continue };
+                let Some(view) = self.listed_row(&key, &bytes) else { continue };
                 if filter.wants_view(&view) && found.len() < most {
                     found.push((key, view));
                 }

@@ -39,6 +39,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use landfall_engine::Input;
 use landfall_store::{Store, StoreError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -101,6 +102,36 @@ pub fn start(config: &Config, store: Box<dyn Store>) -> Result<(Handle, Arc<Stat
         })
         .map_err(|source| ServerError::Io { what: "cannot start the driver".into(), source })?;
     Ok((handle, stats, thread))
+}
+
+/// Says which pool or tenant of the settings the engine would refuse.
+///
+/// # Errors
+/// When one makes no sense.
+pub fn check_named(config: &Config) -> Result<(), ServerError> {
+    let mut engine = landfall_engine::Engine::new();
+    let pools = config.pools.iter().map(|named| {
+        let policy = named.policy.as_deref().map(Arc::from);
+        let input = Input::SetPool { pool: Box::new(named.pool.clone()), policy };
+        (format!("pool `{}`", named.pool.id), effects::unable(&named.pool), input)
+    });
+    let tenants = config
+        .tenants
+        .iter()
+        .map(|tenant| (format!("tenant `{}`", tenant.id), None, Input::SetTenant(Box::new(tenant.clone()))));
+    for (what, unable, input) in pools.chain(tenants) {
+        let refused = match unable {
+            Some(refused) => Some(refused),
+            None => match engine.step(landfall_model::Time::ZERO, input).answer {
+                landfall_engine::Answer::Refused(refused) => Some(refused),
+                _ => None,
+            },
+        };
+        if let Some(landfall_model::life::Refused { message, hint, .. }) = refused {
+            return Err(ServerError::Refused { what, message, hint });
+        }
+    }
+    Ok(())
 }
 
 /// What a round owes once it is stored.

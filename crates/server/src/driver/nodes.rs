@@ -153,13 +153,26 @@ impl Core {
         let newer =
             self.nodes.heard.get(node).is_some_and(|(epoch, _)| *epoch > registration.heartbeat.epoch);
         if !newer || !self.connections.is_open(node) {
-            return Ok(());
+            return self.check_at_home(node, registration);
         }
         let message = format!("another agent that was started later speaks for node `{node}`");
         let error = ApiError::new(NODE_TAKEN, message).hint(
             "give each machine a name of its own (`landfall agent --node NAME`), or stop the other agent",
         );
         Err(Failure::refused(409, error))
+    }
+
+    /// A node stays in its pool: one that names another pool is told so before anything is made of what it says.
+    fn check_at_home(&self, node: &NodeId, registration: &Registration) -> Result<(), Failure> {
+        let pool = self.pool_for(node, registration)?;
+        let Some((home, _)) = self.engine.state().places.get(node).filter(|(home, _)| *home != pool) else {
+            return Ok(());
+        };
+        let message = format!("node `{node}` belongs to pool `{home}`, not `{pool}`");
+        let error = ApiError::new("other_pool", message).hint(format!(
+            "give this machine a name of its own (`landfall agent --node NAME`), or take the other out first (`landfall remove {node}`)"
+        ));
+        Err(Failure::refused(422, error))
     }
 
     /// A node joins or tells everything anew; `running` if it named all that it runs.
@@ -253,7 +266,9 @@ impl Core {
         }) {
             return Ok(heard("stale"));
         }
-        let Some(known) = self.nodes.registrations.get(id).cloned() else {
+        // An agent that was never taken in speaks for nobody: what it says must not silence the one that was.
+        let stranger = last.is_some_and(|(epoch, _)| *epoch < heartbeat.epoch);
+        let Some(known) = self.nodes.registrations.get(id).filter(|_| !stranger).cloned() else {
             return Ok(heard("rejoin"));
         };
         let now_says = Registration { heartbeat: heartbeat.clone(), ..known.clone() };

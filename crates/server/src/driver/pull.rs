@@ -222,6 +222,7 @@ impl Core {
                 && let Some(run) = self.jobs.run_mut(&item.fence.job)
             {
                 super::nodes::add_usage(run.usage.get_or_insert_default(), usage);
+                run.files = run.files.take().or_else(|| item.files.clone());
                 // The engine keeps exit codes; why a job was stopped is worth more to people.
                 if *failure == Some(Failed::Timeout) {
                     run.failure = Some("timeout".into());

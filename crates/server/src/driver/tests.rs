@@ -74,7 +74,7 @@ impl Bench {
     }
 
     async fn report(&self, node: &str, fence: &Fence, report: Report) -> String {
-        let reports = Reports { reports: vec![ReportItem { fence: fence.clone(), report }], ask: 0 };
+        let reports = Reports { reports: vec![ReportItem::new(fence.clone(), report)], ask: 0 };
         let answers = self.handle.reports(NodeId::new(node).unwrap(), reports).await.unwrap();
         answers.answers[0].clone()
     }

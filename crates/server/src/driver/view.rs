@@ -43,7 +43,7 @@ pub(super) fn live_run(state: &State, id: &JobId, run: &Run) -> LiveRun {
     });
     let nodes: Vec<OnNode> = nodes.collect();
     let exit = nodes.iter().filter_map(|at| at.exit_code).max_by_key(|code| *code != 0);
-    LiveRun { nodes, usage: None, exit, failure: None }
+    LiveRun { nodes, usage: None, exit, files: None, failure: None }
 }
 
 /// A digest that changes whenever the value does.
@@ -72,6 +72,7 @@ pub(super) fn job_view(record: &JobRecord, jobs: &Jobs, run: Option<&LiveRun>) -
         id: id.to_string(),
         name: meta.and_then(|meta| meta.name.clone()),
         array: element_of(id.as_str()).map(|(array, index)| ElementView { id: array.to_owned(), index }),
+        elements: None,
         state: word(&record.state),
         reason: match (&record.ended, run.and_then(|run| run.failure.clone())) {
             (Some(_), Some(failure)) => Some(failure),
@@ -92,6 +93,7 @@ pub(super) fn job_view(record: &JobRecord, jobs: &Jobs, run: Option<&LiveRun>) -
         nodes: run.map(|run| run.nodes.clone()).unwrap_or_default(),
         exit_code: run.and_then(|run| run.exit),
         usage: run.and_then(|run| run.usage),
+        files: run.and_then(|run| run.files.clone()),
         note: note(record),
         version: String::new(),
     };
@@ -135,7 +137,12 @@ impl View<'_> {
 
     /// The primary reason why a job waits.
     pub(super) fn why_waiting(&self, id: &JobId) -> Option<Why> {
-        self.engine.explain(id)?.reasons.into_iter().next()
+        let why = self.engine.explain(id)?.reasons.into_iter().next()?;
+        // What no end of any job changes must not look like a queue.
+        match self.engine.can_never_start(id) {
+            true => Some(Why { detail: format!("can never start here: {}", why.detail), ..why }),
+            false => Some(why),
+        }
     }
 
     /// A job as it is shown; ended ones come from the archive.

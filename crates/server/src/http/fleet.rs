@@ -7,7 +7,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use landfall_api::fleet::{PoolRequest, PoolView, TenantUsage, TenantView};
+use landfall_api::fleet::{PoolRequest, PoolView, Settings, TenantUsage, TenantView};
 use landfall_engine::Input;
 use landfall_engine::state::PoolState;
 use landfall_engine::units::MICRO;
@@ -51,6 +51,8 @@ fn pool_view(view: &View<'_>, pool: &PoolState) -> Result<PoolView, Problem> {
         pending += u64::from(record.state == landfall_engine::record::JobState::Pending);
         running += u64::from(record.state.is_placed());
     }
+    let folded = view.engine.state().folded.values().filter(|array| array.pool == pool.pool.id);
+    pending += folded.map(|array| u64::from(array.tally().folded)).sum::<u64>();
     let policy_text = pool.policy.as_ref().map(|text| text.to_string());
     let policy = pool.pool.policy_name();
     let (in_force, warning) = view.engine.policy_in_force(&pool.pool.id).unwrap_or((policy, None));
@@ -67,8 +69,25 @@ fn pool_view(view: &View<'_>, pool: &PoolState) -> Result<PoolView, Problem> {
         nodes_ready: pool.nodes.iter().filter(|node| node.state == NodeState::Ready).count() as u64,
         pending,
         running,
+        settings_from: None,
         fared: pool.habits.fared(),
     })
+}
+
+/// Says of a pool that the settings file names whether it is as the file says.
+fn beside_the_file(app: &App, pool: &mut PoolView) {
+    let Some(file) = &app.config.pools_from else { return };
+    let Some(named) = app.config.pools.iter().find(|named| named.pool.id.as_str() == pool.id) else { return };
+    let same = json(&named.pool).is_ok_and(|named| named == pool.pool) && named.policy == pool.policy_text;
+    pool.settings_from = Some(if same { Settings::File } else { Settings::Live });
+    pool.warnings.extend((!same).then(|| until_restart("pool", &pool.id, file)));
+}
+
+/// What there is to know about a live change of something that the settings file names.
+fn until_restart(what: &str, id: &str, file: &str) -> String {
+    format!(
+        "{what} {id} was changed while the server runs, and {file} names it: the file wins at the next start; change it there as well"
+    )
 }
 
 fn known_pool(view: &View<'_>, id: &str) -> Option<Result<PoolView, Problem>> {
@@ -80,9 +99,11 @@ fn known_pool(view: &View<'_>, id: &str) -> Option<Result<PoolView, Problem>> {
     responses((status = 200, description = "All pools.", body = Vec<PoolView>), Problems))]
 async fn pools(State(app): Shared, _submitter: Submitter) -> Reply<Vec<PoolView>> {
     let all = app.ask(|view| {
-        view.engine.state().pools.values().map(|pool| pool_view(view, pool)).collect::<Result<_, _>>()
+        view.engine.state().pools.values().map(|pool| pool_view(view, pool)).collect::<Result<Vec<_>, _>>()
     });
-    all.await.map(Json)
+    let mut all = all.await?;
+    all.iter_mut().for_each(|pool| beside_the_file(&app, pool));
+    Ok(Json(all))
 }
 
 /// Shows a pool.
@@ -99,7 +120,8 @@ async fn pool(
 ) -> Result<Response, Problem> {
     let pool =
         app.ask(move |view| known_pool(view, &id).unwrap_or_else(|| Err(Problem::unknown("pool", &id))));
-    let pool = pool.await?;
+    let mut pool = pool.await?;
+    beside_the_file(&app, &mut pool);
     Ok(unless_known(&headers, &pool.version, &pool))
 }
 
@@ -125,7 +147,8 @@ async fn set_pool(
     acted(app.handle.apply(Input::SetPool { pool: Box::new(pool), policy }).await?)?;
     let pool =
         app.ask(move |view| known_pool(view, &id).unwrap_or_else(|| Err(Problem::unknown("pool", &id))));
-    let pool = pool.await?;
+    let mut pool = pool.await?;
+    beside_the_file(&app, &mut pool);
     for warning in &pool.warnings {
         tracing::warn!(pool = %pool.id, "{warning}");
     }
@@ -135,7 +158,22 @@ async fn set_pool(
 fn tenant_view(view: &View<'_>, id: &str) -> Option<Result<TenantView, Problem>> {
     let state = view.engine.state().tenants.get(id)?;
     let tenant = json(&state.tenant);
-    Some(tenant.map(|tenant| TenantView { id: id.to_owned(), version: version_of(&tenant), tenant }))
+    Some(tenant.map(|tenant| TenantView {
+        id: id.to_owned(),
+        version: version_of(&tenant),
+        tenant,
+        settings_from: None,
+        warnings: Vec::new(),
+    }))
+}
+
+/// The same of a tenant.
+fn tenant_beside_the_file(app: &App, tenant: &mut TenantView) {
+    let Some(file) = &app.config.tenants_from else { return };
+    let Some(named) = app.config.tenants.iter().find(|named| named.id.as_str() == tenant.id) else { return };
+    let same = json(named).is_ok_and(|named| named == tenant.tenant);
+    tenant.settings_from = Some(if same { Settings::File } else { Settings::Live });
+    tenant.warnings.extend((!same).then(|| until_restart("tenant", &tenant.id, file)));
 }
 
 /// Whether somebody may look at a tenant.
@@ -149,9 +187,11 @@ fn sees_tenant(principal: &Principal, id: &str) -> Result<(), Problem> {
 async fn tenants(State(app): Shared, Submitter(principal): Submitter) -> Reply<Vec<TenantView>> {
     let all = app.ask(move |view| {
         let ids = view.engine.state().tenants.keys().filter(|id| principal.sees(Some(id.as_str())));
-        ids.filter_map(|id| tenant_view(view, id.as_str())).collect::<Result<_, _>>()
+        ids.filter_map(|id| tenant_view(view, id.as_str())).collect::<Result<Vec<_>, _>>()
     });
-    all.await.map(Json)
+    let mut all = all.await?;
+    all.iter_mut().for_each(|tenant| tenant_beside_the_file(&app, tenant));
+    Ok(Json(all))
 }
 
 /// Shows a tenant.
@@ -166,7 +206,8 @@ async fn tenant(
     sees_tenant(&principal, &id)?;
     let tenant =
         app.ask(move |view| tenant_view(view, &id).unwrap_or_else(|| Err(Problem::unknown("tenant", &id))));
-    let tenant = tenant.await?;
+    let mut tenant = tenant.await?;
+    tenant_beside_the_file(&app, &mut tenant);
     Ok(tagged(&tenant.version, &tenant))
 }
 
@@ -195,7 +236,8 @@ async fn set_tenant(
     acted(app.handle.apply(Input::SetTenant(Box::new(tenant))).await?)?;
     let tenant =
         app.ask(move |view| tenant_view(view, &id).unwrap_or_else(|| Err(Problem::unknown("tenant", &id))));
-    let tenant = tenant.await?;
+    let mut tenant = tenant.await?;
+    tenant_beside_the_file(&app, &mut tenant);
     Ok(tagged(&tenant.version, &tenant))
 }
 

@@ -11,6 +11,7 @@ use landfall_api::answer::{Acted, Explained as Answered, JobPatch, PlacementView
 use landfall_api::job::{ArrayView, DagRequest, JobRequest, JobView, STATES_ASKED, Submitted, SubmittedDag};
 use landfall_api::{IDEMPOTENCY_KEY, Paged};
 use landfall_engine::Input;
+use landfall_engine::record::JobState;
 use landfall_model::answer::{Estimate, Explanation};
 use landfall_model::{JobId, Millis, NodeId};
 use serde::Deserialize;
@@ -345,7 +346,11 @@ async fn explain(
         let Some(node) = asked.node else {
             return match known(view, &principal, &id) {
                 Ok(job) => match view.engine.explain(&job) {
-                    Some(explanation) => Ok(Answered::Job(Box::new(explanation))),
+                    Some(mut explanation) => {
+                        explanation.never =
+                            explanation.state == JobState::Pending && view.engine.can_never_start(&job);
+                        Ok(Answered::Job(Box::new(explanation)))
+                    }
                     None => Err(Problem::unknown("job", &id)),
                 },
                 // What is only on disk explains itself by how it ended.

@@ -10,6 +10,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use landfall_api::ApiError;
 use landfall_api::answer::{ClockView, StatusView};
+use landfall_engine::record::JobState;
 use landfall_engine::state::PoolState;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -51,11 +52,16 @@ async fn status(State(app): Shared, principal: Principal) -> Reply<StatusView> {
     let answer = app.ask(move |view| {
         let state = view.engine.state();
         let (mut jobs, mut nodes) = (BTreeMap::new(), BTreeMap::new());
-        for record in state.jobs.values() {
-            let tenant = record.job.spec.tenant.as_ref().map(landfall_model::TenantId::as_str);
+        let records = state.jobs.values().map(|record| (&record.job.spec, record.state, 1));
+        // Elements that are no jobs yet wait like others.
+        let folded = state.folded.values().map(|array| (array, u64::from(array.tally().folded)));
+        let folded = folded.filter(|(_, waiting)| *waiting > 0);
+        let folded = folded.map(|(array, waiting)| (&array.job.spec, JobState::Pending, waiting));
+        for (spec, state, number) in records.chain(folded) {
+            let tenant = spec.tenant.as_ref().map(landfall_model::TenantId::as_str);
             let seen = principal.sees(tenant) || principal.role == landfall_api::token::Role::Agent;
-            let state = if seen { word(&record.state) } else { "others".to_owned() };
-            *jobs.entry(state).or_insert(0) += 1;
+            let state = if seen { word(&state) } else { "others".to_owned() };
+            *jobs.entry(state).or_insert(0) += number;
         }
         for node in state.pools.values().flat_map(PoolState::present) {
             *nodes.entry(word(&node.state)).or_insert(0) += 1;

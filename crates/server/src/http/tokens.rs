@@ -70,6 +70,13 @@ async fn create(
     };
     request.tenant.as_deref().map(landfall_model::TenantId::new).transpose().map_err(|e| bad("tenant", e))?;
     request.node.as_deref().map(landfall_model::NodeId::new).transpose().map_err(|e| bad("node", e))?;
+    if let Some(tenant) = request.tenant.clone() {
+        let unknown = app.ask(move |view| Ok(view.no_such_tenant(&tenant))).await?;
+        if let Some(hint) = unknown {
+            let message = format!("there is no tenant `{}`", request.tenant.as_deref().unwrap_or_default());
+            return Err(Problem::invalid("tenant", message, &hint));
+        }
+    }
     let now = app.handle.now();
     if request.expires_at_ms.is_some_and(|at| i64::try_from(at).unwrap_or(i64::MAX) <= now.as_millis()) {
         return Err(Problem::invalid("expires_at_ms", "that instant is over", "give a later one"));

@@ -81,9 +81,18 @@ impl Server {
     }
 
     pub(crate) async fn token(&self, body: Value) -> String {
+        self.tenant_of(&body).await;
         let (status, token) = self.post("/tokens", body).await;
         assert_eq!(status, 201, "{token}");
         token["secret"].as_str().unwrap().to_owned()
+    }
+
+    /// Makes the tenant that something names.
+    async fn tenant_of(&self, named: &Value) {
+        if let Some(tenant) = named["tenant"].as_str() {
+            let (status, answer) = self.put(&format!("/tenants/{tenant}"), json!({})).await;
+            assert_eq!(status, 200, "{answer}");
+        }
     }
 
     /// Registers a node with 8 cores and 16 GiB.
@@ -94,6 +103,7 @@ impl Server {
 
     /// Submits a job that sleeps.
     pub(crate) async fn job(&self, needs: Value) -> String {
+        self.tenant_of(&needs).await;
         let (status, answer) =
             self.post("/jobs", json!({ "needs": needs, "run": { "command": ["sleep", "1"] } })).await;
         assert_eq!(status, 201, "{answer}");

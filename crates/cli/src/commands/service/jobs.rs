@@ -80,12 +80,12 @@ pub(crate) fn list(args: &Args) -> Result<Box<dyn Answer>, CliError> {
             ("node", args.node.as_deref()),
         ];
         let fold = args.array.is_none();
-        let listed = collect(client, &filter, args.limit as usize, fold).await?;
+        let mut listed = collect(client, &filter, args.limit as usize, fold).await?;
         let unknown = match listed.jobs.is_empty() && listed.arrays.is_empty() {
             true => unknown(client, args).await,
             false => Vec::new(),
         };
-        let folded = folded(client, args, &listed).await;
+        let folded = folded(client, args, &mut listed).await;
         let mut reply = Reply::new("landfall.jobs/1", listed, render::service::jobs::list);
         for words in unknown.into_iter().chain(folded) {
             reply = reply.warn(words);
@@ -110,7 +110,7 @@ async fn unknown(client: &Client, args: &Args) -> Vec<String> {
 }
 
 /// What a list of an array's elements leaves out: those that wait far back are not jobs yet.
-async fn folded(client: &Client, args: &Args, listed: &Listed) -> Option<String> {
+async fn folded(client: &Client, args: &Args, listed: &mut Listed) -> Option<String> {
     let asked_for =
         args.state.is_empty() || args.state.iter().any(|state| state == "live" || state == "pending");
     if !asked_for || listed.more || args.node.is_some() || args.name.is_some() {
@@ -119,6 +119,11 @@ async fn folded(client: &Client, args: &Args, listed: &Listed) -> Option<String>
     let array: ArrayView = client.get(&format!("/arrays/{}", segment(args.array.as_ref()?))).await.ok()?;
     let shown = listed.jobs.iter().filter(|job| job.state == "pending").count() as u64;
     let rest = array.pending.checked_sub(shown).filter(|rest| *rest > 0)?;
+    if listed.jobs.is_empty() {
+        // Better one line about all of them than none.
+        listed.arrays.push(array);
+        return None;
+    }
     Some(format!("{rest} more elements wait; they are listed once they are about to start"))
 }
 
@@ -137,13 +142,14 @@ async fn collect(
         params.extend([("limit", Some(size.as_str())), ("cursor", cursor.as_deref())]);
         let page: Paged<JobView> = client.get(&with_query("/jobs", &params)).await?;
         for job in page.items {
-            let element = job.array.as_ref().filter(|_| fold);
-            match element {
-                Some(element) if arrays.iter().any(|array| array.id == element.id) => continue,
+            let element = job.array.as_ref().filter(|_| fold).map(|element| &element.id);
+            let array = job.elements.map(|_| &job.id).or(element);
+            match array {
+                Some(id) if arrays.iter().any(|array| array.id == *id) => continue,
                 _ if jobs.len() + arrays.len() >= limit => {
                     return Ok(Listed { jobs, arrays, more: true, now_ms: now_ms() });
                 }
-                Some(element) => arrays.push(client.get(&format!("/arrays/{}", segment(&element.id))).await?),
+                Some(id) => arrays.push(client.get(&format!("/arrays/{}", segment(id))).await?),
                 None => jobs.push(job),
             }
         }

@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use landfall_api::job::{ArrayView, JobView, LogChunk};
 use landfall_client::{Client, ClientError, segment, with_query};
-use landfall_engine::array::element_id;
-use landfall_model::JobId;
 
+use super::again::elements;
 use super::submit::is_over;
 use crate::answer::Answer;
 use crate::error::{CliError, usage};
@@ -25,14 +25,16 @@ const TRY_AGAIN: Duration = Duration::from_secs(1);
 #[command(after_help = "\
 What the job wrote to standard output goes to standard output, what it wrote to standard error to standard error. With \
 --json: one object per piece, as it arrives (`stream`, `node`, `attempt`, `offset`, `data` in base64). With -f a server that \
-goes away is waited for. An array has no output of its own; its elements have.
+goes away is waited for. Of an array all elements are shown one after the other, each line behind the name of its element; --out puts \
+each into files of its own.
 
 Examples:
   landfall logs 12
-  landfall logs -f 12                 until it has ended
-  landfall logs 12.0007 --stderr --tail 20")]
+  landfall logs -f 9                  until it has ended
+  landfall logs 12.0007 --stderr --tail 20
+  landfall logs 8 --out results       8.001.out, 8.001.err and so on of array 8")]
 pub(crate) struct Args {
-    /// The job, or the element of an array such as 12.0007.
+    /// The job, the array, or the element of an array such as 12.0007.
     #[arg(value_name = "JOB")]
     job: String,
     /// Go on until the job has ended.
@@ -47,6 +49,9 @@ pub(crate) struct Args {
     /// Only so many of the last lines.
     #[arg(long, value_name = "LINES")]
     tail: Option<u64>,
+    /// Put what each job wrote into files of this directory: ID.out and ID.err.
+    #[arg(long, value_name = "DIR", conflicts_with = "follow")]
+    out: Option<PathBuf>,
     #[command(flatten)]
     connect: ConnectArgs,
 }
@@ -61,6 +66,11 @@ pub(crate) fn run(args: &Args, json: bool) -> Result<Box<dyn Answer>, CliError> 
     service::block_on(async {
         let mut printer = Printer { json, ..Printer::new(stream) };
         let mut server = Returning::new(client, &args.connect);
+        if let Some(dir) = &args.out {
+            std::fs::create_dir_all(dir)
+                .map_err(|source| CliError::Write { file: dir.display().to_string(), source })?;
+            printer.to = To::Files(dir.clone());
+        }
         let shown = match args.follow {
             true => printer.follow(&mut server, &args.job, args.tail).await,
             false => printer.once(server.client(), &args.job, args.tail).await,
@@ -69,7 +79,7 @@ pub(crate) fn run(args: &Args, json: bool) -> Result<Box<dyn Answer>, CliError> 
             // A reader that has seen enough, such as `head`, is no error.
             Err(CliError::Output(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
             Err(CliError::Service(error)) if error.status() == Some(404) => {
-                return Err(of_no_job(server.client(), &args.job, error).await);
+                of_array(server.client(), args, &mut printer, error).await?;
             }
             shown => shown?,
         }
@@ -77,28 +87,50 @@ pub(crate) fn run(args: &Args, json: bool) -> Result<Box<dyn Answer>, CliError> 
     })
 }
 
-/// What to say about something that has no log: an array is no mistake in the id.
-async fn of_no_job(client: &Client, id: &str, unknown: ClientError) -> CliError {
-    let array: Result<ArrayView, _> = client.get(&format!("/arrays/{}", segment(id))).await;
-    match array {
-        Ok(array) => has_no_output(&array),
-        Err(_) => unknown.into(),
+/// Shows what all elements of an array wrote, one after the other.
+async fn of_array(
+    client: &Client,
+    args: &Args,
+    printer: &mut Printer,
+    unknown: ClientError,
+) -> Result<(), CliError> {
+    let array: Result<ArrayView, _> = client.get(&format!("/arrays/{}", segment(&args.job))).await;
+    let Ok(array) = array else { return Err(unknown.into()) };
+    if args.follow {
+        return Err(usage(
+            format!("`{}` is an array, and -f follows one job", array.id),
+            format!("name an element; `landfall wait {}` waits for all of them", array.id),
+        ));
     }
+    let mut elements = elements(client, &array.id, None, usize::MAX).await?;
+    elements.sort_by_key(|job| job.array.as_ref().map(|element| element.index));
+    for job in elements {
+        printer.shown.clear();
+        if !matches!(printer.to, To::Files(_)) {
+            printer.to = To::Named(job.id.clone());
+        }
+        match printer.once(client, &job.id, args.tail).await {
+            Err(CliError::Output(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => return Ok(()),
+            shown => shown?,
+        }
+    }
+    Ok(())
 }
 
-fn has_no_output(array: &ArrayView) -> CliError {
-    let ArrayView { id, range, .. } = array;
-    let first = JobId::new(id).and_then(|array| element_id(&array, range.first, range.last));
-    let first = first.map_or_else(|_| format!("{id}.{}", range.first), |element| element.to_string());
-    usage(
-        format!("`{id}` is an array, which has no output of its own; its elements have"),
-        format!("name an element: `landfall logs {first}`; `landfall jobs --array {id}` lists them"),
-    )
+/// Where what was written goes.
+enum To {
+    /// Where it went when it was written.
+    Streams,
+    /// There, each line behind this name.
+    Named(String),
+    /// Into files of this directory.
+    Files(PathBuf),
 }
 
 /// Shows pieces of logs, each byte once.
 pub(crate) struct Printer {
     stream: Option<&'static str>,
+    to: To,
     json: bool,
     /// Somebody else says when the server is away, and knows that it was there.
     beside: bool,
@@ -113,7 +145,15 @@ pub(crate) struct Printer {
 impl Printer {
     /// Shows one stream or both.
     pub(crate) fn new(stream: Option<&'static str>) -> Self {
-        Self { stream, json: false, beside: false, answered: false, away: false, shown: BTreeMap::new() }
+        Self {
+            stream,
+            to: To::Streams,
+            json: false,
+            beside: false,
+            answered: false,
+            away: false,
+            shown: BTreeMap::new(),
+        }
     }
 
     /// Shows both streams beside somebody who waits for the job, and leaves talking about the server to them.
@@ -207,10 +247,32 @@ impl Printer {
                         serde_json::to_string(&rest).map_err(|error| CliError::Output(error.into()))?;
                     write(false, format!("{line}\n").as_bytes())?;
                 }
-                (false, _) => write(chunk.stream == "stderr", fresh)?,
+                (false, _) => self.put(job, &chunk.stream, fresh)?,
             }
         }
         Ok(())
+    }
+
+    fn put(&self, job: &str, stream: &str, bytes: &[u8]) -> Result<(), CliError> {
+        let to_stderr = stream == "stderr";
+        match &self.to {
+            To::Streams => write(to_stderr, bytes),
+            To::Named(name) => {
+                let lines = bytes.split_inclusive(|byte| *byte == b'\n');
+                let mut text: Vec<u8> =
+                    lines.flat_map(|line| [name.as_bytes(), b": ", line].concat()).collect();
+                if text.last().is_some_and(|byte| *byte != b'\n') {
+                    text.push(b'\n');
+                }
+                write(to_stderr, &text)
+            }
+            To::Files(dir) => {
+                let path = dir.join(format!("{job}.{}", if to_stderr { "err" } else { "out" }));
+                let file = std::fs::File::options().create(true).append(true).open(&path);
+                file.and_then(|mut file| file.write_all(bytes))
+                    .map_err(|source| CliError::Write { file: path.display().to_string(), source })
+            }
+        }
     }
 
     /// The part of a piece that was not shown before.
@@ -265,17 +327,5 @@ mod tests {
         assert_eq!(printer.fresh(&chunk(3, 1), b"lo world"), b" world");
         assert_eq!(printer.fresh(&chunk(20, 1), b"later"), b"later");
         assert_eq!(printer.fresh(&chunk(0, 2), b"again"), b"again");
-    }
-
-    #[test]
-    fn an_array_says_whom_to_ask_instead() {
-        let array: ArrayView = serde_json::from_value(serde_json::json!({
-            "id": "12", "pool": "default", "range": { "first": 7, "last": 1000, "step": 1 },
-            "submitted_at_ms": 0, "total": 994, "pending": 994, "running": 0, "completed": 0, "failed": 0,
-            "cancelled": 0,
-        }))
-        .unwrap();
-        let said = has_no_output(&array).text();
-        assert!(said.contains("no output of its own") && said.contains("`landfall logs 12.0007`"), "{said}");
     }
 }

@@ -1,5 +1,6 @@
 //! Commands about a running server. One file per command, or per noun where the commands are small.
 
+pub(crate) mod again;
 pub(crate) mod agent;
 pub(crate) mod backup;
 pub(crate) mod certificate;

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::submit::args::JobArgs;
 use super::submit::request::{Asked, Origin, asked};
 use crate::answer::Answer;
-use crate::error::CliError;
+use crate::error::{CliError, usage};
 use crate::exit::Exit;
 use crate::render;
 use crate::reply::Reply;
@@ -69,6 +69,12 @@ pub(crate) async fn dry_run(client: &Client, asked: Asked) -> Result<Box<dyn Ans
                 None => "the job is submitted".to_owned(),
             };
             (PlanRequest { submit: Some(*job), ..PlanRequest::default() }, change)
+        }
+        Asked::Several(_) => {
+            return Err(usage(
+                "these indices are several arrays, and a plan is about one",
+                "plan with a range such as 1-100",
+            ));
         }
         Asked::Dag(DagRequest { jobs }) => {
             let change = format!("{} jobs are submitted", jobs.len());

@@ -4,13 +4,14 @@ use std::path::PathBuf;
 
 use landfall_api::fleet::{PoolRequest, PoolView};
 use landfall_client::segment;
+use landfall_model::scenario::closest;
 use landfall_policy::policy_file;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::listing;
 use crate::answer::Answer;
-use crate::error::CliError;
+use crate::error::{CliError, usage};
 use crate::render;
 use crate::reply::Reply;
 use crate::selection;
@@ -25,7 +26,8 @@ pub(crate) enum Command {
     Show(ShowArgs),
     /// Make a pool, or change one.
     #[command(after_help = "\
-Settings that are not named stay as they are; a new pool has the usual ones (docs/reference/scenario.md).
+Settings that are not named stay as they are. --dispatch makes a pool that is not there, with the usual settings
+(docs/reference/scenario.md). A pool that the settings file names is as the file says again when the server starts.
 
 Examples:
   landfall pools set gpu --dispatch batch --policy balanced
@@ -69,6 +71,17 @@ pub(crate) fn setting(text: &str) -> Result<(String, Value), String> {
     let (name, value) = text.split_once('=').ok_or("write it as FIELD=VALUE")?;
     let parsed = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
     Ok((name.trim().to_owned(), parsed))
+}
+
+/// What to say where somebody changes what is not there: it may be a slip, and making things is for those who say so.
+pub(crate) fn not_there<'a>(
+    what: &str,
+    id: &str,
+    known: impl Iterator<Item = &'a str>,
+    otherwise: &str,
+) -> CliError {
+    let near = closest(id, known).map(|near| format!("did you mean `{near}`? or ")).unwrap_or_default();
+    usage(format!("there is no {what} `{id}`"), format!("{near}{otherwise}"))
 }
 
 /// Sets a field such as `batch.cycle_ms` in an object.
@@ -132,6 +145,15 @@ fn set(args: &SetArgs) -> Result<Box<dyn Answer>, CliError> {
             Err(error) if error.status() == Some(404) => None,
             Err(error) => return Err(error.into()),
         };
+        if before.is_none() && args.dispatch.is_none() {
+            let known: Vec<PoolView> = listing::all(client, "/pools", &[]).await?;
+            return Err(not_there(
+                "pool",
+                &args.pool,
+                known.iter().map(|pool| pool.id.as_str()),
+                "say --dispatch push, pull or batch to make it",
+            ));
+        }
         let mut pool = before.as_ref().and_then(|view| view.pool.as_object().cloned()).unwrap_or_default();
         pool.remove("id");
         let mut policy_text = before.and_then(|view| view.policy_text);

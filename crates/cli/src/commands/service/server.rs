@@ -122,6 +122,7 @@ pub(crate) fn server_config(
     let declared = &config.declared;
     if !declared.pools.is_empty() {
         let pools = declared.pools.iter();
+        server.pools_from.clone_from(&config.file);
         server.pools =
             pools.map(|row| PoolConfig { pool: row.pool.clone(), policy: row.policy.clone() }).collect();
     } else if let Some(dispatch) = dispatch {
@@ -133,6 +134,7 @@ pub(crate) fn server_config(
         server.pools.clear();
     }
     server.tenants = declared.tenants.clone();
+    server.tenants_from.clone_from(&config.file);
     Ok(server)
 }
 

@@ -1,10 +1,16 @@
 //! `landfall config`: what is set, and who said so.
 
+use std::collections::BTreeMap;
+
+use landfall_api::fleet::{PoolView, Settings, TenantView};
 use serde::Serialize;
 
+use super::listing;
+use super::server::server_config;
 use crate::answer::{Answer, Page};
 use crate::config::{Config, Origin, SETTINGS, Setting};
 use crate::error::CliError;
+use crate::render::service::fleet::settings_from;
 use crate::render::style::{DIM, GOOD};
 use crate::render::table::{Cell, Table};
 use crate::render::text::{clean, count};
@@ -38,6 +44,9 @@ struct Shown {
     settings: Vec<Row>,
     pools: Vec<String>,
     tenants: Vec<String>,
+    /// What is in force now of the pools and tenants that the file names, where the server answers.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    in_force: BTreeMap<String, Settings>,
 }
 
 #[derive(Serialize)]
@@ -52,6 +61,7 @@ pub(crate) fn run(command: &Command) -> Result<Box<dyn Answer>, CliError> {
     Ok(match command {
         Command::Check(connect) => {
             let config = connect.load()?;
+            let odd = startable(&config)?;
             let said = SETTINGS.iter().filter(|setting| config.origin(setting.key) != Origin::Default);
             let data = Checked {
                 settings: said.count(),
@@ -59,14 +69,17 @@ pub(crate) fn run(command: &Command) -> Result<Box<dyn Answer>, CliError> {
                 tenants: config.declared.tenants.len(),
                 file: config.file,
             };
-            Reply::new("landfall.config-check/1", data, checked).boxed()
+            let reply = Reply::new("landfall.config-check/1", data, checked);
+            Box::new(odd.into_iter().fold(reply, Reply::warn))
         }
         Command::Show(connect) => {
             let config = connect.load()?;
             let settings = SETTINGS.iter().map(|setting| row(&config, setting)).collect();
             let declared = &config.declared;
+            let named = !declared.pools.is_empty() || !declared.tenants.is_empty();
             let data = Shown {
                 settings,
+                in_force: if named { in_force(connect) } else { BTreeMap::new() },
                 pools: declared.pools.iter().map(|pool| pool.pool.id.to_string()).collect(),
                 tenants: declared.tenants.iter().map(|tenant| tenant.id.to_string()).collect(),
                 file: config.file.clone(),
@@ -74,6 +87,28 @@ pub(crate) fn run(command: &Command) -> Result<Box<dyn Answer>, CliError> {
             Reply::new("landfall.config/1", data, shown).boxed()
         }
     })
+}
+
+/// Checks what a server that starts with these settings would check, and says what is odd.
+fn startable(config: &Config) -> Result<Vec<String>, CliError> {
+    let server = server_config(config, None)?;
+    service::block_on(async { landfall_server::check(&server).await.map_err(super::server::failed) })?;
+    let shares: f64 = server.tenants.iter().map(|tenant| tenant.share).sum();
+    let odd = format!("the shares of the tenants add up to {shares:.2}, more than there is");
+    Ok((shares > 1.0 + 1e-9).then_some(odd).into_iter().collect())
+}
+
+/// Whether pools and tenants are as the file says; nothing where no server answers.
+fn in_force(connect: &ConnectArgs) -> BTreeMap<String, Settings> {
+    let asked = connect.ask(async |client| {
+        let pools: Vec<PoolView> = listing::all(client, "/pools", &[]).await?;
+        let tenants: Vec<TenantView> = listing::all(client, "/tenants", &[]).await?;
+        let pools = pools.into_iter().map(|pool| (format!("pool {}", pool.id), pool.settings_from));
+        let tenants =
+            tenants.into_iter().map(|tenant| (format!("tenant {}", tenant.id), tenant.settings_from));
+        Ok(pools.chain(tenants).filter_map(|(what, from)| Some((what, from?))).collect())
+    });
+    asked.unwrap_or_default()
 }
 
 fn row(config: &Config, setting: &Setting) -> Row {
@@ -144,11 +179,18 @@ fn shown(data: &Shown, _: Page) -> String {
         table.row(vec![row.key.into(), value, Cell::styled(from, DIM)]);
     }
     let mut text = table.render();
-    if !data.pools.is_empty() {
-        text += &format!("\npools: {}\n", clean(&data.pools.join(", ")));
+    for (what, ids) in [("pool", &data.pools), ("tenant", &data.tenants)] {
+        if ids.is_empty() {
+            continue;
+        }
+        let shown = ids.iter().map(|id| match data.in_force.get(&format!("{what} {id}")) {
+            Some(from) => format!("{id} ({})", settings_from(*from)),
+            None => id.clone(),
+        });
+        text += &format!("\n{what}s: {}\n", clean(&shown.collect::<Vec<_>>().join(", ")));
     }
-    if !data.tenants.is_empty() {
-        text += &format!("tenants: {}\n", clean(&data.tenants.join(", ")));
+    if !data.pools.is_empty() || !data.tenants.is_empty() {
+        text += &format!("{DIM}what the file names wins at every start of the server{DIM:#}\n");
     }
     text
 }

@@ -2,11 +2,12 @@
 
 use landfall_api::fleet::{TenantUsage, TenantView};
 use landfall_client::segment;
+use landfall_model::scenario::closest;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::listing;
-use super::pools::{set_field, setting};
+use super::pools::{not_there, set_field, setting};
 use crate::answer::Answer;
 use crate::error::CliError;
 use crate::render;
@@ -59,6 +60,9 @@ pub(crate) struct SetArgs {
     /// Jobs it may have that have not ended.
     #[arg(long, value_name = "N")]
     max_jobs: Option<u64>,
+    /// Make it, though another one is called almost alike.
+    #[arg(long)]
+    new: bool,
     /// Any setting, such as `budget.gpu_hours=1000`; may be given several times.
     #[arg(long = "set", value_name = "FIELD=VALUE", value_parser = setting)]
     settings: Vec<(String, Value)>,
@@ -92,10 +96,12 @@ pub(crate) fn run(command: &Command) -> Result<Box<dyn Answer>, CliError> {
 
 async fn show(client: &landfall_client::Client, id: &str) -> Result<Box<dyn Answer>, CliError> {
     let path = format!("/tenants/{}", segment(id));
-    let tenant = client.get(&path).await?;
+    let tenant: TenantView = client.get(&path).await?;
+    let warnings = tenant.warnings.clone();
     let usage = client.get(&format!("{path}/usage")).await.ok();
     let data = One { tenant, usage };
-    Ok(Reply::new("landfall.tenant/1", data, render::service::fleet::tenant).boxed())
+    let reply = Reply::new("landfall.tenant/1", data, render::service::fleet::tenant);
+    Ok(Box::new(warnings.into_iter().fold(reply, Reply::warn)))
 }
 
 fn set(args: &SetArgs) -> Result<Box<dyn Answer>, CliError> {
@@ -106,6 +112,14 @@ fn set(args: &SetArgs) -> Result<Box<dyn Answer>, CliError> {
             Err(error) if error.status() == Some(404) => None,
             Err(error) => return Err(error.into()),
         };
+        let known: Vec<TenantView> = match before.is_none() && !args.new {
+            true => listing::all(client, "/tenants", &[]).await?,
+            false => Vec::new(),
+        };
+        let ids = || known.iter().map(|tenant| tenant.id.as_str());
+        if closest(&args.tenant, ids()).is_some() {
+            return Err(not_there("tenant", &args.tenant, ids(), "say --new to make it"));
+        }
         let mut tenant = before.and_then(|view| view.tenant.as_object().cloned()).unwrap_or_default();
         tenant.remove("id");
         let named = [

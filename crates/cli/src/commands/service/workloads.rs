@@ -79,9 +79,11 @@ pub(crate) fn run(command: &Command) -> Result<Box<dyn Answer>, CliError> {
         }),
         Command::Show(args) => args.connect.ask(async |client| show(client, &args.workload).await),
         Command::Set(args) => {
-            let Asked::One(template) = asked(&args.job)? else {
+            let Asked::One(mut template) = asked(&args.job)? else {
                 return Err(usage("a workload is one job", "give a file with one job"));
             };
+            // Whoever submits it stands somewhere else.
+            template.run.submitted_from = None;
             args.connect.ask(async |client| {
                 let _: Value = client.put(&format!("/workloads/{}", segment(&args.id)), &*template).await?;
                 show(client, &args.id).await

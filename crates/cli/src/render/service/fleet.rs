@@ -1,5 +1,6 @@
 //! Pools, tenants and tokens.
 
+use landfall_api::fleet::Settings;
 use landfall_model::answer::Fared;
 use serde_json::Value;
 
@@ -38,6 +39,9 @@ pub(crate) fn pool(one: &pools::One, page: Page) -> String {
     if !["", pool.policy.as_str()].contains(&pool.policy_in_force.as_str()) {
         line("policy in force", &pool.policy_in_force);
     }
+    if let Some(from) = pool.settings_from {
+        line("settings", settings_from(from));
+    }
     line("nodes", &format!("{}, {} ready", pool.nodes, pool.nodes_ready));
     line("jobs", &format!("{} waiting, {} running", pool.pending, pool.running));
     if let Some(fared) = &pool.fared {
@@ -61,6 +65,19 @@ pub(crate) fn pool(one: &pools::One, page: Page) -> String {
         }
     }
     text
+}
+
+/// Hours as people read them.
+fn hours(hours: f64) -> String {
+    if hours > 0.0 && hours < 0.01 { "under 0.01".to_owned() } else { short((hours * 100.0).round() / 100.0) }
+}
+
+/// Which of two settings is in force.
+pub(crate) fn settings_from(from: Settings) -> &'static str {
+    match from {
+        Settings::File => "as the settings file says",
+        Settings::Live => "changed live; the settings file wins at the next start",
+    }
 }
 
 /// Counts as a row of bars, the highest for the largest.
@@ -94,6 +111,9 @@ pub(crate) fn tenant(one: &tenants::One, page: Page) -> String {
     let mut line = |label: &str, content: &str| {
         text += &labelled(&format!("  {label:<22} "), &clean(content), page.text_width());
     };
+    if let Some(from) = one.tenant.settings_from {
+        line("settings", settings_from(from));
+    }
     for (name, value) in one.tenant.tenant.as_object().into_iter().flatten() {
         match value {
             Value::Object(inner) => {
@@ -117,12 +137,12 @@ pub(crate) fn tenant(one: &tenants::One, page: Page) -> String {
             "used",
             &format!(
                 "{} GPU-hours, {} node-hours",
-                short(usage.gpu_hours_used),
-                short(usage.node_hours_used)
+                hours(usage.gpu_hours_used),
+                hours(usage.node_hours_used)
             ),
         );
         if let Some(left) = usage.gpu_hours_left {
-            line("left", &format!("{} GPU-hours", short(left)));
+            line("left", &format!("{} GPU-hours", hours(left)));
         }
         for (pool, share) in &usage.shares {
             line(&format!("share of {pool}"), &short(*share));

@@ -78,7 +78,10 @@ fn array_row(array: &ArrayView, now_ms: u64) -> Vec<Cell> {
         format!("array of {}", array.total).into(),
         age(array.submitted_at_ms, now_ms).into(),
         "".into(),
-        counts.join(", ").into(),
+        match &array.why {
+            Some(why) => Cell::from(format!("{}: {why}", counts.join(", "))),
+            None => counts.join(", ").into(),
+        },
     ]
 }
 
@@ -183,6 +186,7 @@ pub(crate) fn one(one: &One, page: Page) -> String {
         }
     };
     line("runs", &what_runs(&job.run));
+    line("in", job.run.cwd.as_deref().unwrap_or_default());
     line("needs", &needs(&job.needs));
     let owner = job.tenant.as_ref().map(|id| format!(", tenant {id}")).unwrap_or_default();
     let by = job.submitter.as_ref().map(|name| format!(", by {name}")).unwrap_or_default();
@@ -202,6 +206,7 @@ pub(crate) fn one(one: &One, page: Page) -> String {
     if job.attempt > 1 {
         line("attempt", &job.attempt.to_string());
     }
+    line("files", job.files.as_deref().unwrap_or_default());
     line("note", job.note.as_deref().unwrap_or_default());
     line("exit code", &job.exit_code.map(|code| code.to_string()).unwrap_or_default());
     let why = job.why.clone().or_else(|| job.reason.as_deref().map(codes::reason));
@@ -264,6 +269,9 @@ pub(crate) fn array(one: &OneArray, page: Page) -> String {
         if number > 0 {
             line(label, number.to_string());
         }
+    }
+    if let Some(why) = &array.why {
+        line("why", why.clone());
     }
     text += &format!("{DIM}landfall jobs --array {} lists its elements{DIM:#}\n", clean(&array.id));
     text

@@ -17,6 +17,7 @@ use crate::event::Back;
 use crate::record::{Cause, JobState};
 
 pub(super) use queue::BatchQueue;
+pub(crate) use view::could_ever_fit;
 
 /// How often running jobs are asked whether they should save their work.
 const CHECKPOINT_EVERY: Millis = Millis::secs(30);

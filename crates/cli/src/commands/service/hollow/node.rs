@@ -180,7 +180,7 @@ impl Node {
     }
 
     fn tell(&mut self, fence: Fence, report: Report) {
-        self.reports.push(ReportItem { fence, report });
+        self.reports.push(ReportItem::new(fence, report));
     }
 
     fn remember(&mut self, fence: &Fence) {

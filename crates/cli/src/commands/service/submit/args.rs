@@ -10,7 +10,7 @@ use landfall_model::{Checkpoint, Mib, Millis};
 use crate::config;
 
 /// What a job is: the arguments that `submit` and `plan` share.
-#[derive(Debug, Default, clap::Args)]
+#[derive(Debug, Default, Clone, PartialEq, clap::Args)]
 pub(crate) struct JobArgs {
     /// Program and arguments.
     #[arg(last = true, value_name = "COMMAND")]
@@ -52,7 +52,7 @@ pub(crate) struct JobArgs {
     /// Whole nodes, shared with nobody.
     #[arg(long, help_heading = "Needs")]
     pub(crate) exclusive: bool,
-    /// Where it should run.
+    /// Where it should run, if there is room (push pools).
     #[arg(long, value_name = "NAME", help_heading = "Needs")]
     pub(crate) region: Option<String>,
     /// Any other need, as in a scenario (docs/reference/scenario.md), such as `sensitive=true`; may be given several times.
@@ -74,7 +74,7 @@ pub(crate) struct JobArgs {
     /// An environment variable; without a value it is the one you have. May be given several times.
     #[arg(long, short = 'e', value_name = "NAME[=VALUE]", help_heading = "What runs")]
     pub(crate) env: Vec<String>,
-    /// Working directory, as the node sees it [default: a fresh one].
+    /// Working directory, from where you are [default: where you are, if the job runs on this machine as you; else a fresh one].
     #[arg(long, value_name = "PATH", help_heading = "What runs")]
     pub(crate) cwd: Option<String>,
     /// A file whose text becomes standard input; `-` is your own.
@@ -90,7 +90,7 @@ pub(crate) struct JobArgs {
     /// Urgency in a batch pool, 0 to 10.
     #[arg(long, value_name = "N", help_heading = "Treatment", value_parser = clap::value_parser!(u8).range(0..=10))]
     pub(crate) class: Option<u8>,
-    /// Time after which a batch pool stops it, such as `2h`.
+    /// Time after which it is stopped, such as `2h`; batch pools plan with it [default: 1h in batch pools, else none].
     #[arg(long, value_name = "SPAN", help_heading = "Treatment", value_parser = some_time)]
     pub(crate) walltime: Option<u64>,
     /// How often it may go back to the queue.
@@ -105,15 +105,18 @@ pub(crate) struct JobArgs {
     /// One of --depends-on will do.
     #[arg(long, help_heading = "Treatment", requires = "depends_on")]
     pub(crate) any: bool,
-    /// One job for each index, such as `1-1000` or `0-90:10`; they see it as LANDFALL_ARRAY_INDEX.
-    #[arg(long, value_name = "FIRST-LAST[:STEP]", help_heading = "Treatment", value_parser = array)]
-    pub(crate) array: Option<ArrayRange>,
+    /// One job for each index, such as `1-1000`, `0-90:10` or `7,57`; they see it as LANDFALL_ARRAY_INDEX.
+    #[arg(long, value_name = "INDICES", help_heading = "Treatment", value_parser = array)]
+    pub(crate) array: Option<Indices>,
     /// Not before: milliseconds since 1970, or a span from now such as `+2h`.
     #[arg(long, value_name = "WHEN", help_heading = "Treatment", allow_hyphen_values = true)]
     pub(crate) not_before: Option<String>,
     /// Accept it, but start it only after `landfall release`.
     #[arg(long, help_heading = "Treatment")]
     pub(crate) hold: bool,
+    /// Refuse it if no node could ever run it, instead of a warning.
+    #[arg(long, help_heading = "Treatment")]
+    pub(crate) strict: bool,
     /// How it saves its work when it has to leave.
     #[arg(long, value_name = "HOW", help_heading = "Treatment", value_parser = checkpoint())]
     pub(crate) checkpoint: Option<Checkpoint>,
@@ -123,7 +126,7 @@ pub(crate) struct JobArgs {
 }
 
 /// How a job of a pool that negotiates wants to be placed.
-#[derive(Debug, Default, clap::Args)]
+#[derive(Debug, Default, Clone, PartialEq, clap::Args)]
 pub(crate) struct Negotiation {
     /// The farthest peer that may run it: local, family, federation, commons.
     #[arg(long, value_name = "SCOPE", help_heading = "Negotiation")]
@@ -239,16 +242,53 @@ fn depends(text: &str) -> Result<DependsOn, String> {
     Ok(DependsOn { on: on.to_owned(), kind })
 }
 
-fn array(text: &str) -> Result<ArrayRange, String> {
-    let wrong = || "write it as FIRST-LAST or FIRST-LAST:STEP, such as 1-1000".to_owned();
-    let (range, step) = text.split_once(':').unwrap_or((text, "1"));
-    let (first, last) = range.split_once('-').ok_or_else(wrong)?;
-    let number = |text: &str| text.trim().parse::<u32>().map_err(|_| wrong());
-    let range = ArrayRange { first: number(first)?, last: number(last)?, step: number(step)? };
-    if range.count() == 0 {
-        return Err("the last index is below the first, or the step is 0".into());
+/// The indices of an array, as few ranges as they make; each is an array of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Indices(pub(crate) Vec<ArrayRange>);
+
+/// Most indices that may be listed one by one.
+const LISTED_MAX: u64 = 100_000;
+
+fn array(text: &str) -> Result<Indices, String> {
+    let wrong = || "write it as FIRST-LAST, FIRST-LAST:STEP or a list such as 7,57".to_owned();
+    if text.contains('%') {
+        return Err("a limit of elements that run at once is not supported; leave the % out".into());
     }
-    Ok(range)
+    let one = |part: &str| {
+        let (range, step) = part.split_once(':').unwrap_or((part, "1"));
+        let number = |text: &str| text.trim().parse::<u32>().map_err(|_| wrong());
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let range = ArrayRange { first: number(first)?, last: number(last)?, step: number(step)? };
+        if range.count() == 0 {
+            return Err("the last index is below the first, or the step is 0".to_owned());
+        }
+        Ok(range)
+    };
+    let parts: Vec<ArrayRange> = text.split(',').map(one).collect::<Result<_, _>>()?;
+    if let [only] = parts.as_slice() {
+        return Ok(Indices(vec![*only]));
+    }
+    if parts.iter().map(|part| part.count()).sum::<u64>() > LISTED_MAX {
+        return Err(format!("a list has at most {LISTED_MAX} indices; write a range"));
+    }
+    let all = parts.iter().flat_map(|part| (part.first..=part.last).step_by(part.step as usize));
+    let mut all: Vec<u32> = all.collect();
+    all.sort_unstable();
+    all.dedup();
+    Ok(Indices(ranges(&all)))
+}
+
+/// Indices in ascending order as few ranges with steps.
+pub(crate) fn ranges(indices: &[u32]) -> Vec<ArrayRange> {
+    let mut found = Vec::new();
+    let mut rest = indices;
+    while let [first, more @ ..] = rest {
+        let step = more.first().map_or(1, |second| second - first);
+        let pairs = rest.windows(2).take_while(|pair| pair[1] - pair[0] == step).count();
+        found.push(ArrayRange { first: *first, last: rest[pairs], step });
+        rest = &rest[pairs + 1..];
+    }
+    found
 }
 
 #[cfg(test)]
@@ -281,9 +321,22 @@ mod tests {
 
     #[test]
     fn arrays_are_ranges() {
-        assert_eq!(array("1-1000"), Ok(ArrayRange { first: 1, last: 1000, step: 1 }));
-        assert_eq!(array("0-90:10").map(ArrayRange::count), Ok(10));
-        assert!(array("5-1").is_err() && array("5").is_err() && array("0-9:0").is_err());
+        let range = |first, last, step| ArrayRange { first, last, step };
+        for (text, found) in [
+            ("1-1000", vec![range(1, 1000, 1)]),
+            ("0-90:10", vec![range(0, 90, 10)]),
+            ("7", vec![range(7, 7, 1)]),
+            ("7,57", vec![range(7, 57, 50)]),
+            ("57,7,7", vec![range(7, 57, 50)]),
+            ("1,5,9", vec![range(1, 9, 4)]),
+            ("1-3,7", vec![range(1, 3, 1), range(7, 7, 1)]),
+            ("1,2,7,57", vec![range(1, 2, 1), range(7, 57, 50)]),
+        ] {
+            assert_eq!(array(text), Ok(Indices(found)), "{text}");
+        }
+        for wrong in ["5-1", "x", "", "1,", "0-9:0", "1-100%5", "0-4000000000,7"] {
+            assert!(array(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -66,6 +66,9 @@ struct Accepted {
     jobs: Vec<SubmittedKey>,
     count: u64,
     repeated: bool,
+    /// What whoever submits should know, such as that no node could ever run it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
     #[serde(skip)]
     quiet: bool,
 }
@@ -87,7 +90,10 @@ pub(crate) fn run(args: &Args, json: bool) -> Result<Box<dyn Answer>, CliError> 
             None => made_up_key()?,
         };
         let (accepted, targets) = submit(client, &key, asked, args.quiet).await.map_err(placed)?;
-        if let Some(runtime) = asks_for
+        for warning in &accepted.warnings {
+            warn(warning);
+        }
+        if let Some(runtime) = asks_for.filter(|_| accepted.warnings.is_empty())
             && nobody_offers(client, &runtime).await
         {
             warn(&format!("no node offers the runtime `{runtime}` now, so the job waits for one that does"));
@@ -95,28 +101,56 @@ pub(crate) fn run(args: &Args, json: bool) -> Result<Box<dyn Answer>, CliError> 
         if !args.wait {
             return Ok(Reply::new("landfall.submitted/1", accepted, page).boxed());
         }
-        if !json && !args.quiet {
-            let names: Vec<&str> = accepted.jobs.iter().map(|job| job.id.as_str()).collect();
-            anstream::eprintln!("{DIM}submitted {}{DIM:#}", names.join(", "));
-        }
-        let manner = Manner {
-            output: !json && !args.quiet,
-            progress: !json && !args.quiet,
-            cancel_on_interrupt: args.cancel_on_interrupt,
-        };
-        let ended = wait(Returning::new(client.clone(), &args.connect), targets, manner).await?;
-        let exit = ended.exit;
-        match json {
-            true => Ok(Reply::new("landfall.waited/1", ended, |_, _| String::new()).exit(exit).boxed()),
-            false => Ok(Box::new(Said(exit)) as Box<dyn Answer>),
-        }
+        let cancel = args.cancel_on_interrupt;
+        waited(client, &args.connect, &accepted, targets, (args.quiet, json, cancel)).await
     })
+}
+
+/// Waits for what was submitted just now.
+async fn waited(
+    client: &Client,
+    connect: &ConnectArgs,
+    accepted: &Accepted,
+    targets: Vec<Target>,
+    (quiet, json, cancel_on_interrupt): (bool, bool, bool),
+) -> Result<Box<dyn Answer>, CliError> {
+    if !json && !quiet {
+        let names: Vec<&str> = accepted.jobs.iter().map(|job| job.id.as_str()).collect();
+        anstream::eprintln!("{DIM}submitted {}{DIM:#}", names.join(", "));
+    }
+    let manner = Manner { output: !json && !quiet, progress: !json && !quiet, cancel_on_interrupt };
+    let ended = wait(Returning::new(client.clone(), connect), targets, manner).await?;
+    let exit = ended.exit;
+    match json {
+        true => Ok(Reply::new("landfall.waited/1", ended, |_, _| String::new()).exit(exit).boxed()),
+        false => Ok(Box::new(Said(exit)) as Box<dyn Answer>),
+    }
+}
+
+/// Submits what somebody put together otherwise, and waits for it if asked.
+pub(crate) async fn hand_in(
+    client: &Client,
+    connect: &ConnectArgs,
+    asked: Asked,
+    waits: bool,
+    quiet: bool,
+    json: bool,
+) -> Result<Box<dyn Answer>, CliError> {
+    let (accepted, targets) = submit(client, &made_up_key()?, asked, quiet).await?;
+    accepted.warnings.iter().for_each(|warning| warn(warning));
+    match waits {
+        true => waited(client, connect, &accepted, targets, (quiet, json, false)).await,
+        false => Ok(Reply::new("landfall.submitted/1", accepted, page).boxed()),
+    }
 }
 
 /// A runtime that somebody named and that not every node has.
 fn runtime_by_name(args: &JobArgs, asked: &Asked) -> Option<String> {
     let in_file = match asked {
         Asked::One(job) => job.needs.runtime.as_ref().map(landfall_model::Name::as_str),
+        Asked::Several(jobs) => {
+            jobs.first().and_then(|job| job.needs.runtime.as_ref()).map(landfall_model::Name::as_str)
+        }
         Asked::Dag(_) => None,
     };
     let named = args.runtime.as_deref().or(in_file)?;
@@ -139,20 +173,45 @@ async fn submit(
     match asked {
         Asked::One(job) => {
             let is_array = job.array.is_some();
-            let Submitted { id, count, repeated } = client.post_once("/jobs", key, &*job).await?;
+            let Submitted { id, count, repeated, warnings } = client.post_once("/jobs", key, &*job).await?;
             let target = if is_array { Target::Array(id.clone()) } else { Target::Job(id.clone()) };
             let jobs = vec![SubmittedKey { key: job.key, id: id.clone() }];
-            Ok((Accepted { id: Some(id), jobs, count, repeated, quiet }, vec![target]))
+            Ok((Accepted { id: Some(id), jobs, count, repeated, warnings, quiet }, vec![target]))
         }
         Asked::Dag(dag) => {
-            let SubmittedDag { jobs, repeated } = client.post_once("/dags", key, &dag).await?;
+            let SubmittedDag { jobs, repeated, warnings } = client.post_once("/dags", key, &dag).await?;
             let targets = jobs.iter().zip(&dag.jobs).map(|(job, asked)| match asked.array {
                 Some(_) => Target::Array(job.id.clone()),
                 None => Target::Job(job.id.clone()),
             });
             let targets: Vec<Target> = targets.collect();
             let count = dag.jobs.iter().map(|job| job.array.map_or(1, |range| range.count())).sum();
-            Ok((Accepted { id: None, jobs, count, repeated, quiet }, targets))
+            Ok((Accepted { id: None, jobs, count, repeated, warnings, quiet }, targets))
+        }
+        Asked::Several(requests) => {
+            let mut all = Accepted {
+                id: None,
+                jobs: Vec::new(),
+                count: 0,
+                repeated: false,
+                warnings: Vec::new(),
+                quiet,
+            };
+            let mut targets = Vec::new();
+            for (place, job) in requests.into_iter().enumerate() {
+                let (is_array, key) = (job.array.is_some(), format!("{key}-{place}"));
+                let one: Submitted = client.post_once("/jobs", &key, &job).await?;
+                targets.push(if is_array {
+                    Target::Array(one.id.clone())
+                } else {
+                    Target::Job(one.id.clone())
+                });
+                all.jobs.push(SubmittedKey { key: job.key, id: one.id });
+                all.count += one.count;
+                all.repeated |= one.repeated;
+                all.warnings.extend(one.warnings);
+            }
+            Ok((all, targets))
         }
     }
 }

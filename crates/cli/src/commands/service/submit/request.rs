@@ -3,7 +3,7 @@
 use std::io::Read as _;
 use std::path::Path;
 
-use landfall_api::job::{DagRequest, JobRequest, PlacementRequest, RunSpec};
+use landfall_api::job::{DagRequest, JobRequest, PlacementRequest, RunSpec, SubmittedFrom};
 use landfall_client::ClientError;
 use landfall_engine::dag::Join;
 use landfall_model::scenario::{Format, decode, locate};
@@ -13,7 +13,7 @@ use landfall_model::{
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::args::{JobArgs, Negotiation, millis};
+use super::args::{Indices, JobArgs, Negotiation, millis};
 use crate::error::{CliError, usage};
 use crate::input::{Input, is_stdin};
 use crate::service::now_ms;
@@ -27,6 +27,8 @@ pub(crate) enum Asked {
     One(Box<JobRequest>),
     /// Jobs that depend on each other.
     Dag(DagRequest),
+    /// Jobs and arrays that have nothing to do with each other, submitted one by one.
+    Several(Vec<JobRequest>),
 }
 
 pub(crate) fn asked(args: &JobArgs) -> Result<Asked, CliError> {
@@ -58,7 +60,7 @@ pub(crate) fn asked(args: &JobArgs) -> Result<Asked, CliError> {
         let called = called(place, &job);
         match one(args, job) {
             Ok(Asked::One(job)) => jobs.push(*job),
-            Ok(Asked::Dag(_)) => {}
+            Ok(Asked::Dag(_) | Asked::Several(_)) => {}
             Err(error) => return Err(in_file(&input, &format!("jobs[{place}]"), Some(called), error)),
         }
     }
@@ -89,7 +91,7 @@ impl Origin {
     pub(crate) fn of(args: &JobArgs, asked: &Asked) -> Option<Self> {
         let path = args.file.as_ref().filter(|path| !is_stdin(path))?;
         let jobs = match asked {
-            Asked::One(_) => Vec::new(),
+            Asked::One(_) | Asked::Several(_) => Vec::new(),
             Asked::Dag(dag) => dag.jobs.iter().enumerate().map(|(place, job)| called(place, job)).collect(),
         };
         Some(Self { input: Input::read(path).ok()?, jobs })
@@ -132,6 +134,7 @@ fn one(args: &JobArgs, mut job: JobRequest) -> Result<Asked, CliError> {
     set(&mut run.module, &args.module);
     set(&mut run.model, &args.model);
     set(&mut run.cwd, &args.cwd);
+    stand_here(run);
     if !args.command.is_empty() {
         run.command.clone_from(&args.command);
     }
@@ -147,7 +150,6 @@ fn one(args: &JobArgs, mut job: JobRequest) -> Result<Asked, CliError> {
         run.retry_on.clone_from(&args.retry_on);
     }
     needs(args, &mut job)?;
-    job.array = args.array.or(job.array);
     if !args.depends_on.is_empty() {
         job.depends_on.clone_from(&args.depends_on);
     }
@@ -158,6 +160,7 @@ fn one(args: &JobArgs, mut job: JobRequest) -> Result<Asked, CliError> {
         job.not_before_ms = Some(instant(when)?);
     }
     job.hold |= args.hold;
+    job.strict |= args.strict;
     placement(&args.negotiation, &mut job);
     let says_nothing = job.run.command.is_empty()
         && job.run.image.is_none()
@@ -169,7 +172,28 @@ fn one(args: &JobArgs, mut job: JobRequest) -> Result<Asked, CliError> {
             "write the command after `--`, as in: landfall submit -- echo hello",
         ));
     }
-    Ok(Asked::One(Box::new(job)))
+    let Some(Indices(ranges)) = &args.array else { return Ok(Asked::One(Box::new(job))) };
+    if let [only] = ranges.as_slice() {
+        job.array = Some(*only);
+        return Ok(Asked::One(Box::new(job)));
+    }
+    Ok(Asked::Several(ranges.iter().map(|range| JobRequest { array: Some(*range), ..job.clone() }).collect()))
+}
+
+/// A directory is meant as the person who names it sees it, and a job that names none runs where it was submitted, if that can be.
+fn stand_here(run: &mut RunSpec) {
+    // A container has directories of its own.
+    let Some(dir) = std::env::current_dir().ok().filter(|_| run.image.is_none()) else { return };
+    if let Some(cwd) = &mut run.cwd {
+        let named = dir.join(&*cwd);
+        // Without looking: what the node has there may not be here.
+        *cwd = named.components().collect::<std::path::PathBuf>().display().to_string();
+        return;
+    }
+    let (host, uid) = landfall_agent::here();
+    let here = dir.to_str().map(|dir| SubmittedFrom { host, uid, dir: dir.to_owned() });
+    // A file may say it of a job that was put together elsewhere.
+    run.submitted_from = run.submitted_from.take().or(here);
 }
 
 /// What the flags say about needs, before what the file says, before what is usual for a command.
@@ -317,7 +341,7 @@ mod tests {
             Line::try_parse_from([&["submit"], line].concat()).unwrap_or_else(|error| panic!("{error}"));
         match asked(&line.job).unwrap() {
             Asked::One(job) => *job,
-            Asked::Dag(_) => panic!("a dag"),
+            Asked::Dag(_) | Asked::Several(_) => panic!("more than one"),
         }
     }
 

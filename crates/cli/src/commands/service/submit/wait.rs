@@ -1,11 +1,14 @@
 //! Waits for jobs: shows where they stand and what they write, and tells how they ended.
 
+use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use landfall_api::Paged;
-use landfall_api::job::{ArrayView, JobView};
+use landfall_api::job::{ArrayView, JobView, LogChunk};
 use landfall_client::{Client, ClientError, segment, with_query};
 use serde::Serialize;
 
@@ -21,6 +24,11 @@ const LOOKS: (Duration, Duration) = (Duration::from_millis(50), Duration::from_s
 
 /// How long the last words of a job may take to arrive after it has ended.
 const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// Failures that are named one by one at the end.
+const FAILURES_SHOWN: usize = 5;
+/// Lines of each that are shown.
+const LAST_LINES: usize = 5;
 
 #[derive(Debug, Clone)]
 pub(crate) enum Target {
@@ -71,6 +79,7 @@ pub(crate) async fn wait(
         [Target::Job(id)] if manner.output => Some(tokio::spawn(follow(server.clone(), id.clone()))),
         _ => None,
     };
+    let shown = output.is_some();
     let abort = output.as_ref().map(tokio::task::JoinHandle::abort_handle);
     let mut interrupted = false;
     let outcome = tokio::select! {
@@ -86,6 +95,9 @@ pub(crate) async fn wait(
                 if let (Ok(Ok((mut printer, false))), [only]) = (in_time, ids.as_slice()) {
                     let _ = printer.rest(server.client(), only).await;
                 }
+            }
+            if manner.progress {
+                summary(server.client(), &over.0, &over.1, shown).await;
             }
             over
         }
@@ -122,7 +134,7 @@ async fn until_over(
     targets: Vec<Target>,
     manner: Manner,
 ) -> Result<(Vec<JobView>, Vec<ArrayView>), CliError> {
-    let mut progress = Progress::new(manner.progress);
+    let mut progress = Progress::new(manner.progress, &targets, manner.output && targets.len() == 1);
     let (mut jobs, mut arrays) = (Vec::new(), Vec::new());
     let mut open = targets;
     let mut pause = LOOKS.0;
@@ -211,11 +223,16 @@ async fn exit_of(client: &Client, jobs: &[JobView], arrays: &[ArrayView]) -> Res
 struct Progress {
     bar: Option<ProgressBar>,
     lines: bool,
-    last: String,
+    /// Whether what a job writes is shown beside.
+    output: bool,
+    /// What was last said of each.
+    last: BTreeMap<String, String>,
+    /// Which states several jobs are in.
+    states: BTreeMap<String, String>,
 }
 
 impl Progress {
-    fn new(wanted: bool) -> Self {
+    fn new(wanted: bool, targets: &[Target], output: bool) -> Self {
         let terminal = std::io::stderr().is_terminal();
         let bar = (wanted && terminal).then(|| {
             let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(8));
@@ -225,46 +242,61 @@ impl Progress {
             bar.enable_steady_tick(Duration::from_millis(250));
             bar
         });
-        Self { bar, lines: wanted && !terminal, last: String::new() }
+        let states = targets.iter().map(|target| (target.id().to_owned(), "pending".to_owned()));
+        let states = if targets.len() > 1 { states.collect() } else { BTreeMap::new() };
+        Self { bar, lines: wanted && !terminal, output, last: BTreeMap::new(), states }
     }
 
     fn job(&mut self, job: &JobView) {
         let on: Vec<&str> = job.nodes.iter().map(|at| at.node.as_str()).collect();
         let more = match (&job.reason, on.is_empty()) {
-            (Some(reason), true) => format!(": {}", codes::reason(reason)),
+            (Some(reason), true) => format!(": {}", job.why.clone().unwrap_or_else(|| codes::reason(reason))),
             (_, false) => format!(" on {}", on.join(", ")),
             (None, true) => String::new(),
         };
         // What a running job writes and a line that is drawn again and again would disturb each other.
-        if let Some(bar) = &self.bar
-            && (job.started_at_ms.is_some() || is_over(&job.state))
-        {
+        if let Some(bar) = self.bar.take_if(|_| self.output && job.started_at_ms.is_some()) {
             bar.finish_and_clear();
-            self.bar = None;
         }
-        self.say(format!("job {} {}{more}", job.id, job.state));
+        self.say(&job.id, &job.state, format!("job {} {}{more}", job.id, job.state));
     }
 
     fn array(&mut self, array: &ArrayView) {
-        let ArrayView { pending, running, completed, failed, cancelled, total, .. } = array;
-        let mut text = format!(
-            "array {}: {completed} of {total} completed, {running} running, {pending} waiting",
-            array.id
-        );
-        if failed + cancelled > 0 {
-            text += &format!(", {failed} failed, {cancelled} cancelled");
-        }
-        self.say(text);
+        let state = match array {
+            _ if !array.is_over() && array.running > 0 => "running",
+            _ if !array.is_over() => "pending",
+            _ if array.failed > 0 => "failed",
+            _ if array.cancelled > 0 => "cancelled",
+            _ => "completed",
+        };
+        self.say(&array.id, state, counts(array));
     }
 
-    fn say(&mut self, text: String) {
+    fn say(&mut self, id: &str, state: &str, text: String) {
         let text = clean(&text);
-        if let Some(bar) = &self.bar {
-            bar.set_message(text);
-        } else if self.lines && text != self.last {
-            anstream::eprintln!("{text}");
-            self.last = text;
+        if let Some(known) = self.states.get_mut(id) {
+            state.clone_into(known);
         }
+        if let Some(bar) = &self.bar {
+            bar.set_message(if self.states.is_empty() { text } else { self.all() });
+        } else if self.lines && self.last.get(id) != Some(&text) {
+            anstream::eprintln!("{text}");
+            self.last.insert(id.to_owned(), text);
+        }
+    }
+
+    /// How many of several are in which state.
+    fn all(&self) -> String {
+        let mut numbers: BTreeMap<&str, usize> = BTreeMap::new();
+        for state in self.states.values() {
+            *numbers.entry(state).or_default() += 1;
+        }
+        let words: Vec<String> = numbers.iter().map(|(state, number)| format!("{number} {state}")).collect();
+        format!("{} of {} ended: {}", self.ended(), self.states.len(), words.join(", "))
+    }
+
+    fn ended(&self) -> usize {
+        self.states.values().filter(|state| is_over(state)).count()
     }
 
     fn clear(&self) {
@@ -272,4 +304,76 @@ impl Progress {
             bar.finish_and_clear();
         }
     }
+}
+
+/// How many elements of an array are where.
+fn counts(array: &ArrayView) -> String {
+    let ArrayView { pending, running, completed, failed, cancelled, total, .. } = array;
+    let mut text = format!("array {}: {completed} of {total} completed", array.id);
+    for (number, word) in
+        [(running, "running"), (pending, "waiting"), (failed, "failed"), (cancelled, "cancelled")]
+    {
+        if *number > 0 {
+            text += &format!(", {number} {word}");
+        }
+    }
+    text
+}
+
+/// Says at the end what did not end well: each with its exit code and the last it wrote.
+async fn summary(client: &Client, jobs: &[JobView], arrays: &[ArrayView], shown: bool) {
+    let mut bad: Vec<JobView> = jobs.iter().filter(|job| job.state != "completed").cloned().collect();
+    for array in arrays.iter().filter(|array| array.failed > 0) {
+        let failed = format!("{}", FAILURES_SHOWN);
+        let params =
+            [("array", Some(array.id.as_str())), ("state", Some("failed")), ("limit", Some(&*failed))];
+        let page: Result<Paged<JobView>, _> = client.get(&with_query("/jobs", &params)).await;
+        let mut elements = page.map(|page| page.items).unwrap_or_default();
+        elements.reverse();
+        bad.extend(elements);
+    }
+    for job in bad.iter().take(FAILURES_SHOWN) {
+        let how = match (&job.exit_code, &job.reason) {
+            (_, Some(reason)) if reason == "timeout" => codes::reason(reason),
+            (Some(code), _) => format!("exit code {code}"),
+            (None, Some(reason)) => codes::reason(reason),
+            (None, None) => String::new(),
+        };
+        let name = job.name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
+        let how = if how.is_empty() { how } else { format!(": {how}") };
+        anstream::eprintln!("{}", clean(&format!("job {}{name} {}{how}", job.id, job.state)));
+        // What a single job wrote is on the screen already.
+        if shown {
+            continue;
+        }
+        for line in last_lines(client, &job.id).await {
+            anstream::eprintln!("  | {}", clean(&line));
+        }
+    }
+    let total = jobs.iter().filter(|job| job.state != "completed").count() as u64
+        + arrays.iter().map(|array| array.failed).sum::<u64>();
+    if total > FAILURES_SHOWN as u64 {
+        anstream::eprintln!("… and {} more that failed", total - FAILURES_SHOWN as u64);
+    }
+    for array in arrays.iter().filter(|array| array.failed + array.cancelled > 0) {
+        let (id, text) = (clean(&array.id), clean(&counts(array)));
+        anstream::eprintln!(
+            "{text}; `landfall jobs --array {id} --state failed` lists what failed, `landfall retry {id} --failed` runs it again"
+        );
+    }
+}
+
+/// The last lines that a job wrote, of both streams.
+async fn last_lines(client: &Client, id: &str) -> Vec<String> {
+    let mut text = Vec::new();
+    let path = format!("/jobs/{}/logs?tail={LAST_LINES}", segment(id));
+    if let Ok(mut lines) = client.stream_lines(&path).await {
+        while let Ok(Some(line)) = lines.next().await {
+            let chunk = serde_json::from_str::<LogChunk>(&line).ok();
+            text.extend(chunk.and_then(|chunk| STANDARD.decode(chunk.data).ok()).unwrap_or_default());
+        }
+    }
+    let text = String::from_utf8_lossy(&text).into_owned();
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(LAST_LINES)..].iter().map(|line| (*line).to_owned()).collect()
 }

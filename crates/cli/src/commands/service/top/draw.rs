@@ -29,10 +29,14 @@ pub(super) fn screen(frame: &mut Frame<'_>, screen: &Screen) {
     } else {
         // A fleet of a few machines needs only a few lines.
         let rows = u16::try_from(screen.nodes().len()).unwrap_or(u16::MAX).saturating_add(3);
-        let height = rows.min(body.height / 3).max(4);
-        let [top, middle, bottom] =
-            Layout::vertical([Constraint::Min(5), Constraint::Length(height), Constraint::Length(9)])
-                .areas(body);
+        let height = rows.min(body.height / 4).max(4);
+        let why_height = (body.height / 4).clamp(5, 9);
+        let [top, middle, bottom] = Layout::vertical([
+            Constraint::Min(5),
+            Constraint::Length(height),
+            Constraint::Length(why_height),
+        ])
+        .areas(body);
         jobs(frame, top, screen);
         nodes(frame, middle, screen);
         why(frame, bottom, screen);
@@ -203,12 +207,12 @@ fn why(frame: &mut Frame<'_>, area: Rect, screen: &Screen) {
 }
 
 fn question(frame: &mut Frame<'_>, area: Rect, id: &str) {
-    let width = 44.min(area.width);
+    let text = format!("cancel job {}? y cancels, any other key not", clean(id));
+    let width = u16::try_from(text.chars().count() + 2).unwrap_or(u16::MAX).min(area.width);
     let height = 3.min(area.height);
     let at =
         Rect { x: area.x + (area.width - width) / 2, y: area.y + (area.height - height) / 2, width, height };
     frame.render_widget(Clear, at);
-    let text = format!("cancel job {}? y cancels, any other key not", clean(id));
     frame.render_widget(
         Paragraph::new(text).block(Block::bordered().border_style(Style::new().fg(Color::Yellow))),
         at,
@@ -259,6 +263,7 @@ pub(super) mod tests {
             id: id.into(),
             name: Some(name.into()),
             array: None,
+            elements: None,
             state: state.into(),
             why: None,
             reason: node.is_none().then(|| "no_capacity_now".into()),
@@ -284,6 +289,7 @@ pub(super) mod tests {
                 .collect(),
             exit_code: None,
             usage: None,
+            files: None,
             note: None,
             version: String::new(),
         }
@@ -371,6 +377,38 @@ pub(super) mod tests {
         assert!(text.contains("no node has room"), "{text}");
         let place = |part: &str| text.find(part).unwrap();
         assert!(place("train") < place("report"), "what runs comes first\n{text}");
+    }
+
+    #[test]
+    fn a_question_is_read_to_its_end_and_a_terminal_shows_a_page_of_jobs() {
+        let mut state = sample();
+        state.mode = Mode::Confirm("1234567.0000042".into());
+        let text = drawn(&state, 80, 24);
+        assert!(text.contains("cancel job 1234567.0000042? y cancels, any other key not"), "{text}");
+        let mut state = sample();
+        state.known.jobs =
+            (1..30).map(|id| job(&id.to_string(), &format!("sim-{id}-"), "pending", None)).collect();
+        state.known.nodes = vec![node(); 6];
+        let text = drawn(&state, 80, 24);
+        assert!(text.matches("sim-").count() >= 7, "{text}");
+    }
+
+    #[test]
+    fn an_array_is_one_row_and_who_waits_longest_comes_first() {
+        let element = |index: u32, state: &str| landfall_api::job::JobView {
+            array: Some(landfall_api::job::ElementView { id: "8".into(), index }),
+            ..job(&format!("8.{index}"), "sweep", state, (state == "running").then_some("box"))
+        };
+        let waiting = landfall_api::job::JobView { elements: Some(96), ..job("8", "sweep", "pending", None) };
+        let mut all = vec![job("9", "late", "pending", None), waiting];
+        all.extend([element(4, "pending"), element(2, "running"), element(1, "running")]);
+        all.push(job("7", "early", "pending", None));
+        let mut state = sample();
+        state.learn(Known { jobs: super::super::state::folded(all), ..Known::default() });
+        let text = drawn(&state, 120, 30);
+        assert!(text.contains("jobs (3)") && text.contains("2 running, 97 waiting"), "{text}");
+        let place = |part: &str| text.find(part).unwrap();
+        assert!(place("sweep") < place("early") && place("early") < place("late"), "{text}");
     }
 
     #[test]

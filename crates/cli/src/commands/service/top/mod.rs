@@ -160,7 +160,7 @@ async fn look(client: &Client, job: Option<&str>) -> Result<Known, ClientError> 
     Ok(Known {
         server,
         status: Some(status),
-        jobs: jobs.items,
+        jobs: state::folded(jobs.items),
         nodes: nodes.items,
         why,
         error: None,

@@ -68,7 +68,7 @@ impl Screen {
         self.settle();
     }
 
-    /// Jobs that pass the filter: running ones first, then the queue, newest first.
+    /// Jobs that pass the filter: running ones first, then the queue, who waits longest first.
     pub(super) fn jobs(&self) -> Vec<&JobView> {
         let passes = |job: &&JobView| {
             let title = job.name.clone().unwrap_or_else(|| job.run.command.join(" "));
@@ -77,7 +77,7 @@ impl Screen {
                 texts.into_iter().chain(job.tenant.as_ref()).chain(job.nodes.iter().map(|at| &at.node)),
             )
         };
-        let mut jobs: Vec<&JobView> = self.known.jobs.iter().filter(passes).collect();
+        let mut jobs: Vec<&JobView> = self.known.jobs.iter().filter(passes).rev().collect();
         jobs.sort_by_key(|job| u8::from(job.state == "pending"));
         jobs
     }
@@ -130,6 +130,46 @@ impl Screen {
             self.node = self.nodes().first().map(|node| node.id.clone());
         }
     }
+}
+
+/// The jobs with each array as one row that says how many of its elements are where.
+pub(super) fn folded(jobs: Vec<JobView>) -> Vec<JobView> {
+    let mut rows: Vec<(JobView, u64, u64)> = Vec::new();
+    for mut job in jobs {
+        let array = job.array.take().map(|element| element.id).or(job.elements.map(|_| job.id.clone()));
+        let Some(array) = array else {
+            rows.push((job, 0, 0));
+            continue;
+        };
+        let number = job.elements.unwrap_or(1);
+        let (running, waiting) = if job.state == "pending" { (0, number) } else { (number, 0) };
+        match rows.iter_mut().find(|(row, ..)| row.id == array) {
+            Some((row, placed, queued)) => {
+                (*placed, *queued) = (*placed + running, *queued + waiting);
+                if row.state == "pending" && running > 0 {
+                    (row.state, row.started_at_ms) = (job.state, job.started_at_ms);
+                }
+            }
+            None => {
+                (job.id, job.elements) = (array, Some(number));
+                rows.push((job, running, waiting));
+            }
+        }
+    }
+    let told = |(mut job, running, waiting): (JobView, u64, u64)| {
+        if job.elements.is_some() {
+            let why =
+                job.why.take().filter(|_| running == 0).map(|why| format!(": {why}")).unwrap_or_default();
+            job.nodes.clear();
+            job.reason = Some(String::new());
+            job.why = Some(match running {
+                0 => format!("{waiting} waiting{why}"),
+                _ => format!("{running} running, {waiting} waiting"),
+            });
+        }
+        job
+    };
+    rows.into_iter().map(told).collect()
 }
 
 fn moved(ids: &[String], at: usize, by: isize) -> Option<String> {

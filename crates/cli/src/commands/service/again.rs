@@ -1,0 +1,189 @@
+//! `landfall wait` and `landfall retry`: what was submitted before.
+
+use landfall_api::Paged;
+use landfall_api::job::{ArrayRange, ArrayView, JobRequest, JobView};
+use landfall_client::{Client, ClientError, segment, with_query};
+use landfall_model::scenario::{Format, decode};
+use serde_json::Value;
+
+use super::submit::args::ranges;
+use super::submit::request::Asked;
+use super::submit::{Manner, Target, hand_in, is_over, wait};
+use crate::answer::Answer;
+use crate::error::{CliError, usage};
+use crate::reply::{Reply, Said};
+use crate::service::{ConnectArgs, Returning};
+
+/// Elements that one page of the server holds at most.
+const PAGE_MAX: &str = "1000";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Shows where they stand until all have ended, then what failed with the last it wrote. Ends with 0 if all is well, else with the exit \
+code of the first that did not end well. Ctrl-C stops waiting, not the jobs.
+
+Examples:
+  landfall wait 9
+  landfall wait 9 10 11 --quiet")]
+pub(crate) struct WaitArgs {
+    /// Jobs and arrays.
+    #[arg(value_name = "JOB", required = true)]
+    jobs: Vec<String>,
+    /// Show nothing.
+    #[arg(long, short)]
+    quiet: bool,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+pub(crate) fn wait_for(args: &WaitArgs, json: bool) -> Result<Box<dyn Answer>, CliError> {
+    args.connect.ask(async |client| {
+        let mut targets = Vec::new();
+        for id in &args.jobs {
+            targets.push(match found(client, id).await? {
+                Found::Job(job) => Target::Job(job.id),
+                Found::Array(array) => Target::Array(array.id),
+            });
+        }
+        let shows = !json && !args.quiet;
+        let manner = Manner { output: false, progress: shows, cancel_on_interrupt: false };
+        let ended = wait(Returning::new(client.clone(), &args.connect), targets, manner).await?;
+        let exit = ended.exit;
+        Ok(match json {
+            true => Reply::new("landfall.waited/1", ended, |_, _| String::new()).exit(exit).boxed(),
+            false => Box::new(Said(exit)),
+        })
+    })
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Submits what has ended once more, as it was, and says the new id. Of an array --failed takes only the elements that failed or were \
+cancelled, with the indices they had.
+
+Examples:
+  landfall retry 9
+  landfall retry 8 --failed               the elements of array 8 that failed
+  landfall retry 8.042 --wait")]
+pub(crate) struct RetryArgs {
+    /// A job, an array, or an element of one.
+    #[arg(value_name = "JOB", required = true)]
+    jobs: Vec<String>,
+    /// Only what did not end well.
+    #[arg(long)]
+    failed: bool,
+    /// Wait until it has ended.
+    #[arg(long, short)]
+    wait: bool,
+    /// Show only the new ids.
+    #[arg(long, short)]
+    quiet: bool,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+pub(crate) fn retry(args: &RetryArgs, json: bool) -> Result<Box<dyn Answer>, CliError> {
+    args.connect.ask(async |client| {
+        let mut requests = Vec::new();
+        for id in &args.jobs {
+            requests.extend(once_more(client, id, args.failed).await?);
+        }
+        if requests.is_empty() {
+            return Err(usage("nothing of it failed", "leave --failed out to run all of it again"));
+        }
+        let asked = match requests.len() {
+            1 => Asked::One(Box::new(requests.remove(0))),
+            _ => Asked::Several(requests),
+        };
+        hand_in(client, &args.connect, asked, args.wait, args.quiet, json).await
+    })
+}
+
+enum Found {
+    Job(Box<JobView>),
+    Array(ArrayView),
+}
+
+/// The job or array of an id.
+async fn found(client: &Client, id: &str) -> Result<Found, CliError> {
+    match client.get(&format!("/jobs/{}", segment(id))).await {
+        Ok(job) => Ok(Found::Job(Box::new(job))),
+        Err(error) if error.status() == Some(404) => {
+            let array = client.get(&format!("/arrays/{}", segment(id))).await;
+            Ok(Found::Array(array.map_err(|_| CliError::from(error))?))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What has to be submitted so that something runs again.
+async fn once_more(client: &Client, id: &str, failed: bool) -> Result<Vec<JobRequest>, CliError> {
+    let array = match found(client, id).await? {
+        Found::Job(job) if !is_over(&job.state) => return Err(still_there(&job.id)),
+        Found::Job(job) if failed && job.state == "completed" => return Ok(Vec::new()),
+        Found::Job(job) => {
+            let array = job.array.as_ref().map(|element| one_index(element.index));
+            return Ok(vec![request(*job, array)?]);
+        }
+        Found::Array(array) if !array.is_over() && !failed => return Err(still_there(&array.id)),
+        Found::Array(array) => array,
+    };
+    if !failed {
+        let Some(element) = elements(client, &array.id, None, 1).await?.pop() else {
+            return Err(usage(format!("nothing of array {} has run", array.id), "submit it anew"));
+        };
+        return Ok(vec![request(element, Some(array.range))?]);
+    }
+    let bad = elements(client, &array.id, Some("failed,cancelled"), usize::MAX).await?;
+    let mut indices: Vec<u32> = bad.iter().filter_map(|job| job.array.as_ref()).map(|it| it.index).collect();
+    indices.sort_unstable();
+    let Some(pattern) = bad.into_iter().next() else { return Ok(Vec::new()) };
+    ranges(&indices).into_iter().map(|range| request(pattern.clone(), Some(range))).collect()
+}
+
+fn one_index(index: u32) -> ArrayRange {
+    ArrayRange { first: index, last: index, step: 1 }
+}
+
+fn still_there(id: &str) -> CliError {
+    usage(
+        format!("{id} has not ended"),
+        format!("`landfall wait {id}` waits for it, `landfall cancel {id}` stops it"),
+    )
+}
+
+pub(crate) async fn elements(
+    client: &Client,
+    array: &str,
+    states: Option<&str>,
+    most: usize,
+) -> Result<Vec<JobView>, ClientError> {
+    let mut all: Vec<JobView> = Vec::new();
+    let mut cursor: Option<String> = None;
+    loop {
+        let params = [
+            ("array", Some(array)),
+            ("state", states),
+            ("limit", Some(PAGE_MAX)),
+            ("cursor", cursor.as_deref()),
+        ];
+        let page: Paged<JobView> = client.get(&with_query("/jobs", &params)).await?;
+        all.extend(page.items);
+        cursor = page.next;
+        if cursor.is_none() || all.len() >= most {
+            all.truncate(most);
+            return Ok(all);
+        }
+    }
+}
+
+/// The submission that a job came from, as far as it is kept: what it waited for is over.
+fn request(job: JobView, array: Option<ArrayRange>) -> Result<JobRequest, CliError> {
+    let needs = decode(&Value::Object(job.needs).to_string(), Format::Json).map_err(|error| {
+        usage(
+            format!("what job {} needs cannot be asked for here: {}", job.id, error.message),
+            "submit it anew",
+        )
+    })?;
+    Ok(JobRequest { name: job.name, needs, run: job.run, array, ..JobRequest::default() })
+}

@@ -1,0 +1,510 @@
+//! The first hour of somebody who comes from elsewhere: each test is something that went wrong for one.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::stand::{Said, Stand};
+
+/// Runs a command in a directory, as somebody who stands there.
+fn run_in(stand: &Stand, dir: &Path, args: &[&str]) -> Said {
+    Said::of(stand.command().args(args).current_dir(dir).stdin(Stdio::null()).output().unwrap())
+}
+
+fn program(path: &Path, script: &str) {
+    std::fs::write(path, format!("#!/bin/sh\n{script}\n")).unwrap();
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[track_caller]
+fn refused(said: &Said, words: &[&str]) {
+    assert_ne!(said.code, 0, "accepted: {}", said.out);
+    for word in words {
+        assert!(said.err.contains(word), "no `{word}` in: {}", said.err);
+    }
+}
+
+#[test]
+fn jobs_run_where_they_were_submitted_and_their_results_stay() {
+    let stand = Stand::with_agent(&["--cpus", "4"]);
+    let here = stand.path("my work");
+    std::fs::create_dir_all(here.join("sub")).unwrap();
+    program(&here.join("simulate"), "echo $LANDFALL_ARRAY_INDEX > result-$LANDFALL_ARRAY_INDEX.txt; pwd");
+    run_in(&stand, &here, &["submit", "--wait", "--array", "1-3", "--", "./simulate"]).ok();
+    for index in 1..=3 {
+        let found = std::fs::read_to_string(here.join(format!("result-{index}.txt"))).unwrap();
+        assert_eq!(found.trim(), index.to_string());
+    }
+    // A directory is named as whoever names it sees it.
+    let inside = here.canonicalize().unwrap();
+    for (cwd, at) in [(".", inside.clone()), ("sub", inside.join("sub")), ("./sub/..", inside.join("sub/.."))]
+    {
+        let said = run_in(&stand, &here, &["submit", "--wait", "--cwd", cwd, "--", "pwd", "-P"]).ok();
+        assert_eq!(Path::new(said.trim()), at.canonicalize().unwrap(), "{cwd}");
+    }
+    let missing = run_in(&stand, &here, &["submit", "--wait", "--cwd", "nowhere", "--", "true"]);
+    refused(&missing, &["nowhere does not exist on this node"]);
+}
+
+#[test]
+fn what_a_job_leaves_in_a_fresh_directory_is_kept_and_found() {
+    let mut stand = Stand::new();
+    stand.agent("n1", &["--cpus", "2"]);
+    std::fs::write(
+        stand.path("job.toml"),
+        "[run]\ncommand = ['sh', '-c', 'mkdir out; echo 42 > out/answer']\n[run.submitted_from]\nhost = 'elsewhere'\nuid = 1\ndir = '/nowhere'\n",
+    )
+    .unwrap();
+    let id = stand.submit(&["--file", "job.toml"]);
+    let job = stand.wait_for(&id, &["completed", "failed"]);
+    let files = job["files"].as_str().unwrap_or_else(|| panic!("says no place: {job}"));
+    assert_eq!(std::fs::read_to_string(Path::new(files).join("out/answer")).unwrap(), "42\n");
+    assert!(stand.run(&["job", &id]).ok().contains(files));
+    // Elements of arrays, too, and what leaves nothing says nothing.
+    let array = stand.submit(&["--file", "job.toml", "--array", "1-2"]);
+    stand.until("the array is over", || stand.array(&array)["completed"] == 2);
+    let element = stand.job(&format!("{array}.2"));
+    assert!(Path::new(element["files"].as_str().unwrap()).join("out/answer").exists(), "{element}");
+    let clean = stand.submit(&["--file", "job.toml", "--", "true"]);
+    assert_eq!(stand.wait_for(&clean, &["completed"])["files"], Value::Null);
+    // Agents come and go; it stays until its time is over.
+    drop(stand.agent_process("n1"));
+    stand.agent("n1", &["--cpus", "2"]);
+    assert!(Path::new(files).join("out/answer").exists());
+    drop(stand.agent_process("n1"));
+    std::fs::write(stand.path("config.toml"), "[agent]\nkeep_files = '1s'\n").unwrap();
+    stand.agent("n1", &["--cpus", "2"]);
+    stand.until("it is gone", || !Path::new(files).exists());
+}
+
+#[test]
+fn arrays_that_wait_are_seen_everywhere() {
+    let stand = Stand::with_agent(&["--cpus", "2"]);
+    let blocker = stand.submit(&["--hold", "--name", "first", "--", "true"]);
+    let on = format!("{blocker}:success");
+    for (name, how) in
+        [("held", &["--hold"][..]), ("after", &["--depends-on", &on]), ("later", &["--not-before", "+1h"])]
+    {
+        let mut args = vec!["--array", "1-200", "--name", name];
+        args.extend(how);
+        args.extend(["--", "true"]);
+        let id = stand.submit(&args);
+        for list in [
+            &["jobs"][..],
+            &["jobs", "--all"],
+            &["jobs", "--name", name],
+            &["jobs", "--state", "pending"],
+            &["jobs", "--array", &id],
+        ] {
+            let shown = stand.run(list).ok();
+            let line = shown.lines().find(|line| line.trim_start().starts_with(&format!("{id} ")));
+            let line = line.unwrap_or_else(|| panic!("{list:?} leaves array {id} out:\n{shown}"));
+            assert!(line.contains(name) && line.contains("200 waiting"), "{line}");
+        }
+    }
+    assert_eq!(stand.json(&["status"])["jobs"]["pending"], 601);
+    let shown = stand.run(&["jobs", "--name", "held"]).ok();
+    assert!(shown.contains("held back"), "no reason: {shown}");
+    let held = stand.json(&["jobs", "--name", "held"])["arrays"][0]["id"].as_str().unwrap().to_owned();
+    stand.run(&["cancel", &held]).ok();
+    let shown = stand.run(&["jobs", "--all", "--name", "held"]).ok();
+    assert!(shown.contains("200 cancelled"), "one that was cancelled never was: {shown}");
+    let left = stand.json(&["jobs"]);
+    assert!(left["arrays"].as_array().unwrap().iter().all(|array| array["id"] != held.as_str()), "{left}");
+}
+
+#[test]
+fn every_need_counts_or_is_refused() {
+    let mut stand = Stand::with_config(
+        "[[pools]]\nid = 'default'\ndispatch = 'push'\n[[pools]]\nid = 'hpc'\ndispatch = 'batch'\n",
+    );
+    std::fs::write(stand.path("config.toml"), "[agent]\nregion = 'eu'\nfeatures = ['nvme']\n").unwrap();
+    stand.agent("n1", &["--cpus", "2", "--pool", "default"]);
+    stand.agent("n2", &["--cpus", "2", "--pool", "hpc"]);
+    let submit = |args: &[&str]| {
+        let mut all = vec!["submit"];
+        all.extend(args);
+        all.extend(["--", "true"]);
+        stand.run(&all)
+    };
+    refused(&submit(&["--storage", "500TiB"]), &["storage_mib", "disk"]);
+    refused(&submit(&["--region", "mars"]), &["region `mars`", "there is eu"]);
+    refused(&submit(&["--class", "7"]), &["class", "push", "priority"]);
+    refused(&submit(&["--exclusive"]), &["exclusive"]);
+    refused(&submit(&["--pool", "hpc", "--priority", "3"]), &["priority", "batch", "class"]);
+    refused(&submit(&["--pool", "hpc", "--region", "eu"]), &["region", "batch"]);
+    for good in [&["--region", "eu"][..], &["--priority", "3"], &["--need", "features=[\"nvme\"]"]] {
+        let mut args = good.to_vec();
+        args.extend(["--", "true"]);
+        let id = stand.submit(&args);
+        assert_eq!(stand.wait_for(&id, &["completed", "failed"])["state"], "completed", "{good:?}");
+    }
+    // What no node has waits, and says so.
+    let other = if std::env::consts::ARCH == "aarch64" { "amd64" } else { "arm64" };
+    let architecture = format!("architecture={other}");
+    for impossible in ["features=[\"avx512\"]", architecture.as_str()] {
+        let said = submit(&["--need", impossible]);
+        assert!(said.err.contains("can ever run it"), "{impossible}: {}", said.err);
+    }
+    let own = format!("architecture={}", std::env::consts::ARCH);
+    stand.run(&["submit", "--wait", "--need", &own, "--", "true"]).ok();
+}
+
+#[test]
+fn a_walltime_binds_in_every_pool() {
+    let mut stand = Stand::with_config(
+        "[[pools]]\nid = 'push'\ndispatch = 'push'\n[[pools]]\nid = 'pull'\ndispatch = 'pull'\n[[pools]]\nid = 'batch'\ndispatch = 'batch'\n",
+    );
+    let mut ids = Vec::new();
+    for pool in ["push", "pull", "batch"] {
+        stand.agent(&format!("{pool}-1"), &["--pool", pool, "--cpus", "2"]);
+        ids.push(stand.submit(&["--pool", pool, "--walltime", "1s", "--", "sleep", "300"]));
+    }
+    for id in ids {
+        let job = stand.wait_for(&id, &["completed", "failed", "cancelled"]);
+        assert_eq!(job["state"], "failed", "{job}");
+        let said = stand.run(&["job", &id]).ok();
+        assert!(said.contains("longer") || said.contains("walltime") || said.contains("time"), "{said}");
+    }
+}
+
+#[test]
+fn cycles_that_follow_events_follow_them_on_a_live_server() {
+    let mut stand = Stand::with_config("[[pools]]\nid = 'hpc'\ndispatch = 'batch'\n");
+    stand.agent("n1", &["--cpus", "1"]);
+    stand
+        .run(&["pools", "set", "hpc", "--set", "batch.cycle_on_events=true", "--set", "batch.cycle_ms=30000"])
+        .ok();
+    // One after the other on one core: each starts because the one before has ended.
+    let ids: Vec<String> = (0..3).map(|_| stand.submit(&["--walltime", "1m", "--", "true"])).collect();
+    for id in ids {
+        assert_eq!(stand.wait_for(&id, &["completed", "failed"])["state"], "completed");
+    }
+}
+
+#[test]
+fn the_settings_file_wins_at_every_start_and_everybody_is_told() {
+    let config = "[[pools]]\nid = 'default'\ndispatch = 'push'\n[[pools]]\nid = 'hpc'\ndispatch = 'batch'\n[[tenants]]\nid = 'lab'\nshare = 0.5\n";
+    let mut stand = Stand::with_config(config);
+    assert!(stand.run(&["pools", "show", "hpc"]).ok().contains("as the settings file says"));
+    let said = stand.run(&["pools", "set", "hpc", "--set", "batch.depth=7"]);
+    assert!(said.err.contains("config.toml") && said.err.contains("next start"), "{}", said.err);
+    let said = stand.run(&["tenants", "set", "lab", "--share", "0.4"]);
+    assert!(said.err.contains("config.toml") && said.err.contains("next start"), "{}", said.err);
+    let shown = stand.run(&["pools", "show", "hpc"]).ok();
+    assert!(shown.contains("changed live") && shown.contains("batch.depth                  7"), "{shown}");
+    let shown = stand.run(&["config", "show"]).ok();
+    assert!(
+        shown.contains("hpc (changed live") && shown.contains("default (as the settings file says)"),
+        "{shown}"
+    );
+    assert!(shown.contains("lab (changed live") && shown.contains("wins at every start"), "{shown}");
+    stand.run(&["pools", "set", "own", "--dispatch", "batch", "--set", "batch.depth=9"]).ok();
+    stand.end_server();
+    stand.start_server();
+    let shown = stand.run(&["pools", "show", "hpc"]).ok();
+    assert!(
+        shown.contains("as the settings file says") && shown.contains("batch.depth                  1"),
+        "{shown}"
+    );
+    let own = stand.run(&["pools", "show", "own"]).ok();
+    assert!(own.contains("batch.depth                  9"), "what the file does not name stays: {own}");
+}
+
+#[test]
+fn the_impossible_does_not_look_busy() {
+    let mut stand = Stand::with_config(
+        "[[pools]]\nid = 'default'\ndispatch = 'push'\n[[pools]]\nid = 'ci'\ndispatch = 'pull'\n[[pools]]\nid = 'hpc'\ndispatch = 'batch'\n",
+    );
+    for pool in ["default", "ci", "hpc"] {
+        stand.agent(&format!("{pool}-1"), &["--pool", pool, "--cpus", "2"]);
+    }
+    for pool in ["default", "hpc"] {
+        let mut args = vec!["submit", "--pool", pool, "--cpu", "64"];
+        if pool == "hpc" {
+            // Otherwise a batch pool refuses at once.
+            args.extend(["--need", "wait_for_capacity=true"]);
+        }
+        let strict: Vec<&str> = args.iter().copied().chain(["--strict", "--", "true"]).collect();
+        refused(&stand.run(&strict), &["can ever run it"]);
+        args.extend(["--", "true"]);
+        let said = stand.run(&args);
+        assert_eq!(said.code, 0, "{}", said.err);
+        assert!(said.err.contains("no node of pool") && said.err.contains("can ever run it"), "{}", said.err);
+    }
+    assert_eq!(stand.json(&["jobs"])["jobs"].as_array().unwrap().len(), 2, "what was refused is not there");
+    let shown = stand.run(&["jobs", "--pool", "default"]).ok();
+    assert!(shown.contains("can never start here: needs 64 cores"), "{shown}");
+    assert!(stand.run(&["job", "1"]).ok().contains("can never start here"));
+    for id in ["1", "2"] {
+        let explained = stand.run(&["explain", id]).ok();
+        assert!(explained.contains("never") && explained.contains("busy or not"), "{explained}");
+    }
+    // Busy is not impossible.
+    let blocker = stand.submit(&["--pool", "default", "--cpu", "2", "--", "sleep", "300"]);
+    stand.wait_for(&blocker, &["running"]);
+    let said = stand.run(&["submit", "--pool", "default", "--cpu", "2", "--strict", "--", "true"]);
+    assert_eq!((said.code, said.err.contains("ever")), (0, false), "{}", said.err);
+    let explained = stand.run(&["explain", "4"]).ok();
+    assert!(!explained.contains("busy or not"), "{explained}");
+    stand.run(&["cancel", &blocker]).ok();
+}
+
+#[test]
+fn estimates_of_a_push_pool_go_by_what_jobs_took() {
+    let stand = Stand::with_agent(&["--cpus", "1"]);
+    let array = stand.submit(&["--array", "1-40", "--", "sleep", "0.2"]);
+    stand.until("some have ended", || stand.array(&array)["completed"].as_u64() >= Some(3));
+    let last = stand.json(&["job", &format!("{array}.40")]);
+    let now = last["now_ms"].as_u64().unwrap();
+    // It may be about to start by now; while it waits its start is minutes away at most, not a day.
+    if let Some(start) = last["estimate"]["planned_start_ms"].as_u64() {
+        assert!(start < now + 600_000, "in {} s: {last}", (start - now) / 1000);
+    } else {
+        assert_ne!(last["state"], "pending", "{last}");
+    }
+    let timed = stand.submit(&["--timeout", "30s", "--", "sleep", "20"]);
+    let next = stand.submit(&["--cpu", "1", "--name", "next", "--", "true"]);
+    stand.run(&["cancel", &array]).ok();
+    stand.wait_for(&timed, &["running"]);
+    let waits = stand.json(&["job", &next]);
+    let (start, now) = (waits["estimate"]["planned_start_ms"].as_u64(), waits["now_ms"].as_u64().unwrap());
+    assert!(start.is_some_and(|start| start <= now + 31_000), "{waits}");
+}
+
+#[test]
+fn a_wait_says_what_changed_once_and_what_failed_at_the_end() {
+    let stand = Stand::with_agent(&["--cpus", "4"]);
+    let script = "echo working on $LANDFALL_ARRAY_INDEX; test $LANDFALL_ARRAY_INDEX -ne 3 || { echo bad luck >&2; exit 7; }";
+    let said = stand.run(&["submit", "--wait", "--array", "1-4", "--", "sh", "-c", script]);
+    assert_eq!(said.code, 7, "{}", said.err);
+    for words in [
+        "job 1.3 failed: exit code 7",
+        "  | bad luck",
+        "3 of 4 completed, 1 failed",
+        "landfall retry 1 --failed",
+    ] {
+        assert!(said.err.contains(words), "no `{words}` in: {}", said.err);
+    }
+    let file = "[[jobs]]\nkey = 'a'\nname = 'prepare'\nrun.command = ['sleep', '1']\n[[jobs]]\nkey = 'b'\nname = 'boom'\ndepends_on = [{ on = 'a' }]\nrun.command = ['sh', '-c', 'echo so long >&2; exit 3']\n";
+    std::fs::write(stand.path("pipeline.toml"), file).unwrap();
+    let said = stand.run(&["submit", "--file", "pipeline.toml", "--wait"]);
+    assert_eq!(said.code, 3, "{}", said.err);
+    assert!(
+        said.err.contains("(boom) failed: exit code 3") && said.err.contains("  | so long"),
+        "{}",
+        said.err
+    );
+    let mut lines: Vec<&str> = said.err.lines().collect();
+    let all = lines.len();
+    lines.sort_unstable();
+    lines.dedup();
+    assert_eq!(lines.len(), all, "something was said twice: {}", said.err);
+}
+
+#[test]
+fn what_failed_is_run_again_and_what_was_submitted_is_waited_for() {
+    let stand = Stand::with_agent(&["--cpus", "4"]);
+    let here = stand.path("here");
+    std::fs::create_dir(&here).unwrap();
+    let script = "echo out $LANDFALL_ARRAY_INDEX; case $LANDFALL_ARRAY_INDEX in 7|57) test -e fixed;; esac";
+    let submitted = run_in(
+        &stand,
+        &here,
+        &["submit", "--quiet", "--array", "1-60", "--name", "sweep", "--", "sh", "-c", script],
+    );
+    let id = submitted.ok().trim().to_owned();
+    assert_eq!(stand.run(&["wait", &id]).code, 1);
+    let array = stand.array(&id);
+    assert_eq!((array["completed"].as_u64(), array["failed"].as_u64()), (Some(58), Some(2)), "{array}");
+    std::fs::write(here.join("fixed"), "").unwrap();
+    let again = stand.run(&["retry", &id, "--failed", "--quiet", "--wait"]);
+    assert_eq!(again.code, 0, "{}", again.err);
+    let jobs = stand.json(&["jobs", "--all"]);
+    let retried = jobs["arrays"].as_array().unwrap().iter().find(|array| array["id"] != id.as_str()).unwrap();
+    assert_eq!((retried["total"].as_u64(), retried["completed"].as_u64()), (Some(2), Some(2)), "{retried}");
+    assert_eq!(retried["name"], "sweep");
+    let retried = retried["id"].as_str().unwrap();
+    assert_eq!(stand.run(&["logs", retried]).ok(), format!("{retried}.07: out 7\n{retried}.57: out 57\n"));
+    // The same by hand.
+    let listed = run_in(&stand, &here, &["submit", "--wait", "--array", "7,57", "--", "sh", "-c", script]);
+    assert_eq!(listed.code, 0, "{}", listed.err);
+    // A single job, with what it ran.
+    let one = stand.submit(&["--name", "once", "--", "sh", "-c", "echo again; exit 5"]);
+    assert_eq!(stand.run(&["wait", &one]).code, 5);
+    let again = stand.run(&["retry", &one, "--wait"]);
+    assert_eq!((again.code, again.out.as_str()), (5, "again\n"), "{}", again.err);
+    refused(&stand.run(&["retry", &id, "--failed", "nothing"]), &["nothing"]);
+    // All output of an array, in files.
+    stand.run(&["logs", &id, "--out", "results"]).ok();
+    assert_eq!(
+        std::fs::read_to_string(stand.path("results").join(format!("{id}.09.out"))).unwrap(),
+        "out 9\n"
+    );
+}
+
+#[test]
+fn a_mistyped_twin_takes_no_node_down() {
+    let mut stand = Stand::with_config(
+        "[[pools]]\nid = 'default'\ndispatch = 'push'\n[[pools]]\nid = 'other'\ndispatch = 'push'\n",
+    );
+    stand.agent("n1", &["--cpus", "2", "--pool", "default"]);
+    let first = stand.submit(&["--pool", "default", "--", "sleep", "300"]);
+    stand.wait_for(&first, &["running"]);
+    stand.agent_in("twin", "n1", &["--cpus", "2", "--pool", "other"]);
+    stand.until("the twin is refused", || stand.log("twin").contains("belongs to pool"));
+    let mut twin = stand.agent_process("twin");
+    twin.signal("TERM");
+    stand.until("the twin has ended", || twin.ended().is_some());
+    // What the real one says still counts, also much later than a node may be silent.
+    let before = stand.node("n1")["heard_at_ms"].as_u64().unwrap();
+    stand.until("it is heard", || stand.node("n1")["heard_at_ms"].as_u64().unwrap() > before + 7000);
+    let node = stand.node("n1");
+    assert_eq!((node["state"].as_str(), node["connected"].as_bool()), (Some("ready"), Some(true)), "{node}");
+    assert_eq!(stand.job(&first)["attempt"], 1);
+    let next = stand.submit(&["--pool", "default", "--", "true"]);
+    stand.wait_for(&next, &["completed"]);
+    stand.run(&["cancel", &first]).ok();
+}
+
+#[test]
+fn slips_make_nothing() {
+    let stand = Stand::with_agent(&["--cpus", "2"]);
+    stand.run(&["tenants", "set", "vision", "--share", "0.5"]).ok();
+    refused(
+        &stand.run(&["pools", "set", "nopool", "--set", "batch.depth=3"]),
+        &["no pool `nopool`", "--dispatch"],
+    );
+    refused(&stand.run(&["pools", "set", "defualt", "--policy", "simple"]), &["did you mean `default`?"]);
+    refused(&stand.run(&["tenants", "set", "visoin", "--share", "0.2"]), &["did you mean `vision`?"]);
+    refused(
+        &stand.run(&["token", "create", "ana", "--role", "submitter", "--tenant", "visoin"]),
+        &["no tenant `visoin`", "vision"],
+    );
+    refused(&stand.run(&["submit", "--tenant", "ghost", "--", "true"]), &["no tenant `ghost`"]);
+    assert_eq!(stand.json(&["pools", "list"])["pools"].as_array().unwrap().len(), 1);
+    assert_eq!(stand.json(&["tenants", "list"])["tenants"].as_array().unwrap().len(), 1);
+    assert_eq!(stand.run(&["jobs"]).ok(), "no jobs\n");
+    stand.run(&["submit", "--wait", "--tenant", "vision", "--", "true"]).ok();
+}
+
+#[test]
+fn a_checked_configuration_starts() {
+    let stand = Stand::unstarted("");
+    let check = |config: &str| {
+        std::fs::write(stand.path("config.toml"), config).unwrap();
+        stand.run(&["config", "check"])
+    };
+    check("[server]\nlisten = '127.0.0.1:0'\n").ok();
+    refused(&check("[server]\ntls_cert = 'none.pem'\ntls_key = 'none.key'\n"), &["none.pem"]);
+    refused(&check("[server]\nlisten = '0.0.0.0:7878'\n"), &["0.0.0.0:7878"]);
+    check("[server]\nlisten = '0.0.0.0:7878'\nallow_insecure = true\n").ok();
+    refused(&check("[[tenants]]\nid = 'a'\nshare = 1.2\n"), &["share"]);
+    let said = check("[[tenants]]\nid = 'a'\nshare = 0.7\n[[tenants]]\nid = 'b'\nshare = 0.5\n");
+    assert!(said.err.contains("add up to 1.20"), "{}", said.err);
+}
+
+/// The examples on a page of help, without what stands beside them.
+fn examples(help: &str) -> Vec<String> {
+    let lines = help.lines().map(str::trim).filter(|line| line.starts_with("landfall "));
+    let alone = lines.map(|line| line.split("  ").next().unwrap_or(line));
+    alone.map(|line| line.split(" | ").next().unwrap_or(line).to_owned()).collect()
+}
+
+#[test]
+fn examples_of_the_readme_and_of_help_run_as_they_are_written() {
+    let stand = Stand::with_agent(&["--cpus", "2"]);
+    let here = stand.path("here");
+    std::fs::create_dir(&here).unwrap();
+    for name in ["simulate", "train", "big", "report"] {
+        program(&here.join(name), "true");
+    }
+    std::fs::write(here.join("Makefile"), "test:\n\t@echo tested\n").unwrap();
+    std::fs::write(
+        here.join("pipeline.toml"),
+        "[[jobs]]\nkey = 'a'\nrun.command = ['true']\n[[jobs]]\nkey = 'b'\nrun.command = ['true']\n",
+    )
+    .unwrap();
+    let search = format!(
+        "{}:{}",
+        Path::new(env!("CARGO_BIN_EXE_landfall")).parent().unwrap().display(),
+        std::env::var("PATH").unwrap()
+    );
+    let shell = |line: &str| {
+        let mut command = Command::new("sh");
+        let clean = stand.command();
+        command.args(["-c", line]).env_clear();
+        for (name, value) in clean.get_envs() {
+            command.env(name, value.unwrap_or_default());
+        }
+        Said::of(command.env("PATH", &search).current_dir(&here).stdin(Stdio::null()).output().unwrap())
+    };
+    let try_all = |lines: Vec<String>| {
+        for line in lines {
+            // A screen needs a terminal, and a server would never end.
+            if ["landfall top", "landfall up"].iter().any(|not| line.starts_with(not))
+                || line.contains("--scenario")
+            {
+                continue;
+            }
+            let said = shell(&line);
+            // What is asked about may not start now; that is an answer.
+            let fine =
+                said.code == 0 || (said.code == 1 && (line.contains("plan ") || line.contains("--dry-run")));
+            assert!(fine, "{line}\nended with {}: {}{}", said.code, said.out, said.err);
+        }
+    };
+    let readme =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md")).unwrap();
+    let of_readme = readme
+        .lines()
+        .filter_map(|line| line.strip_prefix("$ "))
+        .filter(|line| line.starts_with("landfall "));
+    let of_readme: Vec<String> =
+        of_readme.map(|line| line.split("  ").next().unwrap_or(line).to_owned()).collect();
+    assert!(of_readme.len() >= 5, "{of_readme:?}");
+    try_all(of_readme);
+    stand.run(&["cancel", "2"]).ok();
+    // Pages speak of jobs by their numbers: 8 is an array, 9 to 11 are jobs, 12 is an array.
+    for number in 4..=12 {
+        let id = match number {
+            8 => stand.submit(&[
+                "--array",
+                "1-100",
+                "--",
+                "sh",
+                "-c",
+                "test $LANDFALL_ARRAY_INDEX -ne 42 -o -e fixed",
+            ]),
+            12 => stand.submit(&["--array", "1-1000", "--hold", "--", "true"]),
+            _ => stand.submit(&["--", "true"]),
+        };
+        assert_eq!(id, number.to_string());
+    }
+    assert_eq!(stand.run(&["wait", "8", "9", "10", "11", "--quiet"]).code, 1, "one element of array 8 fails");
+    std::fs::write(stand.path("fixed"), "").unwrap();
+    for page in ["submit", "jobs", "job", "logs", "wait", "retry"] {
+        let help = stand.run(&[page, "--help"]).ok();
+        let lines = examples(&help);
+        assert!(!lines.is_empty(), "{page} has no example");
+        try_all(lines);
+    }
+    // The first example of all.
+    assert!(
+        examples(&stand.run(&["--help"]).ok())
+            .iter()
+            .any(|line| line == "landfall submit --wait -- make test")
+    );
+    assert_eq!(shell("landfall submit --wait -- make test").ok(), "tested\n");
+}
+
+#[test]
+fn a_plan_about_needs_alone_is_about_them() {
+    let stand = Stand::with_agent(&["--cpus", "2"]);
+    let said = stand.run(&["plan", "--cpu", "64"]);
+    assert_eq!(said.code, 1, "{}", said.out);
+    assert!(said.out.contains("needs 64 cores"), "{}", said.out);
+    assert!(stand.run(&["plan", "--cpu", "2"]).ok().contains("starts now"));
+}
