@@ -309,8 +309,7 @@ fn find(tokens: &[String]) -> Option<&'static Row> {
     let marks = Marks::of(tokens);
     let has = |tokens: &[String], word: &str| tokens.iter().any(|token| token == word);
     let other_chip = |key: &Key| {
-        has(tokens, "apple")
-            && APPLE_SIZES.iter().any(|size| has(tokens, size) && !has(&key.tokens, size))
+        has(tokens, "apple") && APPLE_SIZES.iter().any(|size| has(tokens, size) && !has(&key.tokens, size))
     };
     TABLE
         .iter()
