@@ -7,6 +7,7 @@ mod crash;
 mod dags;
 mod damaged;
 mod disconnected;
+mod facts;
 mod guides;
 mod hollow;
 mod identity;
