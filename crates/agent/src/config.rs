@@ -67,6 +67,14 @@ pub struct Config {
     pub cpus: Option<f64>,
     /// Memory in MiB, if not all of it.
     pub ram_mib: Option<u64>,
+    /// What kind of machine it is, if not what this program was built for.
+    pub platform: Option<String>,
+    /// Accelerators that jobs can use beside GPUs: `npu`, `neural_engine`, `metal`.
+    pub accelerators: Vec<String>,
+    /// Where the kernel shows devices, usually `/sys`.
+    pub sysfs: PathBuf,
+    /// Where the kernel shows processes, usually `/proc`.
+    pub procfs: PathBuf,
     /// Idle and busy watts, if known.
     pub power_w: Option<(u64, u64)>,
     /// Speed of one core, if it shall not be measured.
@@ -109,6 +117,10 @@ impl Config {
             max_concurrent: std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32),
             cpus: None,
             ram_mib: None,
+            platform: None,
+            accelerators: Vec::new(),
+            sysfs: "/sys".into(),
+            procfs: "/proc".into(),
             power_w: None,
             core_score: None,
             data_dir: data_dir.into(),
@@ -136,6 +148,20 @@ impl Config {
         }
         if self.cpus.is_some_and(|cpus| !cpus.is_finite() || cpus <= 0.0 || cpus > 1e6) {
             return Err(wrong("cpus", "must be a number of cores above zero".to_owned()));
+        }
+        const PLATFORMS: [&str; 4] = ["desktop", "ios", "android", "browser"];
+        if self.platform.as_ref().is_some_and(|platform| !PLATFORMS.contains(&platform.as_str())) {
+            return Err(wrong("platform", format!("must be one of {}", PLATFORMS.join(", "))));
+        }
+        const ACCELERATORS: [&str; 3] = ["npu", "neural_engine", "metal"];
+        if self.accelerators.iter().any(|name| !ACCELERATORS.contains(&name.as_str())) {
+            return Err(wrong("accelerators", format!("there are {}", ACCELERATORS.join(", "))));
+        }
+        if self.power_w.is_some_and(|(idle, busy)| busy < idle || busy > 1_000_000) {
+            return Err(wrong(
+                "power_busy",
+                "must be at least agent.power_idle and no more than 1 MW".to_owned(),
+            ));
         }
         if self.max_concurrent == 0 {
             return Err(wrong("max_concurrent", "must be at least 1".to_owned()));

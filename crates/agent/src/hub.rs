@@ -27,6 +27,8 @@ use crate::runtime::{llm, wasm};
 
 /// How much of the end of a model's output is searched for its figures.
 const FIGURES_BYTES: u64 = 16 << 10;
+/// Shorter runs tell nothing about speed.
+const RUN_MS_MIN: u64 = 5000;
 
 /// How often it is looked whether what ran for another journal has ended.
 const FOREIGN_LOOK: Duration = Duration::from_millis(10);
@@ -296,6 +298,9 @@ impl Hub {
     /// How a model did against what its GPU should reach.
     fn speed_ratio(&self, ended: &Ended) -> Option<f64> {
         use std::io::{Read as _, Seek as _, SeekFrom};
+        if ended.wall_ms < RUN_MS_MIN {
+            return None;
+        }
         let expected = ended.note.expected_milli_tok_s.filter(|expected| *expected > 0)?;
         let observed =
             [self.layout.stderr(&ended.fence), self.layout.stdout(&ended.fence)].iter().find_map(|path| {

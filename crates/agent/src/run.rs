@@ -70,7 +70,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> Result<(), Agen
     .map_err(AgentError::Client)?;
     client.set_journal(layout.journal());
 
-    let mut machine = Machine::probe(&config, gpu::of_this_machine()).await;
+    let mut machine = Machine::probe(&config, gpu::of_this_machine(&config.sysfs)).await;
     if machine.core_score.is_none() {
         let remembered = layout.file("core-score");
         machine.core_score = tokio::task::spawn_blocking(move || score::measure(&remembered)).await.ok();

@@ -136,6 +136,16 @@ pub struct TermView {
     pub max: Option<f64>,
 }
 
+/// What energy costs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EnergyPrice {
+    /// 0 is free, 1 and more is dear; absent means unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0)]
+    pub price: Option<f64>,
+}
+
 /// A GPU in a capacity snapshot.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct CapacityGpu {

@@ -21,13 +21,13 @@ pub struct GpuFacts {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// Its memory in MiB.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "whole")]
     pub vram_mib: Option<u64>,
     /// Memory in use in MiB.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "whole")]
     pub vram_used_mib: Option<u64>,
     /// Measured memory bandwidth in GB/s.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "number")]
     pub bandwidth_gb_s: Option<f64>,
     /// Which GPUs it shares a fast link with.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -39,20 +39,23 @@ pub struct GpuFacts {
 #[serde(default)]
 pub struct PerformanceEstimates {
     /// Memory bandwidth of the fastest GPU.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "number")]
     pub gpu_bandwidth_gb_s: Option<f64>,
     /// Tokens per second of a reference model.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "number")]
     pub estimated_llm_tok_s: Option<f64>,
     /// Containers that fit at once.
+    #[serde(deserialize_with = "amount")]
     pub max_concurrent_containers: u64,
     /// Memory for WebAssembly modules.
+    #[serde(deserialize_with = "amount")]
     pub wasm_memory_limit_mb: u64,
     /// What it can run.
     pub supported_runtimes: Vec<String>,
 }
 
-/// A heartbeat: each replaces all live fields; an absent one means unknown. Unknown fields are ignored.
+/// A heartbeat: each replaces all live fields; an absent one means unknown, but for `cache`, which then stays as it was. Unknown
+/// fields are ignored. A figure that cannot be true counts as absent, and the node is shown with it under `doubted`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct Heartbeat {
@@ -68,23 +71,30 @@ pub struct Heartbeat {
     /// Whether its owner and its agent take work.
     pub accepting: bool,
     /// Jobs it runs.
+    #[serde(deserialize_with = "amount")]
     pub active_jobs: u64,
-    /// Workloads that are warm.
-    pub cache: Vec<String>,
+    /// Workloads that are warm: these and no others; if left out, those whose jobs ran there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache: Option<Vec<String>>,
     /// All its CPU in milli-cores.
+    #[serde(deserialize_with = "amount")]
     pub cpu_milli: u64,
     /// All its memory in MiB.
+    #[serde(deserialize_with = "amount")]
     pub ram_mib: u64,
+    /// Its NUMA domains, if they are known.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub memory_domains: Vec<DomainFacts>,
     /// Its GPUs.
     pub gpus: Vec<GpuFacts>,
     /// Memory in use on the whole machine.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "whole")]
     pub memory_used_mb: Option<u64>,
     /// `nominal`, `fair`, `serious` or `critical`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thermal: Option<String>,
     /// Charge of the battery.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "percent")]
     #[schema(maximum = 100)]
     pub battery_pct: Option<u8>,
     /// Whether it charges.
@@ -97,20 +107,26 @@ pub struct Heartbeat {
     /// Whether it has a Metal GPU.
     pub metal_gpu: bool,
     /// How busy its CPUs are.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "number")]
     pub cpu_usage_pct: Option<f64>,
     /// Memory available.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "whole")]
     pub ram_free_mib: Option<u64>,
     /// Disk speed of recent jobs.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "number")]
     pub disk_mb_s: Option<f64>,
     /// Network speed of recent transfers.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "number")]
     pub network_mbit_s: Option<f64>,
     /// Speed of one core.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "score")]
     pub cpu_core_score: Option<u32>,
+    /// What it draws from the mains, in watts, as measured.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "number")]
+    pub power_w: Option<f64>,
+    /// What its disks read and wrote lately, in bytes per second.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "whole")]
+    pub io_bytes_s: Option<u64>,
     /// What the agent estimates.
     pub performance_estimates: PerformanceEstimates,
     /// Its configuration in one word, if it was measured.
@@ -119,6 +135,69 @@ pub struct Heartbeat {
     /// The attempts it is running.
     #[schema(value_type = Vec<FenceView>)]
     pub running: Vec<Fence>,
+}
+
+/// One NUMA domain of a machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct DomainFacts {
+    /// Its CPUs.
+    pub cpus: u32,
+    /// Its GPUs.
+    pub gpus: u32,
+}
+
+/// A number as somebody wrote it; what is none becomes NaN, so that one absurd figure does not cost a node the others.
+struct Figure;
+
+impl<'de> serde::de::Visitor<'de> for Figure {
+    type Value = Option<f64>;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a number")
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Option<f64>, E> {
+        Ok(Some(value as f64))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Option<f64>, E> {
+        Ok(Some(value as f64))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Option<f64>, E> {
+        Ok(Some(value))
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Option<f64>, E> {
+        Ok(Some(f64::NAN))
+    }
+
+    fn visit_unit<E>(self) -> Result<Option<f64>, E> {
+        Ok(None)
+    }
+}
+
+fn number<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
+    from.deserialize_any(Figure)
+}
+
+/// The value if it is a whole number that the type has, otherwise the type's largest, which no machine has.
+fn whole<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+    let fits = |value: f64| value >= 0.0 && value < 9e15 && value.fract() == 0.0;
+    Ok(number(from)?.map(|value| if fits(value) { value as u64 } else { u64::MAX }))
+}
+
+fn amount<'de, D: serde::Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+    Ok(whole(from)?.unwrap_or_default())
+}
+
+fn score<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
+    Ok(whole(from)?.map(|value| u32::try_from(value).unwrap_or(u32::MAX)))
+}
+
+fn percent<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<u8>, D::Error> {
+    Ok(whole(from)?.map(|value| u8::try_from(value).unwrap_or(u8::MAX)))
 }
 
 /// One attempt of one job under one epoch of the server.
@@ -271,6 +350,42 @@ pub struct NodeView {
     /// Version of its agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_version: Option<String>,
+    /// What kind of machine it is: `desktop`, `ios`, `android` or `browser`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub platform: String,
+    /// The block of leased capacity it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub block: Option<String>,
+    /// The network group it is in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// The pool it is on loan to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lent_to: Option<String>,
+    /// Its configuration in one word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fingerprint: Option<String>,
+    /// Whether its configuration is another than it should be.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub drifted: bool,
+    /// How warm it is: `nominal`, `fair`, `serious` or `critical`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thermal: Option<String>,
+    /// Charge of its battery.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub battery_pct: Option<u8>,
+    /// Whether it charges.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub charging: Option<bool>,
+    /// What it draws from the mains, in watts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub power_w: Option<f64>,
+    /// Workloads that are warm there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cache: Vec<String>,
+    /// Figures of its last heartbeat that cannot be true and count as unknown.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub doubted: Vec<String>,
     /// Whether an agent is connected for commands right now.
     pub connected: bool,
     /// Whether nothing runs there, because `landfall hollow` made it up.

@@ -101,6 +101,8 @@ pub(crate) enum Command {
     /// Who may do what: create, list, revoke.
     #[command(subcommand)]
     Token(live::token::Command),
+    /// List what was decided, newest first.
+    Decisions(live::decisions::Args),
     /// Show what happens, as it happens.
     Events(live::events::Args),
     /// Say whether the server is there, and how it does.
@@ -191,6 +193,7 @@ fn answer(command: Command, json: bool) -> Result<Box<dyn Answer>, CliError> {
         Command::Pools(command) => live::pools::run(&command),
         Command::Tenants(command) => live::tenants::run(&command),
         Command::Token(command) => live::token::run(&command),
+        Command::Decisions(args) => live::decisions::list(&args),
         Command::Events(args) => live::events::run(&args, json),
         Command::Status(args) => live::status::run(&args),
         Command::Backup(args) => live::backup::run(&args),
@@ -200,7 +203,7 @@ fn answer(command: Command, json: bool) -> Result<Box<dyn Answer>, CliError> {
         Command::Top(args) => live::top::run(&args),
         Command::Config(command) => live::settings::run(&command),
         Command::Explain(args) => match &args.live {
-            Some(job) => live::explain::run(job, args.node.as_deref(), &args.connect),
+            Some(job) => live::explain::run(job, args.node.as_deref(), args.at.as_deref(), &args.connect),
             None => Ok(Box::new(explain::run(&args)?)),
         },
         Command::Plan(args) => match &args.scenario {

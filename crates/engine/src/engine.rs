@@ -243,9 +243,7 @@ impl Engine {
                 self.in_pool(&pool.clone(), Event::Measured { pool, power_w, io_bytes_s })
             }
             Input::EnergyPrice(price) => self.set_energy_price(price),
-            Input::SetInstance { pool, instance } => {
-                self.in_pool(&pool.clone(), Event::InstanceSet { pool, instance })
-            }
+            Input::SetInstance { pool, instance } => self.set_instance(pool, instance),
             Input::SetBlock(block) => self.done(Event::BlockSet(block)),
             Input::AddHistory { pool, rows } => self.add_history(&pool, rows),
             Input::Submit(jobs) => self.submit(jobs),
@@ -376,7 +374,7 @@ impl Engine {
         Answer::Done
     }
 
-    fn in_pool(&mut self, pool: &PoolId, event: Event) -> Answer {
+    pub(crate) fn in_pool(&mut self, pool: &PoolId, event: Event) -> Answer {
         if !self.state.pools.contains_key(pool) {
             return Answer::Refused(crate::life::unknown("pool", pool.as_str()));
         }
@@ -471,11 +469,9 @@ impl Engine {
         };
         let Some(dispatcher) = self.pools.get_mut(&record.pool) else { return };
         if record.is_queued() {
-            let rounds = self.state.rounds(record);
             // Only a push pool leaves jobs alone that somebody else is placing.
             let held = dispatcher.heeds_holds() && self.state.holds.values().any(|hold| hold.job == *id);
-            let world = &self.state.pools[&record.pool].world;
-            dispatcher.enqueue(record, rounds, held, self.now, world);
+            dispatcher.enqueue(record, &self.state, held, self.now);
         } else {
             dispatcher.dequeue(id);
         }

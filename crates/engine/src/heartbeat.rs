@@ -20,6 +20,9 @@ pub struct Heartbeat {
     /// RAM in use on the whole machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ram_used: Option<Mib>,
+    /// RAM in use was told before and no longer is.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub ram_unknown: bool,
     /// Memory in use by device index.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub vram_used: Vec<(u16, Mib)>,
@@ -40,6 +43,9 @@ pub struct Heartbeat {
     /// Its configuration, if it was measured anew.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fingerprint: Option<Name>,
+    /// Somebody takes its configuration as it is now for right.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub acknowledged: bool,
 }
 
 impl Heartbeat {
@@ -89,6 +95,7 @@ impl Heartbeat {
         };
         let news = Self {
             ram_used: self.ram_used.filter(|used| mib(*used, node.ram_reported, node.ram_total)),
+            ram_unknown: self.ram_unknown && node.ram_reported.is_some(),
             vram_used: self.vram_used.iter().filter(|used| vram(used)).copied().collect(),
             active: self.active.filter(|active| *active != node.active_reported),
             cache: self.cache.clone().filter(|cache| *cache != node.cache),
@@ -96,8 +103,11 @@ impl Heartbeat {
             health: self.health.filter(|health| *health != node.health),
             accepting: self.accepting.filter(|accepting| *accepting != node.accepting),
             fingerprint: self.fingerprint.clone().filter(|print| {
-                Some(print) != node.fingerprint.as_ref() || drifts(node, baseline, print) != node.drifted
+                Some(print) != node.fingerprint.as_ref()
+                    || node.acknowledged.is_none()
+                    || drifts(node, baseline, Some(print)) != node.drifted
             }),
+            acknowledged: self.acknowledged,
         };
         // A node that was out of touch is in touch again.
         (!news.is_bare() || node.heartbeat_at.is_some()).then_some(news)
@@ -105,8 +115,8 @@ impl Heartbeat {
 
     /// Takes over what it says.
     pub(crate) fn write_to(&self, node: &mut Node, baseline: Option<&Name>) {
-        if let Some(used) = self.ram_used {
-            node.ram_reported = Some(used);
+        if self.ram_used.is_some() || self.ram_unknown {
+            node.ram_reported = self.ram_used;
         }
         for &(index, used) in &self.vram_used {
             if let Some(gpu) = node.gpus.iter_mut().find(|gpu| gpu.index == index) {
@@ -128,14 +138,21 @@ impl Heartbeat {
         if let Some(accepting) = self.accepting {
             node.accepting = accepting;
         }
-        if let Some(fingerprint) = &self.fingerprint {
-            node.drifted = drifts(node, baseline, fingerprint);
-            node.fingerprint = Some(fingerprint.clone());
+        if self.fingerprint.is_some() {
+            node.fingerprint.clone_from(&self.fingerprint);
+        }
+        if self.fingerprint.is_some() || self.acknowledged {
+            if self.acknowledged || node.acknowledged.is_none() {
+                node.acknowledged.clone_from(&node.fingerprint);
+            }
+            node.drifted = drifts(node, baseline, node.fingerprint.as_ref());
         }
     }
 }
 
-/// Whether a node with that fingerprint is no longer what it should be.
-fn drifts(node: &Node, baseline: Option<&Name>, fingerprint: &Name) -> bool {
-    baseline.or(node.fingerprint.as_ref()).is_some_and(|known| known != fingerprint)
+/// Whether a node with that fingerprint is no longer what it should be. It is until it is again, or people say so: one
+/// heartbeat later the drift is still there.
+pub(crate) fn drifts(node: &Node, baseline: Option<&Name>, fingerprint: Option<&Name>) -> bool {
+    let right = baseline.or(node.acknowledged.as_ref());
+    right.zip(fingerprint).is_some_and(|(right, fingerprint)| right != fingerprint)
 }

@@ -13,12 +13,28 @@ use crate::{Mib, Name};
 const NAME_CHARS_MAX: usize = 200;
 /// Vendor words that do not tell models apart.
 const VENDOR_WORDS: [&str; 5] = ["nvidia", "geforce", "amd", "radeon", "intel"];
+/// The same, as they begin a printed name.
+const VENDORS: [&str; 2] = ["NVIDIA ", "AMD "];
 /// Series words that are often glued to the number.
 const SERIES: [&str; 4] = ["rtx", "gtx", "rx", "arc"];
 /// Suffixes that are often glued to the number, longest first.
 const SUFFIXES: [&str; 4] = ["super", "xtx", "xt", "ti"];
 /// Memory slices of a partitioned device.
 const MEMORY_SLICES: f64 = 8.0;
+/// The word that stands before a virtual GPU's board in old drivers' names, and in the table's keys.
+const VIRTUAL: &str = "grid";
+/// How far reported memory may be from the size on the box: drivers keep some for themselves.
+const MEMORY_TOLERANCE: f64 = 0.12;
+/// Words of Apple's chips that make another chip.
+const APPLE_SIZES: [&str; 3] = ["pro", "max", "ultra"];
+/// Names exactly as drivers print them, vendor left out, that mean another row than their words say.
+const PRINTED: [(&str, &str); 3] = [
+    // The laptop part is spelled like this, the desktop part with SUPER.
+    ("GeForce RTX 2080 Super", "rtx 2080 super laptop"),
+    // Sold with either memory under one name: the lower figure.
+    ("GeForce RTX 4070", "rtx 4070 gddr6"),
+    ("Radeon RX Vega", "rx vega 56"),
+];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -159,6 +175,23 @@ pub struct Row {
     pub category: Category,
     /// Where the figure comes from.
     pub source: String,
+    /// Memory of the device; with several, the agent's memory tells which figure counts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub memory: Vec<Variant>,
+}
+
+impl Row {
+    /// Whether the name stands for several products, and the figure is the lowest of theirs.
+    pub fn is_group(&self) -> bool {
+        self.source.starts_with("group:")
+    }
+}
+
+/// One size of memory under a name.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Variant {
+    pub memory_gb: f64,
+    pub gb_s: f64,
 }
 
 /// What the table knows about a name.
@@ -170,6 +203,26 @@ pub struct Match {
     pub gb_s: f64,
     /// Memory slices of eight, if the name is a slice.
     pub memory_slices: Option<u8>,
+    /// The slice's share of the device's memory, if the name is a slice or a virtual GPU.
+    pub share: Option<f64>,
+    /// Whether the name stands for several products, of which this is the slowest.
+    pub group: bool,
+}
+
+impl Match {
+    /// Bandwidth in GB/s of a device with so much memory, where one name has several.
+    pub fn gb_s_with(&self, vram: Option<Mib>) -> f64 {
+        let Some(vram) = vram.filter(|_| self.share.is_none() && self.row.memory.len() > 1) else {
+            return self.gb_s;
+        };
+        let off = |variant: &Variant| (vram.as_f64() / 1024.0 / variant.memory_gb - 1.0).abs();
+        self.row
+            .memory
+            .iter()
+            .min_by(|a, b| off(a).total_cmp(&off(b)))
+            .filter(|nearest| off(nearest) <= MEMORY_TOLERANCE)
+            .map_or(self.gb_s, |nearest| nearest.gb_s)
+    }
 }
 
 /// A device model: its name as reported, and what the table knows about it, looked up once.
@@ -217,21 +270,89 @@ pub fn rows() -> impl Iterator<Item = &'static Row> {
 
 /// Finds the row for a device name.
 pub fn lookup(name: &str) -> Option<Match> {
-    let mut tokens = tokens_of(name);
-    let memory_slices = match tokens.iter().position(|token| token == "mig") {
-        None => None,
-        // A slice of unknown size must not inherit the whole device's figure.
-        Some(at) => Some(take_slice(&mut tokens, at)?),
+    let whole = |row: &'static Row| Match {
+        row,
+        gb_s: row.gb_s,
+        memory_slices: None,
+        share: None,
+        group: row.is_group(),
     };
-    let marks = Marks::of(&tokens);
-    let best = TABLE
+    let bare = VENDORS.iter().find_map(|vendor| name.trim().strip_prefix(vendor)).unwrap_or(name.trim());
+    if let Some((_, key)) = PRINTED.iter().find(|(printed, _)| *printed == bare) {
+        return TABLE.iter().find(|row| row.row.key == *key).map(|key| whole(&key.row));
+    }
+    if let Some(products) = products_of(name) {
+        let known = products.iter().filter_map(|tokens| find(tokens));
+        let slowest = known.min_by(|a, b| a.gb_s.total_cmp(&b.gb_s))?;
+        return Some(Match { group: true, ..whole(slowest) });
+    }
+    let mut tokens = tokens_of(name);
+    if let Some(at) = tokens.iter().position(|token| token == "mig") {
+        // A slice of unknown size must not inherit the whole device's figure.
+        let profile = take_slice(&mut tokens, at)?;
+        let row = find(&tokens)?;
+        let slices = profile.slices_of(memory_gb(row, &tokens))?;
+        let share = f64::from(slices) / MEMORY_SLICES;
+        let gb_s = row.gb_s * share;
+        return Some(Match { gb_s, memory_slices: Some(slices), share: Some(share), ..whole(row) });
+    }
+    if let Some(gb) = take_virtual(name, &mut tokens) {
+        let row = find(&tokens)?;
+        let share = (gb / memory_gb(row, &tokens)?).min(1.0);
+        return Some(Match { gb_s: row.gb_s * share, share: Some(share), ..whole(row) });
+    }
+    find(&tokens).map(whole)
+}
+
+/// The row of a whole device.
+fn find(tokens: &[String]) -> Option<&'static Row> {
+    let marks = Marks::of(tokens);
+    let has = |tokens: &[String], word: &str| tokens.iter().any(|token| token == word);
+    let other_chip = |key: &Key| {
+        has(tokens, "apple") && APPLE_SIZES.iter().any(|size| has(tokens, size) && !has(&key.tokens, size))
+    };
+    TABLE
         .iter()
-        .filter(|key| key.marks.include(marks) && occurs_in_order(&key.tokens, &tokens))
+        .filter(|key| key.marks.include(marks) && occurs_in_order(&key.tokens, tokens) && !other_chip(key))
         .min_by_key(|key| {
-        (std::cmp::Reverse((key.tokens.len(), key.row.key.chars().count())), key.row.key.as_str())
-    })?;
-    let share = memory_slices.map_or(1.0, |slices| f64::from(slices) / MEMORY_SLICES);
-    Some(Match { row: &best.row, gb_s: best.row.gb_s * share, memory_slices })
+            let longest = (key.tokens.len(), key.row.key.chars().count());
+            (key.row.is_group(), std::cmp::Reverse(longest), key.row.key.as_str())
+        })
+        .map(|key| &key.row)
+}
+
+/// Memory of a whole device in GB: as its row says, otherwise as its name does.
+fn memory_gb(row: &Row, tokens: &[String]) -> Option<f64> {
+    let named = || tokens.iter().find_map(|token| token.strip_suffix("gb")?.parse().ok());
+    row.memory.first().map(|variant| variant.memory_gb).or_else(named)
+}
+
+/// The products of a list in brackets (`Navi 31 [Radeon RX 7900 XT/7900 XTX]`), each as tokens; `None` unless several.
+fn products_of(name: &str) -> Option<Vec<Vec<String>>> {
+    let has_number = |text: &str| text.bytes().any(|byte| byte.is_ascii_digit());
+    let (_, list) = name.rsplit_once('[')?;
+    let list = list.split_once(']').map_or(list, |(inside, _)| inside);
+    let mut products: Vec<String> = Vec::new();
+    for part in list.split('/') {
+        match products.last_mut().filter(|_| !has_number(part)) {
+            // `Max-Q / Mobile`: not another product.
+            Some(last) => *last += &format!(" {part}"),
+            None => products.push(part.to_owned()),
+        }
+    }
+    let products: Vec<Vec<String>> = products.iter().map(|product| tokens_of(product)).collect();
+    let begins_with_number = |token: &String| token.starts_with(|c: char| c.is_ascii_digit());
+    let series: Vec<String> =
+        products.first()?.iter().take_while(|token| !begins_with_number(token)).cloned().collect();
+    (products.len() > 1).then(|| {
+        products
+            .into_iter()
+            .map(|tokens| match tokens.first() {
+                Some(first) if begins_with_number(first) => [series.clone(), tokens].concat(),
+                _ => tokens,
+            })
+            .collect()
+    })
 }
 
 /// Rows whose keys look like a name that the table does not know, nearest first.
@@ -286,10 +407,21 @@ fn parse(text: &str) -> Vec<Key> {
             let category = columns.next()?;
             let (_, category) = Category::ALL.into_iter().find(|(name, _)| *name == category)?;
             let source = columns.next()?.to_owned();
+            let memory = columns.next().map_or(Some(Vec::new()), |sizes| {
+                sizes.split(',').map(|size| variant(size, gb_s)).collect::<Option<Vec<_>>>()
+            })?;
             let tokens: Vec<String> = key.split(' ').map(str::to_owned).collect();
-            Some(Key { marks: Marks::of(&tokens), tokens, row: Row { key, gb_s, category, source } })
+            Some(Key { marks: Marks::of(&tokens), tokens, row: Row { key, gb_s, category, source, memory } })
         })
         .collect()
+}
+
+fn variant(text: &str, whole: f64) -> Option<Variant> {
+    let (memory_gb, gb_s) = match text.split_once('=') {
+        Some((memory_gb, gb_s)) => (memory_gb, gb_s.parse().ok()?),
+        None => (text, whole),
+    };
+    Some(Variant { memory_gb: memory_gb.parse().ok()?, gb_s })
 }
 
 /// Marks of parts that are much slower than the same name without the mark.
@@ -344,26 +476,63 @@ fn unglue(token: &str) -> Option<Vec<String>> {
     Some(series.into_iter().chain([middle]).chain(suffix).map(str::to_owned).collect())
 }
 
-/// Removes the words of a slice (`mig 1g.5gb`) and tells its memory slices.
-fn take_slice(tokens: &mut Vec<String>, at: usize) -> Option<u8> {
-    tokens.remove(at);
-    let profile = tokens.iter().position(|token| memory_slices_of(token).is_some())?;
-    memory_slices_of(&tokens.remove(profile))
+/// A slice as its profile names it: `1g.20gb` has 20 GB, `1g` does not say.
+struct Profile {
+    compute: u8,
+    memory_gb: Option<f64>,
 }
 
-/// Memory slices of a profile such as `3g.20gb`.
-fn memory_slices_of(profile: &str) -> Option<u8> {
-    let (compute, memory) = profile.split_once('.').unwrap_or((profile, ""));
-    if !memory.is_empty() && !memory.ends_with("gb") {
-        return None;
+impl Profile {
+    fn parse(token: &str) -> Option<Self> {
+        let (compute, memory_gb) = match token.rsplit_once('.') {
+            Some((compute, memory)) => (compute, Some(memory.strip_suffix("gb")?.parse().ok()?)),
+            None => (token, None),
+        };
+        // Part of a slice's compute, such as 1c.3g.20gb, shares the memory of the whole slice.
+        let compute = compute.rsplit_once('.').map_or(compute, |(_, slice)| slice);
+        let compute = compute.strip_suffix('g')?.parse().ok()?;
+        (1..=7).contains(&compute).then_some(Self { compute, memory_gb })
     }
-    match compute {
-        "1g" => Some(1),
-        "2g" => Some(2),
-        "3g" | "4g" => Some(4),
-        "7g" => Some(8),
-        _ => None,
+
+    /// Memory slices: the share of memory if both sizes are known. Names round sizes, slices are whole.
+    fn slices_of(&self, device_gb: Option<f64>) -> Option<u8> {
+        match self.memory_gb.zip(device_gb) {
+            Some((slice, device)) => {
+                Some((slice / device * MEMORY_SLICES).round().clamp(1.0, MEMORY_SLICES) as u8)
+            }
+            None => match self.compute {
+                1 | 2 => Some(self.compute),
+                3 | 4 => Some(4),
+                7 => Some(8),
+                _ => None,
+            },
+        }
     }
+}
+
+/// Removes the words of a slice (`mig 1g.5gb`).
+fn take_slice(tokens: &mut Vec<String>, at: usize) -> Option<Profile> {
+    tokens.remove(at);
+    let profile = tokens.iter().position(|token| Profile::parse(token).is_some())?;
+    Profile::parse(&tokens.remove(profile))
+}
+
+/// Removes the words of a virtual GPU's size (`A100-1-5C`, `T4-2Q`) and tells its memory in GB; `None` if it is none.
+fn take_virtual(name: &str, tokens: &mut Vec<String>) -> Option<f64> {
+    let (board, size) = name.trim().rsplit_once('-')?;
+    let size = size.strip_suffix("ME").unwrap_or(size);
+    let digits = size.strip_suffix(['A', 'B', 'C', 'Q', 'a', 'b', 'c', 'q'])?;
+    let gb: u32 = digits.parse().ok()?;
+    tokens.pop();
+    let slice = board.rsplit_once('-').is_some_and(|(_, slice)| matches!(slice.as_bytes(), [b'1'..=b'7']));
+    if slice {
+        tokens.pop();
+    }
+    if !tokens.iter().any(|token| token == VIRTUAL) {
+        tokens.insert(0, VIRTUAL.to_owned());
+    }
+    // The smallest have half a GB and say 0.
+    Some(if gb == 0 { 0.5 } else { f64::from(gb) })
 }
 
 fn occurs_in_order(key: &[impl AsRef<str>], name: &[String]) -> bool {
@@ -446,6 +615,52 @@ mod tests {
         let parts = ["RTX 6000 Ada", "Quadro RTX 6000", "RTX PRO 6000", "RTX A6000"].map(key);
         for (position, part) in parts.iter().enumerate() {
             assert!(part.is_some() && !parts[..position].contains(part), "{parts:?}");
+        }
+    }
+
+    #[test]
+    fn figures_of_printed_names() {
+        let (mut count, mut wrong) = (0, String::new());
+        for line in include_str!("../data/gpu_figures.tsv").lines().skip(1).filter(|line| !line.is_empty()) {
+            let [name, memory, want] = line.split('\t').collect::<Vec<_>>()[..] else {
+                panic!("three columns: {line}")
+            };
+            let vram = memory.parse().ok().map(|gib: f64| Mib::new((gib * 1024.0) as u64));
+            let got = lookup(name).map(|found| found.gb_s_with(vram));
+            let right = match (want.parse::<f64>().ok(), got) {
+                (None, None) => true,
+                (Some(want), Some(got)) => (got - want).abs() < 1e-6,
+                _ => false,
+            };
+            count += 1;
+            if !right {
+                wrong += &format!("{name} with {memory} GiB: {got:?}, not {want}\n");
+            }
+        }
+        assert!(wrong.is_empty() && count > 100, "{count} names\n{wrong}");
+    }
+
+    #[test]
+    fn groups_have_the_figure_of_their_slowest_product() {
+        let groups: Vec<&Row> = rows().filter(|row| row.is_group()).collect();
+        assert!(groups.len() > 10);
+        for row in groups {
+            let products = row.source.trim_start_matches("group:").split(',').map(str::trim);
+            let slowest = products
+                .map(|key| rows().find(|row| row.key == key).unwrap_or_else(|| panic!("{key}")).gb_s)
+                .fold(f64::INFINITY, f64::min);
+            assert_eq!(row.gb_s, slowest, "{}", row.key);
+            assert!(lookup(&row.key).is_some_and(|found| found.group));
+        }
+        assert!(lookup("Navi 31 [Radeon RX 7900 XT/7900 XTX]").is_some_and(|found| found.group));
+        assert!(lookup("GA102 [GeForce RTX 3090]").is_some_and(|found| !found.group));
+    }
+
+    #[test]
+    fn the_first_size_of_a_row_has_the_rows_figure() {
+        for row in rows().filter(|row| !row.memory.is_empty()) {
+            assert_eq!(row.memory[0].gb_s, row.gb_s, "{}", row.key);
+            assert!(row.memory.iter().all(|variant| variant.memory_gb > 0.0), "{}", row.key);
         }
     }
 

@@ -14,6 +14,15 @@ pub struct Window {
     pub h24: Option<f64>,
 }
 
+impl Window {
+    /// The same with no mean below a floor; what is absent stays absent.
+    #[must_use]
+    pub fn at_least(self, floor: f64) -> Self {
+        let floored = |mean: Option<f64>| mean.map(|mean| mean.max(floor));
+        Self { m5: floored(self.m5), h1: floored(self.h1), h24: floored(self.h24) }
+    }
+}
+
 /// The instance context of a pull pool.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]

@@ -58,8 +58,8 @@ pub use node::{
 pub use placement::{DeviceShare, GpuClass, Placement};
 pub use pool::{
     Backfill, BackfillOrder, BatchSettings, CheckpointSettings, Discipline, Dispatch, Learn, LoanSettings,
-    Pool, PoolError, PreemptRule, PullSettings, PushSettings, QueueOrder, QuotaOnSubmit, Rescore,
-    Reservations, SetHint, Usage,
+    Pool, PoolError, PreemptRule, PullPreset, PullSettings, PushSettings, QueueOrder, QuotaOnSubmit, Region,
+    Rescore, Reservations, SetHint, Usage,
 };
 pub use situation::{JobReport, MixClass, PolicySetting, Situation, SituationError, World};
 pub use tenant::{Budget, Quota, Tenant};

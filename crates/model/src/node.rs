@@ -238,7 +238,10 @@ pub struct Node {
     pub group: Option<Name>,
     /// Conformance fingerprint, if known.
     pub fingerprint: Option<Name>,
-    /// Differs from the pool's baseline.
+    /// The fingerprint that it should have where its pool sets none: the first, or the last that people took as right.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acknowledged: Option<Name>,
+    /// Differs from the pool's baseline, or from what was acknowledged.
     pub drifted: bool,
     /// Links between its devices.
     pub links: Option<Links>,
@@ -309,6 +312,7 @@ impl Node {
             max_concurrent: 1,
             group: None,
             fingerprint: None,
+            acknowledged: None,
             drifted: false,
             links: None,
             memory_domains: Vec::new(),

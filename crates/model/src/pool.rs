@@ -4,6 +4,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use std::collections::BTreeMap;
+
 use crate::{Bytes, Millis, Name, PoolId};
 
 /// Who asks, and what is ranked.
@@ -33,6 +35,24 @@ pub enum Discipline {
     Strict,
 }
 
+/// Whether three rules of pull policies follow their published description or their later published behaviour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PullPreset {
+    #[default]
+    Documented,
+    Upstream,
+}
+
+/// What is known of a region.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Region {
+    /// The regions next to it, nearest first; not the other way round.
+    #[serde(default)]
+    pub adjacent: Vec<Name>,
+}
+
 settings! {
     /// How a push pool works.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,6 +70,8 @@ settings! {
         pub hold_ms: Millis = Millis::secs(300),
         /// Most elements of an array of short jobs that a node is told ahead of time, for each that runs there; 0 means none.
         pub ahead: u32 = 16,
+        /// Which regions lie next to which.
+        pub regions: BTreeMap<Name, Region> = BTreeMap::new(),
     }
 }
 
@@ -76,6 +98,8 @@ settings! {
         pub fetch_misses: u32 = 2,
         /// The ready set is rebuilt from the dependencies every so many ticks.
         pub reconcile_ticks: u32 = 6,
+        /// Architecture of jobs that name none; otherwise what most of its nodes have.
+        pub architecture: Option<Name> = None,
         /// How often trailing means are made anew.
         pub instance_metrics_interval_ms: Millis = Millis::secs(30),
         /// Whether requests are answered with nothing.
@@ -353,6 +377,9 @@ pub struct Pool {
     /// The policy it uses, if named.
     #[serde(default)]
     pub policy: Option<Name>,
+    /// Which reading of the rules a pull pool follows, `documented` or `upstream`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preset: Option<PullPreset>,
     /// The fingerprint its nodes should have.
     #[serde(default)]
     pub baseline: Option<Name>,
@@ -397,6 +424,7 @@ impl Pool {
             id,
             dispatch,
             policy: None,
+            preset: None,
             baseline: None,
             push: PushSettings::default(),
             pull: PullSettings::default(),
@@ -421,6 +449,11 @@ impl Pool {
     /// Refuses settings outside their range.
     pub fn validate(&self) -> Result<(), PoolError> {
         let ms = |secs: u64| secs * 1000;
+        if self.preset.is_some() && self.dispatch != Dispatch::Pull {
+            let message =
+                "`preset` is for pull pools: it chooses between two readings of their rules".to_owned();
+            return Err(PoolError { field: "preset", message });
+        }
         let batch = &self.batch;
         let silence = &self.silence;
         let ranges: [(&'static str, u64, u64, u64); 12] = [

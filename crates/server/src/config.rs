@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use landfall_model::{Dispatch, Pool, PoolId, Tenant};
+use landfall_model::{Block, Dispatch, Pool, PoolId, Tenant};
 
 /// Certificate and key, both PEM files.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +41,10 @@ pub struct Config {
     pub pools_from: Option<String>,
     /// The file that names those tenants, if one does.
     pub tenants_from: Option<String>,
+    /// Blocks to have. One that is there already gets these settings.
+    pub blocks: Vec<Block>,
+    /// A file with the price of energy, read again and again.
+    pub energy_price_file: Option<PathBuf>,
     /// Largest request body in bytes.
     pub body_limit: usize,
     /// Requests that may wait for the engine at once; more are turned away with 503.
@@ -73,6 +77,8 @@ impl Config {
             tenants: Vec::new(),
             pools_from: None,
             tenants_from: None,
+            blocks: Vec::new(),
+            energy_price_file: None,
             body_limit: 16 << 20,
             queue_limit: 4096,
             ended_in_memory: 10_000,

@@ -7,6 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use landfall_engine::State;
 use landfall_model::Time;
 use landfall_store::sqlite::Sqlite;
 use landfall_store::{
@@ -176,6 +177,10 @@ impl Reader for Disk {
 
     fn last_seq(&mut self) -> Result<u64, StoreError> {
         self.store.last_seq()
+    }
+
+    fn state_at(&mut self, at: Time) -> Result<Option<State>, StoreError> {
+        self.store.state_at(at)
     }
 
     fn size_bytes(&mut self) -> Result<u64, StoreError> {

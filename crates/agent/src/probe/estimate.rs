@@ -11,7 +11,8 @@ const GB_S_UNKNOWN: f64 = 200.0;
 /// Memory bandwidth of a GPU: measured, by its name, or by the size of its memory.
 pub fn bandwidth_gb_s(gpu: &GpuFacts) -> f64 {
     let measured = gpu.bandwidth_gb_s.filter(|gb_s| gb_s.is_finite() && *gb_s > 0.0);
-    let known = || gpu.model.as_deref().and_then(gpu_table::lookup).map(|found| found.gb_s);
+    let vram = gpu.vram_mib.map(Mib::new);
+    let known = || Some(gpu_table::lookup(gpu.model.as_deref()?)?.gb_s_with(vram));
     let sized = || gpu.vram_mib.filter(|mib| *mib > 0).map(|mib| mib as f64 / 1024.0 * GB_S_PER_GIB);
     measured.or_else(known).or_else(sized).unwrap_or(GB_S_UNKNOWN)
 }

@@ -1,16 +1,19 @@
 //! The machine as a whole: what goes into registrations and heartbeats.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::time::Instant;
 
-use landfall_api::node::{GpuFacts, Heartbeat};
-use sha2::{Digest as _, Sha256};
+use landfall_api::node::{DomainFacts, GpuFacts, Heartbeat};
+use landfall_model::fingerprint::Inputs;
 
+use super::drm::{entries, line};
 use super::engines;
 use super::estimate;
 use super::ewma::Ewma;
 use super::gpu::GpuSource;
 use super::live::{Battery, CpuTicks, Memory};
+use super::power::{self, Rate};
 use crate::config::Config;
 use crate::runtime::container::Engine;
 use crate::runtime::llm::Llama;
@@ -60,6 +63,12 @@ pub struct Machine {
     pub network: Ewma,
     gpus: Box<dyn GpuSource>,
     ticks: Option<CpuTicks>,
+    sysfs: PathBuf,
+    procfs: PathBuf,
+    platform: String,
+    accelerators: Vec<String>,
+    energy: Rate,
+    traffic: Rate,
 }
 
 impl Machine {
@@ -78,6 +87,12 @@ impl Machine {
             network: Ewma::default(),
             gpus,
             ticks: CpuTicks::read(),
+            sysfs: config.sysfs.clone(),
+            procfs: config.procfs.clone(),
+            platform: config.platform.clone().unwrap_or_else(|| platform().to_owned()),
+            accelerators: config.accelerators.clone(),
+            energy: Rate::default(),
+            traffic: Rate::default(),
         }
     }
 
@@ -104,11 +119,25 @@ impl Machine {
         let usage = now.zip(self.ticks).and_then(|(now, earlier)| now.percent_since(earlier));
         self.ticks = now;
         let memory = Memory::read();
-        let battery = Battery::read(Path::new("/sys/class/power_supply"));
+        let battery = Battery::read(&self.sysfs.join("class/power_supply"));
         let gpus = self.gpus();
+        let has = |name: &str| self.accelerators.iter().any(|it| it == name);
+        let apple = cfg!(all(target_vendor = "apple", target_arch = "aarch64"));
+        let (neural_engine, metal_gpu) = (apple || has("neural_engine"), apple || has("metal"));
+        let npu = has("npu") || !entries(&self.sysfs.join("class/accel")).is_empty();
+        let power_w = self.power_w();
+        let io = power::disk_bytes(&self.procfs, &self.sysfs);
+        let io_bytes_s = self.traffic.since_last(Instant::now(), io).map(|rate| rate as u64);
         Heartbeat {
             agent_version: env!("CARGO_PKG_VERSION").to_owned(),
-            platform: "desktop".to_owned(),
+            platform: self.platform.clone(),
+            memory_domains: self.memory_domains(),
+            thermal: power::thermal(&self.sysfs).map(str::to_owned),
+            neural_engine,
+            npu,
+            metal_gpu,
+            power_w,
+            io_bytes_s,
             cpu_milli: self.cpu_milli,
             ram_mib: self.ram_mib,
             memory_used_mb: memory.map(|memory| memory.total_mib.saturating_sub(memory.available_mib)),
@@ -120,43 +149,86 @@ impl Machine {
             network_mbit_s: self.network.value(),
             cpu_core_score: self.core_score,
             performance_estimates: estimate::estimates(self.cpu_milli, self.ram_mib, &gpus, self.runtimes()),
-            fingerprint: Some(self.fingerprint(&gpus)),
+            fingerprint: Some(self.fingerprint()),
             gpus,
             ..Heartbeat::default()
         }
     }
 
-    /// One word for everything that decides whether two machines behave alike.
-    fn fingerprint(&self, gpus: &[GpuFacts]) -> String {
-        let kernel = rustix::system::uname();
-        let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-        let cpu =
-            cpu.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": ").map(|it| it.1));
-        let models: Vec<&str> = gpus.iter().filter_map(|gpu| gpu.model.as_deref()).collect();
-        fingerprint(&[
-            ("kernel", &kernel.release().to_string_lossy()),
-            ("architecture", std::env::consts::ARCH),
-            ("cpu", cpu.unwrap_or("none")),
-            ("ram_mib", &self.ram_mib.to_string()),
-            ("gpus", &models.join(",")),
-            ("gpu_driver", self.gpus.driver().as_deref().unwrap_or("none")),
-            ("engine", self.programs.engine.as_ref().map_or("none", |engine| &engine.version)),
-        ])
+    /// What the processors and the GPUs draw; `None` where neither tells.
+    fn power_w(&mut self) -> Option<f64> {
+        let energy = power::package_energy_uj(&self.sysfs);
+        let processors = self.energy.since_last(Instant::now(), energy).map(|micro| micro / 1e6);
+        let watts = processors.into_iter().chain(self.gpus.power_w()).reduce(|a, b| a + b)?;
+        Some((watts * 10.0).round() / 10.0)
+    }
+
+    /// Processors and GPUs that share memory.
+    fn memory_domains(&self) -> Vec<DomainFacts> {
+        let gpus = self.gpus.numa();
+        let domain = |path: PathBuf| {
+            let number: u32 = path.file_name()?.to_str()?.strip_prefix("node")?.parse().ok()?;
+            let cpus = count_of(&line(&path.join("cpulist")).unwrap_or_default())?;
+            let here = gpus.iter().filter(|domain| **domain == number).count();
+            Some(DomainFacts { cpus, gpus: here as u32 })
+        };
+        entries(&self.sysfs.join("devices/system/node")).into_iter().filter_map(domain).collect()
+    }
+
+    /// One word for the software and firmware that decide whether two machines behave alike.
+    fn fingerprint(&self) -> String {
+        let read = |path: &str| line(&self.sysfs.join(path));
+        let bios: Vec<String> = ["bios_vendor", "bios_version", "bios_date"]
+            .iter()
+            .filter_map(|file| read(&format!("class/dmi/id/{file}")))
+            .collect();
+        let cards = entries(&self.sysfs.join("class/infiniband"));
+        let firmware: Vec<String> = cards.iter().filter_map(|card| line(&card.join("fw_ver"))).collect();
+        let params = line(&self.procfs.join("cmdline")).unwrap_or_default();
+        // What differs from machine to machine says nothing about how they behave.
+        let own = ["BOOT_IMAGE=", "initrd=", "root=", "resume=", "ip=", "BOOTIF=", "hostname="];
+        let params: Vec<&str> = params
+            .split_ascii_whitespace()
+            .filter(|param| !own.iter().any(|prefix| param.starts_with(prefix)))
+            .collect();
+        let kernel = line(&self.procfs.join("sys/kernel/osrelease"));
+        let or_none = |text: String| if text.is_empty() { "none".to_owned() } else { text };
+        Inputs {
+            gpu_driver: self.gpus.driver().as_deref().unwrap_or("none"),
+            nic_firmware: &or_none(firmware.join(",")),
+            bios: &or_none(bios.join(" ")),
+            bmc: "none",
+            kernel: kernel.as_deref().unwrap_or("none"),
+            kernel_params: &params,
+            image: "none",
+        }
+        .hash()
     }
 }
 
-fn fingerprint(facts: &[(&str, &str)]) -> String {
-    let mut hasher = Sha256::new();
-    for (name, value) in facts {
-        hasher.update(format!("{name}={value}\n"));
+/// What this program runs on.
+fn platform() -> &'static str {
+    match std::env::consts::OS {
+        "ios" => "ios",
+        "android" => "android",
+        _ => "desktop",
     }
-    hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// How many numbers a list such as `0-3,8` has.
+fn count_of(list: &str) -> Option<u32> {
+    list.split(',').filter(|part| !part.is_empty()).try_fold(0u32, |sum, part| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+        sum.checked_add(last.checked_sub(first)?.checked_add(1)?)
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::probe::gpu::Recorded;
+    use std::path::Path;
 
     #[tokio::test]
     async fn a_heartbeat_tells_what_the_machine_is() {
@@ -179,9 +251,71 @@ mod tests {
         assert_eq!(beat.fingerprint.as_deref().map(str::len), Some(64));
     }
 
-    #[test]
-    fn fingerprints_tell_machines_apart() {
-        assert_eq!(fingerprint(&[("a", "1")]), fingerprint(&[("a", "1")]));
-        assert_ne!(fingerprint(&[("a", "1")]), fingerprint(&[("a", "2")]));
+    fn put(root: &Path, files: &[(&str, &str)]) {
+        for (path, text) in files {
+            let path = root.join(path);
+            std::fs::create_dir_all(path.parent().expect("parent")).expect("made");
+            std::fs::write(path, text).expect("written");
+        }
+    }
+
+    #[tokio::test]
+    async fn facts_are_fresh_in_every_heartbeat() {
+        let dir = tempfile::tempdir().expect("dir");
+        let root = dir.path();
+        let mut config = Config::new("http://localhost", "/nowhere");
+        (config.sysfs, config.procfs) = (root.into(), root.into());
+        config.platform = Some("android".into());
+        config.accelerators = vec!["neural_engine".into()];
+        let mut machine = Machine::probe(&config, Box::<Recorded>::default()).await;
+        let bare = machine.heartbeat();
+        assert_eq!((bare.thermal, bare.battery_pct, bare.charging, bare.power_w), (None, None, None, None));
+        assert_eq!((bare.platform.as_str(), bare.neural_engine, bare.npu), ("android", true, false));
+        put(
+            root,
+            &[
+                ("class/thermal/thermal_zone0/temp", "97000\n"),
+                ("class/power_supply/BAT0/type", "Battery\n"),
+                ("class/power_supply/BAT0/capacity", "41\n"),
+                ("class/power_supply/BAT0/status", "Discharging\n"),
+                ("class/accel/accel0/dev", "261:0\n"),
+                ("devices/system/node/node0/cpulist", "0-3,8\n"),
+                ("devices/system/node/node1/cpulist", "4-7\n"),
+                ("devices/system/node/possible", "0-1\n"),
+            ],
+        );
+        let beat = machine.heartbeat();
+        assert_eq!(beat.thermal.as_deref(), Some("critical"));
+        assert_eq!((beat.battery_pct, beat.charging, beat.npu), (Some(41), Some(false), true));
+        let domains: Vec<_> = beat.memory_domains.iter().map(|domain| (domain.cpus, domain.gpus)).collect();
+        assert_eq!(domains, [(5, 0), (4, 0)]);
+        put(root, &[("class/power_supply/BAT0/status", "Charging\n")]);
+        assert_eq!(machine.heartbeat().charging, Some(true));
+    }
+
+    #[tokio::test]
+    async fn fingerprints_follow_firmware_and_kernel_and_not_settings() {
+        let dir = tempfile::tempdir().expect("dir");
+        let root = dir.path();
+        let mut config = Config::new("http://localhost", "/nowhere");
+        (config.sysfs, config.procfs) = (root.into(), root.into());
+        let mut machine = Machine::probe(&config, Box::<Recorded>::default()).await;
+        config.ram_mib = Some(77);
+        let mut other = Machine::probe(&config, Box::<Recorded>::default()).await;
+        let mut seen = vec![machine.fingerprint()];
+        assert_eq!(other.heartbeat().fingerprint, machine.heartbeat().fingerprint, "settings do not count");
+        for (path, text) in [
+            ("class/dmi/id/bios_version", "2.1.0\n"),
+            ("class/infiniband/mlx5_0/fw_ver", "28.39.1002\n"),
+            ("sys/kernel/osrelease", "6.8.0-31\n"),
+            ("cmdline", "BOOT_IMAGE=/a root=UUID=1 quiet iommu=pt\n"),
+        ] {
+            put(root, &[(path, text)]);
+            let now = machine.fingerprint();
+            assert!(!seen.contains(&now), "{path}");
+            seen.push(now);
+        }
+        put(root, &[("cmdline", "iommu=pt BOOT_IMAGE=/b quiet root=UUID=2\n")]);
+        assert_eq!(seen.last(), Some(&machine.fingerprint()), "order and own disks do not count");
     }
 }

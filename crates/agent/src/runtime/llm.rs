@@ -48,11 +48,18 @@ pub(crate) fn model_bytes(start: &Start) -> Option<u64> {
     std::fs::metadata(Path::new(start.run.model.as_deref()?)).ok().map(|meta| meta.len())
 }
 
-/// Tokens per second out of what llama.cpp prints at the end. Reading the prompt is another figure, which is left out.
+/// Fewer generated tokens tell nothing about speed.
+const TOKENS_MIN: u64 = 32;
+
+/// Tokens per second out of what llama.cpp prints at the end, if it generated enough. Reading the prompt is another figure, which
+/// is left out.
 pub(crate) fn tokens_per_second(text: &str) -> Option<f64> {
     let line = text.lines().rev().find(|line| line.contains("eval time") && !line.contains("prompt eval"))?;
+    let (_, counted) = line.split_once('/')?;
+    let tokens: u64 = counted.split_ascii_whitespace().next()?.parse().ok()?;
     let (before, _) = line.split_once("tokens per second")?;
-    before.rsplit([',', '(', ' ']).find(|word| !word.trim().is_empty())?.trim().parse().ok()
+    let speed = before.rsplit([',', '(', ' ']).find(|word| !word.trim().is_empty())?.trim().parse().ok();
+    speed.filter(|_| tokens >= TOKENS_MIN)
 }
 
 #[cfg(test)]
@@ -84,6 +91,8 @@ mod tests {
             llama_perf_context_print:       total time =    2650.00 ms /   133 tokens\n";
         assert_eq!(tokens_per_second(text), Some(50.59));
         assert_eq!(tokens_per_second("nothing"), None);
+        assert_eq!(tokens_per_second(&text.replace("127 runs", "31 runs")), None, "too few tokens");
+        assert_eq!(tokens_per_second(&text.replace("127 runs", "32 runs")), Some(50.59));
     }
 
     #[test]

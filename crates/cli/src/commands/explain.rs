@@ -27,6 +27,7 @@ With --node alone: why the node would take the job it would take; add --job and 
 Examples:
   landfall explain 12
   landfall explain 12 --node gpu-2
+  landfall explain 12 --at 2h            what stood in its way two hours ago
   landfall explain --scenario lab.toml --job train-7
   landfall explain --scenario lab.toml --job train-7 --node gpu-2
   landfall explain --scenario ci.toml --node builder-3 --job docs --pull")]
@@ -43,6 +44,9 @@ pub(crate) struct Args {
     /// The node.
     #[arg(long, value_name = "ID")]
     pub(crate) node: Option<String>,
+    /// With JOB: as it was then, such as 2h for two hours ago, 2026-11-17T12:30:00Z, or milliseconds since 1970.
+    #[arg(long, value_name = "TIME", requires = "live")]
+    pub(crate) at: Option<String>,
     /// With --job and --node: compare jobs for the node, not nodes for the job.
     #[arg(long, requires = "node")]
     pull: bool,

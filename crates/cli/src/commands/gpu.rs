@@ -53,6 +53,10 @@ pub(crate) struct LookedUp {
     pub(crate) key: Option<&'static str>,
     /// Memory slices of eight, if the name is a slice.
     pub(crate) memory_slices: Option<u8>,
+    /// The share of the device's memory, if the name is a slice or a virtual GPU.
+    pub(crate) memory_share: Option<f64>,
+    /// Whether the name stands for several products, of which the slowest counts.
+    pub(crate) group: bool,
     /// Memory bandwidth in GB/s.
     pub(crate) bandwidth_gb_s: f64,
     /// Where the bandwidth comes from.
@@ -71,7 +75,7 @@ pub(crate) struct LookedUp {
 fn looked_up(name: &str, vram: Option<Mib>) -> LookedUp {
     let found = gpu_table::lookup(name);
     let (gb_s, source) = match found {
-        Some(found) => (found.gb_s, found.row.source.clone()),
+        Some(found) => (found.gb_s_with(vram), source(found)),
         None => unknown(vram),
     };
     let tier = gpu_table::tier(name, gb_s);
@@ -81,6 +85,8 @@ fn looked_up(name: &str, vram: Option<Mib>) -> LookedUp {
         known: found.is_some(),
         key: found.map(|found| found.row.key.as_str()),
         memory_slices: found.and_then(|found| found.memory_slices),
+        memory_share: found.and_then(|found| found.share),
+        group: found.is_some_and(|found| found.group),
         bandwidth_gb_s: gb_s,
         bandwidth_from: source,
         tier,
@@ -88,6 +94,16 @@ fn looked_up(name: &str, vram: Option<Mib>) -> LookedUp {
         vram_mib: vram,
         estimated_llm_tok_s: gpu_table::estimated_llm_tok_s(gb_s, vram),
         near: near.into_iter().map(|row| row.key.as_str()).collect(),
+    }
+}
+
+/// Where a figure comes from, and what stands behind it that the name does not tell.
+fn source(found: gpu_table::Match) -> String {
+    let row = found.row;
+    match row.is_group() {
+        true => format!("slowest of a {}", row.source),
+        false if found.group => format!("slowest of a group of products; {}", row.source),
+        false => row.source.clone(),
     }
 }
 

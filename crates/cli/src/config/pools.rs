@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use landfall_model::scenario::{Format, ScenarioError, parse};
-use landfall_model::{Pool, Tenant};
+use landfall_model::{Block, Pool, Region, Tenant};
 use landfall_policy::policy_file;
 
 use crate::error::CliError;
@@ -21,6 +21,7 @@ pub(crate) struct DeclaredPool {
 pub(crate) struct Declared {
     pub(crate) pools: Vec<DeclaredPool>,
     pub(crate) tenants: Vec<Tenant>,
+    pub(crate) blocks: Vec<Block>,
     /// Further runtimes of the agent: names and commands.
     pub(crate) runtimes: BTreeMap<String, Vec<String>>,
 }
@@ -28,7 +29,7 @@ pub(crate) struct Declared {
 pub(crate) fn declared(file: &Input, table: &mut toml::Table) -> Result<Declared, CliError> {
     let runtimes = runtimes(file, table)?;
     let mut rest = toml::Table::new();
-    for name in ["pools", "tenants"] {
+    for name in ["pools", "tenants", "blocks", "regions"] {
         rest.extend(table.remove(name).map(|rows| (name.to_owned(), rows)));
     }
     if rest.is_empty() {
@@ -62,9 +63,15 @@ pub(crate) fn declared(file: &Input, table: &mut toml::Table) -> Result<Declared
             Some((_, path)) => policy_file::text(selection::load(&beside.join(path))?.spec()),
             None => None,
         };
-        pools.push(DeclaredPool { pool: pool.clone(), policy });
+        let mut pool = pool.clone();
+        for (name, adjacent) in &situation.world.regions {
+            pool.push.regions.entry(name.clone()).or_insert_with(|| Region { adjacent: adjacent.clone() });
+        }
+        pools.push(DeclaredPool { pool, policy });
     }
-    Ok(Declared { pools, tenants: situation.world.tenants.values().cloned().collect(), runtimes })
+    let tenants = situation.world.tenants.values().cloned().collect();
+    let blocks = situation.world.blocks.values().map(|block| Block::clone(block)).collect();
+    Ok(Declared { pools, tenants, blocks, runtimes })
 }
 
 /// Takes the runtimes out of `[agent.runtimes.NAME]`.

@@ -67,6 +67,10 @@ pub(crate) const SETTINGS: &[Setting] = settings! {
         "listen beyond this machine without TLS";
     "server.allow_hollow", "LANDFALL_ALLOW_HOLLOW", Switch, "false",
         "let simulated nodes join (`landfall hollow`), for trying a size";
+    "server.scoring_policy", "LANDFALL_SCORING_POLICY", Text, "resource-aware",
+        "the policy of pull pools that name none";
+    "server.energy_price_file", "LANDFALL_ENERGY_PRICE_FILE", Path, "none",
+        "a file with the price of energy (0 is free, 1 is dear), read every minute";
     "server.body_limit", "LANDFALL_BODY_LIMIT", Size, "16MiB", "largest request";
     "server.queue_limit", "LANDFALL_QUEUE_LIMIT", Whole, "4096",
         "requests that may wait for the engine; more are turned away";
@@ -96,6 +100,19 @@ pub(crate) const SETTINGS: &[Setting] = settings! {
     "agent.group", "LANDFALL_GROUP", Text, "none", "the network group it is in";
     "agent.tenants", "LANDFALL_TENANTS", List, "all", "the only tenants it serves";
     "agent.features", "LANDFALL_FEATURES", List, "none", "features it has, for pull pools";
+    "agent.architectures", "LANDFALL_ARCHITECTURES", List, "this machine's",
+        "CPU architectures whose jobs it runs, for pull pools";
+    "agent.eval", "LANDFALL_EVAL", Switch, "false", "take evaluations, in pull pools";
+    "agent.fetch", "LANDFALL_FETCH", Switch, "false", "take jobs that fetch, in pull pools";
+    "agent.platform", "LANDFALL_PLATFORM", Text, "desktop",
+        "what kind of machine it is: desktop, ios, android or browser";
+    "agent.accelerators", "LANDFALL_ACCELERATORS", List, "what is found",
+        "accelerators beside GPUs: npu, neural_engine, metal";
+    "agent.power_idle", "LANDFALL_POWER_IDLE", Whole, "unknown", "watts that the machine draws when it is idle";
+    "agent.power_busy", "LANDFALL_POWER_BUSY", Whole, "unknown", "watts that the machine draws when it is busy";
+    "agent.core_score", "LANDFALL_CORE_SCORE", Whole, "measured", "speed of one core, for pull pools";
+    "agent.sysfs", "LANDFALL_SYSFS", Path, "/sys", "where the kernel shows devices";
+    "agent.procfs", "LANDFALL_PROCFS", Path, "/proc", "where the kernel shows itself";
     "agent.max_concurrent", "LANDFALL_MAX_CONCURRENT", Whole, "one for each core",
         "jobs at once in pull pools";
     "agent.pass_env", "LANDFALL_PASS_ENV", List, "none",

@@ -34,6 +34,24 @@ pub(crate) fn date(at_ms: u64) -> String {
     format!("{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}Z", secs / 3600, secs % 3600 / 60, secs % 60)
 }
 
+/// The instant of a date as [`date`] writes it; seconds, time and `Z` may be left out, and `T` may stand between.
+pub(crate) fn parse_date(text: &str) -> Option<u64> {
+    let text = text.strip_suffix('Z').unwrap_or(text);
+    let (day, time) = text.split_once(['T', ' ']).unwrap_or((text, "0:0"));
+    let numbers = |text: &str, mark: char| -> Option<Vec<u64>> {
+        text.split(mark).map(|part| part.parse().ok()).collect()
+    };
+    let (&[year, month, day], time) = (&numbers(day, '-')?[..], numbers(time, ':')?) else { return None };
+    let (&hour, &minute, second) = (time.first()?, time.get(1)?, time.get(2).copied().unwrap_or(0));
+    if !(1970..=9999).contains(&year) || hour > 23 || minute > 59 || second > 59 || time.len() > 3 {
+        return None;
+    }
+    let days = (year - 1970) * 365 + (year - 1969) / 4 - (year - 1901) / 100 + (year - 1601) / 400;
+    // Few days to look through, and the same arithmetic as for writing.
+    let days = (days..days + 366).find(|days| civil(*days) == (year, month, day))?;
+    Some(((days * 24 + hour) * 60 + minute) * 60_000 + second * 1000)
+}
+
 /// Year, month and day of a number of days since 1970. Years are counted from March, so that a leap day is the last one.
 fn civil(days: u64) -> (u64, u64, u64) {
     let shifted = days + 719_468;
@@ -81,6 +99,14 @@ mod tests {
             (1_794_813_774_000, "2026-11-16 07:22:54Z"),
         ] {
             assert_eq!(date(ms), want);
+            assert_eq!(parse_date(want), Some(ms));
+        }
+        assert_eq!(parse_date("2026-11-16T07:22Z"), Some(1_794_813_720_000));
+        assert_eq!(parse_date("2026-11-16"), Some(1_794_787_200_000));
+        for bad in
+            ["", "2026", "2026-02-30", "2026-13-01", "2026-01-01T24:00", "1969-12-31", "2026-01-01T1:2:3:4"]
+        {
+            assert_eq!(parse_date(bad), None, "{bad}");
         }
     }
 

@@ -16,8 +16,10 @@ pub(crate) fn page(gpu: &LookedUp, _page: Page) -> String {
     };
     let mut table = Table::of(&["", ""]).indent(2);
     let mut line = |what: &str, value: String| table.row(vec![what.into(), value.into()]);
-    if let Some(slices) = gpu.memory_slices {
-        line("slice", format!("{slices} of 8 memory slices"));
+    match (gpu.memory_slices, gpu.memory_share) {
+        (Some(slices), _) => line("slice", format!("{slices} of 8 memory slices")),
+        (None, Some(share)) => line("virtual GPU", format!("{} % of the memory", number(share * 100.0))),
+        (None, None) => {}
     }
     line("bandwidth", format!("{} GB/s ({})", number(gpu.bandwidth_gb_s), gpu.bandwidth_from));
     line("tier", format!("{}, price × {}", tier(gpu.tier), number(gpu.price_multiplier)));

@@ -156,6 +156,11 @@ fn the_submitters_guide_is_true() {
 }
 
 #[test]
+fn the_guide_about_machines_is_true() {
+    walk_through("machines.md");
+}
+
+#[test]
 fn the_operators_guide_is_true() {
     walk_through("operators.md");
 }

@@ -8,6 +8,7 @@ mod dags;
 mod damaged;
 mod disconnected;
 mod everyday;
+mod facts;
 mod guides;
 mod hollow;
 mod identity;

@@ -25,8 +25,7 @@ impl Engine {
         let queue = self.place_by(record, |other| other.job.spec.kind == kind, |other| other.job.ready_at);
         let policy = dispatcher.policy(kind);
         let pass = Pass::of_parts(self.now, &state.world, &state.nodes, dispatcher.backlog());
-        let mut job = record.job.clone();
-        job.rescore_count = self.state.rounds(record);
+        let job = self.state.job_for_workers(record);
         let judged: Vec<(&Node, Verdict)> = state
             .present()
             .map(|node| (node, policy.pair_verdict(&pass, &job, node, Direction::JobsForNode)))

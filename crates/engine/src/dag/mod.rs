@@ -353,6 +353,15 @@ impl Graph {
         self.settle(step)
     }
 
+    /// How many jobs wait for this one.
+    pub fn dependents(&self, job: &JobId) -> u64 {
+        let waits = |successor: &&JobId| {
+            let waiting = self.waiting.get(*successor);
+            waiting.is_some_and(|it| it.open.iter().any(|open| open.target == Target::Job(job.clone())))
+        };
+        self.on_jobs.get(job).map_or(0, |successors| successors.iter().filter(waits).count() as u64)
+    }
+
     /// Jobs between two ids that somebody waits for.
     pub(crate) fn awaited_between(&self, first: &JobId, last: &JobId) -> impl Iterator<Item = &JobId> {
         self.on_jobs.range::<JobId, _>(first..=last).map(|(id, _)| id)

@@ -10,7 +10,9 @@ mod push;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use landfall_model::{Dispatch, JobId, JobKind, JobSpec, Node, NodeId, Pool, PoolId, Time, World};
+use landfall_model::{
+    Dispatch, JobId, JobKind, JobSpec, Node, NodeId, PolicySetting, Pool, PoolId, PullPreset, Time,
+};
 use landfall_policy::index::NodeIndex;
 use landfall_policy::rules::snapshot::Backlog;
 use landfall_policy::{Policy, builtin, policy_file};
@@ -20,6 +22,7 @@ use crate::engine::Engine;
 use crate::event::Event;
 use crate::ledger::{Proposal, Reason};
 use crate::record::{JobRecord, JobState};
+use crate::state::State;
 use landfall_model::life::Fence;
 
 use batch::BatchQueue;
@@ -74,7 +77,15 @@ impl Dispatcher {
                     )),
                 )
             }
-            None => builtin::pool_policy(pool.policy_name()),
+            None => {
+                let mut setting = PolicySetting::default();
+                if pool.preset == Some(PullPreset::Upstream) {
+                    setting.params.insert("preset".into(), "upstream".into());
+                }
+                // A policy without the rules that it is about has nothing to choose.
+                builtin::pool_policy_with(pool.policy_name(), &setting)
+                    .unwrap_or_else(|_| builtin::pool_policy(pool.policy_name()))
+            }
         };
         let policy = match pool.dispatch {
             Dispatch::Batch => policy.for_planning(),
@@ -227,10 +238,12 @@ impl Dispatcher {
     }
 
     /// Puts a waiting job into the queue, or puts it there anew.
-    pub(crate) fn enqueue(&mut self, record: &JobRecord, rounds: u32, held: bool, now: Time, world: &World) {
+    pub(crate) fn enqueue(&mut self, record: &JobRecord, state: &State, held: bool, now: Time) {
         match &mut self.queue {
             Queue::Push(queue) => queue.insert(&record.job, held, now),
-            Queue::Pull(queue) => queue.insert(record, rounds, world),
+            Queue::Pull(queue) => {
+                queue.insert(state.job_for_workers(record), &state.pools[&record.pool].world)
+            }
             Queue::Batch(queue) => queue.insert(record, now),
             Queue::None => {}
         }

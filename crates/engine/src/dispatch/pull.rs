@@ -74,9 +74,9 @@ impl PullQueue {
         self.kinds.iter().all(|kind| kind.index.is_empty())
     }
 
-    pub(super) fn insert(&mut self, record: &JobRecord, rounds: u32, world: &World) {
-        self.remove(&record.job.id);
-        let job = Job { rescore_count: rounds.min(self.rounds_that_count), ..record.job.clone() };
+    pub(super) fn insert(&mut self, job: Job, world: &World) {
+        self.remove(&job.id);
+        let job = Job { rescore_count: job.rescore_count.min(self.rounds_that_count), ..job };
         self.kinds[position(job.spec.kind)].index.insert(job, world);
     }
 

@@ -110,25 +110,31 @@ impl Engine {
             return Ok(());
         }
         for share in &placement.devices {
-            let Some(gpu) = at.gpu(share.index) else { continue };
-            if let Some(holder) = &gpu.holder {
+            if let Some(holder) = at.gpu(share.index).and_then(|gpu| gpu.holder.as_ref()) {
                 let message = format!("device {} of node `{node}` is used by job `{holder}`", share.index);
                 return Err(Refused::new("occupied", message, "choose other devices, or wait"));
             }
-            if gpu.hold().is_some() {
-                let holds = self.state.holds.values().filter(|hold| {
-                    hold.node == *node
-                        && hold.placement.devices.iter().any(|other| other.index == share.index)
-                });
-                let ids: Vec<String> = holds.map(|hold| hold.id.to_string()).collect();
-                let message =
-                    format!("device {} of node `{node}` is covered by hold {}", share.index, ids.join(", "));
-                return Err(Refused::new(
-                    "held",
-                    message,
-                    "choose other devices, or wait for the hold to end",
-                ));
-            }
+        }
+        // All that stand in the way are named, or whoever asks meets the next one after this.
+        let in_the_way = |hold: &&Hold| {
+            let asked = |index: u16| placement.devices.iter().any(|share| share.index == index);
+            hold.node == *node && hold.placement.devices.iter().any(|share| asked(share.index))
+        };
+        let held: Vec<String> = self
+            .state
+            .holds
+            .values()
+            .filter(in_the_way)
+            .map(|hold| {
+                let devices: Vec<String> =
+                    hold.placement.devices.iter().map(|share| share.index.to_string()).collect();
+                format!("hold {} covers device {} for job `{}`", hold.id, devices.join(", "), hold.job)
+            })
+            .collect();
+        if !held.is_empty() {
+            let message = format!("node `{node}`: {}", held.join("; "));
+            let help = "choose other devices, release them, or wait for them to end";
+            return Err(Refused::new("held", message, help));
         }
         let open = self.state.takes_work(self.now, at, &placement.job)
             && kept.kept_for.is_none()

@@ -42,7 +42,7 @@ impl Engine {
             let _ = node.hold_device(index, None);
         }
         self.drop_what_no_longer_fits(&node);
-        let known = self.state.node(&id).map(|(node, _)| node.state);
+        let (known, drifted) = self.state.node(&id).map(|(node, _)| (node.state, node.drifted)).unzip();
         self.heard.insert(id.clone(), self.now);
         self.emit(Event::NodeJoined { pool, node });
         match known {
@@ -51,6 +51,9 @@ impl Engine {
             }
             Some(NodeState::Down | NodeState::Unknown) => self.back_in_service(&id, NodeState::Ready),
             Some(NodeState::Ready | NodeState::Degraded | NodeState::Draining | NodeState::Drained) => {}
+        }
+        if drifted == Some(false) && self.state.node(&id).is_some_and(|(node, _)| node.drifted) {
+            self.drifted(&id);
         }
         if let Some(running) = running {
             self.compare_running(&id, &running, true);
@@ -219,7 +222,13 @@ impl Engine {
         let Some((node, _)) = self.state.node(id) else {
             return Answer::Refused(unknown("node", id.as_str()));
         };
-        match (order, node.state) {
+        let (state, drifted) = (node.state, node.drifted);
+        if order == NodeOrder::Return && drifted {
+            // Whoever takes it back has looked at it.
+            let acknowledged = Heartbeat { acknowledged: true, ..Heartbeat::default() };
+            self.emit(Event::Heard { node: id.clone(), heartbeat: Box::new(acknowledged) });
+        }
+        match (order, state) {
             (NodeOrder::Drain, NodeState::Draining | NodeState::Drained) => {
                 Answer::Ignored("draining".into())
             }
@@ -237,6 +246,7 @@ impl Engine {
                 self.emit(Event::NodeMoved { node: id.clone(), to: NodeState::Ready });
                 Answer::Done
             }
+            (NodeOrder::Return, _) if drifted => Answer::Done,
             (NodeOrder::Return, _) => Answer::Ignored("in_service".into()),
             (NodeOrder::Leave, _) => {
                 self.node_down(id);

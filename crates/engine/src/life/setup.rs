@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use landfall_model::{HistoryRow, Pool, PoolId, Tenant};
+use landfall_model::{HistoryRow, Instance, JobKind, Pool, PoolId, Prediction, Tenant, TenantId};
+use landfall_policy::rules::pull::{ActiveBuild, WorkShares};
 
 use super::unknown;
 use crate::dispatch::Dispatcher;
@@ -63,6 +64,47 @@ impl Engine {
         }
         self.emit(Event::TenantSet(tenant));
         Answer::Done
+    }
+
+    /// Takes in what a pull pool has lately seen, and how its running work divides between tenants, if its policy asks.
+    pub(crate) fn set_instance(&mut self, pool: PoolId, instance: Box<Instance>) -> Answer {
+        let usual = instance.build_time_ms.h1;
+        let answer = self.in_pool(&pool.clone(), Event::InstanceSet { pool: pool.clone(), instance });
+        let asks = |kind| self.pools.get(&pool).is_some_and(|it| it.policy(kind).reads().tenant_work_share);
+        if !asks(JobKind::Build) && !asks(JobKind::Eval) {
+            return answer;
+        }
+        let Some(state) = self.state.pools.get(&pool) else { return answer };
+        let builds: Vec<ActiveBuild> = state
+            .nodes
+            .iter()
+            .flat_map(|node| &node.placements)
+            .filter_map(|placement| self.state.job(&placement.job))
+            .filter(|record| record.job.spec.kind == JobKind::Build)
+            .map(|record| {
+                let spec = &record.job.spec;
+                let rows = spec.workload.as_ref().and_then(|workload| state.world.history.get(workload));
+                let own = Prediction::from_rows(rows.into_iter().flatten(), spec.inputs_total_bytes());
+                ActiveBuild {
+                    tenant: spec.tenant.clone(),
+                    history_build_time: own.build_time_ms,
+                    prefer_local: spec.prefer_local,
+                }
+            })
+            .collect();
+        let shares = WorkShares::of(&builds, usual);
+        let changed: Vec<(TenantId, Option<f64>)> = state
+            .world
+            .tenants
+            .iter()
+            .map(|(id, tenant)| (id.clone(), shares.share(id), tenant.work_share))
+            .filter(|(_, share, known)| share != known)
+            .map(|(id, share, _)| (id, share))
+            .collect();
+        for (tenant, share) in changed {
+            self.emit(Event::WorkShare { pool: pool.clone(), tenant, share });
+        }
+        answer
     }
 
     pub(crate) fn set_energy_price(&mut self, price: Option<f64>) -> Answer {

@@ -210,7 +210,25 @@ impl State {
         self.jobs.insert(job.id.clone(), Box::new(record));
     }
 
+    /// A waiting job as workers of its pull pool see it: after so many rounds, and with those that wait for it.
+    pub fn job_for_workers(&self, record: &JobRecord) -> Job {
+        let mut job = record.job.clone();
+        job.rescore_count = self.rounds(record);
+        let dependents = self.graph.dependents(&job.id);
+        if dependents > job.spec.dependents {
+            Arc::make_mut(&mut job.spec).dependents = dependents;
+        }
+        job
+    }
+
     fn linked(&mut self, submission: &Submission, touched: &mut Touched) {
+        // Whoever is waited for by more is worth more to workers.
+        let waited_for = submission.jobs.iter().flat_map(|new| &new.edges).map(|edge| &edge.on);
+        let pulled = |id: &&JobId| {
+            let pool = self.jobs.get(*id).and_then(|record| self.pools.get(&record.pool));
+            pool.is_some_and(|pool| pool.pool.dispatch == Dispatch::Pull)
+        };
+        touched.jobs.extend(waited_for.filter(pulled).cloned());
         for new in &submission.jobs {
             if let Some(element) = &new.element {
                 self.arrays.entry(element.array.clone()).or_default().push(new.id.clone());

@@ -1,6 +1,6 @@
 //! How events change nodes.
 
-use landfall_model::{JobId, JobReport, Millis, Node, NodeId, NodeState, PoolId, Time};
+use landfall_model::{JobId, JobReport, Millis, Name, Node, NodeId, NodeState, PoolId, Time};
 use landfall_policy::rules::node_record::{cooldown, corrected};
 
 use super::{State, Touched};
@@ -22,7 +22,15 @@ impl State {
             next.pool = Some(home.clone());
             next.lent_to.clone_from(&known.lent_to);
             next.karma = known.karma;
-            next.corrections.clone_from(&known.corrections);
+            // What was learned about other hardware tells nothing about this.
+            if same_hardware(known, &next) {
+                next.corrections.clone_from(&known.corrections);
+            }
+            next.acknowledged.clone_from(&known.acknowledged);
+            if next.fingerprint.is_none() {
+                next.fingerprint.clone_from(&known.fingerprint);
+            }
+            note_fingerprint(&mut next, state.pool.baseline.as_ref());
             next.cooldown_until = known.cooldown_until;
             next.heartbeat_at = state.pool.heartbeats.then_some(at);
             next.state = known.state;
@@ -38,6 +46,7 @@ impl State {
         let mut node = node.clone();
         node.pool = Some(pool.clone());
         node.heartbeat_at = state.pool.heartbeats.then_some(at);
+        note_fingerprint(&mut node, state.pool.baseline.as_ref());
         if let Some(block) = &node.block {
             state.world.blocks.entry(block.id.clone()).or_insert_with(|| block.clone());
         }
@@ -187,4 +196,23 @@ impl State {
         }
         touched.jobs.push(job.clone());
     }
+}
+
+/// A node that joins is right as it is, unless something else is known to be right.
+fn note_fingerprint(node: &mut Node, baseline: Option<&Name>) {
+    if node.fingerprint.is_none() {
+        return;
+    }
+    if node.acknowledged.is_none() {
+        node.acknowledged.clone_from(&node.fingerprint);
+    }
+    node.drifted |= crate::heartbeat::drifts(node, baseline, node.fingerprint.as_ref());
+}
+
+/// Whether estimates of one still hold for the other.
+fn same_hardware(a: &Node, b: &Node) -> bool {
+    let models = |node: &Node| -> Vec<_> {
+        node.gpus.iter().map(|gpu| gpu.model.as_ref().map(|model| model.name.clone())).collect()
+    };
+    (a.cpu_total, a.ram_total) == (b.cpu_total, b.ram_total) && models(a) == models(b)
 }

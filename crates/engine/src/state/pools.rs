@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use landfall_model::{
-    Block, JobId, Node, NodeId, NodeState, Pool, PoolId, Tenant, TenantId, Time, Usage, World,
+    Block, JobId, Name, Node, NodeId, NodeState, Pool, PoolId, Region, Tenant, TenantId, Time, Usage, World,
 };
 use serde::{Deserialize, Serialize};
 
@@ -169,9 +169,16 @@ impl State {
             state.pool = pool.clone();
             state.policy = policy;
             state.world.pools.insert(pool.id.clone(), pool.clone());
+            set_regions(&mut state.world, pool);
             return;
         }
         let mut world = World { providers: self.any_providers(), ..World::default() };
+        set_regions(&mut world, pool);
+        if let Some(other) = self.pools.values().next() {
+            // Blocks and the price of energy are the same for all pools.
+            world.blocks.clone_from(&other.world.blocks);
+            world.energy_price = other.world.energy_price;
+        }
         world.pools.insert(pool.id.clone(), pool.clone());
         world.tenants = self.tenants.iter().map(|(id, state)| (id.clone(), state.tenant.clone())).collect();
         let state = PoolState {
@@ -290,5 +297,13 @@ impl State {
                 state.refresh_usage(at);
             }
         }
+    }
+}
+
+/// What a pool says about regions; one that says nothing leaves what a situation says.
+fn set_regions(world: &mut World, pool: &Pool) {
+    if !pool.push.regions.is_empty() {
+        let adjacent = |(name, region): (&Name, &Region)| (name.clone(), region.adjacent.clone());
+        world.regions = pool.push.regions.iter().map(adjacent).collect();
     }
 }

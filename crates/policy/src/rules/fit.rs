@@ -140,7 +140,7 @@ impl Bandwidths {
             return (gb_s, BandwidthSource::Node);
         }
         if let Some(known) = gpu.model.as_ref().and_then(|model| model.known) {
-            return (known.gb_s, BandwidthSource::Table);
+            return (known.gb_s_with(gpu.vram), BandwidthSource::Table);
         }
         self.of_unknown(gpu.vram)
     }
@@ -343,5 +343,6 @@ mod tests {
         assert_eq!(of("RTX 3090", None, Some(880.5)), 880.5);
         assert_eq!(of("RTX 3090", None, Some(0.0)), 936.2);
         assert_eq!(of("RTX 3090", None, None), 936.2);
+        assert_eq!(of("NVIDIA GeForce RTX 3080", Some(12_288), None), 912.4, "memory tells variants apart");
     }
 }

@@ -14,6 +14,7 @@ use landfall_store::{Batch, Change, Loaded, Reader, Store, StoreError, Table, en
 use super::arrays::Shared;
 use super::connections::Connections;
 use super::effects::unable;
+use super::facts::Facts;
 use super::handle::{Failure, Happened, Reply, Request};
 use super::health::Health;
 use super::instance::Instances;
@@ -86,6 +87,7 @@ pub(super) struct Core {
     pub(super) pull: PullPools,
     pub(super) stops: Stops,
     pub(super) instances: Instances,
+    pub(super) facts: Facts,
     pub(super) next_job: u64,
     /// The backup that this journal was made from, if it was.
     pub(super) origin: Option<Origin>,
@@ -182,6 +184,7 @@ impl Core {
             pull: PullPools::default(),
             stops: Stops::default(),
             instances: Instances::default(),
+            facts: Facts::default(),
             next_job: 1,
             origin: None,
             remembered: Remembered::default(),
@@ -263,6 +266,7 @@ impl Core {
         });
         self.ended = ended.into_iter().map(|(_, id)| id).collect();
         self.pull = PullPools::of(state);
+        self.facts = Facts::of(state);
         Ok(())
     }
 
@@ -287,6 +291,14 @@ impl Core {
         for pool in self.engine.state().pools.keys() {
             if let Some((_, Some(warning))) = self.engine.policy_in_force(pool) {
                 tracing::warn!(%pool, "{warning}");
+            }
+        }
+        for block in &config.blocks {
+            let known = |pool: &landfall_engine::state::PoolState| {
+                pool.world.blocks.get(&block.id).is_some_and(|known| **known == *block)
+            };
+            if !self.engine.state().pools.values().all(known) {
+                self.step(Input::SetBlock(std::sync::Arc::new(block.clone())));
             }
         }
         for tenant in &config.tenants {
@@ -395,7 +407,14 @@ impl Core {
     fn follow(&mut self, event: &Event) {
         self.note_instance(event);
         match event {
-            Event::Submitted { job, pool, .. } => self.pull_waits(pool.clone(), job.id.clone()),
+            Event::Submitted { job, pool, .. } => {
+                self.facts.came(pool, &job.spec, 1);
+                self.pull_waits(pool.clone(), job.id.clone());
+            }
+            Event::ArraySubmitted { job, pool, shape, .. } => {
+                self.facts.came(pool, &job.spec, (shape.last - shape.first) / shape.step.max(1) + 1);
+                self.follow_array(event);
+            }
             Event::Eligible(job) | Event::Requeued { job, .. } => {
                 if matches!(event, Event::Requeued { .. }) {
                     self.jobs.end_run(job);
@@ -434,6 +453,7 @@ impl Core {
                 self.ended_one(job.clone());
                 self.archive(job);
             }
+            Event::EnergyPrice(price) => self.facts.price_said(price.map(|_| self.now)),
             Event::NodeLeft(node) => {
                 self.pull.gone(node);
                 self.stops.forget(node);
@@ -472,6 +492,7 @@ impl Core {
         self.take_out_deaf_nodes();
         self.forget_old();
         self.refresh_instances();
+        self.refresh_facts();
         self.pull_tick();
     }
 

@@ -19,6 +19,10 @@ const MINUTES_5: Millis = Millis::secs(300);
 const HOUR: Millis = Millis::secs(3600);
 const DAY: Millis = Millis::secs(86_400);
 
+/// Waits are counted in whole seconds, so a mean below one is none to measure with: a pool that was idle would give whoever waits
+/// for a second all the points there are.
+const WAIT_SCALE_MIN: f64 = 1.0;
+
 /// Samples of one figure, oldest first.
 #[derive(Debug, Default)]
 struct Series(VecDeque<(Time, f64)>);
@@ -90,6 +94,7 @@ impl Core {
                     return;
                 };
                 let (pool, spec, now) = (record.pool.clone(), record.job.spec.clone(), self.now);
+                let dependents = spec.dependents.max(state.graph.dependents(&commit.job));
                 let waited = now.since(record.job.ready_at).get() / 1000;
                 let report = commit.grants.first().and_then(|grant| reports.get(&grant.node)).copied();
                 let seen = self.instances.pools.entry(pool).or_default();
@@ -99,7 +104,7 @@ impl Core {
                         seen.missing_mib.add(now, bytes as f64 / f64::from(1 << 20));
                     }
                 }
-                seen.dependency_count.add(now, spec.dependents as f64);
+                seen.dependency_count.add(now, dependents as f64);
                 seen.input_bytes.add_known(now, spec.inputs_total_bytes().map(landfall_model::Bytes::get));
                 if spec.kind == JobKind::Build {
                     seen.wait_secs.add(now, waited as f64);
@@ -166,7 +171,7 @@ impl Core {
             missing_inputs: seen.missing_inputs.window(now),
             missing_mib: seen.missing_mib.window(now),
             dependency_count: seen.dependency_count.window(now),
-            wait_secs: seen.wait_secs.window(now),
+            wait_secs: seen.wait_secs.window(now).at_least(WAIT_SCALE_MIN),
             cpu_time_ms: seen.cpu_time_ms.window(now),
             oom_rate: seen.oom_rate.window(now),
             disk_bytes: seen.disk_bytes.window(now),

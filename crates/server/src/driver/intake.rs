@@ -311,6 +311,12 @@ impl View<'_> {
             request.needs.user = request.needs.user.take().or_else(|| Name::new(&caller.name).ok());
             request.needs.series = request.needs.series.take().or_else(|| series_of(&request));
         }
+        if request.needs.architecture.is_none() {
+            request.needs.architecture = self.architecture_of(request.needs.pool.as_ref());
+        }
+        if request.needs.direct_inputs.is_none() && !request.depends_on.is_empty() {
+            request.needs.direct_inputs = Some(request.depends_on.len() as u64);
+        }
         let job = job_of(&mut request, id, self.now, maker, path)?;
         Ok((job, request))
     }
@@ -359,6 +365,22 @@ impl View<'_> {
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("`landfall tenants set {id}` makes it"),
         })
+    }
+
+    /// The architecture of a job that names none, in a pull pool: what the pool says, what most of its nodes have, or what this
+    /// server runs on. `builtin` is only what is said to be.
+    fn architecture_of(&self, pool: Option<&PoolId>) -> Option<Name> {
+        let pool = pool.and_then(|pool| self.engine.state().pools.get(pool))?;
+        if pool.pool.dispatch != Dispatch::Pull {
+            return None;
+        }
+        let mut counts: BTreeMap<&Name, usize> = BTreeMap::new();
+        for able in pool.nodes.iter().filter_map(|node| node.capabilities.as_ref()) {
+            able.architectures.iter().for_each(|name| *counts.entry(name).or_default() += 1);
+        }
+        let most = counts.into_iter().max_by_key(|(name, count)| (*count, std::cmp::Reverse(*name)));
+        let here = || Name::new(std::env::consts::ARCH).ok();
+        pool.pool.pull.architecture.clone().or_else(|| most.map(|(name, _)| name.clone())).or_else(here)
     }
 
     /// Whether a pool learns how long jobs take.

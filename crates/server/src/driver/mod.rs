@@ -15,6 +15,7 @@ mod asked;
 pub mod connections;
 pub mod core;
 mod effects;
+mod facts;
 pub mod handle;
 mod health;
 mod instance;

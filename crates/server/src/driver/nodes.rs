@@ -1,6 +1,7 @@
 //! Nodes: from what agents say to what the engine takes.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use landfall_api::ApiError;
 use landfall_api::job::UsageView;
@@ -8,8 +9,8 @@ use landfall_api::node::{GpuFacts, Heard, Heartbeat, NODE_TAKEN, Registered, Reg
 use landfall_engine::input::{Report, RunUsage};
 use landfall_engine::record::{JobRecord, Phase, RunNode};
 use landfall_engine::{Answer, Fence, Input};
-use landfall_model::scenario::{Format, NodeRow, Rows, decode};
-use landfall_model::{Mib, Name, Node, NodeId, PoolId, WorkloadId};
+use landfall_model::scenario::{Format, NodeRow, Rows, closest, decode};
+use landfall_model::{Block, DeviceHealth, Mib, Name, Node, NodeId, PoolId, Thermal, WorkloadId};
 use landfall_store::{Store, StoreError, Table};
 use serde_json::{Map, Value, json};
 
@@ -24,6 +25,12 @@ const HEARTBEAT_INTERVAL_MS: u64 = 10_000;
 const HEARTBEATS_IN_TIME: u64 = 3;
 /// Bandwidth beyond which a heartbeat is not believed.
 const BANDWIDTH_MAX: f64 = 20_000.0;
+/// No machine has more of anything.
+const AMOUNT_MAX: u64 = 1 << 40;
+/// The largest score of a core.
+const CORE_SCORE_MAX: u32 = 100_000;
+/// No machine draws more watts.
+const POWER_MAX: f64 = 1e6;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Registering {
@@ -41,6 +48,8 @@ pub struct Nodes {
     heard: BTreeMap<NodeId, (u64, u64)>,
     /// How often each was told to send one, in milliseconds.
     intervals: BTreeMap<NodeId, u64>,
+    /// Figures of the last heartbeat of each that cannot be true; most have none.
+    doubted: BTreeMap<NodeId, Vec<String>>,
 }
 
 impl Nodes {
@@ -49,7 +58,27 @@ impl Nodes {
         self.registrations.get(node)
     }
 
+    /// What a node last said that cannot be true.
+    pub fn doubted(&self, node: &NodeId) -> &[String] {
+        self.doubted.get(node).map_or(&[], Vec::as_slice)
+    }
+
+    /// Remembers what of a heartbeat cannot be true, and says so once.
+    fn doubt(&mut self, node: &NodeId, doubted: Vec<String>) {
+        if self.doubted(node) == doubted {
+            return;
+        }
+        if doubted.is_empty() {
+            self.doubted.remove(node);
+        } else {
+            let fields = doubted.join(", ");
+            tracing::warn!(%node, fields, "a node tells figures that cannot be true; they count as unknown");
+            self.doubted.insert(node.clone(), doubted);
+        }
+    }
+
     pub(super) fn forget(&mut self, node: &NodeId) {
+        self.doubted.remove(node);
         self.registrations.remove(node);
         self.heard.remove(node);
         self.intervals.remove(node);
@@ -178,13 +207,18 @@ impl Core {
     /// A node joins or tells everything anew; `running` if it named all that it runs.
     fn join(&mut self, node: Registering, running: Option<Vec<Fence>>) -> Result<Registered, Failure> {
         let Registering { node: id, mut registration, .. } = node;
-        check_numbers(&registration.heartbeat, "heartbeat.")?;
+        check_size(&registration.heartbeat)?;
+        let doubted = take_doubted(&mut registration.heartbeat);
         let pool = self.pool_for(&id, &registration)?;
         registration.pool = Some(pool.to_string());
         let mut model = model_node(&id, &registration, self.now)?;
+        model.block = self.block_for(registration.block.as_deref())?;
         if let Some((known, _)) = self.engine.state().node(&id) {
-            // What people decided about it stays.
+            // What people decided about it stays, and so does what is warm unless it says otherwise.
             model.approval = known.approval;
+            if registration.heartbeat.cache.is_none() {
+                model.cache.clone_from(&known.cache);
+            }
         }
         let approval = word(&model.approval);
         let join = Input::Join { pool: pool.clone(), node: Box::new(model), running };
@@ -193,6 +227,7 @@ impl Core {
         }
         let heard = (registration.heartbeat.epoch, registration.heartbeat.seq);
         self.nodes.heard.insert(id.clone(), heard);
+        self.nodes.doubt(&id, doubted);
         self.keep_facts(&id, registration);
         self.pull_forgets(&pool, &id);
         let interval = self.heartbeat_interval_ms(&pool);
@@ -256,8 +291,25 @@ impl Core {
         Ok(pool.clone())
     }
 
-    pub(super) fn heartbeat(&mut self, id: &NodeId, heartbeat: Heartbeat) -> Result<Heard, Failure> {
-        check_numbers(&heartbeat, "")?;
+    /// The block that a node says it belongs to.
+    fn block_for(&self, named: Option<&str>) -> Result<Option<Arc<Block>>, Failure> {
+        let Some(named) = named else { return Ok(None) };
+        let blocks = || self.engine.state().pools.values().flat_map(|pool| &pool.world.blocks);
+        if let Some((_, block)) = blocks().find(|(id, _)| id.as_str() == named) {
+            return Ok(Some(block.clone()));
+        }
+        let near = closest(named, blocks().map(|(id, _)| id.as_str()));
+        let hint = match near {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => {
+                format!("an operator adds it with PUT /api/v1/blocks/{named}; until then it is tried again")
+            }
+        };
+        let error = ApiError::new("unknown_block", format!("there is no block `{named}`"));
+        Err(Failure::refused(422, error.hint(hint).field("block")))
+    }
+
+    pub(super) fn heartbeat(&mut self, id: &NodeId, mut heartbeat: Heartbeat) -> Result<Heard, Failure> {
         let server_time_ms = Some(self.now.as_millis());
         let heard = |status: &str| Heard { status: status.to_owned(), server_time_ms };
         let last = self.nodes.heard.get(id);
@@ -271,6 +323,17 @@ impl Core {
         let Some(known) = self.nodes.registrations.get(id).filter(|_| !stranger).cloned() else {
             return Ok(heard("rejoin"));
         };
+        let mut doubted = take_doubted(&mut heartbeat);
+        let size = [
+            ("cpu_milli", &mut heartbeat.cpu_milli, known.heartbeat.cpu_milli),
+            ("ram_mib", &mut heartbeat.ram_mib, known.heartbeat.ram_mib),
+        ];
+        for (field, value, before) in size {
+            if *value > AMOUNT_MAX {
+                doubted.push(field.to_owned());
+                *value = before;
+            }
+        }
         let now_says = Registration { heartbeat: heartbeat.clone(), ..known.clone() };
         if !same_machine(&known, &now_says) {
             // Its capacity changed. The heartbeat was made before jobs that are on their way, so it need not name all.
@@ -289,6 +352,7 @@ impl Core {
             _ => {}
         }
         self.nodes.heard.insert(id.clone(), seen);
+        self.nodes.doubt(id, doubted);
         self.nodes.registrations.insert(id.clone(), now_says);
         Ok(heard(if self.beats_at_another_pace(id) { "rejoin" } else { "ok" }))
     }
@@ -305,6 +369,10 @@ fn same_machine(a: &Registration, b: &Registration) -> bool {
             platform: beat.platform.clone(),
             cpu_milli: beat.cpu_milli,
             ram_mib: beat.ram_mib,
+            memory_domains: beat.memory_domains.clone(),
+            neural_engine: beat.neural_engine,
+            npu: beat.npu,
+            metal_gpu: beat.metal_gpu,
             gpus,
             cpu_core_score: beat.cpu_core_score,
             performance_estimates: beat.performance_estimates.clone(),
@@ -318,18 +386,35 @@ fn same_machine(a: &Registration, b: &Registration) -> bool {
 fn engine_heartbeat(beat: &Heartbeat) -> landfall_engine::heartbeat::Heartbeat {
     landfall_engine::heartbeat::Heartbeat {
         ram_used: beat.memory_used_mb.map(Mib::new),
+        ram_unknown: beat.memory_used_mb.is_none(),
+        // Use that is not told counts as none.
         vram_used: beat
             .gpus
             .iter()
-            .filter_map(|gpu| Some((gpu.index, Mib::new(gpu.vram_used_mib?))))
+            .map(|gpu| (gpu.index, Mib::new(gpu.vram_used_mib.unwrap_or_default())))
             .collect(),
         active: Some(beat.active_jobs),
-        cache: Some(beat.cache.iter().filter_map(|id| WorkloadId::new(id).ok()).collect()),
+        cache: beat
+            .cache
+            .as_ref()
+            .map(|cache| cache.iter().filter_map(|id| WorkloadId::new(id).ok()).collect()),
         metrics: Some(metrics(beat)),
-        health: None,
+        health: Some(DeviceHealth {
+            thermal: beat.thermal.as_deref().and_then(thermal),
+            battery_pct: beat.battery_pct,
+            charging: beat.charging,
+            neural_engine: beat.neural_engine,
+            npu: beat.npu,
+            metal_gpu: beat.metal_gpu,
+        }),
         accepting: Some(beat.accepting),
         fingerprint: beat.fingerprint.as_deref().and_then(|text| Name::new(text).ok()),
+        acknowledged: false,
     }
+}
+
+fn thermal(word: &str) -> Option<Thermal> {
+    serde_json::from_value(Value::from(word)).ok()
 }
 
 pub(super) fn metrics(beat: &Heartbeat) -> landfall_model::Metrics {
@@ -344,59 +429,78 @@ pub(super) fn metrics(beat: &Heartbeat) -> landfall_model::Metrics {
     }
 }
 
-/// Refuses numbers that cannot be true, naming the field.
-fn check_numbers(beat: &Heartbeat, path: &str) -> Result<(), Failure> {
-    let bad = |field: String, message: String| {
-        let error = ApiError::new("out_of_range", message)
-            .hint("leave out what is not known")
-            .field(format!("{path}{field}"));
-        Err(Failure::refused(400, error))
-    };
-    let numbers = [
-        ("cpu_usage_pct", beat.cpu_usage_pct, 100.0),
-        ("disk_mb_s", beat.disk_mb_s, 1e9),
-        ("network_mbit_s", beat.network_mbit_s, 1e9),
-        (
-            "performance_estimates.gpu_bandwidth_gb_s",
-            beat.performance_estimates.gpu_bandwidth_gb_s,
-            BANDWIDTH_MAX,
-        ),
-        ("performance_estimates.estimated_llm_tok_s", beat.performance_estimates.estimated_llm_tok_s, 1e9),
-    ];
-    for (field, value, most) in numbers {
-        if value.is_some_and(|value| !value.is_finite() || value < 0.0 || value > most) {
-            return bad(field.into(), format!("`{field}` must be 0 to {most}"));
-        }
-    }
-    for (place, gpu) in beat.gpus.iter().enumerate() {
-        if gpu
-            .bandwidth_gb_s
-            .is_some_and(|value| !value.is_finite() || !(0.0..=BANDWIDTH_MAX).contains(&value))
-        {
-            return bad(
-                format!("gpus[{place}].bandwidth_gb_s"),
-                format!("bandwidth must be 0 to {BANDWIDTH_MAX} GB/s"),
-            );
-        }
-    }
-    if beat.battery_pct.is_some_and(|pct| pct > 100) {
-        return bad("battery_pct".into(), "`battery_pct` must be 0 to 100".into());
-    }
-    const AMOUNT_MAX: u64 = 1 << 40;
-    let amounts = [
-        ("cpu_milli", beat.cpu_milli),
-        ("ram_mib", beat.ram_mib),
-        ("active_jobs", beat.active_jobs),
-        ("memory_used_mb", beat.memory_used_mb.unwrap_or(0)),
-        ("ram_free_mib", beat.ram_free_mib.unwrap_or(0)),
-        ("performance_estimates.wasm_memory_limit_mb", beat.performance_estimates.wasm_memory_limit_mb),
-    ];
-    for (field, value) in amounts {
+/// Without its size nothing can be placed on a node, so a registration has to tell it.
+fn check_size(beat: &Heartbeat) -> Result<(), Failure> {
+    for (field, value) in [("cpu_milli", beat.cpu_milli), ("ram_mib", beat.ram_mib)] {
         if value > AMOUNT_MAX {
-            return bad(field.into(), format!("`{field}` is larger than any machine"));
+            let error = ApiError::new("out_of_range", format!("`{field}` is larger than any machine"));
+            let error = error.hint("tell what the machine has").field(format!("heartbeat.{field}"));
+            return Err(Failure::refused(400, error));
         }
     }
     Ok(())
+}
+
+/// Takes figures that cannot be true out of a heartbeat and names them: they count as unknown.
+fn take_doubted(beat: &mut Heartbeat) -> Vec<String> {
+    let mut doubted = Vec::new();
+    let mut number = |field: String, value: &mut Option<f64>, most: f64| {
+        if value.is_some_and(|value| !value.is_finite() || value < 0.0 || value > most) {
+            *value = None;
+            doubted.push(field);
+        }
+    };
+    let estimates = &mut beat.performance_estimates;
+    number("cpu_usage_pct".into(), &mut beat.cpu_usage_pct, 100.0);
+    number("disk_mb_s".into(), &mut beat.disk_mb_s, 1e9);
+    number("network_mbit_s".into(), &mut beat.network_mbit_s, 1e9);
+    number("power_w".into(), &mut beat.power_w, POWER_MAX);
+    number(
+        "performance_estimates.gpu_bandwidth_gb_s".into(),
+        &mut estimates.gpu_bandwidth_gb_s,
+        BANDWIDTH_MAX,
+    );
+    number("performance_estimates.estimated_llm_tok_s".into(), &mut estimates.estimated_llm_tok_s, 1e9);
+    for (place, gpu) in beat.gpus.iter_mut().enumerate() {
+        number(format!("gpus[{place}].bandwidth_gb_s"), &mut gpu.bandwidth_gb_s, BANDWIDTH_MAX);
+    }
+    let mut whole = |field: String, value: &mut Option<u64>| {
+        if value.is_some_and(|value| value > AMOUNT_MAX) {
+            *value = None;
+            doubted.push(field);
+        }
+    };
+    whole("memory_used_mb".into(), &mut beat.memory_used_mb);
+    whole("ram_free_mib".into(), &mut beat.ram_free_mib);
+    if beat.io_bytes_s.is_some_and(|bytes| bytes > AMOUNT_MAX << 10) {
+        whole("io_bytes_s".into(), &mut beat.io_bytes_s);
+    }
+    for (place, gpu) in beat.gpus.iter_mut().enumerate() {
+        whole(format!("gpus[{place}].vram_mib"), &mut gpu.vram_mib);
+        whole(format!("gpus[{place}].vram_used_mib"), &mut gpu.vram_used_mib);
+    }
+    let mut amount = |field: &str, value: &mut u64| {
+        if *value > AMOUNT_MAX {
+            *value = 0;
+            doubted.push(field.to_owned());
+        }
+    };
+    amount("active_jobs", &mut beat.active_jobs);
+    amount("performance_estimates.wasm_memory_limit_mb", &mut estimates.wasm_memory_limit_mb);
+    amount("performance_estimates.max_concurrent_containers", &mut estimates.max_concurrent_containers);
+    if beat.battery_pct.is_some_and(|pct| pct > 100) {
+        beat.battery_pct = None;
+        doubted.push("battery_pct".into());
+    }
+    if beat.cpu_core_score.is_some_and(|score| score == 0 || score > CORE_SCORE_MAX) {
+        beat.cpu_core_score = None;
+        doubted.push("cpu_core_score".into());
+    }
+    if beat.thermal.as_deref().is_some_and(|word| thermal(word).is_none()) {
+        beat.thermal = None;
+        doubted.push("thermal".into());
+    }
+    doubted
 }
 
 /// The node that a registration describes, checked as in a scenario.
@@ -439,7 +543,8 @@ fn model_node(id: &NodeId, registration: &Registration, now: landfall_model::Tim
     set("wasm_memory_limit_mb", json!(Some(estimates.wasm_memory_limit_mb).filter(|limit| *limit > 0)));
     set("supported_runtimes", json!(estimates.supported_runtimes));
     set("active_jobs", json!(beat.active_jobs));
-    set("cache", json!(beat.cache));
+    set("cache", json!(beat.cache.as_deref().unwrap_or_default()));
+    set("memory_domains", json!(beat.memory_domains));
     set("thermal", json!(beat.thermal));
     set("battery_pct", json!(beat.battery_pct));
     set("charging", json!(beat.charging));
@@ -448,7 +553,8 @@ fn model_node(id: &NodeId, registration: &Registration, now: landfall_model::Tim
     set("metal_gpu", json!(beat.metal_gpu));
     set("architectures", json!(registration.architectures));
     set("features", json!(registration.features));
-    if !registration.architectures.is_empty() {
+    // A worker that says any of these has said what it can do.
+    if !registration.architectures.is_empty() || registration.eval || registration.fetch {
         set("eval", json!(registration.eval));
         set("fetch", json!(registration.fetch));
     }

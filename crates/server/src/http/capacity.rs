@@ -7,6 +7,7 @@ use axum::extract::State;
 use landfall_api::fleet::{
     CapacityGpu, CapacityNode, CapacitySnapshot, HoldView, ReleaseRequest, Released, ReserveRequest,
 };
+use landfall_api::node::FenceView;
 use landfall_engine::event::Hold;
 use landfall_engine::{Answer, Fence, Input};
 use landfall_model::{JobId, Millis, Node, NodeId, Tier};
@@ -23,7 +24,11 @@ use super::status::word;
 use crate::driver::View;
 
 pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
-    OpenApiRouter::new().routes(routes!(snapshot)).routes(routes!(reserve)).routes(routes!(release))
+    OpenApiRouter::new()
+        .routes(routes!(snapshot))
+        .routes(routes!(reserve))
+        .routes(routes!(place))
+        .routes(routes!(release))
 }
 
 /// Which capacity.
@@ -143,6 +148,27 @@ pub(crate) async fn reserve(
         other => {
             acted(other)?;
             Err(Problem::unknown("hold", "made"))
+        }
+    }
+}
+
+/// Turns a hold into a placement: the job starts there.
+#[utoipa::path(post, path = "/place", tag = "capacity", request_body = ReleaseRequest,
+    responses((status = 200, description = "The attempt that starts.", body = FenceView), Problems, BodyProblems))]
+pub(crate) async fn place(
+    State(app): Shared,
+    _operator: Operator,
+    Body(request): Body<ReleaseRequest>,
+) -> Reply<FenceView> {
+    let unknown = || Problem::unknown("hold", &request.reservation_id);
+    let id = request.reservation_id.parse().map_err(|_| unknown())?;
+    match app.handle.apply(Input::Place(id)).await? {
+        Answer::Work(Fence { job, attempt, epoch }) => {
+            Ok(Json(FenceView { job: job.to_string(), attempt, epoch }))
+        }
+        other => {
+            acted(other)?;
+            Err(unknown())
         }
     }
 }

@@ -7,11 +7,12 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use landfall_api::fleet::{PoolRequest, PoolView, Settings, TenantUsage, TenantView};
+use landfall_api::fleet::{EnergyPrice, PoolRequest, PoolView, Settings, TenantUsage, TenantView};
 use landfall_engine::Input;
 use landfall_engine::state::PoolState;
 use landfall_engine::units::MICRO;
-use landfall_model::{Block, NodeState};
+use landfall_model::scenario::closest;
+use landfall_model::{Block, Millis, NodeState};
 use serde_json::{Map, Value};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -34,7 +35,26 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(usage))
         .routes(routes!(blocks))
         .routes(routes!(set_block))
+        .routes(routes!(energy_price, set_energy_price))
 }
+
+/// What may be said about a block.
+const BLOCK_FIELDS: [&str; 14] = [
+    "id",
+    "provider",
+    "instance_type",
+    "tier",
+    "status",
+    "start_at",
+    "start_at_ms",
+    "end_at",
+    "end_at_ms",
+    "ends_in_ms",
+    "drain_deadline",
+    "drain_deadline_ms",
+    "cost_per_hour",
+    "preemptible",
+];
 
 /// A word that changes whenever the value does.
 pub(crate) fn version_of(value: &impl serde::Serialize) -> String {
@@ -293,13 +313,76 @@ async fn set_block(
     At(id): At<String>,
     Body(mut fields): Body<Map<String, Value>>,
 ) -> Reply<Value> {
+    for name in fields.keys().filter(|name| !BLOCK_FIELDS.contains(&name.as_str())) {
+        let hint = match closest(name, BLOCK_FIELDS) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("a block has {}", BLOCK_FIELDS.join(", ")),
+        };
+        return Err(Problem::invalid(&format!("block.{name}"), format!("there is no field `{name}`"), &hint));
+    }
+    // As in a scenario: instants may say their unit, and an end may be a span from now.
+    for name in ["start_at", "end_at", "drain_deadline"] {
+        if let Some(value) = fields.remove(&format!("{name}_ms"))
+            && fields.insert(name.to_owned(), value).is_some()
+        {
+            let message = format!("`{name}` and `{name}_ms` say the same");
+            return Err(Problem::invalid(&format!("block.{name}"), message, "give one of the two"));
+        }
+    }
+    if let Some(span) = fields.remove("ends_in_ms") {
+        let span = span.as_u64().ok_or_else(|| {
+            Problem::invalid("block.ends_in_ms", "it is no number of milliseconds", "such as 3600000")
+        })?;
+        let end = app.handle.now() + Millis::new(span);
+        if fields.insert("end_at".to_owned(), json(&end)?).is_some() {
+            let message = "an end and a span contradict each other";
+            return Err(Problem::invalid("block.ends_in_ms", message, "give one of the two"));
+        }
+    }
     for (name, value) in [("tier", "FAST"), ("status", "active")] {
         fields.entry(name).or_insert(Value::String(value.into()));
     }
     fields.entry("preemptible").or_insert(Value::Bool(false));
     fields.entry("cost_per_hour").or_insert(Value::from(0));
     let block: Block = typed(Some(&id), fields, "block")?;
+    if let (Some(start), Some(end)) = (block.start_at, block.end_at)
+        && end < start
+    {
+        let hint = "give an end after the start, or none";
+        return Err(Problem::invalid("block.end_at", "the block ends before it starts", hint));
+    }
     let shown = json(&block)?;
     acted(app.handle.apply(Input::SetBlock(Arc::new(block))).await?)?;
     Ok(Json(shown))
+}
+
+/// A price of energy that can be true.
+pub(crate) fn price(price: f64) -> Result<f64, Problem> {
+    if price.is_finite() && price >= 0.0 {
+        return Ok(price);
+    }
+    let hint = "1 and more is dear, 0 is free; leave it out if nobody knows";
+    Err(Problem::invalid("price", "the price of energy is a number of 0 or more", hint))
+}
+
+/// The price of energy that policies reckon with.
+#[utoipa::path(get, path = "/energy-price", tag = "fleet",
+    responses((status = 200, description = "The price, if it is known.", body = EnergyPrice), Problems))]
+async fn energy_price(State(app): Shared, _submitter: Submitter) -> Reply<EnergyPrice> {
+    let price =
+        app.ask(|view| Ok(view.engine.state().pools.values().find_map(|pool| pool.world.energy_price)));
+    Ok(Json(EnergyPrice { price: price.await? }))
+}
+
+/// Says what energy costs from now on. Whoever knows says so again within the hour, or it is unknown.
+#[utoipa::path(put, path = "/energy-price", tag = "fleet", request_body = EnergyPrice,
+    responses((status = 200, description = "Taken in.", body = EnergyPrice), Problems, BodyProblems))]
+async fn set_energy_price(
+    State(app): Shared,
+    _operator: Operator,
+    Body(said): Body<EnergyPrice>,
+) -> Reply<EnergyPrice> {
+    let known = said.price.map(price).transpose()?;
+    acted(app.handle.apply(Input::EnergyPrice(known)).await?)?;
+    Ok(Json(said))
 }

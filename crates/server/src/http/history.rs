@@ -127,6 +127,10 @@ async fn visible(
 struct Which {
     /// Only those about this job.
     job: Option<String>,
+    /// Only those that chose this node.
+    node: Option<String>,
+    /// Only those since this instant, in milliseconds since 1970.
+    since_ms: Option<u64>,
     /// How many at most: 1 to 1000, 100 if left out.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u32>,
@@ -147,8 +151,13 @@ async fn decisions(
         Some(job) => Some(app.job(&principal, job).await?.id),
         None => None,
     };
-    let wanted = move |commit: &Commit| job.as_deref().is_none_or(|job| job == commit.job.as_str());
-    let read = app.journal.read(move |reader| decisions_before(reader, which.cursor, None, limit, wanted));
+    let (node, cursor) = (which.node, which.cursor);
+    let since = which.since_ms.map(|ms| Time::from_millis(i64::try_from(ms).unwrap_or(i64::MAX)));
+    let wanted = move |commit: &Commit| {
+        let there = |node: &String| commit.grants.iter().any(|grant| grant.node.as_str() == node);
+        job.as_deref().is_none_or(|job| job == commit.job.as_str()) && node.as_ref().is_none_or(there)
+    };
+    let read = app.journal.read(move |reader| decisions_before(reader, cursor, since, limit, wanted));
     let (mut items, next) = read.await?;
     if !principal.sees_all() {
         let jobs = items.iter().map(|decision| decision.job.clone()).collect();

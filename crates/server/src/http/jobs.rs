@@ -13,7 +13,7 @@ use landfall_api::{IDEMPOTENCY_KEY, Paged};
 use landfall_engine::Input;
 use landfall_engine::record::JobState;
 use landfall_model::answer::{Estimate, Explanation};
-use landfall_model::{JobId, Millis, NodeId};
+use landfall_model::{JobId, Millis, NodeId, Time};
 use serde::Deserialize;
 use serde_json::Value;
 use utoipa::IntoParams;
@@ -310,12 +310,18 @@ async fn resume(
 struct Explained {
     /// Say what stands between the job and this node.
     node: Option<String>,
+    /// As it was at this instant, in milliseconds since 1970: the state of then is made anew from the journal.
+    at_ms: Option<u64>,
 }
 
 /// A job, an element that still waits in its array, or an array that the engine knows and the asker may see.
 fn known(view: &mut crate::driver::View<'_>, principal: &Principal, text: &str) -> Result<JobId, Problem> {
     let id = view.exact(text).ok_or_else(|| Problem::unknown("job", text))?;
-    let state = view.engine.state();
+    known_in(view.engine.state(), principal, id)
+}
+
+fn known_in(state: &landfall_engine::State, principal: &Principal, id: JobId) -> Result<JobId, Problem> {
+    let text = id.as_str();
     let spec = match (state.job(&id), state.folded.get(&id), state.folded_element(&id)) {
         (Some(record), ..) => &record.job.spec,
         (None, Some(array), _) => &array.job.spec,
@@ -342,6 +348,9 @@ async fn explain(
     Steered { app, principal, id }: Steered,
     Params(asked): Params<Explained>,
 ) -> Reply<Answered> {
+    if let Some(at_ms) = asked.at_ms {
+        return explain_at(&app, &principal, &id, asked.node, at_ms).await.map(Json);
+    }
     let answer = app.ask(move |view| {
         let Some(node) = asked.node else {
             return match known(view, &principal, &id) {
@@ -362,6 +371,40 @@ async fn explain(
         why.map_or_else(|| Err(Problem::unknown("node", &node)), |why| Ok(Answered::Node(Box::new(why))))
     });
     answer.await.map(Json)
+}
+
+/// What the engine would have said at an instant: the same code, on the state of then.
+async fn explain_at(
+    app: &App,
+    principal: &Principal,
+    id: &str,
+    node: Option<String>,
+    at_ms: u64,
+) -> Result<Answered, Problem> {
+    let at = Time::from_millis(i64::try_from(at_ms).unwrap_or(i64::MAX));
+    let asked = id.to_owned();
+    let job = app.ask(move |view| Ok(view.exact(&asked))).await?;
+    let job = job.or_else(|| JobId::new(id).ok()).ok_or_else(|| Problem::unknown("job", id))?;
+    // A state of a large server is large: one at a time.
+    let _one_by_one = app.edits.lock().await;
+    let Some(state) = app.journal.read(move |reader| reader.state_at(at)).await? else {
+        let error = landfall_api::ApiError::new("too_long_ago", "the journal does not reach back that far")
+            .hint("`server.retention` says how long it is kept")
+            .field("at_ms");
+        return Err(Problem::new(StatusCode::GONE, error));
+    };
+    let job = known_in(&state, principal, job)?;
+    let engine = landfall_engine::Engine::of(state);
+    match node {
+        None => {
+            let explanation = engine.explain(&job).ok_or_else(|| Problem::unknown("job", id))?;
+            Ok(Answered::Job(Box::new(explanation)))
+        }
+        Some(node) => {
+            let why = NodeId::new(&node).ok().and_then(|node| engine.why_not(&job, &node));
+            why.map_or_else(|| Err(Problem::unknown("node", &node)), |why| Ok(Answered::Node(Box::new(why))))
+        }
+    }
 }
 
 /// Says when a job starts, as far as can be told.

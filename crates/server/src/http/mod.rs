@@ -93,6 +93,7 @@ fn short_paths() -> Router<Arc<App>> {
         .route("/capacity_snapshot", get(capacity::snapshot))
         .route("/reserve", post(capacity::reserve))
         .route("/release", post(capacity::release))
+        .route("/place", post(capacity::place))
         .route("/nodes/{id}/heartbeat", post(agents::heartbeat))
         .route("/nodes/{id}/workloads", get(workloads::of_node))
         .route("/workloads/{id}/availability", get(workloads::availability))
@@ -103,6 +104,7 @@ pub(crate) fn chores(app: Arc<App>) -> tokio::task::JoinHandle<()> {
     tokio::spawn(async move {
         let mut happened = app.handle.listen();
         let mut cleaning = tokio::time::interval(Duration::from_secs(3600));
+        let mut prices = tokio::time::interval(PRICE_EVERY);
         loop {
             tokio::select! {
                 () = app.shutdown.cancelled() => return,
@@ -120,9 +122,29 @@ pub(crate) fn chores(app: Arc<App>) -> tokio::task::JoinHandle<()> {
                     Err(tokio::sync::broadcast::error::RecvError::Closed) => return,
                 },
                 _ = cleaning.tick() => clean_logs(&app).await,
+                _ = prices.tick(), if app.config.energy_price_file.is_some() => read_price(&app).await,
             }
         }
     })
+}
+
+/// How often the file with the price of energy is read.
+const PRICE_EVERY: Duration = Duration::from_secs(60);
+
+/// Reads the price of energy. One that cannot be read is unknown once the last one is too old.
+async fn read_price(app: &Arc<App>) {
+    let Some(path) = &app.config.energy_price_file else { return };
+    let price = match tokio::fs::read_to_string(path).await {
+        Ok(text) => fleet::price(text.trim().parse().unwrap_or(f64::NAN)).map_err(|_| text),
+        Err(error) => Err(error.to_string()),
+    };
+    match price {
+        Ok(price) => drop(app.handle.apply(landfall_engine::Input::EnergyPrice(Some(price))).await),
+        Err(error) => {
+            let (file, error) = (path.display(), error.trim());
+            tracing::warn!(%file, error, "the file has no price of energy: a number of 0 or more");
+        }
+    }
 }
 
 async fn clean_logs(app: &Arc<App>) {

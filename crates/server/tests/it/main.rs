@@ -3,6 +3,7 @@
 mod auth;
 mod basics;
 mod common;
+mod facts;
 mod intake;
 mod requests;
 mod watching;

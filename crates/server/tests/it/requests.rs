@@ -131,26 +131,14 @@ async fn every_error_has_one_shape() {
         (
             raw(Method::PUT, "/nodes/n/registration", json, r#"{"heartbeat": {"cpu_milli": -1}}"#).await,
             400,
-            "invalid_json",
-            Some("heartbeat.cpu_milli"),
-        ),
-        (
-            raw(Method::POST, "/nodes/n/heartbeat", json, r#"{"cpu_usage_pct": -1.0}"#).await,
-            400,
             "out_of_range",
-            Some("cpu_usage_pct"),
+            Some("heartbeat.cpu_milli"),
         ),
         (
             raw(Method::POST, "/nodes/n/heartbeat", json, r#"{"disk_mb_s": 1e999}"#).await,
             400,
             "malformed_json",
             None,
-        ),
-        (
-            raw(Method::POST, "!/nodes/n/heartbeat", json, r#"{"battery_pct": 101}"#).await,
-            400,
-            "out_of_range",
-            Some("battery_pct"),
         ),
         (
             raw(Method::POST, "/reserve", json, r#"{"job_id": "7", "node_id": "n"}"#).await,

@@ -36,6 +36,7 @@ mod verify;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use landfall_engine::State;
 use landfall_model::Time;
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
@@ -190,6 +191,10 @@ impl Reader for Sqlite {
 
     fn last_seq(&mut self) -> Result<u64, StoreError> {
         self.reading.last_seq()
+    }
+
+    fn state_at(&mut self, at: Time) -> Result<Option<State>, StoreError> {
+        self.reading.state_at(at)
     }
 
     fn size_bytes(&mut self) -> Result<u64, StoreError> {

@@ -3,10 +3,12 @@
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
+use landfall_engine::State;
+use landfall_model::Time;
 use rusqlite::{Connection, OpenFlags};
 
 use super::head::Head;
-use super::{backup, connect, explain, journal, records, schema};
+use super::{backup, connect, explain, journal, records, schema, snapshots};
 use crate::error::StoreError;
 use crate::store::{Reader, Stored, Table};
 
@@ -76,6 +78,36 @@ impl Reader for Reading {
 
     fn last_seq(&mut self) -> Result<u64, StoreError> {
         journal::last(&self.conn).map_err(explain(&self.path))
+    }
+
+    fn state_at(&mut self, at: Time) -> Result<Option<State>, StoreError> {
+        let Self { conn, path, .. } = self;
+        // One transaction, so that nothing is dropped meanwhile.
+        let tx = conn.transaction().map_err(explain(path))?;
+        let mut base = None;
+        for head in snapshots::heads(&tx, path)? {
+            match snapshots::read(&tx, path, &head) {
+                Ok(state) if state.now <= at => {
+                    base = Some((state, head.seq));
+                    break;
+                }
+                // It is later, or an older one has to do.
+                Ok(_) | Err(StoreError::Damaged { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let (mut state, seq) = base.unwrap_or_default();
+        if journal::oldest(&tx).map_err(explain(path))? > seq + 1 {
+            return Ok(None);
+        }
+        journal::walk(&tx, path, seq, |stored| {
+            if stored.at > at {
+                return ControlFlow::Break(());
+            }
+            state.apply(stored.at, &stored.event);
+            ControlFlow::Continue(())
+        })?;
+        Ok(Some(state))
     }
 
     fn size_bytes(&mut self) -> Result<u64, StoreError> {

@@ -118,6 +118,17 @@ pub(crate) fn agent_config(config: &Config) -> Result<landfall_agent::Config, Cl
     agent.group = text("agent.group");
     agent.tenants = config.list("agent.tenants");
     agent.features = config.list("agent.features");
+    if config.text("agent.architectures").is_some() {
+        agent.architectures = config.list("agent.architectures");
+    }
+    agent.eval = config.is_on("agent.eval");
+    agent.fetch = config.is_on("agent.fetch");
+    agent.platform = text("agent.platform");
+    agent.accelerators = config.list("agent.accelerators");
+    agent.power_w = watts(config)?;
+    agent.core_score = config.parsed("agent.core_score");
+    agent.sysfs = config.path("agent.sysfs").unwrap_or(agent.sysfs);
+    agent.procfs = config.path("agent.procfs").unwrap_or(agent.procfs);
     agent.pass_env = config.list("agent.pass_env");
     agent.cpus = config.cores("agent.cpus").map(|milli| milli as f64 / 1000.0);
     agent.ram_mib = config.mib("agent.memory");
@@ -136,6 +147,18 @@ pub(crate) fn agent_config(config: &Config) -> Result<landfall_agent::Config, Cl
     }
     agent.check().map_err(failed)?;
     Ok(agent)
+}
+
+/// Idle and busy watts: both or neither.
+fn watts(config: &Config) -> Result<Option<(u64, u64)>, CliError> {
+    match (config.parsed("agent.power_idle"), config.parsed("agent.power_busy")) {
+        (None, None) => Ok(None),
+        (Some(idle), Some(busy)) => Ok(Some((idle, busy))),
+        _ => Err(usage(
+            "agent.power_idle and agent.power_busy belong together".to_owned(),
+            "give both, or neither and let the machine be measured",
+        )),
+    }
 }
 
 /// Hours such as `22-6`.

@@ -6,6 +6,7 @@ use landfall_client::{Client, ClientError, segment, with_query};
 use landfall_model::answer::{Estimate, Explanation, WhyNot};
 use serde::Serialize;
 
+use super::decisions::instant;
 use crate::answer::Answer;
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -31,10 +32,18 @@ pub(crate) struct ExplainedNode {
 }
 
 /// Answers `explain` about a running server.
-pub(crate) fn run(job: &str, node: Option<&str>, connect: &ConnectArgs) -> Result<Box<dyn Answer>, CliError> {
+pub(crate) fn run(
+    job: &str,
+    node: Option<&str>,
+    at: Option<&str>,
+    connect: &ConnectArgs,
+) -> Result<Box<dyn Answer>, CliError> {
+    let at = at.map(|text| instant("--at", text)).transpose()?.map(|ms| ms.to_string());
+    let at = at.as_deref();
     connect.ask(async |client| {
         if let Some(node) = node {
-            let path = with_query(&format!("/jobs/{}/explain", segment(job)), &[("node", Some(node))]);
+            let params = [("node", Some(node)), ("at_ms", at)];
+            let path = with_query(&format!("/jobs/{}/explain", segment(job)), &params);
             let why_not: WhyNot = client.get(&path).await?;
             let fits = why_not.placed_here || (why_not.verdict.is_admitted() && why_not.ledger.is_empty());
             let exit = if fits { Exit::Done } else { Exit::Nothing };
@@ -43,7 +52,16 @@ pub(crate) fn run(job: &str, node: Option<&str>, connect: &ConnectArgs) -> Resul
                 Reply::new("landfall.why-not/1", data, render::service::explain::node).exit(exit),
             ) as _);
         }
-        let found = ask(client, job).await?;
+        let found = match at {
+            None => ask(client, job).await?,
+            Some(at) => {
+                let path = with_query(&format!("/jobs/{}/explain", segment(job)), &[("at_ms", Some(at))]);
+                let Answered::Job(explanation) = client.get(&path).await? else {
+                    return Err(not_asked(client));
+                };
+                Explained { job: job.to_owned(), explanation: *explanation, estimate: None, decision: None }
+            }
+        };
         Ok(Reply::new("landfall.explanation/1", found, render::service::explain::job).boxed())
     })
 }

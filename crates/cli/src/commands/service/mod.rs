@@ -6,6 +6,7 @@ pub(crate) mod backup;
 pub(crate) mod certificate;
 pub(crate) mod check;
 pub(crate) mod completions;
+pub(crate) mod decisions;
 pub(crate) mod events;
 pub(crate) mod explain;
 pub(crate) mod helpers;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use landfall_model::{Bytes, Dispatch, Millis};
+use landfall_model::{Bytes, Dispatch, Millis, Name};
 use landfall_server::{PoolConfig, Ready, ServerError, Tls};
 use landfall_store::StoreError;
 use tokio::sync::oneshot;
@@ -135,6 +135,17 @@ pub(crate) fn server_config(
     }
     server.tenants = declared.tenants.clone();
     server.tenants_from.clone_from(&config.file);
+    server.blocks = declared.blocks.clone();
+    server.energy_price_file = config.path("server.energy_price_file");
+    if let Some(name) = config.text("server.scoring_policy") {
+        let name = Name::new(name).map_err(|error| {
+            usage(format!("server.scoring_policy: {error}"), "`landfall policy list` shows all")
+        })?;
+        let unnamed = server.pools.iter_mut().filter(|row| row.policy.is_none() && row.pool.policy.is_none());
+        for row in unnamed.filter(|row| row.pool.dispatch == Dispatch::Pull) {
+            row.pool.policy = Some(name.clone());
+        }
+    }
     Ok(server)
 }
 

@@ -1,5 +1,6 @@
 //! Pages about a running server.
 
+pub(crate) mod decisions;
 pub(crate) mod explain;
 pub(crate) mod fleet;
 pub(crate) mod jobs;

@@ -38,6 +38,8 @@ fn remark(node: &NodeView) -> &'static str {
     match (node.approval.as_str(), node.accepting, node.connected) {
         ("pending", ..) => "waits for approval",
         ("suspended", ..) => "suspended",
+        _ if node.drifted => "configuration drifted",
+        _ if !node.doubted.is_empty() => "tells figures that cannot be true",
         (_, false, _) => "takes no work",
         (_, _, false) => "no agent connected",
         _ if node.hollow => "hollow: nothing runs here",
@@ -73,7 +75,11 @@ pub(crate) fn one(one: &One, page: Page) -> String {
         }
     };
     let region = node.region.as_ref().map(|name| format!(", region {name}")).unwrap_or_default();
-    line("pool", &format!("{}{region}", node.pool));
+    let lent = node.lent_to.as_ref().map(|pool| format!(", on loan to {pool}")).unwrap_or_default();
+    line("pool", &format!("{}{region}{lent}", node.pool));
+    line("block", node.block.as_deref().unwrap_or_default());
+    line("group", node.group.as_deref().unwrap_or_default());
+    line("doubted", &node.doubted.join(", "));
     line("remark", remark(node));
     line("since", &ago(node.since_ms, now));
     let version = node.agent_version.as_ref().map(|version| format!(", agent {version}")).unwrap_or_default();
@@ -86,6 +92,26 @@ pub(crate) fn one(one: &One, page: Page) -> String {
     let free =
         node.ram_free_mib.map(|amount| format!(", {} free on the machine", mib(amount))).unwrap_or_default();
     line("memory", &format!("{} of {} held by jobs{free}", mib(node.ram_committed_mib), mib(node.ram_mib)));
+    if !node.platform.is_empty() && node.platform != "desktop" {
+        line("platform", &node.platform);
+    }
+    let charge = node.battery_pct.map(|pct| {
+        let charging = match node.charging {
+            Some(true) => ", charging",
+            Some(false) => ", not charging",
+            None => "",
+        };
+        format!("battery {pct} %{charging}")
+    });
+    let heat = node.thermal.as_ref().map(|thermal| format!("heat {thermal}"));
+    let power = node.power_w.map(|watts| format!("draws {} W", short(watts)));
+    line("condition", &[heat, charge, power].into_iter().flatten().collect::<Vec<_>>().join(", "));
+    if let Some(fingerprint) = &node.fingerprint {
+        let drifted =
+            if node.drifted { ", not what it should be: `landfall return` takes it as right" } else { "" };
+        line("fingerprint", &format!("{}{drifted}", fingerprint.get(..12).unwrap_or(fingerprint)));
+    }
+    line("warm", &node.cache.join(", "));
     line("runtimes", &node.runtimes.join(", "));
     line("jobs", &node.jobs.join(", "));
     if node.karma != 0 {

@@ -102,8 +102,9 @@ fn node_context(node: &Node) -> Value {
 
 fn job_context(state: &EngineState, record: &JobRecord) -> Value {
     let (job, spec) = (&record.job, &record.job.spec);
+    let dependents = spec.dependents.max(state.graph.dependents(&job.id));
     json!({
-        "kind": kind_code(spec.kind), "architecture": spec.architecture, "dependents": spec.dependents,
+        "kind": kind_code(spec.kind), "architecture": spec.architecture, "dependents": dependents,
         "direct_inputs": spec.direct_inputs, "queued_at": rfc3339(job.queued_at), "ready_at": rfc3339(job.ready_at),
         "rescore_count": state.rounds(record), "prefer_local": spec.prefer_local,
         "network_bound": spec.network_bound, "has_fetch_task": spec.fetch_task,
@@ -250,7 +251,8 @@ async fn pending(State(app): Shared, Submitter(principal): Submitter) -> Result<
             let explained = explained.and_then(|()| view.engine.explain(&job.id)).and_then(|it| it.reason);
             json!({
                 "kind": kind_code(spec.kind), "tenant": spec.tenant, "job_id": job.id, "parent_id": parent_of(record),
-                "queued_at": rfc3339(job.queued_at), "dependency_count": spec.dependents,
+                "queued_at": rfc3339(job.queued_at),
+                "dependency_count": spec.dependents.max(view.engine.state().graph.dependents(&job.id)),
                 "name": view.jobs.meta(&job.id).and_then(|meta| meta.name.clone()),
                 "reason": explained.map_or("queued", |reason| reason.name()),
             })

@@ -245,7 +245,7 @@ fn machine(args: &Args) -> Registration {
             index,
             model: Some(gpus.model.clone()),
             vram_mib: gpus.memory.map(Mib::get),
-            bandwidth_gb_s: gpu_table::lookup(&gpus.model).map(|found| found.gb_s),
+            bandwidth_gb_s: gpu_table::lookup(&gpus.model).map(|found| found.gb_s_with(gpus.memory)),
             ..GpuFacts::default()
         })
     });

@@ -1,0 +1,95 @@
+//! Facts of machines: what the kernel shows an agent reaches the server, and what was decided can be looked up.
+
+use crate::stand::Stand;
+
+/// Writes files that stand for what a kernel shows.
+fn put(stand: &Stand, files: &[(&str, &str)]) {
+    for (path, text) in files {
+        let path = stand.path("sys").join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+}
+
+#[test]
+fn what_the_kernel_shows_is_seen_and_seen_to_change() {
+    let mut stand = Stand::unstarted("");
+    let sys = stand.path("sys");
+    // Every heartbeat is a chance to see; they come as often as a pool wants to know of a silence.
+    let config = format!(
+        "[agent]\nsysfs = \"{}\"\nblock = \"lease\"\nregion = \"uk\"\nplatform = \"android\"\n\
+         [[blocks]]\nid = \"lease\"\nprovider = \"prime\"\ntier = \"FLEX\"\n\
+         [[pools]]\nid = \"default\"\ndispatch = \"push\"\npolicy = \"bin-pack\"\n\
+         silence = {{ node_unknown_after_ms = 3000 }}\n",
+        sys.display()
+    );
+    std::fs::write(stand.path("config.toml"), config).unwrap();
+    put(
+        &stand,
+        &[
+            ("class/thermal/thermal_zone0/temp", "40000\n"),
+            ("class/power_supply/BAT0/type", "Battery\n"),
+            ("class/power_supply/BAT0/capacity", "41\n"),
+            ("class/power_supply/BAT0/status", "Discharging\n"),
+            ("class/drm/card0/device/vendor", "0x1002\n"),
+            ("class/drm/card0/device/device", "0x744c\n"),
+            ("class/drm/card0/device/mem_info_vram_total", "25753026560\n"),
+        ],
+    );
+    stand.start_server();
+    stand.agent("n1", &["--cpus", "4"]);
+    let node = stand.node("n1");
+    assert_eq!(
+        (node["thermal"].as_str(), node["battery_pct"].as_i64()),
+        (Some("nominal"), Some(41)),
+        "{node}"
+    );
+    assert_eq!(
+        (node["block"].as_str(), node["platform"].as_str()),
+        (Some("lease"), Some("android")),
+        "{node}"
+    );
+    assert_eq!(
+        (&node["gpus"][0]["model"], &node["gpus"][0]["vram_mib"]),
+        (&"Navi 31".into(), &24_560.into())
+    );
+    put(
+        &stand,
+        &[("class/thermal/thermal_zone0/temp", "97000\n"), ("class/power_supply/BAT0/status", "Full\n")],
+    );
+    stand.until("the change is seen", || {
+        let node = stand.node("n1");
+        node["thermal"] == "critical" && node["charging"] == true
+    });
+    let page = stand.run(&["node", "n1"]).ok();
+    assert!(page.contains("heat critical, battery 41 %, charging"), "{page}");
+    // The lease serves the other tier only.
+    let fast = stand.submit(&["--", "true"]);
+    let job = stand.job(&fast);
+    assert_eq!(job["state"], "pending", "{job}");
+}
+
+#[test]
+fn what_was_decided_can_be_looked_up_later() {
+    let stand = Stand::with_agent(&["--cpus", "2"]);
+    let done = stand.submit(&["--", "true"]);
+    stand.wait_for(&done, &["completed"]);
+    let waits = stand.submit(&["--cpu", "64", "--", "true"]);
+    let listed = stand.json(&["decisions"]);
+    assert_eq!(
+        (&listed["decisions"][0]["job"], &listed["decisions"][0]["nodes"][0]["node"]),
+        (&done.as_str().into(), &"n1".into())
+    );
+    assert_eq!(stand.json(&["decisions", "--node", "n2"])["decisions"], serde_json::json!([]));
+    assert_eq!(stand.json(&["decisions", "--job", &done])["decisions"].as_array().unwrap().len(), 1);
+    let at = listed["now_ms"].to_string();
+    stand.run(&["cancel", &waits]).ok();
+    stand.wait_for(&waits, &["cancelled"]);
+    let then = stand.json(&["explain", &waits, "--at", &at]);
+    assert_eq!(then["explanation"]["state"], "pending", "{then}");
+    assert_eq!(then["explanation"]["reason"], "cpu_short", "{then}");
+    let before = stand.run(&["explain", &waits, "--at", "400d"]);
+    assert!(before.code != 0 && before.err.contains("job"), "{}", before.err);
+    let nonsense = stand.run(&["explain", &waits, "--at", "yesterday"]);
+    assert!(nonsense.code != 0 && nonsense.err.contains("no instant"), "{}", nonsense.err);
+}

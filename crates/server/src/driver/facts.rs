@@ -1,0 +1,178 @@
+//! What pools are told from time to time: which kinds of jobs come, what their nodes draw and their disks do, and what energy
+//! costs for as long as anybody says so.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, VecDeque};
+
+use landfall_engine::state::PoolState;
+use landfall_engine::{Input, State};
+use landfall_model::{Dispatch, JobSpec, MilliCpu, MilliGpu, Millis, MixClass, Name, PoolId, Time};
+use landfall_policy::builtin;
+
+use super::core::Core;
+
+/// How often pools are told.
+const EVERY: Millis = Millis::secs(10);
+/// Jobs that the mix is counted over.
+const MIX_WINDOW: usize = 10_000;
+/// Share of all jobs that the kept kinds make up at least, in percent.
+const MIX_KEPT: usize = 95;
+/// A price that nobody has confirmed for so long says nothing.
+const PRICE_LASTS: Millis = Millis::secs(3600);
+/// Terms that look at the mix.
+const MIX_TERMS: [&str; 2] = ["fragmentation-gradient", "mix-room"];
+
+/// CPU, GPU share, GPU count and allowed models; memory does not enter.
+type Kind = (u64, u64, u32, Vec<Name>);
+
+fn kind_of(spec: &JobSpec) -> Kind {
+    (spec.cpu_milli.get(), spec.gpu_milli.get(), spec.gpu_count, spec.gpu_models.clone())
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Facts {
+    /// Kinds of jobs by push pool, oldest first.
+    came: BTreeMap<PoolId, VecDeque<Kind>>,
+    told_at: Option<Time>,
+    /// When the price of energy was last said.
+    price_at: Option<Time>,
+}
+
+impl Facts {
+    /// What a state knows of jobs that came.
+    pub(super) fn of(state: &State) -> Self {
+        let mut facts = Self::default();
+        let mut jobs: Vec<_> = state.jobs.values().collect();
+        jobs.sort_by_key(|record| (record.job.queued_at, record.job.id.clone()));
+        for record in jobs {
+            facts.came(&record.pool, &record.job.spec, 1);
+        }
+        let priced = state.pools.values().any(|pool| pool.world.energy_price.is_some());
+        facts.price_at = priced.then_some(state.now);
+        facts
+    }
+
+    /// So many jobs of a kind came to a pool.
+    pub(super) fn came(&mut self, pool: &PoolId, spec: &JobSpec, count: u32) {
+        let count = (count as usize).min(MIX_WINDOW);
+        let kinds = match self.came.get_mut(pool) {
+            Some(kinds) => kinds,
+            None => self.came.entry(pool.clone()).or_default(),
+        };
+        let over = (kinds.len() + count).saturating_sub(MIX_WINDOW);
+        kinds.drain(..over);
+        kinds.extend(std::iter::repeat_n(kind_of(spec), count));
+    }
+
+    /// Somebody says what energy costs, or that nobody knows.
+    pub(super) fn price_said(&mut self, at: Option<Time>) {
+        self.price_at = at;
+    }
+
+    fn mix(&self, pool: &PoolId) -> Vec<MixClass> {
+        self.came.get(pool).map_or_else(Vec::new, mix)
+    }
+}
+
+/// The shortest list of kinds, most common first, that holds at least 95 % of the jobs; equally common ones come largest first.
+fn mix(came: &VecDeque<Kind>) -> Vec<MixClass> {
+    let mut counts: BTreeMap<&Kind, usize> = BTreeMap::new();
+    came.iter().for_each(|kind| *counts.entry(kind).or_default() += 1);
+    let mut kinds: Vec<(&Kind, usize)> = counts.into_iter().collect();
+    kinds.sort_by_key(|(kind, count)| Reverse((*count, *kind)));
+    let mut held = 0;
+    kinds.retain(|(_, count)| {
+        let wanted = held * 100 < came.len() * MIX_KEPT;
+        held += count;
+        wanted
+    });
+    let total: usize = kinds.iter().map(|(_, count)| count).sum();
+    let class = |((cpu, milli, gpus, models), count): (&Kind, usize)| MixClass {
+        share: count as f64 / total as f64,
+        gpu_count: *gpus,
+        gpu_milli: MilliGpu::new(*milli),
+        cpu_milli: MilliCpu::new(*cpu),
+        gpu_models: models.clone(),
+    };
+    kinds.into_iter().map(class).collect()
+}
+
+/// Whether the policy of a pool looks at what usually comes.
+fn looks_at_mix(pool: &PoolState) -> bool {
+    let text = pool.policy.as_deref().or_else(|| builtin::text(pool.pool.policy_name()));
+    pool.pool.dispatch == Dispatch::Push
+        && text.is_some_and(|text| MIX_TERMS.iter().any(|term| text.contains(term)))
+}
+
+impl Core {
+    /// Tells pools what has changed around them, if it is time.
+    pub(super) fn refresh_facts(&mut self) {
+        let now = self.now;
+        if self.facts.told_at.is_some_and(|told| now.since(told) < EVERY) {
+            return;
+        }
+        self.facts.told_at = Some(now);
+        let mut news = Vec::new();
+        for (id, pool) in &self.engine.state().pools {
+            if looks_at_mix(pool) {
+                let mix = self.facts.mix(id);
+                if mix != pool.world.mix {
+                    news.push(Input::SetMix { pool: id.clone(), mix });
+                }
+            }
+            news.extend(self.measured(id, pool));
+        }
+        if self.facts.price_at.is_some_and(|at| now.since(at) > PRICE_LASTS) {
+            self.facts.price_said(None);
+            news.push(Input::EnergyPrice(None));
+        }
+        for input in news {
+            self.step(input);
+        }
+    }
+
+    /// What the nodes of a pool draw and their disks do together, as far as they tell.
+    fn measured(&self, id: &PoolId, pool: &PoolState) -> Option<Input> {
+        // Nothing but a cap makes use of it.
+        let caps = &pool.pool.batch;
+        if caps.power_cap_w.is_none() && caps.io_cap.is_none() {
+            return None;
+        }
+        let beats = || pool.present().filter_map(|node| Some(&self.nodes.facts(&node.id)?.heartbeat));
+        let watts = beats().filter_map(|beat| beat.power_w).reduce(|a, b| a + b);
+        let io_bytes_s = beats().filter_map(|beat| beat.io_bytes_s).reduce(u64::saturating_add);
+        if watts.is_none() && io_bytes_s.is_none() {
+            return None;
+        }
+        let power_w = watts.map(|watts| watts.round() as u64);
+        Some(Input::Measure { pool: id.clone(), power_w, io_bytes_s })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mix_is_what_most_jobs_are() {
+        let kind = |cpu: u64| (cpu, 1000, 1, Vec::new());
+        assert!(mix(&VecDeque::new()).is_empty());
+        let mut came: VecDeque<Kind> = std::iter::repeat_n(kind(8000), 50).collect();
+        came.extend(std::iter::repeat_n(kind(4000), 46));
+        came.extend((0..4).map(kind));
+        let classes = mix(&came);
+        let told: Vec<_> = classes.iter().map(|class| (class.cpu_milli.get(), class.share)).collect();
+        assert_eq!(told, [(8000, 50.0 / 96.0), (4000, 46.0 / 96.0)], "rare kinds are left out");
+    }
+
+    #[test]
+    fn only_the_last_jobs_count() {
+        let pool = PoolId::new("p").unwrap();
+        let spec = |cpu: u64| JobSpec { cpu_milli: MilliCpu::new(cpu), ..JobSpec::default() };
+        let mut facts = Facts::default();
+        facts.came(&pool, &spec(1000), 5);
+        facts.came(&pool, &spec(2000), 20_000);
+        let mix = facts.mix(&pool);
+        assert_eq!((mix.len(), mix[0].cpu_milli.get(), mix[0].share), (1, 2000, 1.0));
+    }
+}

@@ -1,0 +1,296 @@
+//! What nodes tell reaches decisions: each fact is changed in the world and a live server decides otherwise.
+
+use landfall_model::{Dispatch, Pool, PoolId};
+use serde_json::{Value, json};
+
+use crate::common::{Server, heartbeat, registration};
+
+fn with(mut value: Value, path: &[&str], to: Value) -> Value {
+    let mut place = &mut value;
+    for step in path {
+        place = &mut place[*step];
+    }
+    *place = to;
+    value
+}
+
+impl Server {
+    async fn register(&self, id: &str, registration: Value) {
+        let (status, said) = self.put(&format!("/nodes/{id}/registration"), registration).await;
+        assert_eq!(status, 200, "{said}");
+    }
+
+    async fn beat(&self, id: &str, beat: Value) {
+        let (status, said) = self.post(&format!("/nodes/{id}/heartbeat"), beat).await;
+        assert_eq!((status.as_u16(), said["status"].as_str()), (200, Some("ok")), "{said}");
+    }
+
+    async fn seen(&self, id: &str) -> Value {
+        let (status, node) = self.get(&format!("/nodes/{id}")).await;
+        assert_eq!(status, 200, "{node}");
+        node
+    }
+
+    /// Where a job is, if it is anywhere.
+    async fn node_of(&self, job: &str) -> Option<String> {
+        let (_, job) = self.get(&format!("/jobs/{job}")).await;
+        job["nodes"][0]["node"].as_str().map(str::to_owned)
+    }
+}
+
+fn pool(dispatch: Dispatch) -> Pool {
+    Pool::new(PoolId::new("default").unwrap(), dispatch)
+}
+
+#[tokio::test]
+async fn a_block_reaches_its_nodes_and_what_ends_it_ends_their_work() {
+    let server = Server::start_with(|config| {
+        config.pools[0].pool.policy = Some(landfall_model::Name::new("bin-pack").unwrap());
+    })
+    .await;
+    let of_block = |block: &str| with(registration(), &["block"], json!(block));
+    let (status, said) = server.put("/nodes/n1/registration", of_block("lease")).await;
+    assert_eq!((status.as_u16(), said["code"].as_str()), (422, Some("unknown_block")), "{said}");
+    assert_eq!(said["field"], "block");
+    for (fields, field, hint) in [
+        (json!({ "provider": "prime", "teir": "FLEX" }), "block.teir", "did you mean `tier`?"),
+        (json!({ "provider": "prime", "colour": "red" }), "block.colour", "a block has id, provider"),
+        (json!({ "provider": "prime", "start_at": 9, "end_at_ms": 5 }), "block.end_at", "give an end"),
+        (json!({ "provider": "prime", "end_at": 9, "ends_in_ms": 5 }), "block.ends_in_ms", "one of the two"),
+    ] {
+        let (status, said) = server.put("/blocks/lease", fields).await;
+        assert_eq!((status.as_u16(), said["field"].as_str()), (422, Some(field)), "{said}");
+        assert!(said["hint"].as_str().is_some_and(|said| said.contains(hint)), "{said}");
+    }
+    let (status, said) = server.put("/blocks/lease", json!({ "provider": "prime", "tier": "FLEX" })).await;
+    assert_eq!(status, 200, "{said}");
+    server.register("n1", of_block("lease")).await;
+    assert_eq!(server.seen("n1").await["block"], "lease");
+    let (_, snapshot) = server.get("/capacity_snapshot?tier=FLEX").await;
+    assert_eq!(snapshot["nodes"][0]["id"], "n1", "{snapshot}");
+
+    // A job of the other tier and one of another provider do not go there; one that fits does.
+    let fast = server.job(json!({ "tier": "FAST", "cpu_milli": 1000 })).await;
+    let other = server.job(json!({ "tier": "FLEX", "provider": "sfcompute", "cpu_milli": 1000 })).await;
+    let fits = server.job(json!({ "tier": "FLEX", "cpu_milli": 1000, "provider": "prime" })).await;
+    assert_eq!(server.node_of(&fits).await.as_deref(), Some("n1"));
+    assert_eq!((server.node_of(&fast).await, server.node_of(&other).await), (None, None));
+    // A block that is about to end takes nothing that would outlast it.
+    let soon = json!({ "provider": "prime", "tier": "FLEX", "ends_in_ms": 60_000 });
+    assert_eq!(server.put("/blocks/lease", soon).await.0, 200);
+    let long =
+        server.job(json!({ "tier": "FLEX", "cpu_milli": 1000, "expected_duration_ms": 7_200_000 })).await;
+    assert_eq!(server.node_of(&long).await, None);
+}
+
+#[tokio::test]
+async fn heartbeats_bring_fresh_facts_and_what_they_leave_out_is_unknown() {
+    let server = Server::start().await;
+    server.node("n1").await;
+    let told = json!({ "thermal": "serious", "battery_pct": 15, "charging": false, "cpu_usage_pct": 50.0,
+        "memory_used_mb": 100, "cache": ["w"], "power_w": 120.5 });
+    let mut beat = heartbeat(2);
+    for (field, value) in told.as_object().unwrap() {
+        beat[field] = value.clone();
+    }
+    server.beat("n1", beat).await;
+    let node = server.seen("n1").await;
+    for (field, value) in told.as_object().unwrap().iter().filter(|(field, _)| *field != "memory_used_mb") {
+        assert_eq!(&node[field], value, "{field}: {node}");
+    }
+    server.beat("n1", heartbeat(3)).await;
+    let node = server.seen("n1").await;
+    for field in ["thermal", "battery_pct", "charging", "cpu_usage_pct", "power_w"] {
+        assert_eq!(node.get(field), None, "{field}: {node}");
+    }
+    assert_eq!(node["cache"], json!(["w"]), "a heartbeat that does not speak of it leaves it");
+    server.beat("n1", with(heartbeat(4), &["cache"], json!([]))).await;
+    assert_eq!(server.seen("n1").await.get("cache"), None, "one that does replaces it");
+}
+
+#[tokio::test]
+async fn absurd_figures_count_as_unknown_and_cost_a_node_nothing_else() {
+    let server = Server::start().await;
+    server.node("n1").await;
+    let mut seq = 1;
+    for (field, absurd) in [
+        ("cpu_usage_pct", json!(-5)),
+        ("cpu_usage_pct", json!(1e18)),
+        ("cpu_usage_pct", json!("NaN")),
+        ("ram_free_mib", json!(-1)),
+        ("ram_free_mib", json!(1_000_000_000_000_000_000_u64)),
+        ("ram_free_mib", json!(1.5)),
+        ("memory_used_mb", json!(-7)),
+        ("disk_mb_s", json!(-0.1)),
+        ("network_mbit_s", json!(1e18)),
+        ("battery_pct", json!(101)),
+        ("battery_pct", json!(-1)),
+        ("thermal", json!("volcanic")),
+        ("power_w", json!(1e18)),
+        ("active_jobs", json!(-3)),
+        ("cpu_milli", json!(-1000)),
+        ("ram_mib", json!(1_000_000_000_000_000_000_u64)),
+    ] {
+        seq += 1;
+        let beat = with(with(heartbeat(seq), &["network_mbit_s"], json!(10.0)), &[field], absurd.clone());
+        server.beat("n1", beat).await;
+        let node = server.seen("n1").await;
+        assert_eq!(node["doubted"], json!([field]), "{absurd}: {node}");
+        assert_eq!((&node["cpu_milli"], &node["ram_mib"]), (&json!(8000), &json!(16384)), "{field} {absurd}");
+        if field != "network_mbit_s" {
+            assert_eq!(node["network_mbit_s"], json!(10.0), "the others count: {field}");
+        }
+        if !matches!(field, "cpu_milli" | "ram_mib") {
+            assert_eq!(node.get(field), None, "{field} {absurd}");
+        }
+    }
+    let mut gpus = heartbeat(seq + 1);
+    gpus["gpus"] = json!([{ "index": 0, "model": "RTX 3090", "vram_mib": -1, "bandwidth_gb_s": 1e18 }]);
+    server.beat("n1", gpus).await;
+    let node = server.seen("n1").await;
+    assert_eq!(node["doubted"], json!(["gpus[0].bandwidth_gb_s", "gpus[0].vram_mib"]), "{node}");
+    assert_eq!(
+        (node["gpus"][0]["model"].as_str(), node["gpus"][0].get("vram_mib")),
+        (Some("RTX 3090"), None)
+    );
+    server.beat("n1", heartbeat(seq + 2)).await;
+    assert_eq!(server.seen("n1").await.get("doubted"), None, "it is sane again");
+    let none = with(registration(), &["heartbeat", "cpu_milli"], json!(-1));
+    let (status, said) = server.put("/nodes/n2/registration", none).await;
+    assert_eq!((status.as_u16(), said["field"].as_str()), (400, Some("heartbeat.cpu_milli")), "{said}");
+}
+
+#[tokio::test]
+async fn a_drift_stays_until_it_is_undone_or_acknowledged() {
+    let server = Server::start().await;
+    let printed = |seq, print: &str| with(heartbeat(seq), &["fingerprint"], json!(print));
+    server.register("n1", with(registration(), &["heartbeat"], printed(1, "as-built"))).await;
+    assert_eq!(server.seen("n1").await.get("drifted"), None);
+    for seq in 2..5 {
+        server.beat("n1", printed(seq, "other")).await;
+        assert_eq!(server.seen("n1").await["drifted"], json!(true), "heartbeat {seq}");
+    }
+    // Neither a heartbeat that does not speak of it nor an agent that begins anew makes it right.
+    server.beat("n1", heartbeat(5)).await;
+    assert_eq!(server.seen("n1").await["drifted"], json!(true));
+    server.register("n1", with(registration(), &["heartbeat"], printed(6, "other"))).await;
+    assert_eq!(server.seen("n1").await["drifted"], json!(true));
+    server.beat("n1", printed(7, "as-built")).await;
+    assert_eq!(server.seen("n1").await.get("drifted"), None, "it is what it was");
+    server.beat("n1", printed(8, "newer")).await;
+    let (status, said) = server.post("/nodes/n1/return", json!({})).await;
+    assert_eq!(status, 200, "{said}");
+    server.beat("n1", printed(9, "newer")).await;
+    let node = server.seen("n1").await;
+    assert_eq!((node.get("drifted"), node["fingerprint"].as_str()), (None, Some("newer")));
+}
+
+#[tokio::test]
+async fn a_hold_becomes_a_placement_and_all_holds_in_the_way_are_named() {
+    // In a pull pool jobs wait until somebody asks, or somebody else places them.
+    let server = Server::start_with(|config| config.pools[0].pool = pool(Dispatch::Pull)).await;
+    let mut machine = registration();
+    machine["heartbeat"]["gpus"] =
+        json!([0, 1, 2].map(|index| json!({ "index": index, "model": "RTX 3090", "vram_mib": 24_576 })));
+    server.register("n1", machine).await;
+    let reserve = |job: &str, gpus: Value| {
+        let request = json!({ "job_id": job, "node_id": "n1", "gpu_indices": gpus });
+        server.post("/reserve", request)
+    };
+    let mut holds = Vec::new();
+    let mut jobs = Vec::new();
+    for index in [0, 1] {
+        let job = server.job(json!({ "gpu_count": 1 })).await;
+        let (status, hold) = reserve(&job, json!([index])).await;
+        assert_eq!(status, 200, "{hold}");
+        holds.push(hold["id"].as_str().unwrap().to_owned());
+        jobs.push(job);
+    }
+    let both = server.job(json!({ "gpu_count": 2 })).await;
+    let (status, refused) = reserve(&both, json!([0, 1])).await;
+    assert!(status.is_client_error(), "{refused}");
+    let message = refused["message"].as_str().unwrap();
+    for (hold, job) in holds.iter().zip(&jobs) {
+        assert!(message.contains(&format!("hold {hold} ")) && message.contains(job.as_str()), "{message}");
+    }
+    let place = |hold: &str| server.post("!/place", json!({ "reservation_id": hold }));
+    let (status, fence) = place(&holds[0]).await;
+    assert_eq!((status.as_u16(), fence["job"].as_str()), (200, Some(jobs[0].as_str())), "{fence}");
+    assert_eq!(server.node_of(&jobs[0]).await.as_deref(), Some("n1"));
+    assert_eq!(place(&holds[0]).await.0, 404, "it is used up");
+    assert_eq!(place("nonsense").await.0, 404);
+}
+
+#[tokio::test]
+async fn energy_has_a_price_for_as_long_as_somebody_says_so() {
+    let server = Server::start_with(|config| config.pools[0].pool = pool(Dispatch::Batch)).await;
+    assert_eq!(server.get("/energy-price").await.1, json!({}));
+    let (status, said) = server.put("/energy-price", json!({ "price": 0.8 })).await;
+    assert_eq!((status.as_u16(), &said), (200, &json!({ "price": 0.8 })));
+    assert_eq!(server.get("/energy-price").await.1, json!({ "price": 0.8 }));
+    for (bad, code) in [(json!({ "price": -1 }), 422), (json!({ "prize": 1 }), 400)] {
+        assert_eq!(server.put("/energy-price", bad).await.0.as_u16(), code);
+    }
+    assert_eq!(server.put("/energy-price", json!({})).await.0, 200);
+    assert_eq!(server.get("/energy-price").await.1, json!({}));
+}
+
+#[tokio::test]
+async fn a_file_tells_the_price_of_energy() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("price"), "0.25\n").unwrap();
+    let file = dir.path().join("price");
+    let server = Server::start_with(|config| config.energy_price_file = Some(file)).await;
+    for _ in 0..200 {
+        if server.get("/energy-price").await.1 == json!({ "price": 0.25 }) {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    panic!("the price of the file never came");
+}
+
+#[tokio::test]
+async fn in_a_pull_pool_architecture_and_dependents_come_from_the_pool_and_the_dag() {
+    let server = Server::start_with(|config| config.pools[0].pool = pool(Dispatch::Pull)).await;
+    let mut worker = registration();
+    (worker["architectures"], worker["max_concurrent"]) = (json!(["riscv64"]), json!(1));
+    server.register("w1", worker).await;
+    let plain = server.job(json!({})).await;
+    let builtin = server.job(json!({ "architecture": "builtin" })).await;
+    let (_, shown) = server.get(&format!("/jobs/{plain}")).await;
+    assert_eq!(shown["needs"]["architecture"], "riscv64", "{shown}");
+    let (_, shown) = server.get(&format!("/jobs/{builtin}")).await;
+    assert_eq!(shown["needs"]["architecture"].as_str().unwrap_or("builtin"), "builtin", "{shown}");
+    // Of two equal jobs the worker gets the one that others wait for.
+    let after = |on: &str| json!({ "depends_on": [{ "on": on }], "run": { "command": ["true"] } });
+    let waited_for = server.job(json!({})).await;
+    for _ in 0..3 {
+        assert_eq!(server.post("/jobs", after(&waited_for)).await.0, 201);
+    }
+    let (status, got) = server.post("/nodes/w1/ask", json!({ "kind": "build", "slots": 1 })).await;
+    assert_eq!(
+        (status.as_u16(), got["granted"][0]["job"].as_str()),
+        (200, Some(waited_for.as_str())),
+        "{got}"
+    );
+}
+
+#[tokio::test]
+async fn presets_and_regions_are_settings_of_a_pool() {
+    let server = Server::start().await;
+    let put = |id: &'static str, pool: Value| server.put(id, json!({ "pool": pool }));
+    let (status, said) = put("/pools/farm", json!({ "dispatch": "pull", "preset": "upstream" })).await;
+    assert_eq!((status.as_u16(), said["pool"]["preset"].as_str()), (200, Some("upstream")), "{said}");
+    assert_eq!(put("/pools/farm", json!({ "dispatch": "pull", "preset": "downstream" })).await.0, 422);
+    let (status, said) = put("/pools/push", json!({ "dispatch": "push", "preset": "upstream" })).await;
+    assert!(status.is_client_error() && said["message"].as_str().unwrap().contains("pull pools"), "{said}");
+    // Upstream vetoes what has not been measured, whatever its total; documented only holds it back.
+    let regions = json!({ "dispatch": "push", "push": { "regions": { "eu": { "adjacent": ["uk"] } } } });
+    assert_eq!(put("/pools/default", regions).await.0, 200);
+    for (node, region) in [("a", "us"), ("b", "uk")] {
+        server.register(node, with(registration(), &["region"], json!(region))).await;
+    }
+    let job = server.job(json!({ "region": "eu", "pool": "default", "runtime": "process" })).await;
+    assert_eq!(server.node_of(&job).await.as_deref(), Some("b"), "the adjacent region comes first");
+}
