@@ -12,7 +12,7 @@ mod peers;
 
 use std::time::{Duration, Instant};
 
-use cluster::{Cluster, Mode};
+use cluster::{Cluster, Mode, cpu_time};
 use peers::Peers;
 
 struct Plan {
@@ -40,7 +40,10 @@ fn main() {
         "steady state: {} nodes, {} waiting jobs; median of {} batches",
         plan.nodes, plan.waiting, plan.batches
     );
-    println!("{:<8} {:>11} {:>11} {:>9} {:>9}", "mode", "steps /s", "events /s", "us /step", "fill s");
+    println!(
+        "{:<8} {:>11} {:>11} {:>9} {:>9} {:>9}",
+        "mode", "steps /s", "events /s", "us /step", "CPU us", "fill s"
+    );
     let cycles_only = args.iter().any(|arg| arg == "--cycles");
     for mode in modes.iter().filter(|_| !cycles_only) {
         steady(*mode, &plan);
@@ -113,19 +116,23 @@ fn steady(mode: Mode, plan: &Plan) {
     // Cycles over the whole queue make the steps of a batch pool dearer, so fewer of them do.
     let steps_per_batch = if mode == Mode::Batch { plan.steps / 5 } else { plan.steps };
     cluster.turn_over(steps_per_batch / 4);
-    let mut batches: Vec<(f64, f64)> = (0..plan.batches)
+    let mut batches: Vec<(f64, f64, f64)> = (0..plan.batches)
         .map(|_| {
             let (steps, events) = (cluster.steps, cluster.events);
-            let begin = Instant::now();
+            let (begin, cpu) = (Instant::now(), cpu_time());
             cluster.turn_over(steps_per_batch);
-            let took = begin.elapsed().as_secs_f64();
-            ((cluster.steps - steps) as f64 / took, (cluster.events - events) as f64 / took)
+            let (took, cpu) = (begin.elapsed().as_secs_f64(), (cpu_time() - cpu).as_secs_f64());
+            let (steps, events) = ((cluster.steps - steps) as f64, (cluster.events - events) as f64);
+            (steps / took, events / took, 1e6 * cpu / steps)
         })
         .collect();
+    let middle = batches.len() / 2;
+    batches.sort_by(|a, b| a.2.total_cmp(&b.2));
+    let cpu = batches[middle].2;
     batches.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let (steps, events) = batches[batches.len() / 2];
-    let name = mode.name();
-    println!("{name:<8} {steps:>11.0} {events:>11.0} {:>9.2} {:>9.1}", 1e6 / steps, fill.as_secs_f64());
+    let (steps, events, _) = batches[middle];
+    let (name, fill) = (mode.name(), fill.as_secs_f64());
+    println!("{name:<8} {steps:>11.0} {events:>11.0} {:>9.2} {cpu:>9.2} {fill:>9.1}", 1e6 / steps);
 }
 
 fn negotiate(plan: &Plan) {

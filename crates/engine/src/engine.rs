@@ -10,6 +10,7 @@ use crate::event::Event;
 use crate::input::Input;
 use crate::life::ahead::ShortRun;
 use crate::record::JobState;
+use crate::specs::Specs;
 use crate::state::{PoolState, State, Touched};
 use crate::timers::{Timer, Timers};
 use landfall_model::life::Fence;
@@ -41,6 +42,8 @@ pub struct Engine {
     pub(crate) listening_since: Time,
     /// Pools whose cycles somebody asks for, whatever their beat.
     asked_for: BTreeSet<PoolId>,
+    /// Specs of which jobs that are submitted share one.
+    pub(crate) specs: Specs,
     /// Starts that nodes named when they were last heard, without having said yet how those went. Not part of the state, like
     /// when they were heard.
     pub(crate) taken_on: BTreeMap<NodeId, (Time, Vec<(JobId, u32)>)>,
@@ -103,6 +106,7 @@ impl Engine {
             heard,
             asked_for: BTreeSet::new(),
             short_runs: Vec::new(),
+            specs: Specs::default(),
             events: Vec::new(),
             effects: Vec::new(),
             emptied: Vec::new(),
@@ -437,7 +441,7 @@ impl Engine {
             self.pools.values_mut().for_each(Dispatcher::ledger_changed);
         }
         for job in &touched.jobs {
-            self.sync_job(job);
+            self.sync_job_in(job, touched.queues);
             self.set_job_timer(job);
         }
         for array in &touched.arrays {
@@ -463,8 +467,13 @@ impl Engine {
 
     /// Puts a job into the queue of its pool, or takes it out, as its record says.
     pub(crate) fn sync_job(&mut self, id: &JobId) {
+        self.sync_job_in(id, true);
+    }
+
+    /// The same; a job that was in no queue need not be looked for there.
+    fn sync_job_in(&mut self, id: &JobId, queues: bool) {
         let Some(record) = self.state.jobs.get(id) else {
-            self.pools.values_mut().for_each(|dispatcher| dispatcher.forget(id));
+            self.pools.values_mut().for_each(|dispatcher| dispatcher.forget(id, queues));
             return;
         };
         let Some(dispatcher) = self.pools.get_mut(&record.pool) else { return };
@@ -472,7 +481,7 @@ impl Engine {
             // Only a push pool leaves jobs alone that somebody else is placing.
             let held = dispatcher.heeds_holds() && self.state.holds.values().any(|hold| hold.job == *id);
             dispatcher.enqueue(record, &self.state, held, self.now);
-        } else {
+        } else if queues {
             dispatcher.dequeue(id);
         }
         dispatcher.note(record);

@@ -32,9 +32,27 @@ pub struct Proposal {
     pub why: Breakdown,
 }
 
+/// What a proposal counts for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counted {
+    /// Node units, in millionths.
+    pub units: u64,
+    pub gpus: u64,
+    /// Watts above idle.
+    pub power_w: u64,
+}
+
+impl Proposal {
+    pub(crate) fn commit(self, counted: Counted) -> Commit {
+        let Self { job, attempt: _, grants, kind, why } = self;
+        let Counted { units, gpus, power_w } = counted;
+        Commit { job, grants, kind, units, gpus, power_w, why, ahead: false }
+    }
+}
+
 impl State {
-    /// Checks a proposal and says what would be committed, or every reason against it.
-    pub fn check(&self, now: Time, proposal: &Proposal) -> Result<Commit, Vec<Reason>> {
+    /// Checks a proposal and says what it would count for, or every reason against it.
+    pub fn check(&self, now: Time, proposal: &Proposal) -> Result<Counted, Vec<Reason>> {
         let mut reasons = Vec::new();
         let record = self.jobs.get(&proposal.job);
         let current = record.filter(|record| {
@@ -42,12 +60,12 @@ impl State {
         });
         let Some(record) = current else { return Err(vec![Reason::StaleJob]) };
         self.check_nodes(now, proposal, &mut reasons);
-        let commit = self.commit_of(proposal, record);
-        self.check_quota(now, &commit, record, &mut reasons);
+        let counted = self.counted(proposal, record);
+        self.check_quota(now, &counted, record, &mut reasons);
         self.check_locks(record, &mut reasons);
-        self.check_caps(now, &commit, record, &mut reasons);
+        self.check_caps(now, &counted, record, &mut reasons);
         self.check_loans(proposal, record, &mut reasons);
-        if reasons.is_empty() { Ok(commit) } else { Err(reasons) }
+        if reasons.is_empty() { Ok(counted) } else { Err(reasons) }
     }
 
     fn check_nodes(&self, now: Time, proposal: &Proposal, reasons: &mut Vec<Reason>) {
@@ -91,40 +109,33 @@ impl State {
         if exclusive_in_the_way {
             return false;
         }
+        let mut kept = self.holds.values().filter(|hold| hold.job == *job && hold.node == node.id).peekable();
+        if kept.peek().is_none() {
+            return node.fits(&grant.placement).is_ok();
+        }
         // What is kept for this job is given back in the same step, so it counts as free.
         let mut open = node.clone();
-        for hold in self.holds.values().filter(|hold| hold.job == *job && hold.node == node.id) {
-            crate::state::give_back(&mut open, hold);
-        }
-        open.place(grant.placement.clone()).is_ok()
+        kept.for_each(|hold| crate::state::give_back(&mut open, hold));
+        open.fits(&grant.placement).is_ok()
     }
 
-    pub(crate) fn commit_of(&self, proposal: &Proposal, record: &JobRecord) -> Commit {
-        let (mut units, mut gpus, mut power_w) = (0, 0, 0);
+    pub(crate) fn counted(&self, proposal: &Proposal, record: &JobRecord) -> Counted {
+        let mut counted = Counted::default();
         for grant in &proposal.grants {
             let Some((node, _)) = self.node(&grant.node) else { continue };
-            units += node_units(node, &grant.placement);
+            counted.units += node_units(node, &grant.placement);
             // What was asked for counts, as at submission and in the plan, also where the job has the whole node.
-            gpus += u64::from(record.job.spec.gpu_count);
-            power_w += extra_power(record.job.spec.power_w, node);
+            counted.gpus += u64::from(record.job.spec.gpu_count);
+            counted.power_w += extra_power(record.job.spec.power_w, node);
         }
-        Commit {
-            job: proposal.job.clone(),
-            grants: proposal.grants.clone(),
-            kind: proposal.kind,
-            units,
-            gpus,
-            power_w,
-            why: proposal.why.clone(),
-            ahead: false,
-        }
+        counted
     }
 
-    fn check_quota(&self, now: Time, commit: &Commit, record: &JobRecord, reasons: &mut Vec<Reason>) {
+    fn check_quota(&self, now: Time, counted: &Counted, record: &JobRecord, reasons: &mut Vec<Reason>) {
         let Some(tenant) = record.job.spec.tenant.as_ref().and_then(|id| self.tenants.get(id)) else {
             return;
         };
-        reasons.extend(quota::at_commit(tenant, commit, &record.job.spec, now));
+        reasons.extend(quota::at_commit(tenant, counted, &record.job.spec, now));
     }
 
     fn check_locks(&self, record: &JobRecord, reasons: &mut Vec<Reason>) {
@@ -146,14 +157,14 @@ impl State {
             .collect()
     }
 
-    fn check_caps(&self, now: Time, commit: &Commit, record: &JobRecord, reasons: &mut Vec<Reason>) {
+    fn check_caps(&self, now: Time, counted: &Counted, record: &JobRecord, reasons: &mut Vec<Reason>) {
         let Some(pool) = self.pools.get(&record.pool) else { return };
         let settings = &pool.pool.batch;
         if pool.pool.dispatch != Dispatch::Batch {
             return;
         }
-        if commit.power_w > 0
-            && settings.power_cap_w.is_some_and(|cap| pool.power_drawn(now) + commit.power_w > cap)
+        if counted.power_w > 0
+            && settings.power_cap_w.is_some_and(|cap| pool.power_drawn(now) + counted.power_w > cap)
         {
             reasons.push(Reason::Power);
         }

@@ -36,6 +36,7 @@ pub mod loans;
 pub mod preempt;
 pub mod quota;
 pub mod solver;
+mod specs;
 pub mod staging;
 
 #[cfg(feature = "mutations")]

@@ -2,8 +2,7 @@
 //! `landfall_testkit::invariants` and the simulation of a whole service notice them.
 
 use crate::engine::Engine;
-use crate::event::Commit;
-use crate::ledger::{Proposal, Reason};
+use crate::ledger::{Counted, Proposal, Reason};
 
 /// A fault of the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,13 +22,13 @@ impl Engine {
     pub(crate) fn mutated(
         &self,
         proposal: &Proposal,
-        checked: Result<Commit, Vec<Reason>>,
-    ) -> Result<Commit, Vec<Reason>> {
+        checked: Result<Counted, Vec<Reason>>,
+    ) -> Result<Counted, Vec<Reason>> {
         match (self.fault, checked) {
             (Some(Fault::AwardTaken), Err(reasons)) if reasons == [Reason::NodeTaken] => self
                 .state
                 .job(&proposal.job)
-                .map(|record| self.state.commit_of(proposal, record))
+                .map(|record| self.state.counted(proposal, record))
                 .ok_or(reasons),
             (_, checked) => checked,
         }

@@ -10,8 +10,7 @@ use landfall_policy::rules::usage::Decayed;
 use serde::{Deserialize, Serialize};
 
 use crate::effect::Refused;
-use crate::event::Commit;
-use crate::ledger::Reason;
+use crate::ledger::{Counted, Reason};
 use crate::state::TenantState;
 use crate::units::MICRO;
 
@@ -68,17 +67,17 @@ pub(crate) fn at_submission(
 }
 
 /// What of a commit exceeds the limits of its tenant.
-pub(crate) fn at_commit(tenant: &TenantState, commit: &Commit, spec: &JobSpec, now: Time) -> Vec<Reason> {
+pub(crate) fn at_commit(tenant: &TenantState, counted: &Counted, spec: &JobSpec, now: Time) -> Vec<Reason> {
     let quota = &tenant.tenant.quota;
     let mut reasons = Vec::new();
-    if tenant.units + commit.units > units_max(tenant) {
+    if tenant.units + counted.units > units_max(tenant) {
         reasons.push(Reason::QuotaNodes);
     }
-    if quota.max_gpus.is_some_and(|most| tenant.gpus + commit.gpus > most) {
+    if quota.max_gpus.is_some_and(|most| tenant.gpus + counted.gpus > most) {
         reasons.push(Reason::QuotaGpus);
     }
     if let Some(cap) = quota.gpu_hours_cap {
-        let asked = hours(gpu_ms(spec, commit.gpus));
+        let asked = hours(gpu_ms(spec, counted.gpus));
         let (used, _) = tenant.spending.hours(now);
         if used + hours(tenant.gpu_ms_promised) + asked > cap {
             reasons.push(Reason::GpuHours);

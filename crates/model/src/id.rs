@@ -1,9 +1,15 @@
 //! Ids and names: short printable strings that compare bytewise and are cheap to copy.
+//!
+//! Nearly all are short, and maps are full of them. So a short one lies where it is used: comparing two reads no memory
+//! elsewhere, and copying one takes none ([ADR 30](../../../docs/adr/0030-short-names-in-place.md)).
 
+use std::cmp::Ordering;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Longest id accepted, in bytes.
 const ID_BYTES_MAX: usize = 256;
@@ -25,7 +31,96 @@ pub enum IdError {
     Digest,
 }
 
-fn checked(text: &str) -> Result<Arc<str>, IdError> {
+/// Longest text kept in place, in bytes: with its tag it takes two words, as a pointer to text would.
+const SHORT_MAX: usize = 15;
+
+/// The text of an id.
+#[derive(Clone)]
+enum Text {
+    /// In place, filled up with zeros, which no text has.
+    Short([u8; SHORT_MAX]),
+    /// Elsewhere; a pointer of one word, so that short texts are not made larger by long ones.
+    Long(Arc<Box<str>>),
+}
+
+impl Text {
+    fn of(text: &str) -> Self {
+        let mut bytes = [0; SHORT_MAX];
+        match bytes.get_mut(..text.len()) {
+            Some(place) => {
+                place.copy_from_slice(text.as_bytes());
+                Self::Short(bytes)
+            }
+            None => Self::Long(Arc::new(Box::from(text))),
+        }
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        match self {
+            Self::Short(bytes) => {
+                let filled = bytes.iter().position(|byte| *byte == 0).unwrap_or(SHORT_MAX);
+                &bytes[..filled]
+            }
+            Self::Long(text) => text.as_bytes(),
+        }
+    }
+
+    fn as_str(&self) -> &str {
+        match self {
+            Self::Short(_) => match std::str::from_utf8(self.as_bytes()) {
+                Ok(text) => text,
+                Err(_) => unreachable!("it was made of a text"),
+            },
+            Self::Long(text) => text,
+        }
+    }
+}
+
+/// The bytes as numbers in the same order, which compare faster; the second overlaps the first.
+#[inline]
+fn words(bytes: &[u8; SHORT_MAX]) -> [u64; 2] {
+    [0, SHORT_MAX - 8].map(|from| bytes[from..].first_chunk().map_or(0, |word| u64::from_be_bytes(*word)))
+}
+
+impl Ord for Text {
+    #[inline]
+    fn cmp(&self, other: &Self) -> Ordering {
+        match (self, other) {
+            // A text that begins another comes before it, and so do the zeros after it.
+            (Self::Short(bytes), Self::Short(others)) => words(bytes).cmp(&words(others)),
+            _ => self.as_bytes().cmp(other.as_bytes()),
+        }
+    }
+}
+
+impl PartialOrd for Text {
+    #[inline]
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Text {
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Short(bytes), Self::Short(others)) => words(bytes) == words(others),
+            (Self::Long(text), Self::Long(others)) => Arc::ptr_eq(text, others) || text == others,
+            _ => false,
+        }
+    }
+}
+
+impl Eq for Text {}
+
+impl Hash for Text {
+    /// Like the text itself, by which maps may be asked.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_str().hash(state);
+    }
+}
+
+fn checked(text: &str) -> Result<Text, IdError> {
     if text.is_empty() {
         return Err(IdError::Empty);
     }
@@ -35,16 +130,15 @@ fn checked(text: &str) -> Result<Arc<str>, IdError> {
     if text.chars().any(char::is_control) {
         return Err(IdError::Control);
     }
-    Ok(Arc::from(text))
+    Ok(Text::of(text))
 }
 
 macro_rules! ids {
     ($($(#[$doc:meta])* $name:ident)*) => {$(
         $(#[$doc])*
-        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(value_type = String))]
-        #[serde(try_from = "String", into = "String")]
-        pub struct $name(Arc<str>);
+        pub struct $name(Text);
 
         impl $name {
             /// Checks and wraps a string.
@@ -54,7 +148,19 @@ macro_rules! ids {
 
             /// The id as text.
             pub fn as_str(&self) -> &str {
-                &self.0
+                self.0.as_str()
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.as_str())
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                Self::new(&String::deserialize(deserializer)?).map_err(D::Error::custom)
             }
         }
 
@@ -67,25 +173,25 @@ macro_rules! ids {
 
         impl From<$name> for String {
             fn from(id: $name) -> String {
-                id.0.as_ref().to_owned()
+                id.as_str().to_owned()
             }
         }
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.pad(&self.0)
+                f.pad(self.as_str())
             }
         }
 
         impl fmt::Debug for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                fmt::Debug::fmt(&self.0, f)
+                fmt::Debug::fmt(self.as_str(), f)
             }
         }
 
         impl std::borrow::Borrow<str> for $name {
             fn borrow(&self) -> &str {
-                &self.0
+                self.as_str()
             }
         }
     )*};
@@ -164,6 +270,28 @@ mod tests {
         let id = |text| NodeId::new(text).unwrap();
         assert!(id("n10") < id("n2"));
         assert!(id("Z") < id("a"));
+    }
+
+    #[test]
+    fn texts_of_any_length_compare_and_read_back_like_strings() {
+        assert_eq!((size_of::<Name>(), size_of::<Option<Name>>()), (16, 16));
+        let mut texts = vec!["é".repeat(7), "é".repeat(8), "a!".into(), "b".into(), "a".repeat(14) + "é"];
+        texts.extend((1..40).map(|len| "a".repeat(len)));
+        texts.extend((5..20).map(|len| "a".repeat(len) + "b"));
+        for a in &texts {
+            let name = Name::new(a).unwrap();
+            assert_eq!((name.as_str(), name.to_string()), (a.as_str(), a.clone()));
+            let json = serde_json::to_string(&name).unwrap();
+            assert_eq!(json, serde_json::to_string(a).unwrap());
+            assert_eq!(serde_json::from_str::<Name>(&json).unwrap(), name);
+            for b in &texts {
+                let other = Name::new(b).unwrap();
+                assert_eq!((name.cmp(&other), name == other), (a.cmp(b), a == b), "{a} {b}");
+            }
+        }
+        let by_name: std::collections::BTreeMap<Name, usize> =
+            texts.iter().enumerate().map(|(at, text)| (Name::new(text).unwrap(), at)).collect();
+        assert!(texts.iter().all(|text| by_name.contains_key(text.as_str())));
     }
 
     #[test]

@@ -449,10 +449,10 @@ impl Node {
         Ok(())
     }
 
-    /// Puts a job on the node, all of it or nothing.
-    pub fn place(&mut self, placement: Placement) -> Result<(), PlacementError> {
+    /// Whether a job fits on the node as it is now.
+    pub fn fits(&self, placement: &Placement) -> Result<(), PlacementError> {
         if self.placements.iter().any(|p| p.job == placement.job) {
-            return Err(PlacementError::Twice(placement.job));
+            return Err(PlacementError::Twice(placement.job.clone()));
         }
         if placement.cpu > self.cpu_free() {
             return Err(PlacementError::Short("CPU"));
@@ -475,6 +475,12 @@ impl Node {
                 return Err(PlacementError::Short("GPU memory"));
             }
         }
+        Ok(())
+    }
+
+    /// Puts a job on the node, all of it or nothing.
+    pub fn place(&mut self, placement: Placement) -> Result<(), PlacementError> {
+        self.fits(&placement)?;
         self.cpu_committed += placement.cpu;
         self.ram_committed += placement.ram;
         for share in &placement.devices {

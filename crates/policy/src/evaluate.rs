@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use landfall_model::{Job, Mib, MilliCpu, Name, Node, NodeId, PoolId, Time};
 use smallvec::SmallVec;
 
-use crate::choice::Scored;
+use crate::choice::{Key, Scored};
 use crate::filters::batch::state::out_of_service;
 use crate::policy::{Bound, BoundFilter, Policy};
 use crate::refusal::{Quantity, Reason, Refusal, RefusalClass, Wake};
@@ -25,6 +25,17 @@ pub(crate) enum Outcome {
     Refused { never: bool, until: Option<Time> },
     /// Admitted and scored.
     Scored(Scored, Devices),
+}
+
+/// What every term and multiplier says of a pair, and whether it vetoes.
+type Said = SmallVec<[(f64, bool); 16]>;
+
+/// A job that was judged for a node, with what others like it have in common with it.
+#[derive(Debug, Clone)]
+pub(crate) struct Judged {
+    scored: Scored,
+    said: Said,
+    devices: Devices,
 }
 
 /// Who listens while a pair is judged.
@@ -94,15 +105,8 @@ impl Policy {
 
     /// Judges a pair and keeps everything.
     pub(crate) fn explain(&self, pair: Pair<'_>) -> (Outcome, Verdict) {
-        let candidate = if pair.ranks_nodes { pair.node.id.as_str() } else { pair.job.id.as_str() };
-        let mut verdict = Verdict::empty(candidate);
-        let outcome = self.evaluate(pair, &mut verdict);
-        if let Outcome::Scored(scored, devices) = &outcome {
-            verdict.total = Some(scored.total);
-            verdict.level = scored.level;
-            verdict.barred = self.choice.barred(scored);
-            verdict.mode = devices.mode;
-            verdict.gpus = devices.indices(pair.node);
+        let (outcome, mut verdict) = self.verdict(pair);
+        if let Outcome::Scored(_, devices) = &outcome {
             let view = pair.view(&self.filters, devices);
             for bound in self.terms.iter().chain(&self.multipliers) {
                 bound.term.explain(&view, &mut verdict.facts);
@@ -115,6 +119,21 @@ impl Policy {
                 verdict.facts.note("karma", Fact::Number(pair.node.karma as f64));
                 verdict.facts.note("warm", Fact::Flag(view.is_warm()));
             }
+        }
+        (outcome, verdict)
+    }
+
+    /// Judges a pair and keeps what was decided, without the facts it rests on.
+    pub(crate) fn verdict(&self, pair: Pair<'_>) -> (Outcome, Verdict) {
+        let candidate = if pair.ranks_nodes { pair.node.id.as_str() } else { pair.job.id.as_str() };
+        let mut verdict = Verdict::empty(candidate);
+        let outcome = self.evaluate(pair, &mut verdict);
+        if let Outcome::Scored(scored, devices) = &outcome {
+            verdict.total = Some(scored.total);
+            verdict.level = scored.level;
+            verdict.barred = self.choice.barred(scored);
+            verdict.mode = devices.mode;
+            verdict.gpus = devices.indices(pair.node);
         }
         (outcome, verdict)
     }
@@ -165,6 +184,17 @@ impl Policy {
 
     /// Judges a pair on whose node nothing is kept for the job.
     fn evaluate_open<R: Record>(&self, pair: Pair<'_>, record: &mut R) -> Outcome {
+        match self.admit(pair, record) {
+            Ok(devices) => {
+                let scored = self.score(&pair.view(&self.filters, &devices), record);
+                Outcome::Scored(scored, devices)
+            }
+            Err(refused) => refused,
+        }
+    }
+
+    /// The devices that an admitted job would get.
+    fn admit<R: Record>(&self, pair: Pair<'_>, record: &mut R) -> Result<Devices, Outcome> {
         let no_devices = Devices::default();
         let view = View { explains: R::KEEPS, ..pair.view(&self.filters, &no_devices) };
         let mut refused: Option<Refusal> = None;
@@ -199,11 +229,38 @@ impl Policy {
             }
         }
         if let Some(Refusal { class, until_ms, .. }) = refused {
-            return Outcome::Refused { never: class == RefusalClass::Never, until: until_ms };
+            return Err(Outcome::Refused { never: class == RefusalClass::Never, until: until_ms });
         }
-        let devices = self.devices.choose(self, pair);
-        let scored = self.score(&pair.view(&self.filters, &devices), record);
-        Outcome::Scored(scored, devices)
+        Ok(self.devices.choose(self, pair))
+    }
+
+    /// Judges a job for a node that keeps nothing for it, so that others can be judged by it; `None` if a filter refuses
+    /// it.
+    pub(crate) fn judge_first(&self, pair: Pair<'_>) -> Option<Judged> {
+        let devices = self.admit(pair, &mut Nothing).ok()?;
+        let view = pair.view(&self.filters, &devices);
+        let said = self.said(&view, false);
+        let scored = self.total(&view, &said, &mut Nothing);
+        Some(Judged { scored, said, devices })
+    }
+
+    /// The key of the job that was judged, if it may be chosen.
+    pub(crate) fn first_key(&self, job: &Job, judged: &Judged) -> Option<Key> {
+        self.choice.may_choose(&judged.scored).then(|| self.choice.job_key(job, &judged.scored, 0))
+    }
+
+    /// The key of a job that differs from the one judged in nothing but how long it has waited.
+    pub(crate) fn key_after(&self, pair: Pair<'_>, judged: &Judged) -> Option<Key> {
+        let view = pair.view(&self.filters, &judged.devices);
+        let mut said = judged.said.clone();
+        for (position, (bound, said)) in self.terms.iter().chain(&self.multipliers).zip(&mut said).enumerate()
+        {
+            if bound.info.reads.ready_wait || bound.info.reads.queue_wait {
+                *said = self.asked(position, bound, &view, false);
+            }
+        }
+        let scored = self.total(&view, &said, &mut Nothing);
+        self.choice.may_choose(&scored).then(|| self.choice.job_key(pair.job, &scored, 0))
     }
 
     /// The total of a pair whose devices are given; device choices compare these.
@@ -212,6 +269,27 @@ impl Policy {
     }
 
     fn score<R: Record>(&self, view: &View<'_>, record: &mut R) -> Scored {
+        self.total(view, &self.said(view, R::KEEPS), record)
+    }
+
+    fn said(&self, view: &View<'_>, shown: bool) -> Said {
+        let bounds = self.terms.iter().chain(&self.multipliers).enumerate();
+        bounds.map(|(position, bound)| self.asked(position, bound, view, shown)).collect()
+    }
+
+    fn asked(&self, position: usize, bound: &Bound, view: &View<'_>, shown: bool) -> (f64, bool) {
+        if position >= self.terms.len() {
+            return (bound.term.score(view), false);
+        }
+        // A term without weight is only computed where its value is shown or decides the level.
+        let idle = !shown
+            && bound.weight_for(view.spec.runtime.as_str()) == 0.0
+            && !self.level_terms.is_some_and(|(fit, speed)| position == fit || position == speed);
+        (if idle { 0.0 } else { bound.term.score(view) }, bound.term.veto(view))
+    }
+
+    /// What comes of what all terms and multipliers say.
+    fn total<R: Record>(&self, view: &View<'_>, said: &[(f64, bool)], record: &mut R) -> Scored {
         let runtime = view.spec.runtime.as_str();
         let divisor = if self.takes_mean() {
             self.terms.iter().filter(|b| b.info.class == Class::Soft).map(|b| b.weight_for(runtime)).sum()
@@ -221,13 +299,8 @@ impl Policy {
         let mut vetoed = false;
         let mut sum = 0.0;
         let mut beside = 0.0;
-        let mut raws: SmallVec<[f64; 16]> = SmallVec::new();
-        let level_terms = self.level_terms.map_or([usize::MAX; 2], |(fit, speed)| [fit, speed]);
-        for (position, bound) in self.terms.iter().enumerate() {
+        for (bound, &(raw, veto)) in self.terms.iter().zip(said) {
             let weight = bound.weight_for(runtime);
-            // A term without weight is only computed where its value is shown or decides the level.
-            let idle = weight == 0.0 && !R::KEEPS && !level_terms.contains(&position);
-            let raw = if idle { 0.0 } else { bound.term.score(view) };
             debug_assert!(raw.is_finite(), "term {} gave {raw}", bound.info.name);
             let in_mean = self.takes_mean() && bound.info.class == Class::Soft;
             if in_mean || !self.takes_mean() {
@@ -235,17 +308,14 @@ impl Policy {
             } else {
                 beside += weight * raw;
             }
-            let veto = bound.term.veto(view);
             vetoed |= veto;
-            raws.push(raw);
             if R::KEEPS {
                 let contribution = weight * raw / if in_mean { divisor } else { 1.0 };
                 record.term(TermScore { term: bound.info.name.into(), raw, weight, contribution, veto });
             }
         }
         let mut total = if self.takes_mean() { clamp100(sum / divisor + beside) } else { sum };
-        for bound in &self.multipliers {
-            let raw = bound.term.score(view);
+        for (bound, &(raw, _)) in self.multipliers.iter().zip(&said[self.terms.len()..]) {
             total *= raw;
             if R::KEEPS {
                 record.multiplier(multiplier_score(bound, raw));
@@ -256,7 +326,7 @@ impl Policy {
             total = total.trunc();
         }
         let level =
-            self.level_terms.map(|(fit, speed)| crate::rules::fit::level(raws[fit], raws[speed], view));
+            self.level_terms.map(|(fit, speed)| crate::rules::fit::level(said[fit].0, said[speed].0, view));
         Scored { total, vetoed, level }
     }
 }

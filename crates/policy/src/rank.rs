@@ -18,7 +18,7 @@ use crate::view::Pass;
 pub struct Best {
     /// Its position among the nodes or jobs.
     pub slot: usize,
-    /// Why it was chosen.
+    /// Why it was chosen, without the facts that the points rest on.
     pub verdict: Verdict,
     /// The next best, if there is one.
     pub runner_up: Option<usize>,
@@ -90,7 +90,7 @@ impl Policy {
         if self.picks_uniformly() {
             let admitted: Vec<usize> = slots.filter(|&slot| self.may_take(pair(slot))).collect();
             let slot = *admitted.get(draw(self.draw_for(job), admitted.len()))?;
-            return Some(Best { slot, verdict: self.explain(pair(slot)).1, runner_up: None });
+            return Some(Best { slot, verdict: self.verdict(pair(slot)).1, runner_up: None });
         }
         let keys = slots.filter_map(|slot| Some((self.node_key(pair(slot), tie_ranks[slot]).ok()?, slot)));
         self.best_of(keys, pair)
@@ -118,7 +118,7 @@ impl Policy {
             }
         }
         let (_, slot) = best?;
-        Some(Best { slot, verdict: self.explain(pair(slot)).1, runner_up: second.map(|(_, slot)| slot) })
+        Some(Best { slot, verdict: self.verdict(pair(slot)).1, runner_up: second.map(|(_, slot)| slot) })
     }
 
     /// The key of a node that may be chosen; otherwise what could change that.

@@ -82,6 +82,32 @@ pub struct Pass<'a> {
     groups: OnceCell<u64>,
     mix_weights: OnceCell<Weights>,
     counts: Cell<LazyCounts>,
+    as_they_are: RefCell<Option<AsTheyAre>>,
+}
+
+/// What terms measure of nodes as they are, whoever asks: kept by somebody who is told when a node changes.
+///
+/// A pass that was lent it reads and fills it; one that was not measures anew.
+#[derive(Debug, Default)]
+pub(crate) struct AsTheyAre(Vec<[Option<f64>; 2]>);
+
+/// Whose measure it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Measure {
+    Fragmentation,
+    Room,
+}
+
+impl AsTheyAre {
+    pub(crate) fn forget(&mut self, slot: usize) {
+        if let Some(known) = self.0.get_mut(slot) {
+            *known = [None; 2];
+        }
+    }
+
+    pub(crate) fn forget_all(&mut self) {
+        self.0.clear();
+    }
 }
 
 /// What a prediction depends on: workload, kind of job, and size bucket of the inputs.
@@ -120,12 +146,32 @@ impl<'a> Pass<'a> {
             groups: OnceCell::new(),
             mix_weights: OnceCell::new(),
             counts: Cell::default(),
+            as_they_are: RefCell::default(),
         }
     }
 
     /// The nodes of the pass.
     pub fn nodes(&self) -> &'a [Node] {
         self.nodes
+    }
+
+    /// Takes what is known of the nodes of the pass, or gives it back.
+    pub(crate) fn lend(&self, known: Option<AsTheyAre>) -> Option<AsTheyAre> {
+        self.as_they_are.replace(known)
+    }
+
+    /// A measure of a node as it is.
+    fn measured(&self, node: &Node, what: Measure, measure: impl FnOnce() -> f64) -> f64 {
+        let mut lent = self.as_they_are.borrow_mut();
+        let first = self.nodes.as_ptr().addr();
+        let slot = std::ptr::from_ref(node).addr().wrapping_sub(first) / size_of::<Node>();
+        // One that is not among the nodes of the pass is made of one of them, without what is kept for a job.
+        let is_there = self.nodes.get(slot).is_some_and(|known| std::ptr::eq(known, node));
+        let Some(AsTheyAre(known)) = lent.as_mut().filter(|_| is_there) else { return measure() };
+        if known.len() <= slot {
+            known.resize(self.nodes.len(), [None; 2]);
+        }
+        *known[slot][what as usize].get_or_insert_with(measure)
     }
 
     /// How often the lazy providers were asked so far.
@@ -286,6 +332,11 @@ impl View<'_> {
     /// What this node says it would have to fetch.
     pub fn report(&self) -> Option<JobReport> {
         self.pass.world.report(&self.job.id, &self.node.id)
+    }
+
+    /// A measure of the node as it is, without the job.
+    pub(crate) fn measured(&self, what: Measure, measure: impl FnOnce() -> f64) -> f64 {
+        self.pass.measured(self.node, what, measure)
     }
 
     pub fn gpus(&self) -> impl Iterator<Item = &Gpu> + Clone {

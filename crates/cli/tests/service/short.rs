@@ -48,7 +48,8 @@ fn short_tasks_told_ahead_run_once_each_though_server_and_agent_are_killed() {
 
 #[test]
 fn a_pool_can_do_without_and_a_cancelled_array_leaves_nothing_running() {
-    let mut stand = Stand::with_config("[[pools]]\nid = \"default\"\ndispatch = \"push\"\n[pools.push]\nahead = 0\n");
+    let mut stand =
+        Stand::with_config("[[pools]]\nid = \"default\"\ndispatch = \"push\"\n[pools.push]\nahead = 0\n");
     stand.agent("n1", &["--cpus", "2"]);
     let array = stand.submit(&["--cpu", "1", "--array", "1-60", "--", "true"]);
     stand.until("all have ended", || stand.array(&array)["completed"] == 60);

@@ -1,7 +1,6 @@
 //! Why a job is where it is: for every job, at any time.
 
 use landfall_model::answer::{Ended, Explanation, NodeReason, OnNode, Placed, QueuePlace, Why, WhyNot};
-use landfall_model::life::Breakdown;
 use landfall_model::reason::Reason;
 use landfall_model::verdict::{Decision, Direction};
 use landfall_model::{Dispatch, JobId, NodeId};
@@ -9,9 +8,9 @@ use landfall_policy::view::Pass;
 
 use crate::dispatch::proposal;
 use crate::engine::Engine;
-use crate::event::{Commit, Grant};
-use crate::ledger::{Proposal, whole_node};
-use crate::record::{Cause, JobRecord, JobState, StartKind};
+use crate::event::Grant;
+use crate::ledger::{Counted, Proposal, whole_node};
+use crate::record::{Cause, JobRecord, JobState};
 
 /// What the ways to dispatch find out about a waiting job.
 #[derive(Debug, Default)]
@@ -145,16 +144,11 @@ impl Engine {
         let batch =
             self.state.pools.get(&record.pool).is_some_and(|pool| pool.pool.dispatch == Dispatch::Batch);
         let nodes = u64::from(spec.nodes.min);
-        let least = Commit {
-            job: record.job.id.clone(),
-            grants: Default::default(),
-            kind: StartKind::Start,
+        let least = Counted {
             // What a job takes of a node it shares is known when the node is.
             units: if batch && spec.exclusive { nodes * crate::units::MICRO } else { 0 },
             gpus: nodes * u64::from(spec.gpu_count),
             power_w: 0,
-            why: Breakdown::default(),
-            ahead: false,
         };
         let reasons = crate::quota::at_commit(tenant, &least, spec, self.now);
         reasons.into_iter().map(|reason| self.quota_reason(record, reason)).collect()

@@ -126,7 +126,8 @@ impl Engine {
         };
         self.emit(Event::Submitted { job: Box::new(job), pool, user_hold: false });
         let Some(record) = self.state.job(&id) else { return Ok(()) };
-        let commit = self.state.commit_of(&proposal, record);
+        let counted = self.state.counted(&proposal, record);
+        let commit = proposal.commit(counted);
         self.emit(Event::Committed(Box::new(commit)));
         for (node, _) in placed {
             let (job, node) = (id.clone(), node.clone());

@@ -285,11 +285,12 @@ impl Dispatcher {
         }
     }
 
-    /// Forgets a job that is no longer known.
-    pub(crate) fn forget(&mut self, job: &JobId) {
-        self.dequeue(job);
-        if let Queue::Batch(queue) = &mut self.queue {
-            queue.forget(job);
+    /// Forgets a job that is no longer known, and whether it may be in a queue.
+    pub(crate) fn forget(&mut self, job: &JobId, queues: bool) {
+        match &mut self.queue {
+            Queue::Batch(queue) => queue.forget(job),
+            _ if queues => self.dequeue(job),
+            _ => {}
         }
     }
 }
@@ -340,7 +341,8 @@ impl Engine {
         #[cfg(feature = "mutations")]
         let checked = self.mutated(&proposal, checked);
         match checked {
-            Ok(commit) => {
+            Ok(counted) => {
+                let commit = proposal.commit(counted);
                 #[cfg(feature = "mutations")]
                 if self.fault == Some(crate::mutation::Fault::AwardPlaced) {
                     self.emit(Event::Committed(Box::new(commit.clone())));

@@ -21,11 +21,13 @@ use crate::engine::Engine;
 use crate::event::Grant;
 use crate::ledger::{Proposal, Reason};
 use crate::record::{JobRecord, StartKind};
+use crate::specs::address_of;
 use landfall_model::life::Breakdown;
 
 /// Waiting jobs of one class.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Class {
+    spec: Arc<JobSpec>,
     jobs: BTreeSet<(Time, JobId)>,
     /// Why the class was refused, if nothing has happened since.
     refused: Option<Refusal>,
@@ -43,7 +45,10 @@ enum Refusal {
 /// The queue of a push pool.
 #[derive(Debug, Default)]
 pub(super) struct PushQueue {
-    classes: BTreeMap<Arc<JobSpec>, Class>,
+    /// Classes by the address of their spec.
+    classes: BTreeMap<usize, Class>,
+    /// The specs of the classes.
+    specs: BTreeSet<Arc<JobSpec>>,
     by_id: BTreeMap<JobId, (Arc<JobSpec>, Time)>,
     woken: bool,
     /// Where the last pass stopped because it had looked at enough.
@@ -67,11 +72,11 @@ impl PushQueue {
             return;
         }
         // Equal specs share one allocation, so that a million jobs of a class have one.
-        let spec = match self.classes.get_key_value(&job.spec) {
-            Some((known, _)) => known.clone(),
-            None => job.spec.clone(),
-        };
-        let class = self.classes.entry(spec.clone()).or_default();
+        let spec = self.known(&job.spec).unwrap_or(&job.spec).clone();
+        let class = self.classes.entry(address_of(&spec)).or_insert_with(|| {
+            self.specs.insert(spec.clone());
+            Class { spec: spec.clone(), jobs: BTreeSet::new(), refused: None }
+        });
         class.jobs.insert((job.submitted_at, job.id.clone()));
         // One more job of a class that was refused cannot fit either.
         self.woken |= class.refused.is_none();
@@ -80,11 +85,21 @@ impl PushQueue {
 
     pub(super) fn remove(&mut self, id: &JobId) {
         let Some((spec, at)) = self.by_id.remove(id) else { return };
-        let Some(class) = self.classes.get_mut(&spec) else { return };
+        let Some(class) = self.classes.get_mut(&address_of(&spec)) else { return };
         class.jobs.remove(&(at, id.clone()));
         if class.jobs.is_empty() {
-            self.classes.remove(&spec);
+            self.classes.remove(&address_of(&spec));
+            self.specs.remove(&spec);
         }
+    }
+
+    /// The spec of the class of jobs like this one. One that is a class's own need not be compared with others.
+    fn known<'a>(&'a self, spec: &'a Arc<JobSpec>) -> Option<&'a Arc<JobSpec>> {
+        if self.classes.contains_key(&address_of(spec)) { Some(spec) } else { self.specs.get(spec) }
+    }
+
+    fn class(&self, spec: &Arc<JobSpec>) -> Option<&Class> {
+        self.classes.get(&address_of(self.known(spec)?))
     }
 
     pub(super) fn has(&self, id: &JobId) -> bool {
@@ -116,9 +131,16 @@ impl PushQueue {
         }
     }
 
+    fn refuse(&mut self, spec: &Arc<JobSpec>, refusal: Refusal) {
+        let address = self.known(spec).map(address_of);
+        if let Some(class) = address.and_then(|address| self.classes.get_mut(&address)) {
+            class.refused = Some(refusal);
+        }
+    }
+
     /// Whether the ledger refused a class when it was last looked at.
     pub(super) fn ledger_refused(&self, spec: &Arc<JobSpec>) -> bool {
-        self.classes.get(spec).is_some_and(|class| class.refused == Some(Refusal::Ledger))
+        self.class(spec).is_some_and(|class| class.refused == Some(Refusal::Ledger))
     }
 
     pub(super) fn is_woken(&self) -> bool {
@@ -131,12 +153,12 @@ impl PushQueue {
         if all {
             self.classes.values_mut().for_each(|class| class.refused = None);
         }
-        self.classes.iter().filter(|(_, class)| class.refused.is_none()).filter_map(turn).collect()
+        self.classes.values().filter(|class| class.refused.is_none()).filter_map(turn).collect()
     }
 
     /// Tiers in which a refused job lets nobody pass, and since whose turn.
     fn next_turn(&self, spec: &Arc<JobSpec>) -> Option<Turn> {
-        self.classes.get_key_value(spec).and_then(turn)
+        self.class(spec).and_then(turn)
     }
 }
 
@@ -146,21 +168,20 @@ const LINE_CLASSES_MAX: usize = 64;
 impl PushQueue {
     /// The waiting jobs of a class, if no node has room for it and none of another class comes before its first.
     pub(super) fn next_in_line(&self, spec: &Arc<JobSpec>) -> Option<&BTreeSet<(Time, JobId)>> {
-        let class = self.classes.get(spec).filter(|class| class.refused == Some(Refusal::Nodes))?;
-        fn place<'a>(spec: &JobSpec, class: &'a Class) -> Option<(Reverse<i32>, Time, &'a JobId)> {
-            class.jobs.first().map(|(at, id)| (Reverse(spec.priority), *at, id))
+        fn place(class: &Class) -> Option<(Reverse<i32>, Time, &JobId)> {
+            class.jobs.first().map(|(at, id)| (Reverse(class.spec.priority), *at, id))
         }
-        let ours = place(spec, class)?;
-        let others = self.classes.iter().filter(|(other, _)| *other != spec);
+        let class = self.class(spec).filter(|class| class.refused == Some(Refusal::Nodes))?;
+        let ours = place(class)?;
         let first = self.classes.len() <= LINE_CLASSES_MAX
-            && others.filter_map(|(spec, class)| place(spec, class)).all(|other| ours < other);
+            && self.classes.values().filter_map(place).all(|other| ours <= other);
         first.then_some(&class.jobs)
     }
 }
 
-fn turn((spec, class): (&Arc<JobSpec>, &Class)) -> Option<Turn> {
+fn turn(class: &Class) -> Option<Turn> {
     let (at, id) = class.jobs.first()?.clone();
-    Some((Reverse(spec.priority), at, id, spec.clone()))
+    Some((Reverse(class.spec.priority), at, id, class.spec.clone()))
 }
 
 /// What became of the head of a class.
@@ -203,9 +224,7 @@ impl Engine {
             match tried {
                 Tried::Placed => turns.extend(queue.next_turn(&spec)),
                 Tried::Refused(refusal) => {
-                    if let Some(class) = queue.classes.get_mut(&spec) {
-                        class.refused = Some(refusal);
-                    }
+                    queue.refuse(&spec, refusal);
                     if strict && !self.is_unsatisfiable(id, &job) {
                         blocked.insert(spec.tier);
                     } else if strict {
@@ -248,8 +267,8 @@ impl Engine {
         let mut all = Vec::new();
         for (id, dispatcher) in &self.pools {
             let Queue::Push(queue) = &dispatcher.queue else { continue };
-            for (spec, class) in &queue.classes {
-                let Some((_, job)) = class.jobs.first() else { continue };
+            for class in queue.specs.iter().filter_map(|spec| queue.class(spec)) {
+                let (Some((_, job)), spec) = (class.jobs.first(), &class.spec) else { continue };
                 let is_demand = class.refused != Some(Refusal::Ledger) && !self.is_unsatisfiable(id, job);
                 all.extend(std::iter::repeat_n((spec.clone(), is_demand), class.jobs.len()));
             }

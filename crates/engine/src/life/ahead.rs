@@ -27,8 +27,8 @@ use landfall_model::{JobId, JobSpec, Lifecycle, Millis, NodeId, OnDisconnect, Pl
 use crate::array::parse_element_id;
 use crate::effect::Effect;
 use crate::engine::Engine;
-use crate::event::{Back, Event, Grant};
-use crate::ledger::Proposal;
+use crate::event::{Back, Commit, Event, Grant};
+use crate::ledger::{Counted, Proposal};
 use crate::quota;
 use crate::record::{Cause, JobRecord, Phase, StartKind};
 use landfall_model::life::Breakdown;
@@ -131,16 +131,16 @@ impl Engine {
                 kind: StartKind::Start,
                 why: short.why.clone(),
             };
-            let mut commit = self.state.commit_of(&proposal, record);
-            commit.ahead = true;
             let tenant = spec.tenant.as_ref().and_then(|id| self.state.tenants.get(id));
             // It adds nothing to what its tenant holds, but one that holds too much already gets no more.
-            let nothing = crate::event::Commit { units: 0, gpus: 0, power_w: 0, ..commit.clone() };
+            let nothing = Counted::default();
             if tenant.is_some_and(|tenant| !quota::at_commit(tenant, &nothing, &spec, self.now).is_empty()) {
                 return;
             }
             let fence = self.state.fence(record);
             let resume = record.past.as_ref().is_some_and(|past| past.resumes);
+            let counted = self.state.counted(&proposal, record);
+            let commit = Commit { ahead: true, ..proposal.commit(counted) };
             self.emit(Event::Committed(Box::new(commit)));
             let (node, placement) = (short.node.clone(), Box::new(placement));
             self.want(Effect::Start { fence, node, placement, resume, ahead: true });

@@ -126,11 +126,12 @@ impl Engine {
 
     /// The job as the ledger keeps it: times set here, dependencies pending.
     pub(super) fn as_accepted(
-        &self,
+        &mut self,
         mut job: Job,
         not_before: Option<landfall_model::Time>,
         edges: &[dag::Edge],
     ) -> Job {
+        job.spec = self.specs.shared(job.spec);
         (job.submitted_at, job.queued_at, job.ready_at) = (self.now, self.now, self.now);
         job.retry_at = not_before.filter(|at| *at > self.now);
         if let Some(at) = job.retry_at {

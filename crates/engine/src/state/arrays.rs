@@ -99,7 +99,7 @@ impl State {
                 (record.job.queued_at, record.job.ready_at) = (at, at);
             }
             array.fresh += u32::from(is_fresh(&record));
-            touched.jobs.push(record.job.id.clone());
+            touched.job(record.job.id.clone(), true);
             self.jobs.insert(record.job.id.clone(), Box::new(record));
         }
         touched.arrays.push(id.clone());
@@ -202,7 +202,7 @@ impl State {
         }
         for element in known {
             self.jobs.remove(&element);
-            touched.jobs.push(element);
+            touched.job(element, true);
         }
         for earlier in after {
             if let Some(earlier) = self.folded.get_mut(&earlier) {

@@ -13,7 +13,7 @@ impl State {
             touched.loads.push((pool.clone(), slot));
         }
         self.holds.insert(hold.id, hold.clone());
-        touched.jobs.push(hold.job.clone());
+        touched.job(hold.job.clone(), true);
     }
 
     pub(super) fn hold_ended(&mut self, id: u64, touched: &mut Touched) {
@@ -24,7 +24,7 @@ impl State {
             state.records[slot as usize].vacated_at = Some(vacated);
             touched.loads.push((pool.clone(), slot));
         }
-        touched.jobs.push(hold.job);
+        touched.job(hold.job, true);
     }
 
     pub(super) fn nodes_kept(
@@ -48,7 +48,7 @@ impl State {
             state.kept.insert(job.clone(), kept);
             state.preempt_budget.spend(victims.len() as u32, at);
         }
-        touched.jobs.push(job.clone());
+        touched.job(job.clone(), true);
     }
 
     pub(super) fn nodes_freed(&mut self, job: &JobId, touched: &mut Touched) {

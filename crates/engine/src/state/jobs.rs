@@ -152,9 +152,9 @@ impl State {
             Event::Forgotten(id) if self.folded.contains_key(id) => self.array_forgotten(id, touched),
             Event::Forgotten(id) => {
                 self.element_forgotten(id);
-                self.jobs.remove(id);
+                let queued = self.jobs.remove(id).is_some_and(|record| record.is_queued());
                 self.edge_locks.remove(id);
-                touched.jobs.push(id.clone());
+                touched.job(id.clone(), queued);
             }
             Event::Resized { job, gained, lost, units, gpus, power_w } => {
                 self.resized(job, gained, lost, (*units, *gpus, *power_w), touched);
@@ -166,10 +166,10 @@ impl State {
 
     pub(super) fn in_job(&mut self, id: &JobId, touched: &mut Touched, change: impl FnOnce(&mut JobRecord)) {
         let Some(record) = self.jobs.get_mut(id) else { return };
-        let before = is_fresh(record);
+        let (before, queued) = (is_fresh(record), record.is_queued());
         change(record);
         let after = is_fresh(record);
-        touched.jobs.push(id.clone());
+        touched.job(id.clone(), queued || record.is_queued());
         if before != after {
             self.note_fresh(id, after, touched);
         }
@@ -206,7 +206,7 @@ impl State {
             past: None,
             ended: None,
         };
-        touched.jobs.push(job.id.clone());
+        touched.job(job.id.clone(), true);
         self.jobs.insert(job.id.clone(), Box::new(record));
     }
 
@@ -580,7 +580,7 @@ impl State {
         if let Some(state) = self.pools.get_mut(&pool) {
             state.power_w = (state.power_w + power_w).saturating_sub(before.2);
         }
-        touched.jobs.push(id.clone());
+        touched.job(id.clone(), true);
     }
 }
 

@@ -137,6 +137,8 @@ pub struct State {
 pub struct Touched {
     /// Jobs whose record changed.
     pub jobs: SmallVec<[JobId; 2]>,
+    /// Whether one of them may have been in a queue before, or be in one now.
+    pub queues: bool,
     /// Arrays whose record changed, or what they follow; some may be named twice.
     pub arrays: SmallVec<[JobId; 1]>,
     /// Nodes on which something was placed or ended.
@@ -153,6 +155,13 @@ pub struct Touched {
     pub changes: Vec<Change>,
     /// What a peer wants done.
     pub peer: Vec<landfall_negotiate::Effect>,
+}
+
+impl Touched {
+    fn job(&mut self, id: JobId, queues: bool) {
+        self.jobs.push(id);
+        self.queues |= queues;
+    }
 }
 
 impl State {

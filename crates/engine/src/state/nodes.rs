@@ -194,7 +194,7 @@ impl State {
         if of_job.is_empty() {
             state.world.reports.remove(job);
         }
-        touched.jobs.push(job.clone());
+        touched.job(job.clone(), true);
     }
 }
 

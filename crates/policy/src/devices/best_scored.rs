@@ -5,5 +5,5 @@ use crate::evaluate::Pair;
 use crate::policy::Policy;
 
 pub(super) fn choose(fitting: &[u16], policy: &Policy, pair: Pair<'_>) -> Positions {
-    best_by(fitting, pair.job.spec.gpu_count as usize, |alone| policy.total_with(pair, alone))
+    best_by(fitting, pair.job.spec.gpu_count as usize, |_, _| false, |alone| policy.total_with(pair, alone))
 }

@@ -12,7 +12,13 @@ pub(super) fn choose(fitting: &[u16], policy: &Policy, pair: Pair<'_>) -> Positi
     match policy.terms.iter().find(|bound| TERMS.contains(&bound.info.name)) {
         Some(gradient) if spec.shares_a_gpu() => {
             let cost = |alone: &_| gradient.term.score(&pair.view(&policy.filters, alone));
-            best_by(fitting, spec.gpu_count as usize, cost)
+            // Both terms count the devices of a node by model and free compute, so alike ones cost the same.
+            let alike = |a: u16, b: u16| {
+                let [a, b] = [a, b].map(|position| &pair.node.gpus[usize::from(position)]);
+                let [model, other] = [a, b].map(|gpu| gpu.model.as_ref().map(|model| &model.name));
+                a.milli_free() == b.milli_free() && model == other
+            };
+            best_by(fitting, spec.gpu_count as usize, alike, cost)
         }
         _ => first_fit::choose(fitting, spec.gpu_count as usize),
     }

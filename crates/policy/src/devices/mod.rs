@@ -173,20 +173,27 @@ pub(crate) fn enough_qualify(spec: &JobSpec, node: &Node, memory: MemoryView) ->
     count == 0 || node.gpus.iter().filter(|gpu| qualifies(spec, gpu, memory)).nth(count - 1).is_some()
 }
 
-/// The best devices by what each would score alone, then by index.
-fn best_by(fitting: &[u16], count: usize, score: impl Fn(&Devices) -> f64) -> Positions {
+/// The best devices by what each would score alone, then by index; those that are alike score the same.
+fn best_by(
+    fitting: &[u16],
+    count: usize,
+    alike: impl Fn(u16, u16) -> bool,
+    score: impl Fn(&Devices) -> f64,
+) -> Positions {
     if fitting.len() <= count {
         return fitting.iter().take(count).copied().collect();
     }
     let mut alone = Devices { mode: Mode::Gpu, chosen: Positions::new() };
-    let mut scored: SmallVec<[(std::cmp::Reverse<i64>, u16); 8]> = fitting
-        .iter()
-        .map(|&position| {
+    let mut scored: SmallVec<[(std::cmp::Reverse<i64>, u16); 8]> = SmallVec::new();
+    for &position in fitting {
+        let known = scored.iter().find(|(_, other)| alike(*other, position)).map(|(score, _)| *score);
+        let score = known.unwrap_or_else(|| {
             alone.chosen.clear();
             alone.chosen.push(position);
-            (std::cmp::Reverse(q(score(&alone))), position)
-        })
-        .collect();
+            std::cmp::Reverse(q(score(&alone)))
+        });
+        scored.push((score, position));
+    }
     scored.sort_unstable();
     scored.iter().take(count).map(|&(_, position)| position).collect()
 }

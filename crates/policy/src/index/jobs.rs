@@ -7,7 +7,7 @@ use landfall_model::{Gpu, Job, JobId, JobReport, JobSpec, Name, Node, NodeId, Ti
 
 use super::queue::{WaitQueue, Waiting};
 use crate::choice::Key;
-use crate::evaluate::Pair;
+use crate::evaluate::{Judged, Pair};
 use crate::policy::Policy;
 use crate::rules::snapshot::Backlog;
 use crate::spec::Tie;
@@ -18,7 +18,7 @@ use crate::view::Pass;
 #[derive(Debug, Clone, PartialEq)]
 pub struct BestJob {
     pub job: JobId,
-    /// Why it was chosen.
+    /// Why it was chosen, without the facts that the points rest on.
     pub verdict: Verdict,
     /// The next best, if there is one.
     pub runner_up: Option<JobId>,
@@ -61,7 +61,11 @@ pub struct JobIndex {
     by_id: BTreeMap<JobId, u32>,
     groups: Vec<Group>,
     by_key: BTreeMap<GroupKey, usize>,
+    /// Groups of jobs that wait for nothing and that nobody reported on, by the address of their spec and by rounds.
+    plain: BTreeMap<(usize, u32), usize>,
     backlog: Backlog,
+    /// Room for the heads of all groups while a question is answered.
+    heads: Vec<Head>,
 }
 
 impl JobIndex {
@@ -78,7 +82,9 @@ impl JobIndex {
             by_id: BTreeMap::new(),
             groups: Vec::new(),
             by_key: BTreeMap::new(),
+            plain: BTreeMap::new(),
             backlog: Backlog::default(),
+            heads: Vec::new(),
         }
     }
 
@@ -129,29 +135,7 @@ impl JobIndex {
     /// Adds a job; one with the same id is replaced. `world` holds what nodes reported for it.
     pub fn insert(&mut self, job: Job, world: &World) {
         self.remove(&job.id);
-        let reports = world.reports.get(&job.id).into_iter().flatten();
-        let key = GroupKey {
-            spec: job.spec.clone(),
-            rounds: job.rescore_count.min(self.rescore_rounds),
-            waits_for: job.waits_for.clone(),
-            retry_at: job.retry_at,
-            reports: reports.map(|(node, report)| (node.clone(), *report)).collect(),
-        };
-        let group = match self.by_key.get(&key) {
-            Some(&at) => at,
-            None => {
-                let vacant = self.groups.iter().position(|group| group.queue.is_empty());
-                let group = Group { queue: WaitQueue::default(), key: key.clone() };
-                let at = vacant.unwrap_or(self.groups.len());
-                if at == self.groups.len() {
-                    self.groups.push(group);
-                } else {
-                    self.groups[at] = group;
-                }
-                self.by_key.insert(key, at);
-                at
-            }
-        };
+        let group = self.group_of(&job, world);
         let slot = self.vacant.pop().unwrap_or(self.jobs.len() as u32);
         let waiting = self.waiting(&job, slot);
         self.groups[group].queue.insert(waiting);
@@ -164,6 +148,40 @@ impl JobIndex {
         }
     }
 
+    /// The group of a job, made if it is new.
+    fn group_of(&mut self, job: &Job, world: &World) -> usize {
+        let reports = world.reports.get(&job.id).filter(|reports| !reports.is_empty());
+        let rounds = job.rescore_count.min(self.rescore_rounds);
+        let is_plain = reports.is_none() && job.waits_for.is_none() && job.retry_at.is_none();
+        let plain = is_plain.then(|| (Arc::as_ptr(&job.spec).addr(), rounds));
+        if let Some(&at) = plain.and_then(|plain| self.plain.get(&plain)) {
+            return at;
+        }
+        let reports = reports.into_iter().flatten();
+        let key = GroupKey {
+            spec: job.spec.clone(),
+            rounds,
+            waits_for: job.waits_for.clone(),
+            retry_at: job.retry_at,
+            reports: reports.map(|(node, report)| (node.clone(), *report)).collect(),
+        };
+        if let Some(&at) = self.by_key.get(&key) {
+            return at;
+        }
+        let vacant = self.groups.iter().position(|group| group.queue.is_empty());
+        let group = Group { queue: WaitQueue::default(), key: key.clone() };
+        let at = vacant.unwrap_or(self.groups.len());
+        if at == self.groups.len() {
+            self.groups.push(group);
+        } else {
+            self.groups[at] = group;
+        }
+        self.by_key.insert(key, at);
+        // The group keeps the spec, so its address is nobody else's for as long as the group is there.
+        self.plain.extend(plain.map(|plain| (plain, at)));
+        at
+    }
+
     /// Takes a job out.
     pub fn remove(&mut self, id: &JobId) -> Option<Job> {
         let slot = self.by_id.remove(id)?;
@@ -174,7 +192,12 @@ impl JobIndex {
         let removed = self.groups[group].queue.remove(&waiting);
         debug_assert!(removed, "a waiting job is in the queue of its group");
         if self.groups[group].queue.is_empty() {
-            self.by_key.remove(&self.groups[group].key);
+            let key = &self.groups[group].key;
+            self.by_key.remove(key);
+            let plain = (Arc::as_ptr(&key.spec).addr(), key.rounds);
+            if self.plain.get(&plain) == Some(&group) {
+                self.plain.remove(&plain);
+            }
         }
         Some(job)
     }
@@ -190,16 +213,11 @@ impl JobIndex {
     ) -> Option<BestJob> {
         let pass = Pass::of_parts(now, world, nodes, self.backlog);
         let ask = Ask { policy, pass: &pass, node };
-        let first = self.first(&ask)?;
-        let verdict = policy.explain(ask.pair(self.job(first))).1;
-        let waiting = self.waiting(self.job(first), first);
-        let group = self.jobs[first as usize].as_ref().map_or(0, |(_, group)| *group);
-        // The runner-up is the best without the winner. The job itself stays, so sums over the queue do not move.
-        self.groups[group].queue.remove(&waiting);
-        let second = self.first(&ask).map(|slot| self.job(slot).id.clone());
-        let job = waiting.id.clone();
-        self.groups[group].queue.insert(waiting);
-        Some(BestJob { job, verdict, runner_up: second })
+        let (first, runner_up) = self.two(&ask)?;
+        let job = self.job(first);
+        let verdict = policy.verdict(ask.pair(job)).1;
+        let runner_up = runner_up.map(|slot| self.job(slot).id.clone());
+        Some(BestJob { job: job.id.clone(), verdict, runner_up })
     }
 
     fn job(&self, slot: u32) -> &Job {
@@ -218,50 +236,78 @@ impl JobIndex {
         Waiting { since: since.as_millis(), tie, id: job.id.clone(), slot }
     }
 
-    /// The position of the best job.
-    fn first(&self, ask: &Ask<'_>) -> Option<u32> {
+    /// The positions of the best job and of the next best.
+    fn two(&mut self, ask: &Ask<'_>) -> Option<(u32, Option<u32>)> {
         // A job sees what is kept for it, unlike others of its group.
         let keeps = || ask.node.gpus.iter().filter_map(Gpu::hold).any(|job| self.by_id.contains_key(job));
         if !self.covered || (ask.node.has_holds() && keeps()) {
-            return self.first_of_all(ask);
+            return self.two_of_all(ask);
         }
-        let heads = self.by_key.values().filter_map(|&group| {
-            let queue = &self.groups[group].queue;
-            let key = ask.key(self.job(queue.head()?.slot))?;
-            Some((key, queue))
+        let mut heads = std::mem::take(&mut self.heads);
+        heads.clear();
+        heads.extend(self.by_key.values().filter_map(|&group| {
+            let job = self.job(self.groups[group].queue.head()?.slot);
+            let judged = ask.policy.judge_first(ask.pair(job))?;
+            Some(Head { standing: ask.policy.first_key(job, &judged).map(standing), judged, group })
+        }));
+        let found = self.first(ask, &heads, None).map(|first| {
+            // The runner-up is the best without the winner. The job itself stays, so sums over the queue do not move.
+            let group = self.jobs[first.slot as usize].as_ref().map(|(_, group)| *group);
+            if let Some(head) = heads.iter_mut().find(|head| Some(head.group) == group) {
+                let next = self.groups[head.group].queue.head_without(first.slot);
+                let key = next.and_then(|next| ask.key_after(self.job(next.slot), &head.judged));
+                head.standing = key.map(standing);
+            }
+            (first.slot, self.first(ask, &heads, Some(first.slot)).map(|second| second.slot))
         });
+        self.heads = heads;
+        found
+    }
+
+    /// The best of the jobs behind the heads of their groups, but for one that is left out.
+    fn first(&self, ask: &Ask<'_>, heads: &[Head], without: Option<u32>) -> Option<&Waiting> {
+        let best = heads.iter().filter_map(|head| head.standing).min()?;
         // Ties are looked at only in the groups whose head has the best total.
-        let mut best: Option<(u8, u64)> = None;
-        let mut tied: Vec<&WaitQueue> = Vec::new();
-        for (key, queue) in heads {
-            let standing = (key.group, key.primary);
-            if best.is_none_or(|best| standing < best) {
-                best = Some(standing);
-                tied.clear();
-            }
-            if best == Some(standing) {
-                tied.push(queue);
-            }
-        }
-        let standing = best?;
-        let equal = |waiting: &Waiting| {
-            ask.key(self.job(waiting.slot)).is_some_and(|key| (key.group, key.primary) == standing)
-        };
-        tied.into_iter()
-            .filter_map(|queue| queue.first_of_prefix(equal))
-            .min_by(|a, b| (a.tie, &a.id).cmp(&(b.tie, &b.id)))
-            .map(|waiting| waiting.slot)
+        let tied = heads.iter().filter(|head| head.standing == Some(best)).filter_map(|head| {
+            let equal = |waiting: &Waiting| {
+                ask.key_after(self.job(waiting.slot), &head.judged).map(standing) == Some(best)
+            };
+            self.groups[head.group].queue.first_of_prefix(without, equal)
+        });
+        tied.min_by(|a, b| a.tie_order().cmp(&b.tie_order()))
     }
 
     /// Looks at every job, for policies that the groups do not cover.
-    fn first_of_all(&self, ask: &Ask<'_>) -> Option<u32> {
-        let keyed =
-            self.by_key.values().flat_map(|&group| self.groups[group].queue.iter()).filter_map(|waiting| {
-                let key = ask.key(self.job(waiting.slot))?;
-                Some(((key.group, key.primary, waiting.tie, &waiting.id), waiting.slot))
-            });
-        keyed.min().map(|(_, slot)| slot)
+    fn two_of_all(&self, ask: &Ask<'_>) -> Option<(u32, Option<u32>)> {
+        let waiting = self.by_key.values().flat_map(|&group| self.groups[group].queue.iter());
+        let keyed = waiting.filter_map(|waiting| {
+            let key = ask.policy.job_key(ask.pair(self.job(waiting.slot)), 0)?;
+            Some(((standing(key), waiting.tie_order()), waiting.slot))
+        });
+        let (mut first, mut second) = (None, None);
+        for found in keyed {
+            if first.is_none_or(|first| found < first) {
+                second = first.replace(found);
+            } else if second.is_none_or(|second| found < second) {
+                second = Some(found);
+            }
+        }
+        Some((first?.1, second.map(|(_, slot)| slot)))
     }
+}
+
+/// Who waits longest of a group, as judged for a node.
+#[derive(Debug)]
+struct Head {
+    group: usize,
+    /// Where it stands but for ties, if it may be chosen.
+    standing: Option<(u8, u64)>,
+    judged: Judged,
+}
+
+/// What ranks a job before ties.
+fn standing(key: Key) -> (u8, u64) {
+    (key.group, key.primary)
 }
 
 struct Ask<'a> {
@@ -275,9 +321,9 @@ impl<'a> Ask<'a> {
         Pair { pass: self.pass, job, node: self.node, ranks_nodes: false }
     }
 
-    /// The key of a job that may be chosen; its rank is left to the id.
-    fn key(&self, job: &Job) -> Option<Key> {
+    /// The key of a job of the group of another that was judged, if it may be chosen.
+    fn key_after(&self, job: &Job, judged: &Judged) -> Option<Key> {
         let pair = Pair { pass: self.pass, job, node: self.node, ranks_nodes: false };
-        self.policy.job_key(pair, 0)
+        self.policy.key_after(pair, judged)
     }
 }

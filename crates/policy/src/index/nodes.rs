@@ -14,7 +14,7 @@ use crate::policy::Policy;
 use crate::rank::{Best, Closed};
 use crate::rules::supply::{Supply, Weights};
 use crate::score::draw;
-use crate::view::Pass;
+use crate::view::{AsTheyAre, Pass};
 
 /// Most classes of jobs kept ready; the one unused for longest gives way.
 const CLASSES_MAX: usize = 4096;
@@ -45,6 +45,8 @@ pub struct NodeIndex {
     supply_seen: u64,
     /// What that makes the classes of the mix weigh.
     weights: Option<Weights>,
+    /// What terms measured of the nodes since they last changed.
+    known: AsTheyAre,
 }
 
 /// What is kept for one class of jobs.
@@ -116,6 +118,7 @@ impl NodeIndex {
 
     fn remember(&mut self, slot: usize, itself: bool) {
         let number = self.log_start + self.log.len() as u64;
+        self.known.forget(slot);
         self.changed_at[slot] = number;
         if itself {
             self.remade_at[slot] = number;
@@ -135,6 +138,7 @@ impl NodeIndex {
     }
 
     fn forget_classes(&mut self) {
+        self.known.forget_all();
         self.classes.clear();
         self.by_spec.clear();
     }
@@ -150,12 +154,19 @@ impl NodeIndex {
         }
         let has_clock = policy.reads_clock();
         let ask = Ask { policy, pass, tie_ranks, job, has_clock };
-        let class = self.class(&ask);
-        self.catch_up(&ask, class);
+        pass.lend(Some(std::mem::take(&mut self.known)));
+        let found = self.find(&ask);
+        self.known = pass.lend(None).unwrap_or_default();
+        found
+    }
+
+    fn find(&mut self, ask: &Ask<'_>) -> Option<Best> {
+        let class = self.class(ask);
+        self.catch_up(ask, class);
         let class = &mut self.classes[class];
-        class.take_opened(&ask, &self.changed_at);
-        let (slot, runner_up) = class.pick(&ask, &self.changed_at)?;
-        Some(Best { slot, verdict: policy.explain(ask.pair(slot)).1, runner_up })
+        class.take_opened(ask, &self.changed_at);
+        let (slot, runner_up) = class.pick(ask, &self.changed_at)?;
+        Some(Best { slot, verdict: ask.policy.verdict(ask.pair(slot)).1, runner_up })
     }
 
     /// Counts the GPUs of nodes that changed. If that moves the weights of the mix, every key is a new one.

@@ -4,7 +4,7 @@
 //! measure is the mean over the mix. Placing a job where the measure falls most keeps devices usable for what is still
 //! to come.
 
-use landfall_model::{Gpu, MixClass, Node};
+use landfall_model::{Gpu, MixClass, Name, Node};
 use smallvec::SmallVec;
 
 /// Free compute per device, in milli-GPU.
@@ -35,20 +35,31 @@ pub fn fragmentation(node: &Node, mix: &[MixClass]) -> f64 {
 pub(crate) fn fragmented(free: &[u64], cpu_free: u64, gpus: &[Gpu], mix: &[MixClass]) -> f64 {
     let total: u64 = free.iter().sum();
     let mut waste = [0.0; 6];
+    let models = models_of(gpus);
     for class in mix {
-        let (reason, amount) = wasted(free, total, cpu_free, gpus, class);
+        let (reason, amount) = wasted(free, total, cpu_free, &models, class);
         waste[reason as usize] += class.share * amount as f64;
     }
     waste.iter().sum()
 }
 
-fn wasted(free: &[u64], total: u64, cpu_free: u64, gpus: &[Gpu], class: &MixClass) -> (Waste, u64) {
+/// The models of a node's devices; mostly all have one.
+fn models_of(gpus: &[Gpu]) -> SmallVec<[&Name; 2]> {
+    let mut models: SmallVec<[&Name; 2]> = SmallVec::new();
+    for model in gpus.iter().filter_map(|gpu| gpu.model.as_ref()) {
+        if models.last() != Some(&&model.name) {
+            models.push(&model.name);
+        }
+    }
+    models
+}
+
+fn wasted(free: &[u64], total: u64, cpu_free: u64, models: &[&Name], class: &MixClass) -> (Waste, u64) {
     let cpu_fits = cpu_free >= class.cpu_milli.get();
     if class.gpu_count == 0 {
         return (if cpu_fits { Waste::CpuOnlyFits } else { Waste::CpuOnlyLacks }, total);
     }
-    let allowed = |gpu: &Gpu| gpu.model.as_ref().is_some_and(|model| class.gpu_models.contains(&model.name));
-    if !class.gpu_models.is_empty() && !gpus.iter().any(allowed) {
+    if !class.gpu_models.is_empty() && !models.iter().any(|model| class.gpu_models.contains(model)) {
         return (Waste::NoAccess, total);
     }
     let ask = class.gpu_milli.get();

@@ -24,12 +24,15 @@ pub(crate) struct Demand<'a> {
 pub(crate) fn room(free: &[u64], cpu_free: u64, gpus: &[Gpu], demand: Demand<'_>) -> f64 {
     let mut fitting: SmallVec<[(f64, f64); 64]> = SmallVec::new();
     let mut accepting = 0.0;
+    let alike = are_alike(gpus);
     for (class, &weight) in demand.mix.iter().zip(demand.weights) {
-        if weight <= 0.0 || !gpus.iter().any(|gpu| accepts(class, gpu)) {
+        // What is true of one device is true of all where all are alike.
+        let looked_at = if alike { &gpus[..gpus.len().min(1)] } else { gpus };
+        if weight <= 0.0 || !looked_at.iter().any(|gpu| accepts(class, gpu)) {
             continue;
         }
         accepting += weight;
-        let used = filled_with(class, free, cpu_free, gpus);
+        let used = filled_with(class, free, cpu_free, |position| alike || accepts(class, &gpus[position]));
         if used > 0.0 {
             fitting.push((used, weight));
         }
@@ -56,14 +59,14 @@ pub(crate) fn room(free: &[u64], cpu_free: u64, gpus: &[Gpu], demand: Demand<'_>
 /// GPU compute in use if the node took as many jobs of the class as it can.
 ///
 /// CPU counts in fractions: what is left beside the last job of this class will do for a smaller one.
-fn filled_with(class: &MixClass, free: &[u64], cpu_free: u64, gpus: &[Gpu]) -> f64 {
+fn filled_with(class: &MixClass, free: &[u64], cpu_free: u64, accepts: impl Fn(usize) -> bool) -> f64 {
     let (ask, count, cpu) = (class.gpu_milli.get(), u64::from(class.gpu_count), class.cpu_milli.get());
     if cpu_free < cpu {
         return 0.0;
     }
     let (mut devices, mut shares) = (0, 0);
-    for (&milli, gpu) in free.iter().zip(gpus) {
-        if milli >= ask && accepts(class, gpu) {
+    for (position, &milli) in free.iter().enumerate() {
+        if milli >= ask && accepts(position) {
             devices += 1;
             // Most devices hold one at most, and a division is dear.
             shares += if milli < 2 * ask { 1 } else { milli / ask };
@@ -75,6 +78,12 @@ fn filled_with(class: &MixClass, free: &[u64], cpu_free: u64, gpus: &[Gpu]) -> f
     let by_gpu = (shares / count) as f64;
     let jobs = if cpu == 0 { by_gpu } else { by_gpu.min(cpu_free as f64 / cpu as f64) };
     jobs * (ask * count) as f64
+}
+
+/// Whether every class accepts all of the devices or none.
+fn are_alike(gpus: &[Gpu]) -> bool {
+    let kinds = gpus.iter().map(|gpu| (gpu.slices.is_none(), gpu.model.as_ref().map(|model| &model.name)));
+    kinds.clone().zip(kinds.skip(1)).all(|(kind, next)| kind == next)
 }
 
 /// Whether jobs of the class may use the device. The slices of a partitioned device are devices of their own.

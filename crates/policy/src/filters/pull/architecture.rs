@@ -24,10 +24,10 @@ fn check(view: &View<'_>) -> Option<Refusal> {
     if listed.is_some_and(|listed| listed.contains(wanted)) {
         return None;
     }
-    let found = listed.into_iter().flatten().cloned().collect();
+    let found = listed.into_iter().flatten().filter(|_| view.explains).cloned().collect();
     let (needed, found) = (Quantity::Name(wanted.clone()), Quantity::Names(found));
     let refusal = Refusal::never(Reason::Architecture, needed, found, Wake::RegistrationChange);
-    Some(refusal.remedy(format!("add a node of architecture {wanted}")))
+    Some(refusal.remedy(view.say(|| format!("add a node of architecture {wanted}"))))
 }
 
 #[cfg(test)]

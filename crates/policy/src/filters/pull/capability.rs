@@ -24,13 +24,13 @@ fn check(view: &View<'_>) -> Option<Refusal> {
     if (!needs.0 || can.0) && (!needs.1 || can.1) {
         return None;
     }
-    let (needed, found) = (words(needs), words(can));
-    let remedy = format!("add a node that can do {needed}");
+    let [needed, found] = [needs, can].map(|(fetch, eval)| words(view, [fetch, eval]));
+    let remedy = view.say(|| format!("add a node that can do {needed}"));
     Some(Refusal::never(Reason::Capability, needed, found, Wake::RegistrationChange).remedy(remedy))
 }
 
-fn words((fetch, eval): (bool, bool)) -> Quantity {
-    let words = [fetch.then_some("fetch"), eval.then_some("eval")];
+fn words(view: &View<'_>, [fetch, eval]: [bool; 2]) -> Quantity {
+    let words = [fetch.then_some("fetch"), eval.then_some("eval")].map(|word| word.filter(|_| view.explains));
     Quantity::Names(words.into_iter().flatten().filter_map(|word| Name::new(word).ok()).collect())
 }
 

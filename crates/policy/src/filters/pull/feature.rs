@@ -21,11 +21,17 @@ fn check(view: &View<'_>) -> Option<Refusal> {
     if has_all || view.spec.kind != JobKind::Build || !sent_capabilities(view.node) {
         return None;
     }
-    let missing = view.spec.features.iter().filter(|need| !has(need));
+    let missing = view.spec.features.iter().filter(|need| view.explains && !has(need));
     let missing: Vec<Name> = missing.filter_map(|need| label(&need.name, need.count)).collect();
-    let found = view.node.features.iter().filter_map(|(name, count)| label(name, *count)).collect();
+    let found = view
+        .node
+        .features
+        .iter()
+        .filter(|_| view.explains)
+        .filter_map(|(name, count)| label(name, *count))
+        .collect();
     let missing = Quantity::Names(missing);
-    let remedy = format!("add a node with {missing}");
+    let remedy = view.say(|| format!("add a node with {missing}"));
     Some(
         Refusal::never(Reason::Feature, missing, Quantity::Names(found), Wake::RegistrationChange)
             .remedy(remedy),

@@ -42,7 +42,7 @@ impl Filter for KindFilter {
         // The node asks per kind; its next heartbeat may bring the other request.
         Some(
             Refusal::not_now(Reason::Kind, Quantity::word(needed), Quantity::word(found), Wake::Heartbeat)
-                .remedy(format!("wait until the node asks for a job of kind {needed}")),
+                .remedy(view.say(|| format!("wait until the node asks for a job of kind {needed}"))),
         )
     }
 }

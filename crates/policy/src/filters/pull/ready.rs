@@ -20,14 +20,14 @@ fn check(view: &View<'_>) -> Option<Refusal> {
         let (needed, found) = (Quantity::Name(waits_for.clone()), Quantity::word("unfinished"));
         return Some(
             Refusal::not_now(Reason::NotReady, needed, found, Wake::DependencyEnded)
-                .remedy(format!("wait for {waits_for}")),
+                .remedy(view.say(|| format!("wait for {waits_for}"))),
         );
     }
     let retry_at = view.job.retry_at.filter(|&retry_at| view.now() < retry_at)?;
     let (needed, found) = (Quantity::AtMs(retry_at), Quantity::AtMs(view.now()));
     Some(
         Refusal::not_now(Reason::NotReady, needed, found, Wake::Timer)
-            .remedy(format!("wait {} for the back-off to end", retry_at.since(view.now())))
+            .remedy(view.say(|| format!("wait {} for the back-off to end", retry_at.since(view.now()))))
             .until(retry_at),
     )
 }

@@ -22,17 +22,18 @@ fn check(view: &View<'_>) -> Option<Refusal> {
         return None;
     }
     let (needed, remedy) = match tenant {
-        Some(tenant) => (names([tenant]), format!("register tenant {tenant} on the node")),
+        Some(tenant) => (names(view, [tenant]), view.say(|| format!("register tenant {tenant} on the node"))),
         None => (Quantity::word("a node for all tenants"), "submit the job for a tenant of the node".into()),
     };
     Some(
-        Refusal::never(Reason::TenantNotServed, needed, names(served), Wake::RegistrationChange)
+        Refusal::never(Reason::TenantNotServed, needed, names(view, served), Wake::RegistrationChange)
             .remedy(remedy),
     )
 }
 
-fn names<'a>(tenants: impl IntoIterator<Item = &'a TenantId>) -> Quantity {
-    Quantity::Names(tenants.into_iter().filter_map(|tenant| Name::new(tenant.as_str()).ok()).collect())
+fn names<'a>(view: &View<'_>, tenants: impl IntoIterator<Item = &'a TenantId>) -> Quantity {
+    let tenants = tenants.into_iter().filter(|_| view.explains);
+    Quantity::Names(tenants.filter_map(|tenant| Name::new(tenant.as_str()).ok()).collect())
 }
 
 #[cfg(test)]

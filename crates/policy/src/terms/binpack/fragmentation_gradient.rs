@@ -5,7 +5,7 @@ use crate::params::{ParamError, ParamInfo, Params};
 use crate::rules::fragmentation::fragmented;
 use crate::term::{Class, Family, Term, TermInfo};
 use crate::verdict::{Fact, Facts};
-use crate::view::View;
+use crate::view::{Measure, View};
 
 const SCALE: ParamInfo = ParamInfo::word(
     "gradient_scale",
@@ -35,7 +35,7 @@ fn build(params: &Params<'_>) -> Result<Box<dyn Term>, ParamError> {
 /// Fragmented compute of the node before and after placing the job, in thousandths of GPUs.
 fn fragmented_milli(view: &View<'_>) -> (f64, f64) {
     let (gpus, mix) = (&view.node.gpus, &view.pass.world.mix);
-    before_and_after(view, |free, cpu_free| fragmented(free, cpu_free, gpus, mix))
+    before_and_after(view, Measure::Fragmentation, |free, cpu_free| fragmented(free, cpu_free, gpus, mix))
 }
 
 impl Term for FragmentationGradient {

@@ -5,7 +5,7 @@ use crate::params::{ParamInfo, ParamKind, rule};
 use crate::rules::room::{Demand, room};
 use crate::term::{Class, Family, Reads, Term, TermInfo};
 use crate::verdict::{Fact, Facts};
-use crate::view::View;
+use crate::view::{Measure, View};
 
 const OFFERS: ParamInfo = ParamInfo {
     kind: ParamKind::Whole { min: 1, max: 1000 },
@@ -37,7 +37,8 @@ impl MixRoom {
     fn rooms(&self, view: &View<'_>) -> (f64, f64) {
         let demand =
             Demand { mix: &view.pass.world.mix, weights: view.pass.mix_weights(), offers: self.offers };
-        before_and_after(view, |free, cpu_free| room(free, cpu_free, &view.node.gpus, demand) / 1000.0)
+        let gpus = &view.node.gpus;
+        before_and_after(view, Measure::Room, |free, cpu_free| room(free, cpu_free, gpus, demand) / 1000.0)
     }
 }
 

@@ -10,7 +10,7 @@ mod provider_affinity;
 
 use crate::rules::fragmentation::free_of;
 use crate::term::TermInfo;
-use crate::view::View;
+use crate::view::{Measure, View};
 
 /// All of them, in the order in which policies list them.
 pub(crate) const ALL: &[&TermInfo] = &[
@@ -24,10 +24,10 @@ pub(crate) const ALL: &[&TermInfo] = &[
 ];
 
 /// A measure of the node's free compute per device and free CPU, before and after placing the job.
-fn before_and_after(view: &View<'_>, measure: impl Fn(&[u64], u64) -> f64) -> (f64, f64) {
+fn before_and_after(view: &View<'_>, what: Measure, measure: impl Fn(&[u64], u64) -> f64) -> (f64, f64) {
     let mut free = free_of(view.node);
     let cpu_free = view.node.cpu_free().get();
-    let before = measure(&free, cpu_free);
+    let before = view.measured(what, || measure(&free, cpu_free));
     for &position in &view.devices.chosen {
         let device = &mut free[usize::from(position)];
         *device = device.saturating_sub(view.spec.gpu_milli.get());
