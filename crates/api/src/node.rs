@@ -184,7 +184,7 @@ fn number<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<f64>, D::E
 
 /// The value if it is a whole number that the type has, otherwise the type's largest, which no machine has.
 fn whole<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
-    let fits = |value: f64| value >= 0.0 && value < 9e15 && value.fract() == 0.0;
+    let fits = |value: f64| (0.0..9e15).contains(&value) && value.fract() == 0.0;
     Ok(number(from)?.map(|value| if fits(value) { value as u64 } else { u64::MAX }))
 }
 

@@ -203,6 +203,9 @@ fn settings_are_on_their_page() {
 /// A value that differs from what is usual.
 fn sample(setting: &Setting) -> String {
     match setting.kind {
+        // One of a few words each.
+        Kind::Text if setting.key == "agent.platform" => "browser".into(),
+        Kind::List if setting.key == "agent.accelerators" => "npu".into(),
         Kind::Url => "http://127.0.0.1:9".into(),
         Kind::Address => "127.0.0.1:9".into(),
         Kind::Whole => "77".into(),

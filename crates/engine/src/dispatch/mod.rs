@@ -242,7 +242,7 @@ impl Dispatcher {
         match &mut self.queue {
             Queue::Push(queue) => queue.insert(&record.job, held, now),
             Queue::Pull(queue) => {
-                queue.insert(state.job_for_workers(record), &state.pools[&record.pool].world)
+                queue.insert(state.job_for_workers(record), &state.pools[&record.pool].world);
             }
             Queue::Batch(queue) => queue.insert(record, now),
             Queue::None => {}

@@ -53,8 +53,8 @@ impl Engine {
 
     /// When a start that went out often enough is given up because nobody named it; `None` if that is no question.
     fn given_up_at(&self, record: &JobRecord) -> Option<Time> {
-        let sent = |run: &&Box<Run>| !run.ahead && usize::from(run.sends) >= START_AGAIN.len();
-        let run = record.run.as_ref().filter(sent)?;
+        let sent = |run: &&Run| !run.ahead && usize::from(run.sends) >= START_AGAIN.len();
+        let run = record.run.as_deref().filter(sent)?;
         let at = (record.job.id.clone(), record.attempt);
         let silent = run.nodes.iter().filter(|node| node.phase == Phase::Assigned);
         let named = silent.map(|node| {

@@ -372,10 +372,8 @@ impl World {
         let Some(agent) = self.agents.get_mut(id).filter(|agent| agent.hears()) else { return };
         match effect {
             Effect::Start { fence, ahead: true, .. } => agent.hold(&fence),
-            Effect::GiveBack { fence, .. } => {
-                if agent.give_back(&fence) {
-                    self.say(id, fence, Report::Refused(StartRefusal::Returned));
-                }
+            Effect::GiveBack { fence, .. } if agent.give_back(&fence) => {
+                self.say(id, fence, Report::Refused(StartRefusal::Returned));
             }
             Effect::Start { fence, .. } => match agent.begin(&fence) {
                 Begin::TooLate => {}

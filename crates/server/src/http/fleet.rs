@@ -313,7 +313,7 @@ async fn set_block(
     At(id): At<String>,
     Body(mut fields): Body<Map<String, Value>>,
 ) -> Reply<Value> {
-    for name in fields.keys().filter(|name| !BLOCK_FIELDS.contains(&name.as_str())) {
+    if let Some(name) = fields.keys().find(|name| !BLOCK_FIELDS.contains(&name.as_str())) {
         let hint = match closest(name, BLOCK_FIELDS) {
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("a block has {}", BLOCK_FIELDS.join(", ")),
