@@ -68,9 +68,9 @@ fn explain_estimate_and_plan_of_a_live_server_agree_with_the_engine() {
     let engine = Engine::of(store.load().unwrap().state);
     for (id, (explained, estimated)) in ids.iter().zip(live) {
         let id = JobId::new(id).unwrap();
-        let own = serde_json::to_value(engine.explain(&id).unwrap()).unwrap();
+        let own = as_read(&engine.explain(&id).unwrap());
         assert_eq!(timeless(explained), timeless(own), "explain {id}");
-        let own = serde_json::to_value(engine.estimate(&id).unwrap()).unwrap();
+        let own = as_read(&engine.estimate(&id).unwrap());
         assert_eq!(timeless(estimated), timeless(own), "estimate {id}");
     }
     // A plan begins when it is asked for, which may be long after the last event.
@@ -79,5 +79,10 @@ fn explain_estimate_and_plan_of_a_live_server_agree_with_the_engine() {
     let mut planned = planned;
     // What would be submitted is what the server adds.
     assert_eq!(planned.as_object_mut().unwrap().remove("submitted"), Some(serde_json::json!([])));
-    assert_eq!(timeless(planned), timeless(serde_json::to_value(own).unwrap()), "plan");
+    assert_eq!(timeless(planned), timeless(as_read(&own)), "plan");
+}
+
+/// A value as whoever reads it over the line has it: the last digit of a figure may be another one.
+fn as_read(value: &impl serde::Serialize) -> Value {
+    serde_json::from_str(&serde_json::to_string(value).unwrap()).unwrap()
 }

@@ -87,7 +87,7 @@ fn what_was_decided_can_be_looked_up_later() {
     stand.wait_for(&waits, &["cancelled"]);
     let then = stand.json(&["explain", &waits, "--at", &at]);
     assert_eq!(then["explanation"]["state"], "pending", "{then}");
-    assert_eq!(then["explanation"]["reason"], "cpu_short", "{then}");
+    assert_eq!(then["explanation"]["nodes"][0]["reason"], "cpu_short", "{then}");
     let before = stand.run(&["explain", &waits, "--at", "400d"]);
     assert!(before.code != 0 && before.err.contains("job"), "{}", before.err);
     let nonsense = stand.run(&["explain", &waits, "--at", "yesterday"]);
