@@ -163,7 +163,8 @@ fn rounded(number: f64) -> f64 {
 /// Which nodes could run a workload now, and how well.
 #[utoipa::path(get, path = "/workloads/{id}/availability", tag = "workloads",
     params(("id" = String, Path, description = "The workload.")),
-    responses((status = 200, description = "Counts, and the best node's level and score.", body = Availability), Problems))]
+    responses((status = 200, description = "Counts, and the best node's level and score.", body = Availability),
+        (status = 422, description = "No job of it could be submitted.", body = landfall_api::ApiError), Problems))]
 pub(crate) async fn availability(
     State(app): Shared,
     Submitter(principal): Submitter,
