@@ -4,14 +4,14 @@
 //! `LANDFALL_BLESS=1 cargo test -p landfall-cli --test examples` writes what is printed now into the pages.
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 /// How wide the pages are, whatever terminal the tests run in.
 const COLUMNS: &str = "110";
 
 fn examples() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/examples")
+    PathBuf::from("../../docs/examples")
 }
 
 /// The files of the directory with this extension, sorted.

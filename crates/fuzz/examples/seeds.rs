@@ -11,7 +11,7 @@ use landfall_store::{Reader as _, Store as _, encode_state};
 const EVENTS_MAX: usize = 4;
 
 fn main() {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
+    let corpus = Path::new("crates/fuzz/corpus"); // From the root, where `cargo run` is called.
     for file in std::fs::read_dir(corpus.join("http")).expect("the corpus") {
         let file = file.expect("an entry").path();
         let name = file.file_name().and_then(|name| name.to_str()).expect("a name").to_owned();

@@ -15,7 +15,7 @@ const LIKELY: &[u8] = b"0123456789-+.eE,;{}[]\":\\ \t\n\r\0\xff\x7f\x1f\x8b\x9f\
 
 /// The files of a target, in order: what it starts from and what was found with it.
 fn files(target: &Target) -> Vec<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = Path::new(".");
     let dirs = ["corpus", "findings"].map(|kind| root.join(kind).join(target.name));
     let mut found: Vec<PathBuf> =
         dirs.iter().flat_map(fs::read_dir).flatten().map(|entry| entry.unwrap().path()).collect();

@@ -119,8 +119,9 @@ fn reap(keeper: &Keeper, pid: u32) {
     job.phase = Phase::Ended(Box::new(ended.clone()));
     let array = job.array.clone();
     state.timers.retain(|(_, job, _)| *job != key(&ended.fence));
-    // Where another one begins in its place, that is told first; whoever starts it tells both.
-    let next = state.next_of(array.as_deref());
+    // Where another one begins in its place, that is told first; whoever starts it tells both. After one that somebody stopped the
+    // others may be stopped next: then the server says what begins.
+    let next = state.next_of(array.as_deref().filter(|_| ended.cause.is_none()));
     match next.as_ref().and_then(|next| state.jobs.get_mut(next)) {
         Some(job) => {
             job.after = Some(Box::new(ended));

@@ -166,15 +166,7 @@ impl GpuSource for Drm {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Writes files below a directory that stands for `/sys`.
-    fn put(root: &Path, files: &[(&str, &str)]) {
-        for (path, text) in files {
-            let path = root.join(path);
-            std::fs::create_dir_all(path.parent().expect("parent")).expect("made");
-            std::fs::write(path, text).expect("written");
-        }
-    }
+    use crate::probe::tests::put;
 
     #[test]
     fn cards_with_memory_of_their_own_are_found() {

@@ -228,7 +228,7 @@ fn count_of(list: &str) -> Option<u32> {
 mod tests {
     use super::*;
     use crate::probe::gpu::Recorded;
-    use std::path::Path;
+    use crate::probe::tests::put;
 
     #[tokio::test]
     async fn a_heartbeat_tells_what_the_machine_is() {
@@ -249,14 +249,6 @@ mod tests {
         assert!(!runtimes.iter().any(|name| name == "missing"));
         assert!(beat.ram_free_mib.is_some_and(|mib| mib > 0));
         assert_eq!(beat.fingerprint.as_deref().map(str::len), Some(64));
-    }
-
-    fn put(root: &Path, files: &[(&str, &str)]) {
-        for (path, text) in files {
-            let path = root.join(path);
-            std::fs::create_dir_all(path.parent().expect("parent")).expect("made");
-            std::fs::write(path, text).expect("written");
-        }
     }
 
     #[tokio::test]

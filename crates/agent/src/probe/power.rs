@@ -90,15 +90,8 @@ pub fn disk_bytes(procfs: &Path, sysfs: &Path) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::probe::tests::put;
     use std::time::Duration;
-
-    fn put(root: &Path, files: &[(&str, &str)]) {
-        for (path, text) in files {
-            let path = root.join(path);
-            std::fs::create_dir_all(path.parent().expect("parent")).expect("made");
-            std::fs::write(path, text).expect("written");
-        }
-    }
 
     #[test]
     fn the_warmest_zone_counts_against_its_own_trip_points() {

@@ -350,7 +350,8 @@ impl Node {
     fn note_end(&mut self, at: &Key, ended: Ended) {
         let Some(keeper) = &mut self.keeper else { return };
         let _ = keeper.journal.ended(&ended);
-        let array = keeper.jobs.get(at).and_then(|kept| kept.array.clone());
+        let by_itself = ended.cause.is_none();
+        let array = keeper.jobs.get(at).and_then(|kept| kept.array.clone()).filter(|_| by_itself);
         let of_array = |kept: &Kept| matches!(kept.phase, Phase::Ahead) && kept.array == array;
         let next = keeper.jobs.iter_mut().find(|(_, kept)| array.is_some() && of_array(kept));
         match next {

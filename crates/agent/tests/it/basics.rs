@@ -82,6 +82,48 @@ async fn stops_are_gentle_first_and_firm_then() {
 }
 
 #[tokio::test]
+async fn what_is_told_ahead_begins_after_an_end_and_not_after_a_stop() {
+    let (server, agent) = up().await;
+    let element = |index: u32, script: &str, ahead: bool| {
+        let mut start = shell(&format!("a.{index}"), script);
+        (start.array, start.ahead) = (Some(("a".into(), index)), ahead);
+        start
+    };
+    let go = agent.dir.path().join("go");
+    let waits = format!("while [ ! -e {} ]; do sleep 0.01; done", go.display());
+    let first = element(1, &waits, false);
+    let [second, third] = [2, 3].map(|index| element(index, "sleep 600", true));
+    for start in [&first, &second, &third] {
+        server.start_job(start).await;
+    }
+    server.report(&first.fence, |report| *report == Report::Started).await;
+    std::fs::write(&go, "").expect("written");
+    server.report(&first.fence, is_exit).await;
+    let order: Vec<(String, bool)> = server
+        .said()
+        .reports
+        .iter()
+        .map(|item| (item.fence.job.to_string(), item.report == Report::Started))
+        .collect();
+    let expected = [("a.1", true), ("a.2", true), ("a.1", false)];
+    assert_eq!(
+        order,
+        expected.map(|(job, began)| (job.to_owned(), began)),
+        "the next begins before the last ends"
+    );
+    server.send(Command::Stop { fence: second.fence.clone(), grace_ms: 0 }).await;
+    server.report(&second.fence, |report| *report == Report::Stopped).await;
+    server.send(Command::GiveBack { fence: third.fence.clone() }).await;
+    let back = server.report(&third.fence, |_| true).await;
+    assert_eq!(
+        back,
+        Report::Refused(StartRefusal::Returned),
+        "nobody began in place of one that was stopped"
+    );
+    agent.stop().await.1.expect("a good end");
+}
+
+#[tokio::test]
 async fn time_limits_and_codes_that_mean_again() {
     let (server, agent) = up().await;
     let mut slow = job("slow", &["sleep", "600"]);

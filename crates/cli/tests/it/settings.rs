@@ -6,8 +6,7 @@ use crate::tool::Dir;
 
 /// Every setting of the page: its name, its variable, and a value of its kind.
 fn listed() -> Vec<(String, String, String)> {
-    let page =
-        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/config.md"));
+    let page = std::fs::read_to_string("../../docs/reference/config.md");
     let samples = BTreeMap::from([
         ("text", "word"),
         ("path", "/nowhere"),

@@ -456,8 +456,7 @@ fn examples_of_the_readme_and_of_help_run_as_they_are_written() {
             assert!(fine, "{line}\nended with {}: {}{}", said.code, said.out, said.err);
         }
     };
-    let readme =
-        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md")).unwrap();
+    let readme = std::fs::read_to_string("../../README.md").unwrap();
     let of_readme = readme
         .lines()
         .filter_map(|line| line.strip_prefix("$ "))

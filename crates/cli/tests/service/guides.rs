@@ -98,7 +98,7 @@ impl Drop for Left {
 
 fn walk_through(name: &str) {
     use std::os::unix::process::CommandExt as _;
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guides").join(name);
+    let path = Path::new("../../docs/guides").join(name);
     let page = std::fs::read_to_string(&path).unwrap();
     let bin = Path::new(env!("CARGO_BIN_EXE_landfall")).parent().unwrap().to_owned();
     let search = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());

@@ -10,7 +10,7 @@ use landfall_replay::trace::{muri, open, openb};
 
 /// The folder of real traces, if there is one; says so if not.
 fn folder() -> Option<PathBuf> {
-    let default = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/traces");
+    let default = "../../../shared/traces";
     let folder = std::env::var_os("LANDFALL_TRACES").map_or_else(|| PathBuf::from(default), PathBuf::from);
     if folder.is_dir() {
         return Some(folder);

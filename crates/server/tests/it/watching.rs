@@ -186,9 +186,7 @@ async fn metrics_are_those_that_are_documented() {
     assert!(page.contains("landfall_starts_total{pool=\"default\",kind=\"start\"} 1"), "{page}");
     assert!(page.contains("landfall_http_requests_total{route=\"/api/v1/jobs\",status=\"201\"} 1"), "{page}");
     // What a live server serves stands on the page as it is served; `http/reference.rs` makes the page.
-    let text =
-        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/metrics.md"))
-            .unwrap();
+    let text = std::fs::read_to_string("../../docs/reference/metrics.md").unwrap();
     for (name, kind) in
         page.lines().filter_map(|line| line.strip_prefix("# TYPE ")).filter_map(|line| line.split_once(' '))
     {

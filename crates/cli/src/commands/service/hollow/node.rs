@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::time::{Duration, Instant};
 
 use landfall_api::agent::{Command, ReportItem};
+use landfall_engine::array::parse_element_id;
 use landfall_model::life::{Fence, Report, RunUsage, StartRefusal};
 use landfall_model::{JobId, Millis};
 use landfall_replay::trace::random::Random;
@@ -166,7 +167,7 @@ impl Node {
 
     fn end(&mut self, fence: Fence, now: Instant) {
         // The next one is said to begin before this one is said to end: it takes its room.
-        let array = |fence: &Fence| fence.job.as_str().rsplit_once('.').map(|(array, _)| array.to_owned());
+        let array = |fence: &Fence| parse_element_id(&fence.job).map(|(array, _)| array.to_owned());
         let of_array = |held: &Fence| array(held).is_some() && array(held) == array(&fence);
         if let Some(next) = self.ahead.iter().position(of_array).and_then(|at| self.ahead.remove(at)) {
             self.begin(next, now);
