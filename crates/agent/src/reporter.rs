@@ -28,7 +28,7 @@ const FLIGHTS_MAX: usize = 2;
 /// How long beginnings wait for company.
 const COMPANY: Duration = Duration::from_millis(2);
 /// How long everything does while enough can begin here without the server.
-const MUCH_COMPANY: Duration = Duration::from_millis(10);
+const MUCH_COMPANY: Duration = Duration::from_millis(25);
 
 /// What comes to the reporter.
 pub(crate) enum Told {

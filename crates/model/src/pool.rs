@@ -69,7 +69,7 @@ settings! {
         /// How long a hold lives unless its maker says otherwise.
         pub hold_ms: Millis = Millis::secs(300),
         /// Most elements of an array of short jobs that a node is told ahead of time, for each that runs there; 0 means none.
-        pub ahead: u32 = 16,
+        pub ahead: u32 = 64,
         /// Which regions lie next to which.
         pub regions: BTreeMap<Name, Region> = BTreeMap::new(),
     }

@@ -6,6 +6,7 @@
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -30,10 +31,26 @@ struct Inner {
     stream: Option<Arc<UnixStream>>,
     /// Lines that the socket has not taken.
     text: Vec<u8>,
-    /// Since when beginnings wait in there.
-    waiting_since: Option<Instant>,
+    /// Since when something waits in there for company, and who put it there.
+    waiting: Option<(Instant, ThreadId)>,
+    /// Whether something is in there that may not wait.
+    urgent: bool,
     /// Whether the socket was full.
     full: bool,
+}
+
+impl Inner {
+    fn put(&mut self, event: &Event) {
+        if self.stream.is_none() {
+            return;
+        }
+        let before = self.text.len();
+        if serde_json::to_writer(&mut self.text, event).is_ok() {
+            self.text.push(b'\n');
+        } else {
+            self.text.truncate(before);
+        }
+    }
 }
 
 impl Outbox {
@@ -56,37 +73,40 @@ impl Outbox {
     /// Adds something to tell, for the next [`Outbox::flush`]. What nobody is there to hear is in the next hello anyway.
     pub(crate) fn add(&self, event: &Event) {
         let mut inner = self.lock();
-        if inner.stream.is_none() {
-            return;
-        }
-        let before = inner.text.len();
-        if serde_json::to_writer(&mut inner.text, event).is_ok() {
-            inner.text.push(b'\n');
-        } else {
-            inner.text.truncate(before);
-        }
+        inner.put(event);
+        inner.urgent = true;
     }
 
     /// Adds something that may wait a moment for company: a job that is over by then wakes the agent once instead of twice.
     pub(crate) fn add_waiting(&self, event: &Event) {
-        self.add(event);
-        self.lock().waiting_since.get_or_insert_with(Instant::now);
+        let mut inner = self.lock();
+        inner.put(event);
+        inner.waiting.get_or_insert_with(|| (Instant::now(), std::thread::current().id()));
     }
 
-    /// Tells what waited long enough; says how long the rest still may.
+    /// Tells what waited long enough; says how long the rest still may. Whoever put in the first that waits sees to it: if all threads
+    /// did, all would be woken for it.
     pub(crate) fn flush_overdue(&self) -> Option<Duration> {
-        let left = COMPANY.saturating_sub(self.lock().waiting_since?.elapsed());
+        let (since, who) = self.lock().waiting?;
+        let left = COMPANY.saturating_sub(since.elapsed());
         if left.is_zero() {
             self.flush();
             return None;
         }
-        Some(left)
+        (who == std::thread::current().id()).then_some(left)
+    }
+
+    /// Tells everything there is if something of it may not wait.
+    pub(crate) fn flush_urgent(&self) {
+        if self.lock().urgent {
+            self.flush();
+        }
     }
 
     /// Tells everything there is, as far as the socket takes it at once.
     pub(crate) fn flush(&self) {
         let mut inner = self.lock();
-        inner.waiting_since = None;
+        (inner.waiting, inner.urgent) = (None, false);
         let Some(stream) = inner.stream.clone() else { return };
         while !inner.text.is_empty() {
             match rustix::net::send(&*stream, &inner.text, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {

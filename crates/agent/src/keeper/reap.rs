@@ -2,6 +2,7 @@
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
+use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
 
 use landfall_model::life::Fence;
@@ -9,8 +10,8 @@ use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use wait4::Wait4 as _;
 
-use super::journal::key;
-use super::state::{Keeper, Phase};
+use super::journal::{Key, key};
+use super::state::{Keeper, Phase, State, Succession};
 use super::wire::{Ended, Event};
 use super::{DISCONNECTED_MS, cgroup, procfs};
 use crate::layout::Layout;
@@ -23,7 +24,8 @@ pub(crate) fn work(keeper: &Keeper) -> std::io::Result<()> {
     let mut events = Vec::with_capacity(256);
     let mut looked = Instant::now();
     loop {
-        let next = keeper.fire(Instant::now()).unwrap_or(LOOK_EVERY).min(LOOK_EVERY);
+        let company = keeper.outbox.flush_overdue().unwrap_or(LOOK_EVERY);
+        let next = keeper.fire(Instant::now()).unwrap_or(LOOK_EVERY).min(company).min(LOOK_EVERY);
         // Rounded up, or the last fraction of a millisecond would be spent asking again and again.
         let timeout = Timespec::try_from(next + Duration::from_millis(1)).unwrap_or_default();
         match epoll::wait(&keeper.epoll, spare_capacity(&mut events), Some(&timeout)) {
@@ -40,7 +42,7 @@ pub(crate) fn work(keeper: &Keeper) -> std::io::Result<()> {
                 Err(_) => {}
             }
         }
-        keeper.outbox.flush();
+        keeper.outbox.flush_urgent();
         if keeper.orphans.were_seen() || looked.elapsed() >= LOOK_EVERY {
             looked = Instant::now();
             keeper.sweep();
@@ -72,7 +74,7 @@ fn reap(keeper: &Keeper, pid: u32) {
     let Some(job) = state.jobs.get_mut(&at) else { return };
     let Phase::Live(mut live) = std::mem::replace(&mut job.phase, Phase::Starting) else { return };
     let (elsewhere, fence) = (job.elsewhere, job.fence.clone());
-    drop(state);
+    let next = begin_next(keeper, state, &at);
 
     // Until it is waited for the process stays in the table: what it counted can be read, and its number is its own.
     let wall = live.since.elapsed();
@@ -115,22 +117,31 @@ fn reap(keeper: &Keeper, pid: u32) {
         eprintln!("keeper: cannot write the journal: {error}");
     }
     let mut state = keeper.lock();
+    state.timers.retain(|(_, job, _)| *job != key(&ended.fence));
     let Some(job) = state.jobs.get_mut(&at) else { return };
     job.phase = Phase::Ended(Box::new(ended.clone()));
-    let array = job.array.clone();
-    state.timers.retain(|(_, job, _)| *job != key(&ended.fence));
-    // Where another one begins in its place, that is told first; whoever starts it tells both. After one that somebody stopped the
-    // others may be stopped next: then the server says what begins.
-    let next = state.next_of(array.as_deref().filter(|_| ended.cause.is_none()));
-    match next.as_ref().and_then(|next| state.jobs.get_mut(next)) {
-        Some(job) => {
-            job.after = Some(Box::new(ended));
-            state.queue.extend(next);
-            drop(state);
-            keeper.queued.notify_one();
-        }
-        None => keeper.outbox.add(&Event::Ended(Box::new(ended))),
+    let Some(next) = next else {
+        keeper.outbox.add(&Event::Ended(Box::new(ended)));
+        return;
+    };
+    match state.successions.remove(&next) {
+        // Nothing waits for it: its successor has begun.
+        Some(Succession::Begun) => keeper.outbox.add_waiting(&Event::Ended(Box::new(ended))),
+        _ => drop(state.successions.insert(next, Succession::Ended(Box::new(ended)))),
     }
+}
+
+/// Lets the next element of an array begin in place of one that is over; what is left to note of that one is noted meanwhile. Its
+/// successor is told first, and whoever of the two comes last tells the end. After one that somebody stopped the others may be stopped
+/// next: then the server says what begins.
+fn begin_next(keeper: &Keeper, mut state: MutexGuard<'_, State>, ended: &Key) -> Option<Key> {
+    let array = state.jobs.get(ended).filter(|job| job.cause.is_none())?.array.clone();
+    let next = state.next_of(array.as_deref())?;
+    state.successions.insert(next.clone(), Succession::Open);
+    state.queue.push_back(next.clone());
+    drop(state);
+    keeper.queued.notify_one();
+    Some(next)
 }
 
 /// How much an attempt wrote.

@@ -11,8 +11,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Spares of one kind: more than jobs that end at about the same time are not needed.
-const SPARES_MAX: usize = 64;
+/// Spares of one kind: as many as jobs may be told ahead and end between two reports.
+const SPARES_MAX: usize = 512;
 /// Links to a directory without directories inside.
 const DIR_LINKS: u64 = 2;
 
@@ -39,7 +39,7 @@ impl Kind {
     /// Gives a spare a name; says whether there was one.
     fn rename(&mut self, to: &Path) -> bool {
         // Jobs of another journal may be called alike: what has this name is this job's now, and nobody else's.
-        self.paths.retain(|spare| spare != to);
+        self.paths.retain(|spare| spare.as_os_str() != to.as_os_str());
         // One that somebody removed is no loss.
         while let Some(spare) = self.paths.pop() {
             if std::fs::rename(&spare, to).is_ok() {

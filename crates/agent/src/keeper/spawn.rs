@@ -8,8 +8,8 @@ use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{MutexGuard, PoisonError};
 use std::time::Instant;
 
 use landfall_model::life::Fence;
@@ -19,7 +19,7 @@ use rustix::process::{Pid, PidfdFlags};
 use super::cgroup;
 use super::journal::{Key, Started};
 use super::procfs;
-use super::state::{Keeper, Live, Phase};
+use super::state::{Keeper, Live, Phase, State, Succession};
 use super::wire::{Cause, Ended, Event, Program};
 use crate::layout::Layout;
 
@@ -57,31 +57,85 @@ pub(crate) fn work(keeper: &Keeper) {
                 }
             };
         };
-        let Some(job) = state.jobs.get_mut(&at) else { continue };
-        let Phase::Queued(program) = std::mem::replace(&mut job.phase, Phase::Starting) else { continue };
-        let fence = job.fence.clone();
-        let kill_command = job.kill_command.clone();
-        let stopped = job.stop_grace.is_some();
-        let after = job.after.take();
-        drop(state);
-        if stopped {
-            end_unstarted(keeper, &at, &fence, STOPPED, None);
-        } else {
-            begin(keeper, &at, &fence, &program, kill_command);
+        while state.making.contains(&at) {
+            state = keeper.made.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        if let Some(after) = after {
-            // Nothing waits for it: its successor has begun.
-            keeper.outbox.add_waiting(&Event::Ended(after));
+        if let Some(job) = state.jobs.get_mut(&at)
+            && let Phase::Queued(program) = &mut job.phase
+        {
+            let program = std::mem::take(program);
+            let files = job.files.take();
+            job.phase = Phase::Starting;
+            let fence = job.fence.clone();
+            let kill_command = job.kill_command.clone();
+            let stopped = job.stop_grace.is_some();
+            drop(state);
+            if stopped {
+                end_unstarted(keeper, &at, &fence, STOPPED, None);
+            } else {
+                begin(keeper, &at, &fence, &program, files, kill_command);
+            }
+            state = keeper.lock();
         }
+        match state.successions.remove(&at) {
+            Some(Succession::Ended(before)) => keeper.outbox.add_waiting(&Event::Ended(before)),
+            Some(_) => drop(state.successions.insert(at.clone(), Succession::Begun)),
+            None => {}
+        }
+        prepare_next(keeper, state, &at);
     }
 }
 
-fn begin(keeper: &Keeper, at: &Key, fence: &Fence, program: &Program, kill_command: Vec<String>) {
+/// Makes the files of the element that begins next, so that they are there when its turn comes: a file system that is writing may let
+/// one wait for longer than a short job runs.
+fn prepare_next(keeper: &Keeper, mut state: MutexGuard<'_, State>, begun: &Key) {
+    let Some(array) = state.jobs.get(begun).and_then(|job| job.array.clone()) else { return };
+    let bare =
+        |at: &&Key| state.jobs.get(*at).is_some_and(|job| job.files.is_none()) && !state.making.contains(*at);
+    let Some(at) = state.ahead.get(&array).and_then(|ahead| ahead.iter().find(bare)).cloned() else { return };
+    let Some(job) = state.jobs.get(&at) else { return };
+    let Phase::Queued(program) = &job.phase else { return };
+    let (fence, own_work) = (job.fence.clone(), program.cwd.is_none());
+    state.making.insert(at.clone());
+    drop(state);
+    // What fails now fails again when it begins, and is told then.
+    let mut files = open_files(keeper, &fence, own_work).ok();
+    let mut state = keeper.lock();
+    match state.jobs.get_mut(&at) {
+        Some(job) => job.files = files.take(),
+        None => recycle_files(keeper, &fence),
+    }
+    state.making.remove(&at);
+    // Its turn may have come meanwhile.
+    keeper.made.notify_all();
+}
+
+/// Opens what a job writes to, and makes its own working directory if it gets one.
+fn open_files(keeper: &Keeper, fence: &Fence, own_work: bool) -> Result<(File, File), SpawnError> {
+    let cannot =
+        |path: &Path, error: io::Error| SpawnError::Node(format!("cannot write {}: {error}", path.display()));
+    let open = |path: PathBuf| keeper.spares.file(&path).map_err(|error| cannot(&path, error));
+    let files = (open(keeper.layout.stdout(fence))?, open(keeper.layout.stderr(fence))?);
+    if own_work {
+        let work = keeper.layout.work(fence);
+        keeper.spares.dir(&work).map_err(|error| cannot(&work, error))?;
+    }
+    Ok(files)
+}
+
+fn begin(
+    keeper: &Keeper,
+    at: &Key,
+    fence: &Fence,
+    program: &Program,
+    files: Option<(File, File)>,
+    kill_command: Vec<String>,
+) {
     // Noted before it begins: should the keeper be killed in between, the next one knows that it may have run.
     let noted = Started { fence: fence.clone(), pid: 0, ticks: 0, kill_command };
     let noted_first = keeper.journal().started(noted.clone());
     let started = match noted_first {
-        Ok(()) => start(keeper, fence, program),
+        Ok(()) => start(keeper, fence, program, files),
         Err(error) => Err(SpawnError::Node(format!("cannot write keeper.journal: {error}"))),
     };
     match started {
@@ -180,15 +234,18 @@ fn end_unstarted(keeper: &Keeper, at: &Key, fence: &Fence, code: i32, message: O
     keeper.outbox.flush();
 }
 
-fn start(keeper: &Keeper, fence: &Fence, program: &Program) -> Result<(Child, Option<PathBuf>), SpawnError> {
+fn start(
+    keeper: &Keeper,
+    fence: &Fence,
+    program: &Program,
+    files: Option<(File, File)>,
+) -> Result<(Child, Option<PathBuf>), SpawnError> {
     let node = |what: &str, error: io::Error| SpawnError::Node(format!("{what}: {error}"));
     let layout = &keeper.layout;
-    let open = |path: PathBuf| -> Result<File, SpawnError> {
-        let file = keeper.spares.file(&path);
-        file.map_err(|error| node(&format!("cannot write {}", path.display()), error))
+    let (stdout, stderr) = match files {
+        Some(made) => made,
+        None => open_files(keeper, fence, program.cwd.is_none())?,
     };
-    let stdout = open(layout.stdout(fence))?;
-    let stderr = open(layout.stderr(fence))?;
     let stdin = match &program.stdin {
         None => Stdio::null(),
         Some(text) => {
@@ -206,12 +263,7 @@ fn start(keeper: &Keeper, fence: &Fence, program: &Program) -> Result<(Child, Op
             }
             cwd
         }
-        None => {
-            let work = layout.work(fence);
-            let made = keeper.spares.dir(&work);
-            made.map_err(|error| node(&format!("cannot make {}", work.display()), error))?;
-            work
-        }
+        None => layout.work(fence),
     };
     let mut group = None;
     if let Some(limits) = program.limits {
@@ -299,11 +351,10 @@ pub(crate) fn recycle_files(keeper: &Keeper, fence: &Fence) {
     let layout = &keeper.layout;
     keeper.spares.give_file(layout.stdout(fence));
     keeper.spares.give_file(layout.stderr(fence));
+    let _ = std::fs::remove_file(layout.stdin(fence));
     let work = layout.work(fence);
-    if keeper.spares.give_dir(&work) {
-        let _ = std::fs::remove_file(layout.stdin(fence));
-    } else {
-        remove_files(layout, fence);
+    if !keeper.spares.give_dir(&work) {
+        remove_work(layout, &work);
     }
 }
 
@@ -312,12 +363,15 @@ pub(crate) fn remove_files(layout: &Layout, fence: &Fence) {
     let _ = std::fs::remove_file(layout.stdout(fence));
     let _ = std::fs::remove_file(layout.stderr(fence));
     let _ = std::fs::remove_file(layout.stdin(fence));
-    let work = layout.work(fence);
-    // What something wrote after the job had ended is kept like the rest.
-    if let Err(error) = std::fs::remove_dir(&work)
+    remove_work(layout, &layout.work(fence));
+}
+
+/// What something wrote after the job had ended is kept like the rest.
+fn remove_work(layout: &Layout, work: &Path) {
+    if let Err(error) = std::fs::remove_dir(work)
         && error.kind() == io::ErrorKind::DirectoryNotEmpty
     {
-        layout.keep(&work);
+        layout.keep(work);
     }
 }
 

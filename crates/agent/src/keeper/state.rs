@@ -1,6 +1,7 @@
 //! What the keeper knows, shared by its few threads.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::Child;
@@ -55,8 +56,17 @@ pub(crate) struct Job {
     pub(crate) kill_command: Vec<String>,
     pub(crate) elsewhere: bool,
     pub(crate) array: Option<String>,
-    /// The end of another one in whose place it begins, to be told once it did.
-    pub(crate) after: Option<Box<Ended>>,
+    /// Standard output and standard error, where they were opened before it begins.
+    pub(crate) files: Option<(File, File)>,
+}
+
+/// Where one element of an array begins in place of another: the beginning is told before the end.
+#[derive(Debug)]
+pub(crate) enum Succession {
+    /// Neither has the successor begun, nor is everything noted about the one before.
+    Open,
+    Begun,
+    Ended(Box<Ended>),
 }
 
 /// What happens at an instant.
@@ -74,6 +84,10 @@ pub(crate) struct State {
     pub(crate) queue: VecDeque<Key>,
     /// Elements of arrays, each to begin when another one of its array ends.
     pub(crate) ahead: BTreeMap<String, VecDeque<Key>>,
+    /// Whose files are being made: until then they cannot begin.
+    pub(crate) making: BTreeSet<Key>,
+    /// By the one that begins.
+    pub(crate) successions: BTreeMap<Key, Succession>,
     pub(crate) by_pid: BTreeMap<u32, Key>,
     pub(crate) helpers: BTreeMap<u32, (Child, OwnedFd)>,
     pub(crate) timers: BTreeSet<(Instant, Key, Due)>,
@@ -96,6 +110,8 @@ pub(crate) struct Keeper {
     pub(crate) wake: OwnedFd,
     state: Mutex<State>,
     pub(crate) queued: Condvar,
+    /// Files of a job were made before it begins.
+    pub(crate) made: Condvar,
     pub(crate) outbox: Outbox,
 }
 
@@ -125,6 +141,7 @@ impl Keeper {
             wake,
             state: Mutex::new(state),
             queued: Condvar::new(),
+            made: Condvar::new(),
             outbox: Outbox::default(),
         })
     }
@@ -160,7 +177,7 @@ impl Keeper {
             kill_command: std::mem::take(&mut program.kill_command),
             elsewhere: program.elsewhere,
             array: spawn.array,
-            after: None,
+            files: None,
             phase: Phase::Queued(Box::new(program)),
         };
         // Whoever asks for it has just heard the server.
@@ -190,9 +207,12 @@ impl Keeper {
     pub(crate) fn give_back(&self, fence: &Fence) {
         let mut state = self.lock();
         if state.take_ahead(&key(fence)) {
-            state.jobs.remove(&key(fence));
-            self.outbox.add(&Event::Returned(fence.clone()));
+            let job = state.jobs.remove(&key(fence));
             drop(state);
+            if job.is_some_and(|job| job.files.is_some()) {
+                super::spawn::recycle_files(self, fence);
+            }
+            self.outbox.add(&Event::Returned(fence.clone()));
             self.outbox.flush();
         }
     }
@@ -398,7 +418,7 @@ impl Job {
             kill_command: Vec::new(),
             elsewhere: false,
             array: None,
-            after: None,
+            files: None,
         }
     }
 }

@@ -124,6 +124,56 @@ async fn what_is_told_ahead_begins_after_an_end_and_not_after_a_stop() {
 }
 
 #[tokio::test]
+async fn files_of_a_job_with_a_directory_of_its_choice_serve_the_next() {
+    use std::os::unix::fs::MetadataExt as _;
+    let (server, agent) = up().await;
+    let logs = agent.dir.path().join("logs");
+    let inodes = || -> Vec<u64> {
+        let files = std::fs::read_dir(&logs).expect("there").flatten();
+        files.filter_map(|file| Some(file.metadata().ok()?.ino())).collect()
+    };
+    let mut seen = Vec::new();
+    for name in ["one", "two", "three"] {
+        let mut start = shell(name, "sleep 0.2");
+        start.run.cwd = Some("/".into());
+        server.start_job(&start).await;
+        server.report(&start.fence, |report| *report == Report::Started).await;
+        seen.push(inodes());
+        server.report(&start.fence, is_exit).await;
+        // What was reported is forgotten a moment later; its files keep their names until they are needed.
+        tokio::time::sleep(Duration::from_millis(300)).await;
+    }
+    let again = |later: &[u64]| later.iter().all(|inode| seen[0].contains(inode));
+    assert!(again(&seen[1]) && again(&seen[2]), "the same files: {seen:?}");
+    agent.stop().await.1.expect("a good end");
+}
+
+#[tokio::test]
+async fn what_is_told_ahead_keeps_its_output_and_leaves_nothing() {
+    let (server, agent) = up().await;
+    let starts: Vec<_> = (1..=60)
+        .map(|index: u32| {
+            let mut start = shell(&format!("a.{index}"), "echo $LANDFALL_JOB_ID; pwd");
+            (start.array, start.ahead) = (Some(("a".into(), index)), index > 2);
+            start
+        })
+        .collect();
+    for start in &starts {
+        server.start_job(start).await;
+    }
+    for start in &starts {
+        server.report(&start.fence, is_exit).await;
+        let (job, output) = (start.fence.job.as_str(), server.output(&start.fence, "stdout"));
+        assert!(output.starts_with(&format!("{job}\n")), "{job}: {output}");
+        assert_eq!(output.lines().count(), 2, "its own words and no other's: {output}");
+    }
+    let (dir, result) = agent.stop().await;
+    result.expect("a good end");
+    let left = |name: &str| std::fs::read_dir(dir.path().join(name)).expect("there").count();
+    server.until("nothing is left", |_| ((left("logs"), left("work")) == (0, 0)).then_some(())).await;
+}
+
+#[tokio::test]
 async fn time_limits_and_codes_that_mean_again() {
     let (server, agent) = up().await;
     let mut slow = job("slow", &["sleep", "600"]);
