@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io::Write;
 
 use clap::error::ErrorKind;
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{Args as _, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::answer::{Answer, fail, show};
 use crate::commands::service as live;
@@ -41,7 +41,9 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
+// Deferred: of all commands only the one that is called gets its options made, which is most of the time a short call takes.
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum Command {
     /// Start a server and this machine's agent, on loopback, until Ctrl-C.
     Up(live::up::Args),
@@ -153,13 +155,27 @@ pub(crate) enum Command {
 /// Reads the command line, answers, and tells how the program ends.
 pub(crate) fn run() -> Exit {
     let args: Vec<OsString> = std::env::args_os().collect();
-    let cli = match Cli::try_parse_from(&args) {
+    let cli = match submission(&args).map_or_else(|| Cli::try_parse_from(&args), Ok) {
         Ok(cli) => cli,
         Err(error) => return not_parsed(&error, args.iter().any(|arg| arg == "--json")),
     };
     let json = cli.json;
     let outcome = answer(cli.command, json).and_then(|answer| show(answer.as_ref(), json));
     outcome.unwrap_or_else(|error| fail(&error, json))
+}
+
+/// A call that submits something, read without making all the other commands first: scripts make hundreds of these a second. What is not
+/// understood here is left to the whole command line, which says what is wrong.
+fn submission(args: &[OsString]) -> Option<Cli> {
+    let [_, name, rest @ ..] = args else { return None };
+    if name != "submit" {
+        return None;
+    }
+    let json = clap::Arg::new("json").long("json").action(clap::ArgAction::SetTrue);
+    let command = clap::Command::new("submit").no_binary_name(true).disable_help_flag(true).arg(json);
+    let matches = live::submit::Args::augment_args(command).try_get_matches_from(rest).ok()?;
+    let args = live::submit::Args::from_arg_matches(&matches).ok()?;
+    Some(Cli { json: matches.get_flag("json"), command: Command::Submit(Box::new(args)) })
 }
 
 fn answer(command: Command, json: bool) -> Result<Box<dyn Answer>, CliError> {
@@ -254,6 +270,31 @@ fn not_parsed(error: &clap::Error, json: bool) -> Exit {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_submission_is_read_as_the_whole_command_line_reads_it() {
+        for line in [
+            "submit --hold -- true",
+            "submit --cpu 2 --memory 4GiB --array 1-9 --wait --json -- sh -c 'a b' --json",
+            "submit --json --name x -- make -j4",
+            "submit --",
+            "submit --no-such -- true",
+            "submit --help",
+            "submit -h",
+            "--json submit -- true",
+            "jobs",
+        ] {
+            let args: Vec<OsString> =
+                std::iter::once("landfall").chain(line.split(' ')).map(OsString::from).collect();
+            let Some(quick) = submission(&args) else { continue };
+            let whole = Cli::try_parse_from(&args).map_err(|error| error.to_string());
+            assert_eq!(whole.map(|cli| format!("{cli:?}")), Ok(format!("{quick:?}")), "{line}");
+        }
+        let quick =
+            |line: &str| submission(&line.split(' ').map(OsString::from).collect::<Vec<_>>()).is_some();
+        assert!(quick("landfall submit --json --hold -- true"), "the usual call is quick");
+        assert!(!quick("landfall submit --help") && !quick("landfall submit --no-such -- true"));
+    }
 
     #[test]
     fn the_command_line_is_sound() {

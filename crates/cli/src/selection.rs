@@ -15,7 +15,7 @@ use crate::input::{Input, is_stdin};
 /// The policy of a push question that names none.
 const PUSH_DEFAULT: &str = "fit";
 
-/// Arguments that choose a policy.
+// Arguments that choose a policy.
 #[derive(Debug, clap::Args)]
 pub(crate) struct PolicyArgs {
     /// A built-in policy (`landfall policy list`).

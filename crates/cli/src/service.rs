@@ -9,7 +9,7 @@ use landfall_client::{Client, Settings};
 use crate::config::{Config, ConfigArgs, Origin};
 use crate::error::{CliError, usage};
 
-/// Where the server is, and who asks.
+// Where the server is, and who asks.
 #[derive(Debug, Default, Clone, clap::Args)]
 pub(crate) struct ConnectArgs {
     /// Where the server is [env: LANDFALL_SERVER; default: the one that `landfall up` started].

@@ -17,6 +17,7 @@ use crate::selection::{load, unknown};
 
 /// Commands about policies.
 #[derive(Debug, clap::Subcommand)]
+#[command(defer = true)]
 pub(crate) enum Command {
     /// List the built-in policies.
     List,

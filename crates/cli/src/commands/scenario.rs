@@ -14,6 +14,7 @@ use crate::reply::Reply;
 
 /// Commands about scenario files.
 #[derive(Debug, clap::Subcommand)]
+#[command(defer = true)]
 pub(crate) enum Command {
     /// Check a scenario file and count what is in it.
     Check(CheckArgs),

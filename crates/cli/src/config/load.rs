@@ -10,7 +10,7 @@ use super::table::{Kind, SETTINGS, Setting, cores};
 use crate::error::{CliError, usage};
 use crate::input::Input;
 
-/// The one argument that says where settings are.
+// The one argument that says where settings are.
 #[derive(Debug, Default, Clone, clap::Args)]
 pub(crate) struct ConfigArgs {
     /// The file with settings [env: LANDFALL_CONFIG; default: $XDG_CONFIG_HOME/landfall/config.toml, if it is there].

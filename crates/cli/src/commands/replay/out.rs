@@ -11,7 +11,7 @@ use landfall_replay::trace::swf::{self, Log};
 use crate::commands::trace::files::write_file;
 use crate::error::CliError;
 
-/// Where files go.
+// Where files go.
 #[derive(Debug, clap::Args)]
 pub(crate) struct OutArgs {
     /// Write report.json, report.html and, for one replay, decisions.jsonl into this directory, made if it is not there.

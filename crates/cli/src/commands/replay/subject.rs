@@ -19,7 +19,7 @@ use crate::commands::trace::files::Opened;
 use crate::error::{CliError, usage};
 use crate::input::Input;
 
-/// Arguments that say what is replayed.
+// Arguments that say what is replayed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SubjectArgs {
     /// Processors of the machine, for a log; the log's own header if it says so.

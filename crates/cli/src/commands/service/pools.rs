@@ -19,6 +19,7 @@ use crate::service::ConnectArgs;
 
 /// Commands about pools.
 #[derive(Debug, clap::Subcommand)]
+#[command(defer = true)]
 pub(crate) enum Command {
     /// List pools with how many jobs wait and run.
     List(ConnectArgs),

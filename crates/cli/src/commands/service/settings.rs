@@ -19,6 +19,7 @@ use crate::service::{self, ConnectArgs};
 
 /// Commands about settings.
 #[derive(Debug, clap::Subcommand)]
+#[command(defer = true)]
 pub(crate) enum Command {
     /// Read the file with settings and the environment, and say what is wrong.
     Check(ConnectArgs),

@@ -16,6 +16,7 @@ use crate::service::ConnectArgs;
 
 /// Commands about tenants.
 #[derive(Debug, clap::Subcommand)]
+#[command(defer = true)]
 pub(crate) enum Command {
     /// List tenants.
     List(ConnectArgs),

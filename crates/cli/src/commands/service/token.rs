@@ -17,6 +17,7 @@ use crate::service::{self, ConnectArgs, now_ms};
 
 /// Commands about tokens.
 #[derive(Debug, clap::Subcommand)]
+#[command(defer = true)]
 pub(crate) enum Command {
     /// Make a token; its secret is shown this once.
     #[command(after_help = "\

@@ -17,6 +17,7 @@ use crate::service::ConnectArgs;
 
 /// Commands about workloads.
 #[derive(Debug, clap::Subcommand)]
+#[command(defer = true)]
 pub(crate) enum Command {
     /// List workloads.
     List(ConnectArgs),

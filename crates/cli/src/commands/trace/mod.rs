@@ -14,6 +14,7 @@ pub(crate) use info::Info;
 
 /// Commands about traces.
 #[derive(Debug, clap::Subcommand)]
+#[command(defer = true)]
 pub(crate) enum Command {
     /// Say what is in a trace: jobs, time span, load, sizes, users, and what would be left out.
     Info(info::Args),

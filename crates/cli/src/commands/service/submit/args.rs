@@ -9,7 +9,7 @@ use landfall_model::{Checkpoint, Mib, Millis};
 
 use crate::config;
 
-/// What a job is: the arguments that `submit` and `plan` share.
+// What a job is: the arguments that `submit` and `plan` share.
 #[derive(Debug, Default, Clone, PartialEq, clap::Args)]
 pub(crate) struct JobArgs {
     /// Program and arguments.
@@ -125,7 +125,7 @@ pub(crate) struct JobArgs {
     pub(crate) negotiation: Negotiation,
 }
 
-/// How a job of a pool that negotiates wants to be placed.
+// How a job of a pool that negotiates wants to be placed.
 #[derive(Debug, Default, Clone, PartialEq, clap::Args)]
 pub(crate) struct Negotiation {
     /// The farthest peer that may run it: local, family, federation, commons.

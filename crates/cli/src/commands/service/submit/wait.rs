@@ -11,6 +11,7 @@ use landfall_api::Paged;
 use landfall_api::job::{ArrayView, JobView, LogChunk};
 use landfall_client::{Client, ClientError, segment, with_query};
 use serde::Serialize;
+use tokio::sync::oneshot;
 
 use crate::commands::service::logs::Printer;
 use crate::error::CliError;
@@ -20,7 +21,7 @@ use crate::render::text::clean;
 use crate::service::Returning;
 
 /// Time between two looks: short at first, as most jobs that are waited for are short.
-const LOOKS: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
+const LOOKS: (Duration, Duration) = (Duration::from_millis(4), Duration::from_secs(1));
 
 /// How long the last words of a job may take to arrive after it has ended.
 const LAST_WORDS: Duration = Duration::from_secs(5);
@@ -75,15 +76,16 @@ pub(crate) async fn wait(
     manner: Manner,
 ) -> Result<Ended, CliError> {
     let ids: Vec<String> = targets.iter().map(|target| target.id().to_owned()).collect();
+    let (said, all_said) = oneshot::channel();
     let output = match targets.as_slice() {
-        [Target::Job(id)] if manner.output => Some(tokio::spawn(follow(server.clone(), id.clone()))),
+        [Target::Job(id)] if manner.output => Some(tokio::spawn(follow(server.clone(), id.clone(), said))),
         _ => None,
     };
     let shown = output.is_some();
     let abort = output.as_ref().map(tokio::task::JoinHandle::abort_handle);
     let mut interrupted = false;
     let outcome = tokio::select! {
-        outcome = until_over(&mut server, targets, manner) => Some(outcome),
+        outcome = until_over(&mut server, targets, manner, all_said) => Some(outcome),
         _ = tokio::signal::ctrl_c() => None,
     };
     let (jobs, arrays) = match outcome {
@@ -123,9 +125,11 @@ pub(crate) async fn wait(
 }
 
 /// Shows what a job writes until it has ended; tells whether the stream came to its own end.
-async fn follow(mut server: Returning, id: String) -> (Printer, bool) {
+async fn follow(mut server: Returning, id: String, said: oneshot::Sender<()>) -> (Printer, bool) {
     let mut printer = Printer::beside_a_wait();
     let whole = printer.follow(&mut server, &id, None).await.is_ok();
+    // Nobody waits for it if the end was seen before.
+    let _ = said.send(());
     (printer, whole)
 }
 
@@ -133,7 +137,9 @@ async fn until_over(
     server: &mut Returning,
     targets: Vec<Target>,
     manner: Manner,
+    all_said: oneshot::Receiver<()>,
 ) -> Result<(Vec<JobView>, Vec<ArrayView>), CliError> {
+    let mut all_said = Some(all_said);
     let mut progress = Progress::new(manner.progress, &targets, manner.output && targets.len() == 1);
     let (mut jobs, mut arrays) = (Vec::new(), Vec::new());
     let mut open = targets;
@@ -184,8 +190,21 @@ async fn until_over(
             server.look_again();
         }
         open = rest;
-        tokio::time::sleep(pause).await;
-        pause = (pause * 3 / 2).min(LOOKS.1);
+        // A job has ended, or is about to, when it has said all.
+        let said = async {
+            match &mut all_said {
+                Some(said) => said.await.is_ok(),
+                None => std::future::pending().await,
+            }
+        };
+        if let Ok(ends) = tokio::time::timeout(pause, said).await {
+            all_said = None;
+            if ends {
+                pause = LOOKS.0;
+            }
+        } else {
+            pause = (pause * 3 / 2).min(LOOKS.1);
+        }
     }
 }
 
