@@ -21,6 +21,8 @@ use super::view::word;
 
 /// From one heartbeat to the next, unless the pool wants to know of a silence sooner.
 const HEARTBEAT_INTERVAL_MS: u64 = 10_000;
+/// Nodes that may speak so often. More of them speak less often, as far as the time-outs of their pool allow.
+const NODES_AT_THAT_PACE: usize = 10_000;
 /// Heartbeats that come before a node is unknown: one may be lost and one late.
 const HEARTBEATS_IN_TIME: u64 = 3;
 /// Bandwidth beyond which a heartbeat is not believed.
@@ -48,6 +50,8 @@ pub struct Nodes {
     heard: BTreeMap<NodeId, (u64, u64)>,
     /// How often each was told to send one, in milliseconds.
     intervals: BTreeMap<NodeId, u64>,
+    /// How many times the usual time between two of them is doubled.
+    slower: u32,
     /// Figures of the last heartbeat of each that cannot be true; most have none.
     doubted: BTreeMap<NodeId, Vec<String>>,
 }
@@ -74,6 +78,18 @@ impl Nodes {
             let fields = doubted.join(", ");
             tracing::warn!(%node, fields, "a node tells figures that cannot be true; they count as unknown");
             self.doubted.insert(node.clone(), doubted);
+        }
+    }
+
+    /// The pace of those that come halves with every doubling of the nodes, and comes back late: a node that is to speak more often
+    /// registers anew, and that should not happen to all of them whenever one comes or goes.
+    fn choose_pace(&mut self, nodes: usize) {
+        let fit = |slower: u32| NODES_AT_THAT_PACE << slower;
+        while nodes > fit(self.slower) {
+            self.slower += 1;
+        }
+        while self.slower > 0 && nodes < fit(self.slower) / 4 {
+            self.slower -= 1;
         }
     }
 
@@ -230,7 +246,8 @@ impl Core {
         self.nodes.doubt(&id, doubted);
         self.keep_facts(&id, registration);
         self.pull_forgets(&pool, &id);
-        let interval = self.heartbeat_interval_ms(&pool);
+        self.nodes.choose_pace(self.nodes.registrations.len());
+        let interval = self.heartbeat_interval_ms(&pool, self.nodes.slower);
         self.nodes.intervals.insert(id, interval);
         let state = self.engine.state();
         let dispatch = state.pool(&pool).map_or_else(String::new, |state| word(&state.pool.dispatch));
@@ -246,17 +263,20 @@ impl Core {
         })
     }
 
-    fn heartbeat_interval_ms(&self, pool: &PoolId) -> u64 {
+    fn heartbeat_interval_ms(&self, pool: &PoolId, slower: u32) -> u64 {
         let unknown = self.engine.state().pool(pool).map(|state| state.pool.silence.node_unknown_after_ms);
-        unknown.map_or(HEARTBEAT_INTERVAL_MS, |after| {
-            HEARTBEAT_INTERVAL_MS.min(after.get() / HEARTBEATS_IN_TIME)
-        })
+        let interval = HEARTBEAT_INTERVAL_MS << slower;
+        unknown.map_or(interval, |after| interval.min(after.get() / HEARTBEATS_IN_TIME))
     }
 
-    /// Whether the settings of its pool want a node to speak more or less often than it was told.
+    /// Whether the settings of its pool want a node to speak more or less often than it was told, or it came when there were many more
+    /// nodes. One that came when there were fewer may go on.
     fn beats_at_another_pace(&self, id: &NodeId) -> bool {
         let told = self.nodes.intervals.get(id).zip(self.engine.state().places.get(id));
-        told.is_some_and(|(told, (pool, _))| *told != self.heartbeat_interval_ms(pool))
+        let fits = |told: u64, pool: &PoolId| {
+            (0..=self.nodes.slower).any(|slower| told == self.heartbeat_interval_ms(pool, slower))
+        };
+        told.is_some_and(|(told, (pool, _))| !fits(*told, pool))
     }
 
     fn keep_facts(&mut self, id: &NodeId, registration: Registration) {
@@ -577,4 +597,20 @@ fn model_node(id: &NodeId, registration: &Registration, now: landfall_model::Tim
     node.metrics = Some(metrics(beat));
     node.heartbeat_at = Some(now);
     Ok(node)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_nodes_speak_less_often_and_one_more_changes_nothing() {
+        let mut nodes = Nodes::default();
+        let mut slower = |count: usize| {
+            nodes.choose_pace(count);
+            nodes.slower
+        };
+        let counts = [1, 10_000, 10_001, 10_000, 9_999, 5_001, 4_999, 100_000, 41_000, 39_999];
+        assert_eq!(counts.map(&mut slower), [0, 0, 1, 1, 1, 1, 0, 4, 4, 3]);
+    }
 }
