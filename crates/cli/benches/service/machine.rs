@@ -92,10 +92,30 @@ pub(crate) fn status_mb(pid: u32, name: &str) -> u64 {
 
 /// CPU time of a process and of its children that ended.
 pub(crate) fn cpu_seconds(pid: u32, children: bool) -> f64 {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    ticks(&format!("/proc/{pid}/stat"), children)
+}
+
+/// CPU time of the threads of a process with this name.
+pub(crate) fn thread_seconds(pid: u32, name: &str) -> f64 {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let named = threads.map(|thread| thread.path()).filter(|thread| {
+        std::fs::read_to_string(thread.join("comm")).is_ok_and(|comm| comm.trim().contains(name))
+    });
+    named.map(|thread| ticks(&thread.join("stat").to_string_lossy(), false)).sum()
+}
+
+fn ticks(path: &str, children: bool) -> f64 {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
     let Some((_, rest)) = text.rsplit_once(')') else { return 0.0 };
     let fields: Vec<i64> = rest.split_whitespace().skip(1).filter_map(|field| field.parse().ok()).collect();
     // Behind the name and the state: utime, stime, cutime, cstime are fields 14 to 17 of the whole line.
     let ticks: i64 = fields[10..if children { 14 } else { 12 }].iter().sum();
     ticks as f64 / 100.0
+}
+
+/// What a process has written to disk.
+pub(crate) fn written_bytes(pid: u32) -> f64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/io")).unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("write_bytes: "));
+    line.and_then(|bytes| bytes.parse().ok()).unwrap_or(0.0)
 }

@@ -5,9 +5,11 @@
 //! absolute figures move from run to run, so compare the ratios.
 //!
 //! `cargo bench -p landfall-cli --bench service`; `-- --short` runs a small part of everything, so that it cannot rot, and
-//! `-- start`, `submissions`, `queues`, `tasks` or `fleet` only that part. `tasks` is a comparison with `xargs` and HyperQueue: where `hq` is on the
+//! `-- start`, `submissions`, `queues`, `tasks`, `fleet`, `growth` or `large` only that part; the last two take a quarter of an hour each and are run
+//! only when named. `growth` draws what docs/scale.md shows. `tasks` is a comparison with `xargs` and HyperQueue: where `hq` is on the
 //! path it is measured in the same run.
 
+mod growth;
 mod machine;
 mod stand;
 
@@ -68,6 +70,18 @@ fn main() {
     }
     if wanted("fleet") {
         fleet(&sizes);
+    }
+    let named = |part: &str| parts.iter().any(|arg| *arg == part);
+    if short {
+        let drawings = tempfile::TempDir::new().unwrap();
+        growth::curves(&[10], &[10], 1, drawings.path());
+    } else if named("growth") {
+        let (nodes, waiting) =
+            ([10, 100, 1000, 10_000, 100_000], [10, 100, 1000, 10_000, 100_000, 1_000_000]);
+        growth::curves(&nodes, &waiting, 5, std::path::Path::new("../../docs/scale"));
+    }
+    if named("large") {
+        growth::large(100_000, 1_000_000, 10);
     }
 }
 

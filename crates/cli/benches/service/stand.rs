@@ -23,6 +23,15 @@ pub(crate) struct Stand {
     client: reqwest::Client,
 }
 
+/// Sums since the server started.
+pub(crate) struct Counters {
+    pub(crate) placed: f64,
+    pub(crate) ended: f64,
+    pub(crate) engine_s: f64,
+    pub(crate) journal_s: f64,
+    pub(crate) written: f64,
+}
+
 impl Stand {
     pub(crate) fn new() -> Self {
         Self::in_dir(&std::env::temp_dir())
@@ -33,15 +42,25 @@ impl Stand {
         Self::with_pool(below, "push")
     }
 
+    /// A stand for very many nodes: their silence is not noticed for minutes, so they need not speak often.
+    pub(crate) fn patient() -> Self {
+        let silence = "silence = { node_unknown_after_ms = 300000, node_down_after_ms = 600000, requeue_after_ms = 600000 }\n";
+        Self::with(&std::env::temp_dir(), &format!("dispatch = \"push\"\n{silence}"))
+    }
+
     /// A stand whose only pool dispatches so.
     pub(crate) fn with_pool(below: &Path, dispatch: &str) -> Self {
+        Self::with(below, &format!("dispatch = \"{dispatch}\"\n"))
+    }
+
+    fn with(below: &Path, settings: &str) -> Self {
         // The provider may be set already.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
         let dir = TempDir::new_in(below).unwrap();
         let (url, token) = Default::default();
-        let pool = format!("[[pools]]\nid = \"default\"\ndispatch = \"{dispatch}\"\n");
+        let pool = format!("[[pools]]\nid = \"default\"\n{settings}");
         std::fs::write(dir.path().join("config.toml"), pool).unwrap();
         let mut stand = Self { dir, server: None, agent: None, hollow: None, url, token, runtime, client };
         stand.start_server();
@@ -114,10 +133,12 @@ impl Stand {
         let mut command = self.command();
         command.args(["hollow", "--nodes", &nodes.to_string(), "--cpus", &cpus.to_string()]);
         command.args(["--task-time", task_time, "--token-file"]).arg(self.path("data/token"));
-        self.hollow = Some(command.spawn().unwrap());
+        let mut hollow = command.spawn().unwrap();
         while self.get("/status")["agents_connected"] != nodes {
+            assert!(hollow.try_wait().unwrap().is_none(), "the hollow nodes ended");
             std::thread::sleep(Duration::from_millis(20));
         }
+        self.hollow = Some(hollow);
     }
 
     /// CPU time of the server and of hollow nodes.
@@ -128,6 +149,39 @@ impl Stand {
 
     pub(crate) fn hollow_rss_mb(&self) -> u64 {
         self.hollow.as_ref().map_or(0, |hollow| machine::status_mb(hollow.id(), "VmRSS"))
+    }
+
+    /// CPU time of the server: the thread of the driver, and all others.
+    pub(crate) fn server_cpu(&self) -> (f64, f64) {
+        let whole = machine::cpu_seconds(self.pid(), false);
+        let driver = machine::thread_seconds(self.pid(), "driver");
+        (driver, whole - driver)
+    }
+
+    /// What the server counts, and what it wrote to disk.
+    pub(crate) fn counters(&self) -> Counters {
+        let page = self.runtime.block_on(async {
+            let answer = self.client.get(format!("{}/metrics", self.url)).bearer_auth(&self.token).send();
+            answer.await.unwrap().text().await.unwrap()
+        });
+        let sum = |name: &str| -> f64 {
+            let values = page.lines().filter_map(|line| line.strip_prefix(name));
+            let values = values.filter(|rest| rest.starts_with([' ', '{']));
+            values.filter_map(|rest| rest.rsplit_once(' ')?.1.parse::<f64>().ok()).sum()
+        };
+        Counters {
+            placed: sum("landfall_starts_total"),
+            ended: sum("landfall_jobs_ended_total"),
+            engine_s: sum("landfall_engine_step_seconds_total"),
+            journal_s: sum("landfall_journal_append_seconds_total"),
+            written: machine::written_bytes(self.pid()),
+        }
+    }
+
+    /// Size of the server's directory.
+    pub(crate) fn data_mb(&self) -> u64 {
+        let files = std::fs::read_dir(self.path("data")).unwrap().flatten();
+        files.filter_map(|file| file.metadata().ok()).map(|file| file.len()).sum::<u64>() / 1_000_000
     }
 
     /// How many jobs are in this state.
@@ -185,6 +239,18 @@ impl Stand {
 
     /// Submits jobs one by one, from so many clients at once.
     pub(crate) fn submit_singles(&self, count: usize, clients: usize, hold: bool) {
+        let each = count / clients;
+        self.submit_while(clients, hold, |done| done < each);
+    }
+
+    /// Submits jobs one by one for a while, from so many clients at once.
+    pub(crate) fn submit_for(&self, time: Duration, clients: usize) {
+        let began = std::time::Instant::now();
+        self.submit_while(clients, false, |_| began.elapsed() < time);
+    }
+
+    /// Every client submits as long as there is more to do, seen from how many it has submitted.
+    fn submit_while(&self, clients: usize, hold: bool, more: impl Fn(usize) -> bool) {
         let needs = json!({ "cpu_milli": 1000, "walltime_ms": 3_600_000, "exclusive": false });
         let body = json!({ "hold": hold, "needs": needs, "run": { "command": ["true"] } }).to_string();
         let host = self.url.trim_start_matches("http://");
@@ -197,11 +263,39 @@ impl Stand {
             let each = || async {
                 let mut line = tokio::net::TcpStream::connect(host).await.unwrap();
                 line.set_nodelay(true).unwrap();
-                for _ in 0..count / clients {
+                let mut done = 0;
+                while more(done) {
                     accepted(&mut line, request.as_bytes()).await;
+                    done += 1;
                 }
             };
             futures::future::join_all((0..clients).map(|_| each())).await;
+        });
+    }
+
+    /// Submits jobs of so many classes in one request.
+    pub(crate) fn submit_stream(&self, count: u64, classes: u64) {
+        let job = move |number: u64| {
+            let class = number % classes;
+            let needs = json!({ "cpu_milli": 1000 + 20 * class, "walltime_ms": 3_600_000 + 60_000 * class, "exclusive": false });
+            json!({ "needs": needs, "run": { "command": ["true"] } }).to_string() + "\n"
+        };
+        let pieces = (0..count).step_by(1000).map(move |first| {
+            let last = count.min(first + 1000);
+            Ok::<_, std::io::Error>((first..last).map(job).collect::<String>())
+        });
+        let url = format!("{}/api/v1/jobs/stream", self.url);
+        let body = reqwest::Body::wrap_stream(futures::stream::iter(pieces));
+        self.runtime.block_on(async {
+            let request = self.client.post(url).bearer_auth(&self.token).body(body);
+            let answer = request.header("content-type", "application/x-ndjson").send().await.unwrap();
+            assert!(answer.status().is_success(), "{}", answer.status());
+            let mut pieces = answer.bytes_stream();
+            let mut stored = 0;
+            while let Some(piece) = futures::StreamExt::next(&mut pieces).await {
+                stored += piece.unwrap().iter().filter(|byte| **byte == b'\n').count() as u64;
+            }
+            assert_eq!(stored, count, "answers");
         });
     }
 

@@ -100,6 +100,15 @@ impl Plot {
         }
     }
 
+    /// The names of lines, in their order, within the frame.
+    pub(super) fn names<'a>(&mut self, names: impl Iterator<Item = &'a str>) {
+        for (place, name) in names.enumerate() {
+            let y = TOP + 10.0 + NAME_HEIGHT * place as f64;
+            self.svg.line(&line_style(place), (LEFT + 8.0, y - 4.0), (LEFT + 36.0, y - 4.0));
+            self.svg.text("tick", (LEFT + 42.0, y), Anchor::Start, name);
+        }
+    }
+
     /// A line that keeps each value from one bound to the next.
     pub(super) fn steps(&mut self, style: &str, bounds: &[f64], values: &[f64]) {
         let path = self.step_path(bounds, values);
