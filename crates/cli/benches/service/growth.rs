@@ -24,7 +24,7 @@ struct Point {
     written_bytes: f64,
     server_mb: u64,
     /// Share of one core that the server needs while nothing but heartbeats comes.
-    idle: f64,
+    idle: Option<f64>,
 }
 
 /// Measures the curves and draws them into a directory.
@@ -116,10 +116,10 @@ fn point(nodes: u64, waiting: u64, seconds: u64) -> Point {
         journal_us: each_us(counted.journal_s, counted_then.journal_s),
         written_bytes: (counted_then.written - counted.written) / placed,
         server_mb,
-        idle: idle.unwrap_or(f64::NAN),
+        idle,
     };
     println!(
-        "{:>9}{:>10}{:>10.1}{:>11.0}{:>11.0}{:>11.0}{:>11.0}{:>12.0}{:>11.0}{:>11}{:>11.2}",
+        "{:>9}{:>10}{:>10.1}{:>11.0}{:>11.0}{:>11.0}{:>11.0}{:>12.0}{:>11.0}{:>11}{:>11}",
         point.nodes,
         point.waiting,
         point.joined_s,
@@ -130,7 +130,7 @@ fn point(nodes: u64, waiting: u64, seconds: u64) -> Point {
         point.journal_us,
         point.written_bytes,
         point.server_mb,
-        point.idle
+        point.idle.map_or_else(|| "-".to_owned(), |share| format!("{share:.2}"))
     );
     point
 }
