@@ -7,7 +7,7 @@
 use std::fmt;
 
 use landfall_model::{
-    BlockId, Mib, MilliCpu, Millis, Money, Name, Provider, ProviderClass, Shape, Tier, Time,
+    BlockId, Mib, MilliCpu, Millis, Money, Name, Provider, ProviderKind, Shape, Tier, Time,
 };
 use serde::{Deserialize, Serialize};
 
@@ -45,8 +45,8 @@ impl Description {
     /// The providers known when nobody names any.
     pub fn defaults() -> Vec<Self> {
         let describe = |provider: Provider| match provider.class {
-            ProviderClass::Bulk => Self { provider, startup_ms: Millis::secs(120), preemptible: false },
-            ProviderClass::Exact => Self { provider, startup_ms: Millis::secs(60), preemptible: true },
+            ProviderKind::Bulk => Self { provider, startup_ms: Millis::secs(120), preemptible: false },
+            ProviderKind::Exact => Self { provider, startup_ms: Millis::secs(60), preemptible: true },
         };
         Provider::defaults().into_iter().map(describe).collect()
     }

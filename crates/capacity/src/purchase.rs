@@ -6,7 +6,7 @@
 
 use std::cmp::Ordering;
 
-use landfall_model::{Money, Name, ProviderClass, Tier, Time};
+use landfall_model::{Money, Name, ProviderKind, Tier, Time};
 
 use crate::orders::{PassedOver, Unusable};
 use crate::provider::Description;
@@ -66,17 +66,17 @@ pub(super) fn candidates(
         let judged = match of.provider.class {
             _ if !of.provider.enabled => Err(Unusable::Disabled),
             _ if most == 0 => Err(Unusable::TooLarge { gpus: need.gpus, most: 0 }),
-            ProviderClass::Bulk => {
+            ProviderKind::Bulk => {
                 // Whole nodes only: where a unit is not a number of them, the block is one node.
                 let size = if unit.is_multiple_of(most) { unit } else { most };
                 offer(view, quotes, now, need.tier, of, blocks_of(rounded, size, size))
                     .map(|found| bulk.push(found))
             }
-            ProviderClass::Exact if small && need.gpus <= most => {
+            ProviderKind::Exact if small && need.gpus <= most => {
                 offer(view, quotes, now, need.tier, of, blocks_of(need.gpus, most, 1))
                     .map(|found| whole.push(found))
             }
-            ProviderClass::Exact => offer(view, quotes, now, need.tier, of, blocks_of(cut, most, 1))
+            ProviderKind::Exact => offer(view, quotes, now, need.tier, of, blocks_of(cut, most, 1))
                 .map(|found| pieces.push(found)),
         };
         if let Err(why) = judged {
@@ -111,7 +111,7 @@ fn offer(
     blocks: Vec<u32>,
 ) -> Result<Candidate, Unusable> {
     let settings = view.settings;
-    let exact = of.provider.class == ProviderClass::Exact;
+    let exact = of.provider.class == ProviderKind::Exact;
     if exact && of.startup_ms > settings.exact_startup_sla_ms {
         let most_ms = settings.exact_startup_sla_ms;
         return Err(Unusable::SlowStart { startup_ms: of.startup_ms, most_ms });

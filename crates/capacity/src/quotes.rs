@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use landfall_model::{Millis, Name, ProviderClass, Time};
+use landfall_model::{Millis, Name, ProviderKind, Time};
 use serde::{Deserialize, Serialize};
 
 use crate::order_book::OrderBook;
@@ -57,8 +57,8 @@ impl Quotes {
         }
         let heard = self.heard.get(of.name());
         match (heard.is_some_and(|heard| heard.unreachable), of.provider.class) {
-            (true, ProviderClass::Exact) => Ok(Known::Assumed),
-            (true, ProviderClass::Bulk) => Err(Unusable::Unreachable),
+            (true, ProviderKind::Exact) => Ok(Known::Assumed),
+            (true, ProviderKind::Bulk) => Err(Unusable::Unreachable),
             (false, _) => Err(Unusable::NoQuote),
         }
     }
@@ -84,8 +84,8 @@ mod tests {
             assert_eq!(quotes.known(&of, at + ttl, ttl), Ok(Known::Quoted(&book)));
             let late = quotes.known(&of, at + ttl + Millis::new(1), ttl);
             match of.provider.class {
-                ProviderClass::Exact => assert_eq!(late, Ok(Known::Assumed)),
-                ProviderClass::Bulk => assert_eq!(late, Err(Unusable::Unreachable)),
+                ProviderKind::Exact => assert_eq!(late, Ok(Known::Assumed)),
+                ProviderKind::Bulk => assert_eq!(late, Err(Unusable::Unreachable)),
             }
             quotes.note(of.name(), Err(ProviderError::Refused("closed".into())));
             assert_eq!(quotes.known(&of, at, ttl), Err(Unusable::NoQuote));

@@ -3,7 +3,7 @@
 
 use std::cmp::Reverse;
 
-use landfall_model::{Millis, ProviderClass, Tier, Time};
+use landfall_model::{Millis, ProviderKind, Tier, Time};
 use landfall_policy::q;
 
 use crate::orders::{Balance, Order, ReleaseReason, Stays};
@@ -61,7 +61,7 @@ fn idle_blocks<'a>(view: &FleetView<'a>, now: Time) -> Vec<(BlockView<'a>, Milli
     let cooldown = |block: &BlockView<'_>| {
         let seller = view.providers.iter().find(|of| *of.name() == block.block.provider);
         // An unknown provider's block is kept the longer of the two usual times.
-        view.settings.idle_cooldown(seller.map_or(ProviderClass::Bulk, |of| of.provider.class))
+        view.settings.idle_cooldown(seller.map_or(ProviderKind::Bulk, |of| of.provider.class))
     };
     let mut idle: Vec<_> = view
         .blocks

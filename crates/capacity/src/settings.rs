@@ -1,6 +1,6 @@
 //! What an operator may set about buying and releasing capacity, and in which range.
 
-use landfall_model::{Mib, MilliCpu, Millis, Money, ProviderClass, settings};
+use landfall_model::{Mib, MilliCpu, Millis, Money, ProviderKind, settings};
 use serde::{Deserialize, Serialize};
 
 /// How long new capacity is leased, unless the provider grants less.
@@ -74,10 +74,10 @@ const MONTH_MS: u64 = 30 * 86_400_000;
 
 impl AutoscaleSettings {
     /// How long a block of that class of provider is idle before it may be released.
-    pub fn idle_cooldown(&self, class: ProviderClass) -> Millis {
+    pub fn idle_cooldown(&self, class: ProviderKind) -> Millis {
         match class {
-            ProviderClass::Exact => self.idle_cooldown_exact_ms,
-            ProviderClass::Bulk => self.idle_cooldown_bulk_ms,
+            ProviderKind::Exact => self.idle_cooldown_exact_ms,
+            ProviderKind::Bulk => self.idle_cooldown_bulk_ms,
         }
     }
 

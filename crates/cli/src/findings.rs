@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use landfall_model::Name;
-use landfall_model::reason::{Reason, RefusalClass};
+use landfall_model::reason::{Finality, Reason};
 use landfall_policy::verdict::{Ranking, TermScore, Verdict};
 use serde::Serialize;
 
@@ -85,8 +85,7 @@ pub(crate) fn groups(ranking: &Ranking) -> Vec<Group> {
             examples: Vec::new(),
         });
         group.candidates += 1;
-        group.may_pass &=
-            verdict.refusals.iter().all(|refused| refused.refusal.class == RefusalClass::NotNow);
+        group.may_pass &= verdict.refusals.iter().all(|refused| refused.refusal.class == Finality::NotNow);
         if group.examples.len() < EXAMPLES {
             group.examples.push(verdict.candidate.clone());
         }

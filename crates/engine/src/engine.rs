@@ -278,7 +278,7 @@ impl Engine {
             Input::BlockChanged { block, event } => self.block_changed(&block, event),
             Input::SetPeer { pool, id, settings } => self.set_peer(pool, id, *settings),
             Input::Peer { pool, input } => self.tell_peer(pool, input),
-            Input::Reserve { job, node, gpus, lifetime, fence } => {
+            Input::Hold { job, node, gpus, lifetime, fence } => {
                 self.reserve(&job, &node, &gpus, lifetime, fence.as_ref())
             }
             Input::Release(hold) => self.release(hold),

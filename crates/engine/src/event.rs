@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use landfall_model::{
-    Block, HistoryRow, Instance, Job, JobId, JobReport, Millis, MixClass, Name, Node, NodeId, NodeState,
+    Block, HistoryRow, Instance, Job, JobId, JobReport, Millis, MixShare, Name, Node, NodeId, NodeState,
     Placement, Pool, PoolId, Provider, Tenant, TenantId, Time, World,
 };
 use serde::{Deserialize, Serialize};
@@ -109,7 +109,7 @@ pub enum Event {
     /// Providers were set.
     ProvidersSet(Vec<Provider>),
     /// The expected mix of a pool was set.
-    MixSet { pool: PoolId, mix: Vec<MixClass> },
+    MixSet { pool: PoolId, mix: Vec<MixShare> },
     /// The energy price changed.
     EnergyPrice(Option<f64>),
     /// Trailing means and counts of a pull pool were made anew.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use landfall_model::{
-    Block, BlockId, HistoryRow, Instance, Job, JobId, JobKind, JobReport, Millis, MixClass, Name, Node,
+    Block, BlockId, HistoryRow, Instance, Job, JobId, JobKind, JobReport, Millis, MixShare, Name, Node,
     NodeId, Pool, PoolId, Provider, Tenant, TenantId, Time,
 };
 use serde::{Deserialize, Serialize};
@@ -87,7 +87,7 @@ pub enum Input {
     /// Providers are set.
     SetProviders(Vec<Provider>),
     /// The expected mix of a pool is set.
-    SetMix { pool: PoolId, mix: Vec<MixClass> },
+    SetMix { pool: PoolId, mix: Vec<MixShare> },
     /// Power or storage traffic of a pool was measured.
     Measure { pool: PoolId, power_w: Option<u64>, io_bytes_s: Option<u64> },
     /// The energy price changes.
@@ -168,7 +168,7 @@ pub enum Input {
 
     /// A placer outside the server keeps devices for a job: for as long as usual and for the present attempt, unless it
     /// says otherwise.
-    Reserve { job: JobId, node: NodeId, gpus: Vec<u16>, lifetime: Option<Millis>, fence: Option<Fence> },
+    Hold { job: JobId, node: NodeId, gpus: Vec<u16>, lifetime: Option<Millis>, fence: Option<Fence> },
     /// A hold is given back.
     Release(u64),
     /// A placer outside the server turns a hold into a placement.

@@ -249,7 +249,7 @@ fn a_lock_names_its_holder() {
 fn a_live_hold_says_who_places_it() {
     let mut engine = engine(&push_with(&[wants("j", 2, "retry_at_ms = 2000")]));
     let (job, node) = (job("j"), node("a"));
-    let input = Input::Reserve { job, node, gpus: vec![2, 3], lifetime: None, fence: None };
+    let input = Input::Hold { job, node, gpus: vec![2, 3], lifetime: None, fence: None };
     engine.step(Time::from_millis(1000), input);
     assert!(reasons(&explained(&engine, "j")).contains(&"held"));
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::life::{ArrayTally, Breakdown, Cause, Fence, JobState, Phase, Precision, Refused, StartKind};
-use crate::reason::{Quantity, Reason, RefusalClass};
+use crate::reason::{Finality, Quantity, Reason};
 use crate::verdict::{Decision, Verdict};
 use crate::{Dispatch, JobId, Name, NodeId, NodeState, PoolId, Time};
 
@@ -116,7 +116,7 @@ impl NodeReason {
                     continue;
                 }
                 counted.push(refusal.reason);
-                let passes = refusal.class == RefusalClass::NotNow;
+                let passes = refusal.class == Finality::NotNow;
                 // What a node could never do says how large nodes are, not how full.
                 let has = match (&refusal.total, passes) {
                     (Some(total), false) if refusal.reason != Reason::VramShort => total,

@@ -67,7 +67,7 @@ impl Block {
 /// How a provider sells capacity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum ProviderClass {
+pub enum ProviderKind {
     /// Whole nodes only.
     Bulk,
     /// Exactly the number of GPUs asked for.
@@ -93,7 +93,7 @@ pub struct Shape {
 #[serde(deny_unknown_fields)]
 pub struct Provider {
     pub name: Name,
-    pub class: ProviderClass,
+    pub class: ProviderKind,
     pub shape: Shape,
     /// Longest lease it grants.
     #[serde(default = "thirty_days")]
@@ -116,7 +116,7 @@ impl Provider {
     pub fn defaults() -> Vec<Provider> {
         let shape =
             Shape { gpus: 8, vram_mib: Mib::gib(80), cpu_milli: MilliCpu::cores(64), ram_mib: Mib::gib(512) };
-        [("prime", ProviderClass::Exact), ("sfcompute", ProviderClass::Bulk)]
+        [("prime", ProviderKind::Exact), ("sfcompute", ProviderKind::Bulk)]
             .into_iter()
             .filter_map(|(name, class)| {
                 let name = Name::new(name).ok()?;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::scenario::closest;
-use crate::{Digest, Job, JobError, JobId, JobKind, JobSpec, Name, Needs, Provider, ProviderClass, Time};
+use crate::{Digest, Job, JobError, JobId, JobKind, JobSpec, Name, Needs, Provider, ProviderKind, Time};
 
 /// Different specs that are kept for sharing; past this many, sharing costs more than it saves.
 const SPECS_MAX: usize = 4_000_000;
@@ -117,7 +117,7 @@ impl JobMaker {
                 JobError::new("provider", "unknown_provider", format!("there is no provider `{name}`"));
             return Err(JobError { hint: near, ..error });
         };
-        if provider.class == ProviderClass::Exact && spec.gpu_count > provider.shape.gpus {
+        if provider.class == ProviderKind::Exact && spec.gpu_count > provider.shape.gpus {
             let message =
                 format!("`{name}` delivers at most {} GPUs, {} asked", provider.shape.gpus, spec.gpu_count);
             return Err(JobError::new("provider", "provider_too_small", message)

@@ -40,7 +40,7 @@ pub mod scenario;
 pub mod verdict;
 
 pub use amount::{AmountError, Bytes, Mib, MilliCpu, MilliGpu, Money};
-pub use block::{Block, BlockStatus, Provider, ProviderClass, Shape, Tier};
+pub use block::{Block, BlockStatus, Provider, ProviderKind, Shape, Tier};
 pub use gpu::{Gpu, Slices};
 pub use history::{HistoryRow, Prediction};
 pub use id::{BlockId, Digest, IdError, JobId, Name, NodeId, PoolId, TenantId, WorkloadId};
@@ -55,13 +55,13 @@ pub use node::{
     Approval, Capabilities, Correction, DeviceHealth, Metrics, Node, NodePower, NodeState, Peer,
     PlacementError, Platform, Thermal,
 };
-pub use placement::{DeviceShare, GpuClass, Placement};
+pub use placement::{DeviceShare, GpuShape, Placement};
 pub use pool::{
     Backfill, BackfillOrder, BatchSettings, CheckpointSettings, Discipline, Dispatch, Learn, LoanSettings,
     Pool, PoolError, PreemptRule, PullPreset, PullSettings, PushSettings, QueueOrder, QuotaOnSubmit, Region,
     Rescore, Reservations, SetHint, Usage,
 };
-pub use situation::{JobReport, MixClass, PolicySetting, Situation, SituationError, World};
+pub use situation::{JobReport, MixShare, PolicySetting, Situation, SituationError, World};
 pub use tenant::{Budget, Quota, Tenant};
 pub use time::{Millis, Minutes, Time};
 pub use topology::{Links, MemoryDomain};

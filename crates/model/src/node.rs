@@ -518,7 +518,7 @@ impl Node {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{DeviceShare, GpuClass};
+    use crate::{DeviceShare, GpuShape};
 
     fn node() -> Node {
         let mut node = Node::new(NodeId::new("n").unwrap(), MilliCpu::cores(8), Mib::gib(16));
@@ -532,7 +532,7 @@ mod tests {
             cpu: MilliCpu::cores(1),
             ram: Mib::gib(1),
             devices: vec![DeviceShare { index: device, vram: Mib::gib(vram), milli: MilliGpu::new(milli) }],
-            class: GpuClass::Shared,
+            gpu_shape: GpuShape::Shared,
             exclusive_node: false,
             expected_duration: crate::Millis::secs(3600),
             walltime: None,

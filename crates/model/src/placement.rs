@@ -6,7 +6,7 @@ use crate::{JobId, JobSpec, Lifecycle, Mib, MilliCpu, MilliGpu, Millis};
 
 /// The GPU shape of a job as packing policies tell jobs apart: shared, one device, two devices, ...
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum GpuClass {
+pub enum GpuShape {
     /// No device.
     None,
     /// Part of one device.
@@ -15,7 +15,7 @@ pub enum GpuClass {
     Whole(u32),
 }
 
-impl GpuClass {
+impl GpuShape {
     /// The class of a job.
     pub fn of(spec: &JobSpec) -> Self {
         match (spec.gpu_count, spec.gpu_milli) {
@@ -44,7 +44,8 @@ pub struct Placement {
     pub ram: Mib,
     pub devices: Vec<DeviceShare>,
     /// The GPU shape of the job.
-    pub class: GpuClass,
+    #[serde(rename = "class")]
+    pub gpu_shape: GpuShape,
     /// Whether the job has the node to itself.
     pub exclusive_node: bool,
     /// How long the job was expected to run.
@@ -64,7 +65,7 @@ impl Placement {
                 .iter()
                 .map(|&index| DeviceShare { index, vram: spec.vram_mib, milli: spec.gpu_milli })
                 .collect(),
-            class: GpuClass::of(spec),
+            gpu_shape: GpuShape::of(spec),
             exclusive_node: false,
             expected_duration: spec.expected_duration_ms,
             walltime: (spec.lifecycle == Lifecycle::Bounded).then_some(spec.walltime_ms),

@@ -61,7 +61,7 @@ pub enum Wake {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
-pub enum RefusalClass {
+pub enum Finality {
     /// The node may do later.
     NotNow,
     /// This node will never do for this job as it stands.

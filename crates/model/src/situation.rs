@@ -27,7 +27,7 @@ impl JobReport {
 /// One class of the expected job mix.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct MixClass {
+pub struct MixShare {
     /// Its share of the mix; shares are normalised to sum to 1.
     pub share: f64,
     #[serde(default)]
@@ -74,7 +74,7 @@ pub struct World {
     /// What a pull pool has lately seen.
     pub instance: Instance,
     /// The expected job mix; shares sum to 1.
-    pub mix: Vec<MixClass>,
+    pub mix: Vec<MixShare>,
     /// Neighbours of each region, nearest first.
     pub regions: BTreeMap<Name, Vec<Name>>,
     /// What nodes would have to fetch, by job and node.

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
-use crate::reason::{Quantity, Reason, RefusalClass, Wake};
+use crate::reason::{Finality, Quantity, Reason, Wake};
 use crate::{Name, Time};
 
 /// How the chosen devices are used.
@@ -44,7 +44,7 @@ pub struct LazyCounts {
 pub struct Refusal {
     pub reason: Reason,
     /// Whether waiting can help.
-    pub class: RefusalClass,
+    pub class: Finality,
     /// What the job needs.
     pub needed: Quantity,
     pub found: Quantity,
@@ -63,13 +63,13 @@ pub struct Refusal {
 impl Refusal {
     /// A refusal that waiting may lift.
     pub fn not_now(reason: Reason, needed: Quantity, found: Quantity, wake: Wake) -> Self {
-        let class = RefusalClass::NotNow;
+        let class = Finality::NotNow;
         Self { reason, class, needed, found, total: None, remedy: Cow::Borrowed(""), wake, until_ms: None }
     }
 
     /// A refusal that holds as long as job and node stay what they are.
     pub fn never(reason: Reason, needed: Quantity, found: Quantity, wake: Wake) -> Self {
-        Self { class: RefusalClass::Never, ..Self::not_now(reason, needed, found, wake) }
+        Self { class: Finality::Never, ..Self::not_now(reason, needed, found, wake) }
     }
 
     /// Says what the node has in all.
@@ -95,7 +95,7 @@ impl Refusal {
 
     /// The refusal in a sentence.
     pub fn said(&self) -> String {
-        let passes = self.class == RefusalClass::NotNow;
+        let passes = self.class == Finality::NotNow;
         self.reason
             .of_nodes(&self.needed, Some(&self.found), 1, 1, passes)
             .replace("the only node", "the node")

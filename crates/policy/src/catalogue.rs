@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::filter::FilterInfo;
-use crate::term::{Class, TermInfo};
+use crate::term::{TermInfo, TermKind};
 use crate::{builtin, filters, terms};
 
 pub fn terms() -> impl Iterator<Item = &'static TermInfo> + Clone {
@@ -42,7 +42,7 @@ pub struct PullRule {
     /// What it does, in one sentence.
     pub description: &'static str,
     /// What it may do to a total.
-    pub class: Class,
+    pub class: TermKind,
     /// Smallest and largest value with default parameters.
     pub range: (f64, Option<f64>),
     /// Whether the default policy of pull pools uses it.

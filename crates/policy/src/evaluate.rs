@@ -11,9 +11,9 @@ use smallvec::SmallVec;
 use crate::choice::{Key, Scored};
 use crate::filters::batch::state::out_of_service;
 use crate::policy::{Bound, BoundFilter, Policy};
-use crate::refusal::{Quantity, Reason, Refusal, RefusalClass, Wake};
+use crate::refusal::{Finality, Quantity, Reason, Refusal, Wake};
 use crate::score::clamp100;
-use crate::term::Class;
+use crate::term::TermKind;
 use crate::verdict::{Fact, Level, Refused, TermScore, Verdict};
 use crate::view::{Devices, Pass, View};
 
@@ -219,7 +219,7 @@ impl Policy {
             }
             // Whoever keeps nothing wants to know one thing more: whether this can change while node and job stay
             // what they are.
-            if refusal.class == RefusalClass::Never {
+            if refusal.class == Finality::Never {
                 refused = Some(refusal);
                 if !R::KEEPS {
                     break;
@@ -229,7 +229,7 @@ impl Policy {
             }
         }
         if let Some(Refusal { class, until_ms, .. }) = refused {
-            return Err(Outcome::Refused { never: class == RefusalClass::Never, until: until_ms });
+            return Err(Outcome::Refused { never: class == Finality::Never, until: until_ms });
         }
         Ok(self.devices.choose(self, pair))
     }
@@ -292,7 +292,7 @@ impl Policy {
     fn total<R: Record>(&self, view: &View<'_>, said: &[(f64, bool)], record: &mut R) -> Scored {
         let runtime = view.spec.runtime.as_str();
         let divisor = if self.takes_mean() {
-            self.terms.iter().filter(|b| b.info.class == Class::Soft).map(|b| b.weight_for(runtime)).sum()
+            self.terms.iter().filter(|b| b.info.class == TermKind::Soft).map(|b| b.weight_for(runtime)).sum()
         } else {
             1.0
         };
@@ -302,7 +302,7 @@ impl Policy {
         for (bound, &(raw, veto)) in self.terms.iter().zip(said) {
             let weight = bound.weight_for(runtime);
             debug_assert!(raw.is_finite(), "term {} gave {raw}", bound.info.name);
-            let in_mean = self.takes_mean() && bound.info.class == Class::Soft;
+            let in_mean = self.takes_mean() && bound.info.class == TermKind::Soft;
             if in_mean || !self.takes_mean() {
                 sum += weight * raw;
             } else {

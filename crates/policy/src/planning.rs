@@ -25,7 +25,7 @@ use crate::filters::batch::{self, block_end, state, taken};
 use crate::filters::pull;
 use crate::params::Params;
 use crate::policy::Policy;
-use crate::refusal::{Reason, Refusal, RefusalClass, Wake};
+use crate::refusal::{Finality, Reason, Refusal, Wake};
 use crate::view::{Devices, Pass, View};
 
 impl View<'_> {
@@ -37,7 +37,7 @@ impl View<'_> {
 
     /// Whether the job could use the node some day if nothing ran there.
     pub(crate) fn is_eligible(&self) -> bool {
-        let never = |refusal: Refusal| refusal.class == RefusalClass::Never;
+        let never = |refusal: Refusal| refusal.class == Finality::Never;
         state::admits(self.spec, self.node)
             && block_end::admits(self.spec, self.node, self.now())
             && self.refusals(&[About::Make]).next().is_none()
@@ -71,17 +71,17 @@ impl Policy {
 
     /// From when on a plan may use the node for the job, as far as filters about the moment are concerned; otherwise
     /// whether that cannot be foretold, or will never be.
-    pub fn plans_from(&self, pass: &Pass<'_>, job: &Job, node: &Node) -> Result<Time, RefusalClass> {
+    pub fn plans_from(&self, pass: &Pass<'_>, job: &Job, node: &Node) -> Result<Time, Finality> {
         self.planned(pass, job, node, |view| {
             let mut from = Ok(pass.now);
             for refusal in view.refusals(&[About::Moment]) {
                 let later = match (refusal.class, refusal.until_ms) {
-                    (RefusalClass::Never, _) => return Err(RefusalClass::Never),
-                    (RefusalClass::NotNow, Some(until)) => Ok(until),
-                    (RefusalClass::NotNow, None) if refusal.wake == Wake::PlacementEnded => {
+                    (Finality::Never, _) => return Err(Finality::Never),
+                    (Finality::NotNow, Some(until)) => Ok(until),
+                    (Finality::NotNow, None) if refusal.wake == Wake::PlacementEnded => {
                         Ok(pass.now + Millis::new(1))
                     }
-                    (RefusalClass::NotNow, None) => Err(RefusalClass::NotNow),
+                    (Finality::NotNow, None) => Err(Finality::NotNow),
                 };
                 from = from.and_then(|from: Time| later.map(|later| from.max(later)));
             }
@@ -110,7 +110,7 @@ impl Policy {
 
     /// Whether nothing but time stands between the job and the node, whatever else runs there now.
     pub fn could_run(&self, pass: &Pass<'_>, job: &Job, node: &Node) -> bool {
-        let never = |refusal: Refusal| refusal.class == RefusalClass::Never;
+        let never = |refusal: Refusal| refusal.class == Finality::Never;
         let all = [About::Plan, About::Make, About::Registration, About::Moment];
         self.planned(pass, job, node, |view| !view.refusals(&all).any(never))
     }

@@ -11,7 +11,7 @@ use crate::filter::{Filter, FilterInfo};
 use crate::params::{ParamError, ParamInfo, Params, check};
 use crate::rules::capacity::Request;
 use crate::spec::{Combine, Levels, Otherwise, Pick, PolicySpec, TermUse, Weight};
-use crate::term::{Class, Family, Reads, Term, TermInfo};
+use crate::term::{Family, Reads, Term, TermInfo, TermKind};
 
 /// Why a policy cannot be used.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -57,7 +57,7 @@ impl Bound {
     fn counts(&self) -> bool {
         self.weight != 0.0
             || self.by_runtime.iter().any(|(_, weight)| *weight != 0.0)
-            || self.info.class != Class::Soft
+            || self.info.class != TermKind::Soft
     }
 
     /// The largest weight it has for any runtime.
@@ -274,7 +274,7 @@ impl Policy {
         }
         if self.takes_mean() || is_profile {
             let negative = self.terms.iter().position(|bound| {
-                bound.info.class == Class::Soft
+                bound.info.class == TermKind::Soft
                     && (bound.weight < 0.0 || bound.by_runtime.iter().any(|(_, weight)| *weight < 0.0))
             });
             if let Some(at) = negative {
@@ -293,7 +293,7 @@ impl Policy {
                 .chain(["container"])
                 .collect();
             for runtime in runtimes {
-                let soft = self.terms.iter().filter(|bound| bound.info.class == Class::Soft);
+                let soft = self.terms.iter().filter(|bound| bound.info.class == TermKind::Soft);
                 let sum: f64 = soft.map(|bound| bound.weight_for(runtime)).sum();
                 if sum.is_nan() || sum <= 0.0 {
                     let message =
@@ -347,7 +347,7 @@ fn terms_as_multipliers(
     weight_params: &mut Vec<String>,
 ) -> Result<Vec<Bound>, PolicyError> {
     let found = terms(spec, "multipliers", &spec.multipliers, known, weight_params)?;
-    match found.iter().position(|bound| bound.info.class != Class::Multiplier) {
+    match found.iter().position(|bound| bound.info.class != TermKind::Multiplier) {
         None => Ok(found),
         Some(at) => Err(PolicyError::at(
             format!("multipliers[{at}].name"),
@@ -375,7 +375,7 @@ fn terms(
                 format!("term `{}` is there twice", info.name),
             ));
         }
-        if list == "terms" && info.class == Class::Multiplier {
+        if list == "terms" && info.class == TermKind::Multiplier {
             let message = format!("`{}` multiplies the total; list it under [[multipliers]]", info.name);
             return Err(PolicyError::at(format!("{field}.name"), message));
         }

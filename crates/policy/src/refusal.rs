@@ -1,6 +1,6 @@
 //! Refusals that several filters share.
 
-pub use landfall_model::reason::{Quantity, Reason, RefusalClass, Wake};
+pub use landfall_model::reason::{Finality, Quantity, Reason, Wake};
 pub use landfall_model::verdict::Refusal;
 use landfall_model::{Mib, Name};
 

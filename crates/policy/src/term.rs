@@ -9,7 +9,7 @@ use crate::view::View;
 /// What a term may do to a total.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Class {
+pub enum TermKind {
     /// Adds points, never takes any.
     Soft,
     /// Takes points or vetoes.
@@ -108,7 +108,7 @@ pub struct TermInfo {
     /// The family it belongs to.
     pub family: Family,
     /// What it may do to a total.
-    pub class: Class,
+    pub class: TermKind,
     /// Smallest and largest value with default parameters; `None` is unbounded.
     pub range: (f64, Option<f64>),
     /// The unit of the value.
@@ -131,7 +131,7 @@ impl TermInfo {
         Self {
             name: "",
             family,
-            class: Class::Soft,
+            class: TermKind::Soft,
             range: (0.0, None),
             unit: "",
             description: "",

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use landfall_model::{BlockId, Millis, Money, ProviderClass, Time};
+use landfall_model::{BlockId, Millis, Money, ProviderKind, Time};
 use serde::{Deserialize, Serialize};
 
 use landfall_capacity::order_book::{Ask, OrderBook};
@@ -223,8 +223,8 @@ impl SimulatedProvider {
         let of = &self.behaviour.description.provider;
         let most = of.shape.gpus;
         let fits = |gpus: u32| match of.class {
-            ProviderClass::Exact => (1..=most).contains(&gpus),
-            ProviderClass::Bulk => gpus > 0 && most > 0 && gpus.is_multiple_of(most),
+            ProviderKind::Exact => (1..=most).contains(&gpus),
+            ProviderKind::Bulk => gpus > 0 && most > 0 && gpus.is_multiple_of(most),
         };
         if request.provider != of.name
             || request.blocks.is_empty()

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use landfall_policy::filter::FilterInfo;
 use landfall_policy::params::ParamInfo;
 use landfall_policy::spec::PolicySpec;
-use landfall_policy::term::{Class, TermInfo};
+use landfall_policy::term::{TermInfo, TermKind};
 use landfall_policy::{CHOICE_PARAMS, Policy, builtin, catalogue, devices, policy_file};
 use serde::Serialize;
 
@@ -118,7 +118,7 @@ pub(crate) struct Weighted {
     pub(crate) name: &'static str,
     pub(crate) weight: f64,
     /// What it may do to a total.
-    pub(crate) class: Class,
+    pub(crate) class: TermKind,
     /// Smallest and largest value.
     pub(crate) range: (f64, Option<f64>),
     pub(crate) unit: &'static str,

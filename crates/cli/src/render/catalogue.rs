@@ -2,7 +2,7 @@
 
 use landfall_policy::filter::FilterInfo;
 use landfall_policy::params::{Default, ParamInfo, ParamKind};
-use landfall_policy::term::{Class, Family, TermInfo};
+use landfall_policy::term::{Family, TermInfo, TermKind};
 
 use super::style::STRONG;
 use super::table::{Column, Table, with_gap};
@@ -134,12 +134,12 @@ fn described(titles: &[&str], rows: &[(Vec<String>, &str)], page: Page) -> Strin
 }
 
 /// What a term may do to a total.
-pub(super) fn class(class: Class) -> &'static str {
+pub(super) fn class(class: TermKind) -> &'static str {
     match class {
-        Class::Soft => "soft",
-        Class::Disqualifier => "disqualifier",
-        Class::Mixed => "mixed",
-        Class::Multiplier => "multiplier",
+        TermKind::Soft => "soft",
+        TermKind::Disqualifier => "disqualifier",
+        TermKind::Mixed => "mixed",
+        TermKind::Multiplier => "multiplier",
     }
 }
 

@@ -4,7 +4,7 @@ use landfall_model::answer::{Estimate, Explanation, OnNode, Why};
 use landfall_model::life::{Cause, JobState, Points, Precision, StartKind};
 use landfall_model::{Dispatch, Millis, Time};
 use landfall_policy::catalogue;
-use landfall_policy::term::Class;
+use landfall_policy::term::TermKind;
 
 use super::clock::{date, span};
 use super::style::{GOOD, STRONG, WARN};
@@ -142,7 +142,8 @@ pub(super) fn points(total: f64, terms: &[Points]) -> String {
     const MOST: usize = 3;
     // Factors are no points.
     let adds = |term: &&Points| {
-        catalogue::term(&term.term).is_none_or(|info| info.class != Class::Multiplier) && term.points != 0.0
+        catalogue::term(&term.term).is_none_or(|info| info.class != TermKind::Multiplier)
+            && term.points != 0.0
     };
     let mut terms: Vec<_> = terms.iter().filter(adds).collect();
     terms.sort_by(|a, b| b.points.abs().total_cmp(&a.points.abs()));

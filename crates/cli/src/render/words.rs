@@ -1,6 +1,6 @@
 //! Words for the closed vocabularies of verdicts.
 
-use landfall_model::reason::{Reason, RefusalClass, Wake};
+use landfall_model::reason::{Finality, Reason, Wake};
 use landfall_model::{Millis, Time};
 use landfall_policy::verdict::{Decision, Direction, Fact, Level, Verdict};
 use landfall_policy::view::Mode;
@@ -71,10 +71,10 @@ pub(super) fn barred(verdict: &Verdict) -> Option<String> {
 }
 
 /// Whether waiting can help.
-pub(super) fn class(class: RefusalClass) -> &'static str {
+pub(super) fn class(class: Finality) -> &'static str {
     match class {
-        RefusalClass::NotNow => "not now; waiting may help",
-        RefusalClass::Never => "never as job and node stand",
+        Finality::NotNow => "not now; waiting may help",
+        Finality::Never => "never as job and node stand",
     }
 }
 

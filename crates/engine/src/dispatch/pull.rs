@@ -4,7 +4,9 @@
 //! per pool; only jobs that have not yet seen enough rounds differ by them, so a round moves the young jobs and leaves
 //! the others alone.
 
-use landfall_model::{Job, JobId, JobKind, JobReport, Name, NodeId, NodeState, PolicySetting, PoolId, World};
+use landfall_model::{
+    Job, JobId, JobKind, JobReport, Name, NodeId, NodeState, PolicySetting, PoolId, Time, World,
+};
 use landfall_policy::Policy;
 use landfall_policy::index::{BestJob, JobIndex};
 
@@ -16,6 +18,7 @@ use crate::event::Event;
 use crate::ledger::Proposal;
 use crate::life::unknown;
 use crate::record::JobRecord;
+use crate::state::State;
 
 /// The queue of a pull pool.
 #[derive(Debug)]
@@ -85,6 +88,23 @@ impl PullQueue {
             kind.index.remove(id);
         }
     }
+
+    /// The best job of a kind for a worker, as a proposal.
+    fn best(
+        &mut self,
+        state: &State,
+        pool: &PoolId,
+        slot: usize,
+        kind: JobKind,
+        now: Time,
+    ) -> Option<Proposal> {
+        let pool = state.pools.get(pool)?;
+        let node = &pool.nodes[slot];
+        let KindQueue { policy, index } = &mut self.kinds[position(kind)];
+        let BestJob { job, verdict, runner_up } = index.best(policy, now, &pool.world, &pool.nodes, node)?;
+        let runner_up = runner_up.and_then(|job| Name::new(job.as_str()).ok());
+        Some(proposal(state.jobs.get(&job)?, node, &verdict, runner_up))
+    }
 }
 
 impl Engine {
@@ -109,7 +129,11 @@ impl Engine {
         let mut aside: Vec<JobId> = Vec::new();
         let mut answer = Answer::Nothing("no_job".into());
         for _ in 0..settings.propose_attempts {
-            let Some(proposal) = self.best_job(&pool, slot as usize, kind) else { break };
+            let Some(Queue::Pull(queue)) = self.pools.get_mut(&pool).map(|pool| &mut pool.queue) else {
+                break;
+            };
+            let best = queue.best(&self.state, &pool, slot as usize, kind, self.now);
+            let Some(proposal) = best else { break };
             let job = proposal.job.clone();
             match self.propose(proposal) {
                 Ok(fence) => {
@@ -127,19 +151,6 @@ impl Engine {
         }
         aside.iter().for_each(|job| self.sync_job(job));
         answer
-    }
-
-    /// The best job for a worker as a proposal.
-    fn best_job(&mut self, pool: &PoolId, slot: usize, kind: JobKind) -> Option<Proposal> {
-        let state = self.state.pools.get(pool)?;
-        let node = &state.nodes[slot];
-        let Queue::Pull(queue) = &mut self.pools.get_mut(pool)?.queue else { return None };
-        let KindQueue { policy, index } = &mut queue.kinds[position(kind)];
-        let BestJob { job, verdict, runner_up } =
-            index.best(policy, self.now, &state.world, &state.nodes, node)?;
-        let record = self.state.jobs.get(&job)?;
-        let runner_up = runner_up.and_then(|job| Name::new(job.as_str()).ok());
-        Some(proposal(record, node, &verdict, runner_up))
     }
 
     /// Takes in what a worker would have to fetch.

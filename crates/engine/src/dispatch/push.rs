@@ -16,12 +16,13 @@ use landfall_policy::rules::snapshot::Backlog;
 use landfall_policy::verdict::Verdict;
 use landfall_policy::view::{Devices, Pass};
 
-use super::Queue;
+use super::{Dispatcher, Queue};
 use crate::engine::Engine;
 use crate::event::Grant;
 use crate::ledger::{Proposal, Reason};
 use crate::record::{JobRecord, StartKind};
 use crate::specs::address_of;
+use crate::state::PoolState;
 use landfall_model::life::Breakdown;
 
 /// Waiting jobs of one class.
@@ -190,6 +191,17 @@ enum Tried {
     Refused(Refusal),
 }
 
+impl Dispatcher {
+    /// The best node of the pool for a job, as a proposal.
+    fn best_node(&mut self, state: &PoolState, record: &JobRecord, now: Time) -> Option<Proposal> {
+        self.take_in(&state.nodes, &state.world.node_order);
+        let pass = Pass::of_parts(now, &state.world, &state.nodes, Backlog::default());
+        let best = self.index.best(&self.policy, &pass, &self.tie_ranks, &record.job)?;
+        let runner_up = best.runner_up.and_then(|slot| Name::new(state.nodes[slot].id.as_str()).ok());
+        Some(proposal(record, &state.nodes[best.slot], &best.verdict, runner_up))
+    }
+}
+
 impl Engine {
     /// Places what can be placed, in order.
     pub(crate) fn push_pass(&mut self, id: &PoolId, timer: bool) {
@@ -239,7 +251,14 @@ impl Engine {
     /// Decides one job and proposes; if the ledger refuses, decides anew on the new state.
     fn push_one(&mut self, pool: &PoolId, job: &JobId, attempts: u32) -> Tried {
         for _ in 0..attempts {
-            let Some(proposal) = self.best_node(pool, job) else { return Tried::Refused(Refusal::Nodes) };
+            let (Some(record), Some(state), Some(dispatcher)) =
+                (self.state.jobs.get(job), self.state.pools.get(pool), self.pools.get_mut(pool))
+            else {
+                return Tried::Refused(Refusal::Nodes);
+            };
+            let Some(proposal) = dispatcher.best_node(state, record, self.now) else {
+                return Tried::Refused(Refusal::Nodes);
+            };
             match self.propose(proposal) {
                 Ok(_) => return Tried::Placed,
                 Err(reasons) if reasons.iter().any(|reason| is_lasting(*reason)) => {
@@ -249,17 +268,6 @@ impl Engine {
             }
         }
         Tried::Refused(Refusal::Ledger)
-    }
-
-    fn best_node(&mut self, pool: &PoolId, job: &JobId) -> Option<Proposal> {
-        let record = self.state.jobs.get(job)?;
-        let state = self.state.pools.get(pool)?;
-        let dispatcher = self.pools.get_mut(pool)?;
-        dispatcher.take_in(&state.nodes, &state.world.node_order);
-        let pass = Pass::of_parts(self.now, &state.world, &state.nodes, Backlog::default());
-        let best = dispatcher.index.best(&dispatcher.policy, &pass, &dispatcher.tie_ranks, &record.job)?;
-        let runner_up = best.runner_up.and_then(|slot| Name::new(state.nodes[slot].id.as_str()).ok());
-        Some(proposal(record, &state.nodes[best.slot], &best.verdict, runner_up))
     }
 
     /// Waiting jobs of push pools, each with whether it asks for capacity: ready, within its quota, and not hopeless.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use landfall_model::{Job, JobSpec, Node, NodeState};
 use landfall_policy::filter::About;
-use landfall_policy::refusal::RefusalClass;
+use landfall_policy::refusal::Finality;
 use landfall_policy::rules::locality::{self, Picture, locality};
 use landfall_policy::view::Pass;
 
@@ -108,7 +108,7 @@ impl Usable {
         let mut put_off = 0;
         let mut admitted = |seen: &Seen| {
             let from = p.policy.plans_from(&pass, &job, node_of(p, seen.kind)?);
-            put_off += usize::from(from == Err(RefusalClass::NotNow));
+            put_off += usize::from(from == Err(Finality::NotNow));
             Some(Seen { from: from.ok()?.as_millis(), ..*seen })
         };
         let own = self.own.iter().filter_map(&mut admitted).collect();

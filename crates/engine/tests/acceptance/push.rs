@@ -66,7 +66,7 @@ fn b23_a_hold_keeps_devices_until_its_time_is_over() {
     for job in ["x", "y"] {
         assert_eq!(cluster.state(job), JobState::Staging);
     }
-    let reserve = |job: &str, gpus: &[u16], secs: Option<u64>| Input::Reserve {
+    let reserve = |job: &str, gpus: &[u16], secs: Option<u64>| Input::Hold {
         job: job_id(job),
         node: node_id("n1"),
         gpus: gpus.to_vec(),
@@ -104,7 +104,7 @@ fn b23_two_jobs_and_one_device() {
         cluster.at(0.0).submit(&text);
         assert_eq!(cluster.state(job), JobState::Pending);
     }
-    let reserve = |job: &str, gpus: [u16; 2]| Input::Reserve {
+    let reserve = |job: &str, gpus: [u16; 2]| Input::Hold {
         job: job_id(job),
         node: node_id("n1"),
         gpus: gpus.to_vec(),
@@ -135,7 +135,7 @@ fn b24_refused_reservations_change_nothing() {
         cluster.done(Input::SetTenant(Box::new(tenant.clone())));
     }
     cluster.submit(r#"jobs = [{ id = "x", tenant = "t", exclusive = false, gpu_count = 1 }]"#);
-    let reserve = |job: &str, node: &str, gpus: &[u16], secs: u64| Input::Reserve {
+    let reserve = |job: &str, node: &str, gpus: &[u16], secs: u64| Input::Hold {
         job: job_id(job),
         node: node_id(node),
         gpus: gpus.to_vec(),
@@ -185,13 +185,8 @@ fn a_hold_becomes_the_placement_in_one_step() {
     assert_eq!(cluster.state("x"), JobState::Staging);
     let mut other = packing(&format!("tenants = [{{ id = \"t\", max_nodes = 0.0 }}]\n{NODE}"));
     other.at(0.0).submit(r#"jobs = [{ id = "x", tenant = "t", exclusive = false, gpu_count = 2, vram_mib = "1GiB", cpu_milli = 500 }]"#);
-    let reserve = Input::Reserve {
-        job: job_id("x"),
-        node: node_id("n1"),
-        gpus: vec![6, 7],
-        lifetime: None,
-        fence: None,
-    };
+    let reserve =
+        Input::Hold { job: job_id("x"), node: node_id("n1"), gpus: vec![6, 7], lifetime: None, fence: None };
     let Answer::Held { id, .. } = other.step(reserve) else { panic!() };
     assert!(matches!(other.step(Input::Place(id)), Answer::NotCommitted(_)), "over its quota");
     let roomy = landfall_model::scenario::parse(
@@ -238,7 +233,7 @@ fn cancelling_a_waiting_job_gives_its_hold_back() {
     let mut cluster = packing(&format!("tenants = [{{ id = \"t\", max_nodes = 0.0 }}]\n{NODE}"));
     cluster.at(0.0).submit(r#"jobs = [{ id = "x", tenant = "t", exclusive = false, gpu_count = 1 }]"#);
     let reserve =
-        Input::Reserve { job: job_id("x"), node: node_id("n1"), gpus: vec![0], lifetime: None, fence: None };
+        Input::Hold { job: job_id("x"), node: node_id("n1"), gpus: vec![0], lifetime: None, fence: None };
     assert!(matches!(cluster.step(reserve), Answer::Held { .. }));
     cluster.done(Input::Cancel(job_id("x")));
     assert_eq!(cluster.state("x"), JobState::Cancelled);

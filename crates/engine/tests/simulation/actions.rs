@@ -139,7 +139,7 @@ impl World {
         let first = self.rng.below(3) as u16;
         let gpus = (first..first + asked).collect();
         let lifetime = self.rng.chance(60).then(|| Millis::secs(self.rng.within(1, 60)));
-        self.step(Input::Reserve { job, node, gpus, lifetime, fence: None })?;
+        self.step(Input::Hold { job, node, gpus, lifetime, fence: None })?;
         if self.rng.chance(30) {
             self.do_to_hold()?;
         }

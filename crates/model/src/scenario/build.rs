@@ -8,8 +8,8 @@ use super::error::ScenarioError;
 use super::rows::{BlockRow, File, GpuRow, JobRow, NodeRow, PeerRow, TenantRow};
 use crate::gpu_table::GpuModel;
 use crate::{
-    Block, BlockId, Budget, Capabilities, DeviceHealth, DeviceShare, Gpu, GpuClass, Job, JobError, JobId,
-    JobMaker, JobReport, JobSpec, Links, Metrics, Mib, MilliCpu, MilliGpu, MixClass, Name, Needs, Node,
+    Block, BlockId, Budget, Capabilities, DeviceHealth, DeviceShare, Gpu, GpuShape, Job, JobError, JobId,
+    JobMaker, JobReport, JobSpec, Links, Metrics, Mib, MilliCpu, MilliGpu, MixShare, Name, Needs, Node,
     NodeId, Peer, Placement, Platform, Provider, Quota, Situation, SituationError, Tenant, Time, WorkloadId,
     World,
 };
@@ -314,7 +314,7 @@ fn instance(instance: &crate::Instance) -> Result<()> {
     Ok(())
 }
 
-fn mix(mut classes: Vec<MixClass>) -> Result<Vec<MixClass>> {
+fn mix(mut classes: Vec<MixShare>) -> Result<Vec<MixShare>> {
     for (i, class) in classes.iter().enumerate() {
         in_range(class.share, 0.0, 1e12, || format!("mix[{i}].share"))?;
     }
@@ -441,17 +441,17 @@ pub(super) fn node(
     }
     for (i, row) in row.placements.into_iter().enumerate() {
         let milli = row.gpu_milli.unwrap_or(MilliGpu::WHOLE);
-        let class = match row.gpus.len() {
-            0 => GpuClass::None,
-            _ if milli < MilliGpu::WHOLE => GpuClass::Shared,
-            n => GpuClass::Whole(n as u32),
+        let gpu_shape = match row.gpus.len() {
+            0 => GpuShape::None,
+            _ if milli < MilliGpu::WHOLE => GpuShape::Shared,
+            n => GpuShape::Whole(n as u32),
         };
         let placement = Placement {
             job: row.job,
             cpu: row.cpu_milli,
             ram: row.ram_mib,
             devices: row.gpus.iter().map(|&index| DeviceShare { index, vram: row.vram_mib, milli }).collect(),
-            class,
+            gpu_shape,
             exclusive_node: row.exclusive,
             expected_duration: row.expected_duration_ms.unwrap_or(JobSpec::empty().expected_duration_ms),
             walltime: row.walltime_ms,

@@ -9,7 +9,7 @@ use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use crate::job_read::{Form, give};
 use crate::{
     Approval, BlockId, BlockStatus, Bytes, Correction, FeatureNeed, HistoryRow, Instance, JobFacts, JobId,
-    MemoryDomain, Mib, MilliCpu, MilliGpu, Millis, MixClass, Money, Name, Needs, NodeId, NodePower,
+    MemoryDomain, Mib, MilliCpu, MilliGpu, Millis, MixShare, Money, Name, Needs, NodeId, NodePower,
     NodeState, Platform, PolicySetting, Pool, PoolId, Prediction, Provider, Scope, Slices, TenantId, Thermal,
     Tier, Time, WorkloadId,
 };
@@ -31,7 +31,7 @@ pub(super) struct File {
     pub(super) history: Vec<HistoryRow>,
     pub(super) reports: Vec<ReportRow>,
     pub(super) instance: Instance,
-    pub(super) mix: Vec<MixClass>,
+    pub(super) mix: Vec<MixShare>,
     pub(super) regions: BTreeMap<Name, RegionRow>,
     pub(super) node_order: Vec<NodeId>,
     pub(super) energy_price: Option<f64>,

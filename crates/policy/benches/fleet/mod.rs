@@ -7,7 +7,7 @@ use std::sync::Arc;
 use landfall_model::gpu_table::GpuModel;
 use landfall_model::{
     Block, BlockId, BlockStatus, Bytes, Capabilities, Checkpoint, FeatureNeed, Gpu, Input, Job, JobId,
-    JobKind, JobReport, JobSpec, Metrics, Mib, MilliCpu, MilliGpu, Millis, MixClass, Money, Name, Node,
+    JobKind, JobReport, JobSpec, Metrics, Mib, MilliCpu, MilliGpu, Millis, MixShare, Money, Name, Node,
     NodeId, Offload, Peer, Placement, Prediction, Provider, Scope, Tenant, TenantId, Thermal, Tier, Time,
     Warmth, WorkloadId, World,
 };
@@ -264,7 +264,7 @@ fn world(rng: &mut Rng, specs: &[Arc<JobSpec>]) -> World {
     let gpu_specs: Vec<&Arc<JobSpec>> = specs.iter().take(20).collect();
     world.mix = gpu_specs
         .iter()
-        .map(|spec| MixClass {
+        .map(|spec| MixShare {
             share: 1.0 / gpu_specs.len() as f64,
             gpu_count: spec.gpu_count,
             gpu_milli: spec.gpu_milli,

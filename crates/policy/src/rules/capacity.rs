@@ -1,6 +1,6 @@
 //! What to do when no node is admitted: ask a provider for capacity, or say that none could ever do.
 
-use landfall_model::{JobSpec, Mib, MilliCpu, Millis, Name, Node, Provider, ProviderClass, Tier};
+use landfall_model::{JobSpec, Mib, MilliCpu, Millis, Name, Node, Provider, ProviderKind, Tier};
 
 use crate::params::{ParamError, ParamInfo, ParamKind, Params};
 use crate::policy::Policy;
@@ -87,7 +87,7 @@ pub fn recommend(spec: &JobSpec, providers: &[Provider], large_job_gpus: u32) ->
     if spec.provider.is_some() {
         return spec.provider.clone();
     }
-    let wanted = if spec.gpu_count < large_job_gpus { ProviderClass::Exact } else { ProviderClass::Bulk };
+    let wanted = if spec.gpu_count < large_job_gpus { ProviderKind::Exact } else { ProviderKind::Bulk };
     let enabled = || providers.iter().filter(|provider| provider.enabled);
     enabled()
         .filter(|provider| provider.class == wanted)

@@ -4,7 +4,7 @@
 //! measure is the mean over the mix. Placing a job where the measure falls most keeps devices usable for what is still
 //! to come.
 
-use landfall_model::{Gpu, MixClass, Name, Node};
+use landfall_model::{Gpu, MixShare, Name, Node};
 use smallvec::SmallVec;
 
 /// Free compute per device, in milli-GPU.
@@ -28,11 +28,11 @@ pub(crate) fn free_of(node: &Node) -> Free {
 }
 
 /// Fragmented compute of a node in milli-GPU.
-pub fn fragmentation(node: &Node, mix: &[MixClass]) -> f64 {
+pub fn fragmentation(node: &Node, mix: &[MixShare]) -> f64 {
     fragmented(&free_of(node), node.cpu_free().get(), &node.gpus, mix)
 }
 
-pub(crate) fn fragmented(free: &[u64], cpu_free: u64, gpus: &[Gpu], mix: &[MixClass]) -> f64 {
+pub(crate) fn fragmented(free: &[u64], cpu_free: u64, gpus: &[Gpu], mix: &[MixShare]) -> f64 {
     let total: u64 = free.iter().sum();
     let mut waste = [0.0; 6];
     let models = models_of(gpus);
@@ -54,7 +54,7 @@ fn models_of(gpus: &[Gpu]) -> SmallVec<[&Name; 2]> {
     models
 }
 
-fn wasted(free: &[u64], total: u64, cpu_free: u64, models: &[&Name], class: &MixClass) -> (Waste, u64) {
+fn wasted(free: &[u64], total: u64, cpu_free: u64, models: &[&Name], class: &MixShare) -> (Waste, u64) {
     let cpu_fits = cpu_free >= class.cpu_milli.get();
     if class.gpu_count == 0 {
         return (if cpu_fits { Waste::CpuOnlyFits } else { Waste::CpuOnlyLacks }, total);

@@ -8,13 +8,13 @@
 //! a handful of offers, one suits. Room is therefore the expected best of that many classes drawn from the mix, times the
 //! weight of all classes that accept the node's GPUs, by which nodes that some classes depend on are worth more.
 
-use landfall_model::{Gpu, MixClass};
+use landfall_model::{Gpu, MixShare};
 use smallvec::SmallVec;
 
 /// The expected mix as a node sees it.
 #[derive(Clone, Copy)]
 pub(crate) struct Demand<'a> {
-    pub(crate) mix: &'a [MixClass],
+    pub(crate) mix: &'a [MixShare],
     pub(crate) weights: &'a [f64],
     /// How many draws the best is taken of.
     pub(crate) offers: u32,
@@ -59,7 +59,7 @@ pub(crate) fn room(free: &[u64], cpu_free: u64, gpus: &[Gpu], demand: Demand<'_>
 /// GPU compute in use if the node took as many jobs of the class as it can.
 ///
 /// CPU counts in fractions: what is left beside the last job of this class will do for a smaller one.
-fn filled_with(class: &MixClass, free: &[u64], cpu_free: u64, accepts: impl Fn(usize) -> bool) -> f64 {
+fn filled_with(class: &MixShare, free: &[u64], cpu_free: u64, accepts: impl Fn(usize) -> bool) -> f64 {
     let (ask, count, cpu) = (class.gpu_milli.get(), u64::from(class.gpu_count), class.cpu_milli.get());
     if cpu_free < cpu {
         return 0.0;
@@ -87,7 +87,7 @@ fn are_alike(gpus: &[Gpu]) -> bool {
 }
 
 /// Whether jobs of the class may use the device. The slices of a partitioned device are devices of their own.
-fn accepts(class: &MixClass, gpu: &Gpu) -> bool {
+fn accepts(class: &MixShare, gpu: &Gpu) -> bool {
     gpu.slices.is_none()
         && (class.gpu_models.is_empty()
             || gpu.model.as_ref().is_some_and(|model| class.gpu_models.contains(&model.name)))
@@ -100,13 +100,13 @@ fn power(base: f64, exponent: u32) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use landfall_model::{Gpu, MilliCpu, MilliGpu, MixClass};
+    use landfall_model::{Gpu, MilliCpu, MilliGpu, MixShare};
     use proptest::prelude::*;
 
     use super::{Demand, room};
 
-    fn class() -> impl Strategy<Value = MixClass> {
-        (1u32..4, 1u64..=1000, 0u64..32_000).prop_map(|(gpu_count, milli, cpu)| MixClass {
+    fn class() -> impl Strategy<Value = MixShare> {
+        (1u32..4, 1u64..=1000, 0u64..32_000).prop_map(|(gpu_count, milli, cpu)| MixShare {
             share: 0.0,
             gpu_count,
             gpu_milli: MilliGpu::new(if gpu_count > 1 { 1000 } else { milli }),

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use landfall_model::{MixClass, Name, Node};
+use landfall_model::{MixShare, Name, Node};
 use smallvec::SmallVec;
 
 /// Weight of each class of a mix, in its order; they sum to 1, or are all 0.
@@ -54,14 +54,14 @@ impl Supply {
     }
 
     /// What each class of the mix weighs: its share over the part of the pool's GPUs that it accepts.
-    pub(crate) fn weights(&self, mix: &[MixClass]) -> Weights {
+    pub(crate) fn weights(&self, mix: &[MixShare]) -> Weights {
         let all: u64 = self.by_model.values().sum();
         let raw: Vec<f64> = mix.iter().map(|class| self.raw_weight(class, all)).collect();
         let sum: f64 = raw.iter().sum();
         raw.iter().map(|weight| if sum > 0.0 { weight / sum } else { 0.0 }).collect()
     }
 
-    fn raw_weight(&self, class: &MixClass, all: u64) -> f64 {
+    fn raw_weight(&self, class: &MixShare, all: u64) -> f64 {
         if class.gpu_count == 0 || class.gpu_milli.get() == 0 {
             return 0.0;
         }

@@ -6,7 +6,7 @@ use landfall_model::scenario::{Format, parse};
 use landfall_model::{JobId, JobSpec, Millis, Node, Situation};
 use landfall_policy::rules::snapshot::Backlog;
 use landfall_policy::rules::usage::Decayed;
-use landfall_policy::term::Class;
+use landfall_policy::term::TermKind;
 use landfall_policy::verdict::{Fact, Verdict};
 use landfall_policy::{Policy, PolicyError, builtin, policy_file};
 
@@ -231,7 +231,7 @@ fn b15_all_weights_zero_is_first_come_first_served() {
 }
 
 fn weights(policy: &Policy) -> Vec<f64> {
-    let factors = policy.term_weights().filter(|(info, _)| info.class != Class::Multiplier);
+    let factors = policy.term_weights().filter(|(info, _)| info.class != TermKind::Multiplier);
     factors.map(|(_, weight)| weight).collect()
 }
 

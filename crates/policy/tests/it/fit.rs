@@ -1,7 +1,7 @@
 //! Acceptance cases of the `fit` policy.
 
 use landfall_model::reason::Reason;
-use landfall_policy::refusal::RefusalClass;
+use landfall_policy::refusal::Finality;
 use landfall_policy::verdict::{Decision, Level};
 
 use crate::support::{fact, near, of, rank, raw, reasons};
@@ -102,7 +102,7 @@ fn f10_too_small_a_device_never_does() {
     );
     let ranking = rank("fit", &scenario, "j");
     let refusal = &of(&ranking, "n").refusals[0].refusal;
-    assert_eq!((refusal.reason, refusal.class), (Reason::VramShort, RefusalClass::Never));
+    assert_eq!((refusal.reason, refusal.class), (Reason::VramShort, Finality::Never));
     assert!(!refusal.remedy.is_empty());
 }
 
@@ -258,7 +258,7 @@ fn an_offloadable_model_waits_for_ram_instead_of_never() {
     );
     let ranking = rank("fit", &scenario, "j");
     let refusal = &of(&ranking, "n").refusals[0].refusal;
-    assert_eq!((refusal.reason, refusal.class), (Reason::GpuMissing, RefusalClass::NotNow));
+    assert_eq!((refusal.reason, refusal.class), (Reason::GpuMissing, Finality::NotNow));
 }
 
 #[test]

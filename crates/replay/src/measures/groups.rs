@@ -9,9 +9,9 @@ use crate::run::{JobRun, Run};
 /// Classes of size by units held: 1, 2–4, 5–16, 17–64, and so on, four times as wide each. Jobs of clusters and
 /// supercomputers spread over several powers of two, and powers of four keep the list short.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct SizeClass(u32);
+pub struct SizeBand(u32);
 
-impl SizeClass {
+impl SizeBand {
     /// The class of a job that holds so many units.
     pub fn of(units: u64) -> Self {
         // The number of times four goes into units - 1, rounded up.
@@ -127,11 +127,11 @@ mod tests {
             (17, "17–64"),
             (80_640, "65537–262144"),
         ] {
-            assert_eq!(SizeClass::of(units).name(), name, "{units}");
+            assert_eq!(SizeBand::of(units).name(), name, "{units}");
         }
-        assert_eq!(SizeClass::of(u64::MAX).range(), ((1 << 62) + 1, u64::MAX));
+        assert_eq!(SizeBand::of(u64::MAX).range(), ((1 << 62) + 1, u64::MAX));
         for units in 1..5000 {
-            let (least, most) = SizeClass::of(units).range();
+            let (least, most) = SizeBand::of(units).range();
             assert!(least <= units && units <= most, "{units}");
         }
     }

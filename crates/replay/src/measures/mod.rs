@@ -26,7 +26,7 @@ pub use catalogue::{Better, CATALOGUE, Measure, Unit};
 pub use compare::{Against, Cell, CompareError, Comparison, PolicyRuns, Row, Verdict};
 pub use distribution::{Distribution, nearest_rank};
 pub use fairness::{Deviation, jain};
-pub use groups::{Group, SizeClass};
+pub use groups::{Group, SizeBand};
 pub(crate) use number::with_decimals;
 pub use number::{grouped, rounded};
 pub use packing::{LOADS, Packing};

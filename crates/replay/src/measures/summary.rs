@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use landfall_model::Time;
 use serde::{Serialize, Serializer};
 
-use super::groups::{self, Collector, SizeClass, delivered_ms};
+use super::groups::{self, Collector, SizeBand, delivered_ms};
 use super::number;
 use super::{Deviation, Distribution, Group, Packing, Usage, Window, jain, nearest_rank};
 use crate::run::{Counts, Ending, JobRun, Run};
@@ -176,7 +176,7 @@ impl Measures {
 struct Tally<'a> {
     jobs: Collector,
     tenants: Vec<Collector>,
-    sizes: BTreeMap<SizeClass, Collector>,
+    sizes: BTreeMap<SizeBand, Collector>,
     started: u64,
     walltime: u64,
     never_started: BTreeMap<&'a str, u64>,
@@ -195,7 +195,7 @@ impl<'a> Tally<'a> {
 
     fn add(&mut self, job: &'a JobRun, size: u64, timed: Option<(f64, f64)>) {
         self.jobs.add(job, timed);
-        self.sizes.entry(SizeClass::of(size)).or_default().add(job, timed);
+        self.sizes.entry(SizeBand::of(size)).or_default().add(job, timed);
         if let Some(tenant) = job.tenant.and_then(|place| self.tenants.get_mut(place as usize)) {
             tenant.add(job, timed);
         }

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use landfall_model::{MilliCpu, MilliGpu, MixClass, Name};
+use landfall_model::{MilliCpu, MilliGpu, MixShare, Name};
 
 use crate::trace::openb::OpenbPod;
 
@@ -13,7 +13,7 @@ const KEPT: (usize, usize) = (95, 100);
 /// The shortest list of kinds, most common first, that holds at least 95 % of the pods.
 ///
 /// A kind is CPU, GPU share, GPU count and allowed models; memory does not enter. Equally common kinds come largest first.
-pub fn typical_mix(pods: &[OpenbPod]) -> Vec<MixClass> {
+pub fn typical_mix(pods: &[OpenbPod]) -> Vec<MixShare> {
     let mut counts: BTreeMap<(u64, u64, u32, &[String]), usize> = BTreeMap::new();
     for pod in pods {
         *counts.entry((pod.cpu_milli, pod.gpu_milli, pod.num_gpu, &*pod.gpu_spec)).or_default() += 1;
@@ -32,7 +32,7 @@ pub fn typical_mix(pods: &[OpenbPod]) -> Vec<MixClass> {
     // Shares of all pods, then of those kept: the published steps, which differ in the last bit from one division.
     let all = pods.len() as f64;
     let share = |count: usize| (count as f64 / all) / (total as f64 / all);
-    let class = |((cpu, milli, gpus, models), count): &((u64, u64, u32, &[String]), usize)| MixClass {
+    let class = |((cpu, milli, gpus, models), count): &((u64, u64, u32, &[String]), usize)| MixShare {
         share: share(*count),
         gpu_count: *gpus,
         gpu_milli: MilliGpu::new(*milli),

@@ -42,7 +42,7 @@ impl Spread {
 
 /// Jobs of one class of width.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct SizeClass {
+pub struct SizeBand {
     pub from: u64,
     pub to: u64,
     pub jobs: u64,
@@ -61,7 +61,7 @@ pub struct Summary {
     pub work_hours: f64,
     pub width: Option<Spread>,
     /// Widths by class: 1, 2, 3 to 4, 5 to 8, …
-    pub sizes: Vec<SizeClass>,
+    pub sizes: Vec<SizeBand>,
     pub run_s: Option<Spread>,
     /// Jobs that say how long they will run.
     pub estimates_known: u64,
@@ -111,7 +111,7 @@ impl Summary {
 }
 
 /// Doubling classes: 0, 1, 2, 3 to 4, 5 to 8, …; a part of a unit counts as one.
-fn sizes(jobs: &[SummaryJob]) -> Vec<SizeClass> {
+fn sizes(jobs: &[SummaryJob]) -> Vec<SizeBand> {
     let mut classes: BTreeMap<u64, u64> = BTreeMap::new();
     for job in jobs {
         let width = job.width.ceil().max(0.0) as u64;
@@ -119,7 +119,7 @@ fn sizes(jobs: &[SummaryJob]) -> Vec<SizeClass> {
         let to = if width == 0 { 0 } else { to };
         *classes.entry(to).or_default() += 1;
     }
-    let class = |(to, jobs)| SizeClass { from: if to > 2 { to / 2 + 1 } else { to }, to, jobs };
+    let class = |(to, jobs)| SizeBand { from: if to > 2 { to / 2 + 1 } else { to }, to, jobs };
     classes.into_iter().map(class).collect()
 }
 

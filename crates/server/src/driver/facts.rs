@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use landfall_engine::state::PoolState;
 use landfall_engine::{Input, State};
-use landfall_model::{Dispatch, JobSpec, MilliCpu, MilliGpu, Millis, MixClass, Name, PoolId, Time};
+use landfall_model::{Dispatch, JobSpec, MilliCpu, MilliGpu, Millis, MixShare, Name, PoolId, Time};
 use landfall_policy::builtin;
 
 use super::core::Core;
@@ -69,13 +69,13 @@ impl Facts {
         self.price_at = at;
     }
 
-    fn mix(&self, pool: &PoolId) -> Vec<MixClass> {
+    fn mix(&self, pool: &PoolId) -> Vec<MixShare> {
         self.came.get(pool).map_or_else(Vec::new, mix)
     }
 }
 
 /// The shortest list of kinds, most common first, that holds at least 95 % of the jobs; equally common ones come largest first.
-fn mix(came: &VecDeque<Kind>) -> Vec<MixClass> {
+fn mix(came: &VecDeque<Kind>) -> Vec<MixShare> {
     let mut counts: BTreeMap<&Kind, usize> = BTreeMap::new();
     came.iter().for_each(|kind| *counts.entry(kind).or_default() += 1);
     let mut kinds: Vec<(&Kind, usize)> = counts.into_iter().collect();
@@ -87,7 +87,7 @@ fn mix(came: &VecDeque<Kind>) -> Vec<MixClass> {
         wanted
     });
     let total: usize = kinds.iter().map(|(_, count)| count).sum();
-    let class = |((cpu, milli, gpus, models), count): (&Kind, usize)| MixClass {
+    let class = |((cpu, milli, gpus, models), count): (&Kind, usize)| MixShare {
         share: count as f64 / total as f64,
         gpu_count: *gpus,
         gpu_milli: MilliGpu::new(*milli),

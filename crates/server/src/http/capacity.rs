@@ -136,7 +136,7 @@ pub(crate) async fn reserve(
     let fence = fence.transpose()?;
     // Beyond what a time can be, the engine says what is wrong with it.
     let lifetime = Millis::new(request.expires_in_sec.min(1 << 32).saturating_mul(1000));
-    let input = Input::Reserve { job, node, gpus: request.gpu_indices, lifetime: Some(lifetime), fence };
+    let input = Input::Hold { job, node, gpus: request.gpu_indices, lifetime: Some(lifetime), fence };
     match app.handle.apply(input).await? {
         Answer::Held { id, .. } => {
             let hold = app.ask(move |view| {

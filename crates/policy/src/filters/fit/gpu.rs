@@ -3,7 +3,7 @@
 use crate::devices::MemoryView;
 use crate::filter::{About, Filter, FilterInfo};
 use crate::params::{ParamError, Params};
-use crate::refusal::{Reason, Refusal, RefusalClass, Wake, devices_short};
+use crate::refusal::{Finality, Reason, Refusal, Wake, devices_short};
 use crate::rules::fit;
 use crate::view::View;
 
@@ -29,10 +29,10 @@ impl Filter for GpuFilter {
             return None;
         }
         let refusal = devices_short(view, self.memory, Reason::GpuMissing, Reason::VramShort);
-        if refusal.class == RefusalClass::Never && fit::offloads_when_idle(view.spec, view.node) {
+        if refusal.class == Finality::Never && fit::offloads_when_idle(view.spec, view.node) {
             let remedy = "wait until RAM or GPU memory is given back: the model may be offloaded";
             return Some(
-                Refusal { class: RefusalClass::NotNow, wake: Wake::PlacementEnded, ..refusal }.remedy(remedy),
+                Refusal { class: Finality::NotNow, wake: Wake::PlacementEnded, ..refusal }.remedy(remedy),
             );
         }
         Some(refusal)

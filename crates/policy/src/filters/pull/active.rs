@@ -31,7 +31,7 @@ fn check(view: &View<'_>) -> Option<Refusal> {
 mod tests {
     use super::*;
     use crate::filters::testing::{admits, refusal};
-    use crate::refusal::RefusalClass;
+    use crate::refusal::Finality;
 
     #[test]
     fn only_ready_nodes_take_work_of_either_kind() {
@@ -39,7 +39,7 @@ mod tests {
         for state in ["booting", "degraded", "unknown", "draining", "drained", "down"] {
             for kind in ["build", "eval"] {
                 let got = refusal(&INFO, &format!("kind = '{kind}'"), &format!("state = '{state}'"));
-                assert_eq!((got.reason, got.class), (Reason::Draining, RefusalClass::NotNow));
+                assert_eq!((got.reason, got.class), (Reason::Draining, Finality::NotNow));
                 assert_eq!(got.found.to_string(), state);
                 assert_eq!(got.wake, Wake::NodeStateChange);
             }

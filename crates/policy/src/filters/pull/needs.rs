@@ -2,7 +2,7 @@
 
 use crate::devices::{MemoryView, enough_qualify};
 use crate::filter::{About, FilterInfo};
-use crate::refusal::{Reason, Refusal, RefusalClass, cpu_short, devices_short, ram_short};
+use crate::refusal::{Finality, Reason, Refusal, cpu_short, devices_short, ram_short};
 use crate::view::View;
 
 pub(crate) const INFO: FilterInfo = FilterInfo {
@@ -18,7 +18,7 @@ fn check(view: &View<'_>) -> Option<Refusal> {
     let gpus = devices.then(|| devices_short(view, MemoryView::Committed, Reason::Needs, Reason::Needs));
     let short = [cpu_short(view, Reason::Needs), ram_short(view, Reason::Needs), gpus];
     // What will never fit is the one to tell: waiting for the others would be in vain.
-    short.into_iter().flatten().min_by_key(|refusal| refusal.class != RefusalClass::Never)
+    short.into_iter().flatten().min_by_key(|refusal| refusal.class != Finality::Never)
 }
 
 #[cfg(test)]
@@ -33,11 +33,11 @@ mod tests {
                         { vram_mib = '80GiB', model = 'H100' }]";
 
     #[track_caller]
-    fn refused(job: &str, class: RefusalClass, needed: &str, found: &str) {
+    fn refused(job: &str, class: Finality, needed: &str, found: &str) {
         let got = refusal(&INFO, job, NODE);
         assert_eq!((got.reason, got.class), (Reason::Needs, class));
         assert_eq!((got.needed.to_string().as_str(), got.found.to_string().as_str()), (needed, found));
-        let wake = if class == RefusalClass::Never { Wake::RegistrationChange } else { Wake::PlacementEnded };
+        let wake = if class == Finality::Never { Wake::RegistrationChange } else { Wake::PlacementEnded };
         assert_eq!(got.wake, wake);
     }
 
@@ -54,11 +54,11 @@ mod tests {
 
     #[test]
     fn what_is_taken_may_come_back() {
-        refused("cpu_milli = '3 cores'", RefusalClass::NotNow, "3 cores", "2 cores");
-        refused("ram_mib = '9GiB'", RefusalClass::NotNow, "9 GiB", "8 GiB");
+        refused("cpu_milli = '3 cores'", Finality::NotNow, "3 cores", "2 cores");
+        refused("ram_mib = '9GiB'", Finality::NotNow, "9 GiB", "8 GiB");
         refused(
             "gpu_count = 2\nvram_mib = '40GiB'",
-            RefusalClass::NotNow,
+            Finality::NotNow,
             "2 GPUs with 40 GiB each",
             "1 that would do, most free memory 80 GiB",
         );
@@ -66,15 +66,15 @@ mod tests {
 
     #[test]
     fn what_the_node_has_not_will_never_do() {
-        refused("cpu_milli = '9 cores'", RefusalClass::Never, "9 cores", "2 cores");
-        refused("ram_mib = '17GiB'", RefusalClass::Never, "17 GiB", "8 GiB");
-        refused("gpu_count = 3", RefusalClass::Never, "3 GPUs", "2");
-        refused("gpu_count = 1\ngpu_models = ['A100']", RefusalClass::Never, "a GPU", "0");
+        refused("cpu_milli = '9 cores'", Finality::Never, "9 cores", "2 cores");
+        refused("ram_mib = '17GiB'", Finality::Never, "17 GiB", "8 GiB");
+        refused("gpu_count = 3", Finality::Never, "3 GPUs", "2");
+        refused("gpu_count = 1\ngpu_models = ['A100']", Finality::Never, "a GPU", "0");
     }
 
     #[test]
     fn what_will_never_fit_is_told_first() {
-        refused("cpu_milli = '3 cores'\nram_mib = '17GiB'", RefusalClass::Never, "17 GiB", "8 GiB");
+        refused("cpu_milli = '3 cores'\nram_mib = '17GiB'", Finality::Never, "17 GiB", "8 GiB");
     }
 
     #[test]

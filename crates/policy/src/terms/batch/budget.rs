@@ -3,7 +3,7 @@
 use std::f64::consts::PI;
 
 use crate::params::{ParamError, ParamInfo, Params};
-use crate::term::{Class, Family, Term, TermInfo};
+use crate::term::{Family, Term, TermInfo, TermKind};
 use crate::verdict::{Fact, Facts};
 use crate::view::View;
 
@@ -22,7 +22,7 @@ const CURVE: ParamInfo = ParamInfo::word(
 
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "budget",
-    class: Class::Multiplier,
+    class: TermKind::Multiplier,
     range: (FLOOR, Some(1.0)),
     description: "Lowers the scores of tenants that come to the end of their budget, or pass it.",
     params: &[CURVE],

@@ -3,7 +3,7 @@
 use super::before_and_after;
 use crate::params::{ParamError, ParamInfo, Params};
 use crate::rules::fragmentation::fragmented;
-use crate::term::{Class, Family, Term, TermInfo};
+use crate::term::{Family, Term, TermInfo, TermKind};
 use crate::verdict::{Fact, Facts};
 use crate::view::{Measure, View};
 
@@ -16,7 +16,7 @@ const SCALE: ParamInfo = ParamInfo::word(
 
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "fragmentation-gradient",
-    class: Class::Mixed,
+    class: TermKind::Mixed,
     range: (-64.0, Some(64.0)),
     unit: "GPUs",
     description: "How many GPUs fewer would be fragmented for the expected job mix with the job on the node.",

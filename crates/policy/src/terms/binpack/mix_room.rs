@@ -3,7 +3,7 @@
 use super::before_and_after;
 use crate::params::{ParamInfo, ParamKind, rule};
 use crate::rules::room::{Demand, room};
-use crate::term::{Class, Family, Reads, Term, TermInfo};
+use crate::term::{Family, Reads, Term, TermInfo, TermKind};
 use crate::verdict::{Fact, Facts};
 use crate::view::{Measure, View};
 
@@ -23,7 +23,7 @@ rule! { Term MixRoom {
 
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "mix-room",
-    class: Class::Disqualifier,
+    class: TermKind::Disqualifier,
     range: (-1e9, Some(0.0)),
     unit: "GPUs",
     description: "How many GPUs the expected job mix could no longer use with the job on the node, as a negative number; GPUs that parts of the mix depend on count for more.",

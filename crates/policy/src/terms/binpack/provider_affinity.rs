@@ -1,6 +1,6 @@
 //! `provider-affinity`: large jobs to providers of whole nodes, small ones to providers of exact sizes.
 
-use landfall_model::ProviderClass;
+use landfall_model::ProviderKind;
 
 use crate::params::rule;
 use crate::rules::capacity::{DEFAULT_PROVIDER_PARAM, LARGE_JOB};
@@ -28,8 +28,8 @@ impl Term for ProviderAffinity {
             view.node.block.as_ref().map_or(self.default_provider.as_str(), |block| block.provider.as_str());
         let provider = view.pass.world.providers.iter().find(|provider| provider.name.as_str() == name);
         match provider.map(|provider| provider.class) {
-            Some(ProviderClass::Bulk) if view.spec.gpu_count >= self.large => self.affinity_bulk,
-            Some(ProviderClass::Exact) if view.spec.gpu_count < self.large => self.affinity_exact,
+            Some(ProviderKind::Bulk) if view.spec.gpu_count >= self.large => self.affinity_bulk,
+            Some(ProviderKind::Exact) if view.spec.gpu_count < self.large => self.affinity_exact,
             _ => 0.0,
         }
     }

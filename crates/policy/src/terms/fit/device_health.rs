@@ -2,13 +2,13 @@
 
 use landfall_model::{DeviceHealth, Platform, Thermal};
 
-use crate::term::{Class, Family, Term, TermInfo};
+use crate::term::{Family, Term, TermInfo, TermKind};
 use crate::verdict::{Fact, Facts};
 use crate::view::View;
 
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "device-health",
-    class: Class::Disqualifier,
+    class: TermKind::Disqualifier,
     range: (-50.0, Some(0.0)),
     unit: "points",
     description: "Takes points from devices that are hot or run on a nearly empty battery.",

@@ -1,6 +1,6 @@
 //! `gpu-clustering`: jobs of one GPU shape go together.
 
-use landfall_model::GpuClass;
+use landfall_model::GpuShape;
 
 use crate::term::{Family, TermInfo};
 use crate::view::View;
@@ -17,16 +17,16 @@ pub(crate) const INFO: TermInfo = TermInfo {
 const FULL_NODE: f64 = 8000.0;
 
 fn score(view: &View<'_>) -> f64 {
-    let class = GpuClass::of(view.spec);
-    if class == GpuClass::None {
+    let shape = GpuShape::of(view.spec);
+    if shape == GpuShape::None {
         return 0.0;
     }
     let base = (25.0 * (FULL_NODE - view.node.gpu_milli_free() as f64) / FULL_NODE).trunc();
     let (mut same, mut other) = (false, false);
     for placement in &view.node.placements {
-        match placement.class {
-            GpuClass::None => {}
-            running if running == class => same = true,
+        match placement.gpu_shape {
+            GpuShape::None => {}
+            running if running == shape => same = true,
             _ => other = true,
         }
     }

@@ -2,7 +2,7 @@
 
 use super::arith::{minus, rate};
 use crate::params::rule;
-use crate::term::{Class, Family, Reads, Term, TermInfo};
+use crate::term::{Family, Reads, Term, TermInfo, TermKind};
 use crate::view::View;
 
 rule! { Term FairShare {
@@ -14,7 +14,7 @@ rule! { Term FairShare {
 
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "FairShareRule",
-    class: Class::Disqualifier,
+    class: TermKind::Disqualifier,
     range: (-500.0, Some(0.0)),
     unit: "points",
     description: "Holds back tenants that already occupy much of a full farm.",

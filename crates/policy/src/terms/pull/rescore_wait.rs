@@ -5,7 +5,7 @@ use landfall_model::JobKind;
 use super::arith::minus;
 use super::preset::{PRESET, Preset};
 use crate::params::rule;
-use crate::term::{Class, Family, Reads, Term, TermInfo};
+use crate::term::{Family, Reads, Term, TermInfo, TermKind};
 use crate::view::View;
 
 rule! { Term RescoreWait {
@@ -16,7 +16,7 @@ rule! { Term RescoreWait {
 
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "RescoreWaitRule",
-    class: Class::Disqualifier,
+    class: TermKind::Disqualifier,
     range: (-1000.0, Some(0.0)),
     unit: "points",
     description: "Holds a job back for a few rounds until this node has said what it would have to fetch.",

@@ -4,7 +4,7 @@ use landfall_model::JobKind;
 
 use super::arith::{fraction, minus};
 use crate::params::rule;
-use crate::term::{Class, Family, Term, TermInfo};
+use crate::term::{Family, Term, TermInfo, TermKind};
 use crate::view::View;
 
 rule! { Term ReserveFetchWorkers {
@@ -13,7 +13,7 @@ rule! { Term ReserveFetchWorkers {
 
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "ReserveFetchWorkersRule",
-    class: Class::Disqualifier,
+    class: TermKind::Disqualifier,
     range: (-300.0, Some(0.0)),
     unit: "points",
     description: "Keeps nodes that can fetch free for jobs that need it while capacity is short.",

@@ -4,7 +4,7 @@ use landfall_model::{Metrics, Prediction};
 
 use super::arith::{minus, rate, usual};
 use crate::params::rule;
-use crate::term::{Class, Family, Reads, Term, TermInfo};
+use crate::term::{Family, Reads, Term, TermInfo, TermKind};
 use crate::verdict::{Fact, Facts};
 use crate::view::View;
 
@@ -32,7 +32,7 @@ rule! { Term ResourceFit {
 
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "ResourceFitRule",
-    class: Class::Mixed,
+    class: TermKind::Mixed,
     range: (-3200.0, Some(100.0)),
     unit: "points",
     description: "Avoids nodes with too little memory for the job's history; steers CPU-heavy jobs to fast cores.",

@@ -5,7 +5,7 @@ use landfall_model::{JobKind, Metrics};
 use super::arith::minus;
 use super::preset::{PRESET, Preset};
 use crate::params::rule;
-use crate::term::{Class, Family, Reads, Term, TermInfo};
+use crate::term::{Family, Reads, Term, TermInfo, TermKind};
 use crate::verdict::{Fact, Facts};
 use crate::view::View;
 
@@ -38,7 +38,7 @@ rule! { Term ResourceSaturation {
 
 pub(crate) const INFO: TermInfo = TermInfo {
     name: "ResourceSaturationRule",
-    class: Class::Disqualifier,
+    class: TermKind::Disqualifier,
     range: (-2000.0, Some(0.0)),
     unit: "points",
     description: "Keeps work off overloaded nodes and off nodes where it would probably run out of memory.",
