@@ -274,6 +274,7 @@ impl Hub {
                 "llmcpp" => usage.speed_ratio = self.speed_ratio(ended),
                 _ => {}
             }
+            let _ = std::fs::remove_file(self.layout.metric(&ended.fence));
             let code = *code;
             if code == 0 {
                 // A job that reached its end needs no checkpoint any more. Most never had one.
@@ -357,6 +358,7 @@ impl Hub {
         beat.active_jobs = jobs.active();
         beat.running = jobs.running();
         drop(jobs);
+        beat.metrics = crate::metric::told(&self.layout, &beat.running);
         beat.epoch = self.epoch;
         beat.seq = self.seq.fetch_add(1, Ordering::Relaxed) + 1;
         beat

@@ -28,7 +28,7 @@ impl Layout {
     pub(crate) fn create(&self) -> io::Result<()> {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.root)?;
         std::fs::set_permissions(&self.root, std::fs::Permissions::from_mode(0o700))?;
-        for name in ["logs", "work", "kept", "checkpoints", "inputs"] {
+        for name in ["logs", "work", "kept", "checkpoints", "inputs", "metrics"] {
             std::fs::DirBuilder::new().recursive(true).mode(0o700).create(self.root.join(name))?;
         }
         Ok(())
@@ -140,6 +140,16 @@ impl Layout {
     /// Says that a job saved its work in its checkpoint directory. It lies inside, so it goes with what was saved.
     pub(crate) fn saved_mark(&self, job: &str) -> PathBuf {
         self.checkpoint(job).join(".landfall-saved")
+    }
+
+    /// Where services say how they do.
+    pub(crate) fn metrics(&self) -> PathBuf {
+        self.root.join("metrics")
+    }
+
+    /// Where an attempt says how it does.
+    pub(crate) fn metric(&self, fence: &Fence) -> PathBuf {
+        self.metrics().join(stem(fence))
     }
 
     /// Where an input lies once it was fetched.

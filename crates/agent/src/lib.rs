@@ -24,6 +24,7 @@ pub mod keeper;
 mod layout;
 mod link;
 mod logs;
+mod metric;
 pub mod probe;
 mod reporter;
 mod run;

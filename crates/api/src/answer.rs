@@ -44,6 +44,17 @@ pub struct ResumeRequest {
     pub walltime_ms: Option<u64>,
 }
 
+/// How a service does, said by whoever knows.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MetricRequest {
+    /// Its metric, or how busy it is from 0 to 1 if it has no target.
+    pub value: f64,
+    /// Requests that wait.
+    #[serde(default)]
+    pub queue: u64,
+}
+
 /// Where the server stands.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct StatusView {

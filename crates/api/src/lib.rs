@@ -7,6 +7,7 @@
 #![warn(missing_docs)]
 
 pub mod agent;
+pub mod alarm;
 pub mod answer;
 pub mod error;
 pub mod fleet;

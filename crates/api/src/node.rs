@@ -135,6 +135,23 @@ pub struct Heartbeat {
     /// The attempts it is running.
     #[schema(value_type = Vec<FenceView>)]
     pub running: Vec<Fence>,
+    /// What jobs that it runs say about themselves.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub metrics: Vec<JobMetric>,
+}
+
+/// How a service does on a node, in its own words.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct JobMetric {
+    /// The job.
+    pub job: String,
+    /// What it measures; nothing if what it wrote is no number.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "number")]
+    pub value: Option<f64>,
+    /// Requests that wait.
+    #[serde(deserialize_with = "amount")]
+    pub queue: u64,
 }
 
 /// One NUMA domain of a machine.

@@ -77,6 +77,8 @@ pub(crate) enum Command {
     Resume(live::steer::ResumeArgs),
     /// Ask running jobs to save their work and go on.
     Checkpoint(live::steer::Args),
+    /// Say how a service does that scales by a metric of its own.
+    Metric(live::steer::MetricArgs),
     /// List nodes.
     Nodes(live::nodes::Args),
     /// Show a node, and what it is good for.
@@ -105,6 +107,8 @@ pub(crate) enum Command {
     Token(live::token::Command),
     /// List what was decided, newest first.
     Decisions(live::decisions::Args),
+    /// List what people should look at, until it is over.
+    Alarms(live::alarms::Args),
     /// Show what happens, as it happens.
     Events(live::events::Args),
     /// Say whether the server is there, and how it does.
@@ -198,6 +202,7 @@ fn answer(command: Command, json: bool) -> Result<Box<dyn Answer>, CliError> {
         Command::Suspend(args) => live::steer::run(&args, Order::SUSPEND),
         Command::Resume(args) => live::steer::resume(&args),
         Command::Checkpoint(args) => live::steer::run(&args, Order::CHECKPOINT),
+        Command::Metric(args) => live::steer::metric(&args),
         Command::Nodes(args) => live::nodes::list(&args),
         Command::Node(args) => live::nodes::one(&args),
         Command::Drain(args) => live::nodes::drain(&args),
@@ -210,6 +215,7 @@ fn answer(command: Command, json: bool) -> Result<Box<dyn Answer>, CliError> {
         Command::Tenants(command) => live::tenants::run(&command),
         Command::Token(command) => live::token::run(&command),
         Command::Decisions(args) => live::decisions::list(&args),
+        Command::Alarms(args) => live::alarms::run(&args),
         Command::Events(args) => live::events::run(&args, json),
         Command::Status(args) => live::status::run(&args),
         Command::Backup(args) => live::backup::run(&args),

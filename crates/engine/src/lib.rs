@@ -52,6 +52,7 @@ pub use effect::{Alert, Answer, Effect};
 pub use engine::{Engine, Outcome};
 pub use event::Event;
 pub use input::Input;
+pub use landfall_capacity::reactive::{Sample, ScaleAlert};
 pub use landfall_model::life::{Fence, Refused};
 pub use state::State;
 pub use timers::Timer;

@@ -7,6 +7,7 @@ use crate::{Bytes, Mib, Millis, Time, WorkloadId};
 /// One finished run, newest first in a history.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct HistoryRow {
     /// Whose run it was.
     pub workload: WorkloadId,

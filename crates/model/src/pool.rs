@@ -292,6 +292,14 @@ settings! {
         pub quota_on_submit: QuotaOnSubmit = QuotaOnSubmit::Queue,
         /// Work that has run for less is not stopped for others.
         pub min_run_ms: Millis = Millis::secs(600),
+        /// How often a service is asked how it does.
+        pub scale_interval_ms: Millis = Millis::secs(60),
+        /// How long a service must want more before it gets a node.
+        pub scale_up_after_ms: Millis = Millis::secs(120),
+        /// How long a service must want less before it loses one.
+        pub scale_down_after_ms: Millis = Millis::secs(300),
+        /// Time from one step of a service to the next in the same direction.
+        pub scale_cooldown_ms: Millis = Millis::secs(180),
         /// When jobs save their work by themselves.
         pub checkpoint: CheckpointSettings = CheckpointSettings::default(),
     }
@@ -456,7 +464,7 @@ impl Pool {
         }
         let batch = &self.batch;
         let silence = &self.silence;
-        let ranges: [(&'static str, u64, u64, u64); 12] = [
+        let ranges: [(&'static str, u64, u64, u64); 13] = [
             ("push.retry_interval_ms", self.push.retry_interval_ms.get(), 1, u64::MAX),
             ("push.propose_attempts", self.push.propose_attempts.into(), 1, 1000),
             ("push.hold_ms", self.push.hold_ms.get(), ms(1), ms(86_400)),
@@ -470,6 +478,7 @@ impl Pool {
             ),
             ("silence.node_unknown_after_ms", silence.node_unknown_after_ms.get(), ms(1), ms(86_400)),
             ("batch.cycle_ms", batch.cycle_ms.get(), ms(5), ms(30)),
+            ("batch.scale_interval_ms", batch.scale_interval_ms.get(), ms(1), ms(3600)),
             ("batch.depth", batch.depth.into(), 1, 1000),
             ("batch.reservations_max", batch.reservations_max.into(), 1, 10_000),
             ("batch.horizon_ms", batch.horizon_ms.get(), ms(3600), ms(365 * 86_400)),

@@ -76,6 +76,11 @@ impl Site {
         let checkpoint_dir = self.layout.checkpoint(start.fence.job.as_str());
         let has_gpus = !self.gpus.is_empty();
         let vars = env::of_job(start, &self.node, has_gpus, &checkpoint_dir, &self.base_env);
+        let mut vars = vars;
+        if !matches!(start.runtime.as_str(), "container" | "wasm") {
+            let metric = self.layout.metric(&start.fence).display().to_string();
+            vars.insert("LANDFALL_METRIC_FILE".to_owned(), metric);
+        }
         let mut program = Program {
             env: vars.into_iter().collect(),
             cwd: start.run.cwd.clone().or_else(|| directory_here(&start.run)),

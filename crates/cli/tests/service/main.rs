@@ -22,6 +22,7 @@ mod restored;
 mod resume;
 mod rounds;
 mod secure;
+mod services;
 mod short;
 mod silence;
 mod stand;

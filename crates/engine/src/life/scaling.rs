@@ -30,9 +30,18 @@ impl Engine {
         }
         let target = record.job.spec.scale_target_milli;
         let rule = target.map_or(ScaleRule::Utilisation, |milli| ScaleRule::Target(milli as f64 / 1000.0));
+        let Some(pool) = self.state.pools.get(&record.pool) else { return Answer::Ignored("no_pool".into()) };
+        let batch = &pool.pool.batch;
+        let settings = ReactiveSettings {
+            rule,
+            interval_ms: batch.scale_interval_ms,
+            window_up_ms: batch.scale_up_after_ms,
+            window_down_ms: batch.scale_down_after_ms,
+            cooldown_up_ms: batch.scale_cooldown_ms,
+            cooldown_down_ms: batch.scale_cooldown_ms,
+        };
         let mut reactive = self.reactive_of(record);
-        let (step, alert) =
-            reactive.sample(&ReactiveSettings::new(rule), sample, self.bounds(record), self.now);
+        let (step, alert) = reactive.sample(&settings, sample, self.bounds(record), self.now);
         self.alert(job, alert);
         if let Step::Move(direction) = step {
             self.scale(job, &mut reactive, direction);

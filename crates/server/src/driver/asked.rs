@@ -18,6 +18,7 @@ pub(super) fn refuse(request: Request, failure: Failure) -> Owed {
         Request::Heartbeat(_, _, reply) => send(reply, failure),
         Request::Reports(_, _, reply) => send(reply, failure),
         Request::Ask(_, _, reply) => send(reply, failure),
+        Request::Acknowledge(_, _, reply) => send(reply, failure),
         Request::Read(_) | Request::Close(_) => Box::new(|_| {}),
     }
 }

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use landfall_api::alarm::AlarmView;
 use landfall_engine::state::PoolState;
 use landfall_engine::{Answer, Effect, Engine, Event, Input};
 use landfall_model::life::Refused;
 use landfall_model::{Dispatch, JobId, Millis, NodeState, PoolId, Time};
 use landfall_store::{Batch, Change, Loaded, Reader, Store, StoreError, Table, encode_state};
 
+use super::alarms::Alarms;
 use super::arrays::Shared;
 use super::connections::Connections;
 use super::effects::unable;
@@ -62,6 +64,8 @@ pub struct View<'a> {
     pub jobs: &'a Jobs,
     /// What is kept of nodes beside the engine.
     pub nodes: &'a Nodes,
+    /// What people should look at, oldest first.
+    pub alarms: &'a [AlarmView],
     /// Which agents are connected.
     pub connections: &'a Connections,
     pub now: Time,
@@ -88,6 +92,7 @@ pub(super) struct Core {
     pub(super) stops: Stops,
     pub(super) instances: Instances,
     pub(super) facts: Facts,
+    pub(super) alarms: Alarms,
     pub(super) next_job: u64,
     /// The backup that this journal was made from, if it was.
     pub(super) origin: Option<Origin>,
@@ -185,6 +190,7 @@ impl Core {
             stops: Stops::default(),
             instances: Instances::default(),
             facts: Facts::default(),
+            alarms: Alarms::default(),
             next_job: 1,
             origin: None,
             remembered: Remembered::default(),
@@ -267,6 +273,7 @@ impl Core {
         self.ended = ended.into_iter().map(|(_, id)| id).collect();
         self.pull = PullPools::of(state);
         self.facts = Facts::of(state);
+        self.alarms = Alarms::load(&mut *self.store)?;
         Ok(())
     }
 
@@ -385,6 +392,10 @@ impl Core {
                 let work = self.ask(&node, &ask);
                 owe(reply, work)
             }
+            Request::Acknowledge(alarm, by, reply) => {
+                let seen = self.acknowledge(alarm, by);
+                owe(reply, seen)
+            }
             Request::Read(_) | Request::Close(_) => Box::new(|_| {}),
         }
     }
@@ -453,6 +464,8 @@ impl Core {
                 self.ended_one(job.clone());
                 self.archive(job);
             }
+            Event::Started(job) => self.service_started(job),
+            Event::ReactiveSet { job, .. } => self.facts.sampled(job, self.now),
             Event::EnergyPrice(price) => self.facts.price_said(price.map(|_| self.now)),
             Event::NodeLeft(node) => {
                 self.pull.gone(node);
@@ -493,6 +506,7 @@ impl Core {
         self.forget_old();
         self.refresh_instances();
         self.refresh_facts();
+        self.sample_services();
         self.pull_tick();
     }
 
@@ -611,6 +625,7 @@ impl Core {
             store: &mut self.store,
             jobs: &self.jobs,
             nodes: &self.nodes,
+            alarms: self.alarms.open(),
             connections: &self.connections,
             now: self.now,
             seq: self.seq,

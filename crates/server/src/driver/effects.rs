@@ -66,7 +66,7 @@ impl Core {
                 return;
             }
             Effect::Probe(node) => (node, Command::Probe),
-            Effect::Alert(alert) => return tracing::warn!(?alert, "the engine wants people to know"),
+            Effect::Alert(alert) => return self.alert(&alert),
             other => return tracing::warn!(effect = ?other, "nobody here can do this"),
         };
         self.tell(&node, command);

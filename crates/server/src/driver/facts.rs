@@ -1,12 +1,15 @@
-//! What pools are told from time to time: which kinds of jobs come, what their nodes draw and their disks do, and what energy
-//! costs for as long as anybody says so.
+//! What the engine is told from time to time: which kinds of jobs come to a pool, what its nodes draw and their disks do, what energy
+//! costs for as long as anybody says so, and how services do.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 
+use landfall_engine::record::{JobRecord, JobState};
 use landfall_engine::state::PoolState;
-use landfall_engine::{Input, State};
-use landfall_model::{Dispatch, JobSpec, MilliCpu, MilliGpu, Millis, MixShare, Name, PoolId, Time};
+use landfall_engine::{Input, Sample, State};
+use landfall_model::{
+    Dispatch, JobId, JobSpec, Lifecycle, MilliCpu, MilliGpu, Millis, MixShare, Name, PoolId, Time,
+};
 use landfall_policy::builtin;
 
 use super::core::Core;
@@ -36,6 +39,8 @@ pub(super) struct Facts {
     told_at: Option<Time>,
     /// When the price of energy was last said.
     price_at: Option<Time>,
+    /// Services that run, and when each was last sampled.
+    services: BTreeMap<JobId, Time>,
 }
 
 impl Facts {
@@ -49,6 +54,9 @@ impl Facts {
         }
         let priced = state.pools.values().any(|pool| pool.world.energy_price.is_some());
         facts.price_at = priced.then_some(state.now);
+        let services =
+            state.jobs.values().filter(|record| is_service(record) && record.state == JobState::Running);
+        facts.services = services.map(|record| (record.job.id.clone(), state.now)).collect();
         facts
     }
 
@@ -64,6 +72,13 @@ impl Facts {
         kinds.extend(std::iter::repeat_n(kind_of(spec), count));
     }
 
+    /// The engine was told how a service does; the next time is an interval later.
+    pub(super) fn sampled(&mut self, job: &JobId, now: Time) {
+        if let Some(at) = self.services.get_mut(job) {
+            *at = now;
+        }
+    }
+
     /// Somebody says what energy costs, or that nobody knows.
     pub(super) fn price_said(&mut self, at: Option<Time>) {
         self.price_at = at;
@@ -72,6 +87,10 @@ impl Facts {
     fn mix(&self, pool: &PoolId) -> Vec<MixShare> {
         self.came.get(pool).map_or_else(Vec::new, mix)
     }
+}
+
+fn is_service(record: &JobRecord) -> bool {
+    record.job.spec.lifecycle == Lifecycle::Reactive
 }
 
 /// The shortest list of kinds, most common first, that holds at least 95 % of the jobs; equally common ones come largest first.
@@ -129,6 +148,52 @@ impl Core {
         for input in news {
             self.step(input);
         }
+        self.end_alarms();
+    }
+
+    /// A job began that may be a service.
+    pub(super) fn service_started(&mut self, job: &JobId) {
+        if self.engine.state().job(job).is_some_and(is_service) {
+            self.facts.services.insert(job.clone(), self.now);
+        }
+    }
+
+    /// Tells the engine how services do whose time has come.
+    pub(super) fn sample_services(&mut self) {
+        if self.facts.services.is_empty() {
+            return;
+        }
+        let (now, state) = (self.now, self.engine.state());
+        let mut due = Vec::new();
+        self.facts.services.retain(|job, at| {
+            let record = state.job(job).filter(|record| record.state == JobState::Running);
+            let interval =
+                record.and_then(|record| Some(state.pool(&record.pool)?.pool.batch.scale_interval_ms));
+            if interval.is_some_and(|interval| now.since(*at) >= interval) {
+                *at = now;
+                due.push(job.clone());
+            }
+            interval.is_some()
+        });
+        for job in due {
+            if let Some(sample) = self.sample_of(&job) {
+                self.step(Input::Metric { job, sample });
+            }
+        }
+    }
+
+    /// What the nodes of a service say: the mean of its metric, or of how busy they are if it has no target; and what waits in all.
+    fn sample_of(&self, job: &JobId) -> Option<Sample> {
+        let record = self.engine.state().job(job)?;
+        let nodes = record.run.iter().flat_map(|run| &run.nodes);
+        let beats = || nodes.clone().filter_map(|at| Some(&self.nodes.facts(&at.node)?.heartbeat));
+        let told = || beats().flat_map(|beat| &beat.metrics).filter(|metric| metric.job == job.as_str());
+        let values: Vec<f64> = match record.job.spec.scale_target_milli {
+            Some(_) => told().filter_map(|metric| metric.value).collect(),
+            None => beats().filter_map(|beat| beat.cpu_usage_pct).map(|percent| percent / 100.0).collect(),
+        };
+        let value = (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
+        Some(Sample { value, queue: told().map(|metric| metric.queue).fold(0, u64::saturating_add) })
     }
 
     /// What the nodes of a pool draw and their disks do together, as far as they tell.

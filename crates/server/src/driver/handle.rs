@@ -73,6 +73,8 @@ pub(super) enum Request {
     Reports(NodeId, landfall_api::agent::Reports, Reply<landfall_api::agent::ReportAnswers>),
     /// A pull worker asks for work.
     Ask(NodeId, landfall_api::agent::Ask, Reply<landfall_api::agent::Asked>),
+    /// Somebody has seen an alarm.
+    Acknowledge(u64, String, Reply<landfall_api::alarm::AlarmView>),
     /// Somebody wants to know something; answered from what is stored.
     Read(Question),
     /// Make a snapshot and end.
@@ -180,6 +182,15 @@ impl Handle {
         ask: landfall_api::agent::Ask,
     ) -> Result<landfall_api::agent::Asked, Failure> {
         self.ask(|reply| Request::Ask(node, ask, reply)).await
+    }
+
+    /// Notes that somebody has seen an alarm.
+    pub async fn acknowledge(
+        &self,
+        alarm: u64,
+        by: String,
+    ) -> Result<landfall_api::alarm::AlarmView, Failure> {
+        self.ask(|reply| Request::Acknowledge(alarm, by, reply)).await
     }
 
     /// Asks something about what is stored. The question runs on the driver's thread: be short.

@@ -9,6 +9,7 @@
 //! and writing is tried again a second later. *When another server has taken the journal over* the driver ends, and the server
 //! with it: to load again would be to go on under the other one's epoch.
 
+mod alarms;
 mod archive;
 mod arrays;
 mod asked;

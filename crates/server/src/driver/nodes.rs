@@ -1,6 +1,6 @@
 //! Nodes: from what agents say to what the engine takes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use landfall_api::ApiError;
@@ -10,7 +10,7 @@ use landfall_engine::input::{Report, RunUsage};
 use landfall_engine::record::{JobRecord, Phase, RunNode};
 use landfall_engine::{Answer, Fence, Input};
 use landfall_model::scenario::{Format, NodeRow, Rows, closest, decode};
-use landfall_model::{Block, DeviceHealth, Mib, Name, Node, NodeId, PoolId, Thermal, WorkloadId};
+use landfall_model::{Block, DeviceHealth, Mib, Name, Node, NodeId, PoolId, TenantId, Thermal, WorkloadId};
 use landfall_store::{Store, StoreError, Table};
 use serde_json::{Map, Value, json};
 
@@ -65,20 +65,6 @@ impl Nodes {
     /// What a node last said that cannot be true.
     pub fn doubted(&self, node: &NodeId) -> &[String] {
         self.doubted.get(node).map_or(&[], Vec::as_slice)
-    }
-
-    /// Remembers what of a heartbeat cannot be true, and says so once.
-    fn doubt(&mut self, node: &NodeId, doubted: Vec<String>) {
-        if self.doubted(node) == doubted {
-            return;
-        }
-        if doubted.is_empty() {
-            self.doubted.remove(node);
-        } else {
-            let fields = doubted.join(", ");
-            tracing::warn!(%node, fields, "a node tells figures that cannot be true; they count as unknown");
-            self.doubted.insert(node.clone(), doubted);
-        }
     }
 
     /// The pace of those that come halves with every doubling of the nodes, and comes back late: a node that is to speak more often
@@ -237,13 +223,14 @@ impl Core {
             }
         }
         let approval = word(&model.approval);
+        self.revoke_tenants(&id, &model.tenants);
         let join = Input::Join { pool: pool.clone(), node: Box::new(model), running };
         if let Answer::Refused(refused) = self.step(join) {
             return Err(refused_answer(refused));
         }
         let heard = (registration.heartbeat.epoch, registration.heartbeat.seq);
         self.nodes.heard.insert(id.clone(), heard);
-        self.nodes.doubt(&id, doubted);
+        self.doubt(&id, doubted);
         self.keep_facts(&id, registration);
         self.pull_forgets(&pool, &id);
         self.nodes.choose_pace(self.nodes.registrations.len());
@@ -263,6 +250,19 @@ impl Core {
         })
     }
 
+    /// A worker that no longer names a tenant gives that tenant's jobs back.
+    fn revoke_tenants(&mut self, id: &NodeId, named: &BTreeSet<TenantId>) {
+        let Some((node, _)) = self.engine.state().node(id) else { return };
+        // One that names none serves all.
+        let revoked: Vec<TenantId> = match named.is_empty() {
+            true => Vec::new(),
+            false => node.tenants.difference(named).cloned().collect(),
+        };
+        for tenant in revoked {
+            self.step(Input::RevokeTenant { node: id.clone(), tenant });
+        }
+    }
+
     fn heartbeat_interval_ms(&self, pool: &PoolId, slower: u32) -> u64 {
         let unknown = self.engine.state().pool(pool).map(|state| state.pool.silence.node_unknown_after_ms);
         let interval = HEARTBEAT_INTERVAL_MS << slower;
@@ -277,6 +277,19 @@ impl Core {
             (0..=self.nodes.slower).any(|slower| told == self.heartbeat_interval_ms(pool, slower))
         };
         told.is_some_and(|(told, (pool, _))| !fits(*told, pool))
+    }
+
+    /// Remembers what of a heartbeat cannot be true, and says so once.
+    fn doubt(&mut self, node: &NodeId, doubted: Vec<String>) {
+        if self.nodes.doubted(node) == doubted {
+            return;
+        }
+        if doubted.is_empty() {
+            self.nodes.doubted.remove(node);
+        } else {
+            self.alert_doubted(node, &doubted.join(", "));
+            self.nodes.doubted.insert(node.clone(), doubted);
+        }
     }
 
     fn keep_facts(&mut self, id: &NodeId, registration: Registration) {
@@ -372,7 +385,7 @@ impl Core {
             _ => {}
         }
         self.nodes.heard.insert(id.clone(), seen);
-        self.nodes.doubt(id, doubted);
+        self.doubt(id, doubted);
         self.nodes.registrations.insert(id.clone(), now_says);
         Ok(heard(if self.beats_at_another_pace(id) { "rejoin" } else { "ok" }))
     }

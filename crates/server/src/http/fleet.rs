@@ -7,12 +7,14 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
+use landfall_api::answer::Acted;
 use landfall_api::fleet::{EnergyPrice, PoolRequest, PoolView, Settings, TenantUsage, TenantView};
 use landfall_engine::Input;
 use landfall_engine::state::PoolState;
 use landfall_engine::units::MICRO;
+use landfall_model::HistoryRow;
 use landfall_model::scenario::closest;
-use landfall_model::{Block, Millis, NodeState};
+use landfall_model::{Block, Dispatch, Millis, NodeState, PoolId};
 use serde_json::{Map, Value};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -30,6 +32,7 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::new()
         .routes(routes!(pools))
         .routes(routes!(pool, set_pool))
+        .routes(routes!(add_history))
         .routes(routes!(tenants))
         .routes(routes!(tenant, set_tenant))
         .routes(routes!(usage))
@@ -354,6 +357,33 @@ async fn set_block(
     let shown = json(&block)?;
     acted(app.handle.apply(Input::SetBlock(Arc::new(block))).await?)?;
     Ok(Json(shown))
+}
+
+/// Adds finished runs from before, oldest first: what a pool of workers predicts memory and time from.
+#[utoipa::path(post, path = "/pools/{id}/history", tag = "fleet", request_body = Vec<HistoryRow>,
+    params(("id" = String, Path, description = "The pool.")),
+    responses((status = 200, description = "Taken in.", body = Acted), Problems, BodyProblems))]
+async fn add_history(
+    State(app): Shared,
+    _operator: Operator,
+    At(id): At<String>,
+    Body(rows): Body<Vec<HistoryRow>>,
+) -> Reply<Acted> {
+    let pool = PoolId::new(&id).map_err(|_| Problem::unknown("pool", &id))?;
+    let named = pool.clone();
+    let dispatch = app.ask(move |view| {
+        let pool = view.engine.state().pool(&named).map(|state| state.pool.dispatch);
+        pool.ok_or_else(|| Problem::unknown("pool", named.as_str()))
+    });
+    if dispatch.await? != Dispatch::Pull {
+        let message = format!("pool `{id}` does not predict from a history: it is no pull pool");
+        return Err(Problem::invalid(
+            "id",
+            message,
+            "batch pools learn by `batch.learn`, from jobs that ran there",
+        ));
+    }
+    acted(app.handle.apply(Input::AddHistory { pool, rows }).await?).map(Json)
 }
 
 /// A price of energy that can be true.

@@ -7,11 +7,13 @@ use axum::extract::{FromRequestParts, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use landfall_api::answer::{Acted, Explained as Answered, JobPatch, PlacementView, ResumeRequest};
+use landfall_api::answer::{
+    Acted, Explained as Answered, JobPatch, MetricRequest, PlacementView, ResumeRequest,
+};
 use landfall_api::job::{ArrayView, DagRequest, JobRequest, JobView, STATES_ASKED, Submitted, SubmittedDag};
 use landfall_api::{IDEMPOTENCY_KEY, Paged};
-use landfall_engine::Input;
 use landfall_engine::record::JobState;
+use landfall_engine::{Input, Sample};
 use landfall_model::answer::{Estimate, Explanation};
 use landfall_model::{JobId, Millis, NodeId, Time};
 use serde::Deserialize;
@@ -39,6 +41,7 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(suspend))
         .routes(routes!(resume))
         .routes(routes!(checkpoint))
+        .routes(routes!(metric))
         .routes(routes!(explain))
         .routes(routes!(estimate))
         .routes(routes!(placement))
@@ -273,6 +276,19 @@ orders! {
     suspend, "/jobs/{id}/suspend", Input::Suspend;
     /// Asks a running job to save its work and go on.
     checkpoint, "/jobs/{id}/checkpoint", Input::Checkpoint;
+}
+
+/// Says how a service does that scales by a metric of its own. Agents say so too, for jobs that write it to `LANDFALL_METRIC_FILE`.
+#[utoipa::path(post, path = "/jobs/{id}/metric", tag = "jobs", request_body = MetricRequest,
+    params(("id" = String, Path, description = "The job.")),
+    responses((status = 200, description = "Taken in, or ignored for the reason given.", body = Acted),
+        Problems, BodyProblems))]
+async fn metric(Steered { app, principal, id }: Steered, Body(said): Body<MetricRequest>) -> Reply<Acted> {
+    if !said.value.is_finite() || said.value < 0.0 {
+        return Err(Problem::invalid("value", "a metric is a number of 0 or more", "such as 12.5"));
+    }
+    let sample = Sample { value: Some(said.value), queue: said.queue };
+    order(&app, &principal, &id, |job| Input::Metric { job, sample }).await
 }
 
 /// Takes a job back; the id of an array takes all its elements back.

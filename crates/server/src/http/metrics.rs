@@ -64,6 +64,7 @@ pub(crate) struct Metrics {
     snapshots: Counter,
     commands: Counter,
     in_flight: Gauge,
+    alarms: Gauges,
     requeue_limited: Gauges,
     clock_offset: Gauge<f64, AtomicU64>,
     clock_jumps: Counter,
@@ -112,6 +113,7 @@ impl Metrics {
             nodes = Gauges::default(), "nodes", "nodes by state";
             agents = Gauge::default(), "agents_connected", "agents with an open line for commands";
             node_faults = Counters::default(), "node_faults", "faults of nodes: `start`, `other`";
+            alarms = Gauges::default(), "alarms", "what people should look at, by `kind`; `seen` if somebody has acknowledged it";
             requeue_limited = Gauges::default(), "requeue_limited_nodes",
                 "silent nodes that keep their jobs for now because many fell silent at once";
             clock_offset = Gauge::default(), "clock_offset_seconds",
@@ -267,6 +269,8 @@ struct Gauged {
     fared: Vec<(String, Fared)>,
     nodes: BTreeMap<String, u64>,
     jobs: BTreeMap<String, u64>,
+    /// By kind, and whether somebody has seen them.
+    alarms: BTreeMap<(String, bool), u64>,
 }
 
 pub(crate) async fn page(app: &App) -> Result<String, Problem> {
@@ -280,7 +284,11 @@ pub(crate) async fn page(app: &App) -> Result<String, Problem> {
             fared: Vec::new(),
             nodes: BTreeMap::new(),
             jobs: BTreeMap::new(),
+            alarms: BTreeMap::new(),
         };
+        for alarm in view.alarms {
+            *gauged.alarms.entry((alarm.kind.clone(), alarm.acknowledged_by.is_some())).or_insert(0) += 1;
+        }
         for (id, pool) in &state.pools {
             gauged.queue.push((id.to_string(), view.engine.waiting_in(id) as f64));
             let lent = pool.nodes.iter().filter(|node| node.lent_to.is_some()).count();
@@ -307,7 +315,7 @@ pub(crate) async fn page(app: &App) -> Result<String, Problem> {
     let set = |family: &Gauges, labels: Labels, value: f64| family.get_or_create(&labels).set(value);
     let (of_pools, of_all) = (
         [&metrics.queue_depth, &metrics.loans, &metrics.requeue_limited],
-        [&metrics.share_used, &metrics.nodes, &metrics.jobs],
+        [&metrics.share_used, &metrics.nodes, &metrics.jobs, &metrics.alarms],
     );
     of_pools.into_iter().chain(of_all).for_each(|family| {
         family.clear();
@@ -326,6 +334,9 @@ pub(crate) async fn page(app: &App) -> Result<String, Problem> {
     }
     for (pool, tenant, value) in gauged.shares {
         set(&metrics.share_used, vec![("pool", pool), ("tenant", tenant)], value);
+    }
+    for ((kind, seen), count) in gauged.alarms {
+        set(&metrics.alarms, vec![("kind", kind), ("seen", seen.to_string())], count as f64);
     }
     for (state, count) in gauged.nodes {
         set(&metrics.nodes, vec![("state", state)], count as f64);

@@ -5,6 +5,7 @@
 //! document is made from the handlers.
 
 mod agents;
+mod alarms;
 pub(crate) mod app;
 pub(crate) mod auth;
 mod board;
@@ -73,6 +74,7 @@ fn documented() -> (Router<Arc<App>>, utoipa::openapi::OpenApi) {
         .merge(follow::routes())
         .merge(plan::routes())
         .merge(fleet::routes())
+        .merge(alarms::routes())
         .merge(capacity::routes())
         .merge(policies::routes())
         .merge(workloads::routes())

@@ -2,6 +2,7 @@
 
 pub(crate) mod again;
 pub(crate) mod agent;
+pub(crate) mod alarms;
 pub(crate) mod backup;
 pub(crate) mod certificate;
 pub(crate) mod check;

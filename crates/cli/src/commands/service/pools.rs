@@ -2,17 +2,21 @@
 
 use std::path::PathBuf;
 
+use landfall_api::answer::Acted;
 use landfall_api::fleet::{PoolRequest, PoolView};
 use landfall_client::segment;
-use landfall_model::scenario::closest;
+use landfall_model::HistoryRow;
+use landfall_model::scenario::{closest, decode};
 use landfall_policy::policy_file;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::listing;
-use crate::answer::Answer;
+use crate::answer::{Answer, Page};
 use crate::error::{CliError, usage};
+use crate::input::Input;
 use crate::render;
+use crate::render::text::clean;
 use crate::reply::Reply;
 use crate::selection;
 use crate::service::ConnectArgs;
@@ -35,6 +39,31 @@ Examples:
   landfall pools set gpu --policy-file mine.toml
   landfall pools set gpu --set batch.cycle_ms=10000 --set batch.backfill=conservative")]
     Set(SetArgs),
+    /// Give a pull pool finished runs from before, to predict memory and time from.
+    #[command(after_help = "\
+The file is a list in JSON, oldest first; docs/reference/openapi.json (HistoryRow) has the fields.
+
+Examples:
+  landfall pools history builds runs.json")]
+    History(HistoryArgs),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct HistoryArgs {
+    /// The pool.
+    #[arg(value_name = "POOL")]
+    pool: String,
+    /// The runs.
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+#[derive(Serialize)]
+struct Added {
+    pool: String,
+    runs: usize,
 }
 
 #[derive(Debug, clap::Args)]
@@ -124,7 +153,21 @@ pub(crate) fn run(command: &Command) -> Result<Box<dyn Answer>, CliError> {
             .connect
             .ask(async |client| Ok(shown(client.get(&format!("/pools/{}", segment(&args.pool))).await?))),
         Command::Set(args) => set(args),
+        Command::History(args) => history(args),
     }
+}
+
+fn history(args: &HistoryArgs) -> Result<Box<dyn Answer>, CliError> {
+    let input = Input::read(&args.file)?;
+    let rows: Vec<HistoryRow> = decode(&input.text, input.format).map_err(|error| input.invalid(error))?;
+    args.connect.ask(async |client| {
+        let path = format!("/pools/{}/history", segment(&args.pool));
+        let _: Acted = client.post(&path, &rows).await?;
+        let data = Added { pool: args.pool.clone(), runs: rows.len() };
+        let page =
+            |added: &Added, _: Page| format!("pool {}: {} runs added\n", clean(&added.pool), added.runs);
+        Ok(Reply::new("landfall.history/1", data, page).boxed())
+    })
 }
 
 /// A pool with what is odd about it.

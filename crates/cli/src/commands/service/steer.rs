@@ -1,6 +1,6 @@
 //! `landfall cancel`, `hold`, `release`, `suspend`, `resume`, `checkpoint`: one order for one or more jobs.
 
-use landfall_api::answer::{Acted, ResumeRequest};
+use landfall_api::answer::{Acted, MetricRequest, ResumeRequest};
 use landfall_api::fleet::PoolView;
 use landfall_api::job::{ArrayView, JobView};
 use landfall_client::{Client, segment};
@@ -32,6 +32,28 @@ pub(crate) struct ResumeArgs {
     /// A new walltime, if the job used up the old one, such as `2h`.
     #[arg(long, value_name = "SPAN", value_parser = millis)]
     walltime: Option<u64>,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+A service (lifecycle=reactive) with a target grows by a node when its metric stays above the target, and shrinks when it stays below half of
+it. On the node a job says the same by writing `VALUE` or `VALUE QUEUE` to $LANDFALL_METRIC_FILE.
+
+Examples:
+  landfall metric 12 85
+  landfall metric 12 85 --queue 40")]
+pub(crate) struct MetricArgs {
+    /// The job.
+    #[arg(value_name = "JOB")]
+    job: String,
+    /// What it measures; how busy it is from 0 to 1 if it has no target.
+    #[arg(value_name = "VALUE")]
+    value: f64,
+    /// Requests that wait.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    queue: u64,
+    #[command(flatten)]
+    connect: ConnectArgs,
 }
 
 /// What is asked of jobs: the word of its route, and what is said once it is done.
@@ -121,6 +143,17 @@ pub(crate) fn run(args: &Args, order: Order) -> Result<Box<dyn Answer>, CliError
 pub(crate) fn resume(args: &ResumeArgs) -> Result<Box<dyn Answer>, CliError> {
     let body = args.walltime.map(|span| ResumeRequest { walltime_ms: Some(span) });
     give(&args.args, Order::RESUME, body)
+}
+
+pub(crate) fn metric(args: &MetricArgs) -> Result<Box<dyn Answer>, CliError> {
+    args.connect.ask(async |client| {
+        let said = MetricRequest { value: args.value, queue: args.queue };
+        let path = format!("/jobs/{}/metric", segment(&args.job));
+        let Acted { ignored } = client.post(&path, &said).await?;
+        let jobs = vec![One { job: args.job.clone(), ignored, stopping: None }];
+        let data = Done { order: "metric", jobs, words: "noted" };
+        Ok(Reply::new("landfall.orders/1", data, page).boxed())
+    })
 }
 
 fn give(args: &Args, order: Order, body: Option<ResumeRequest>) -> Result<Box<dyn Answer>, CliError> {

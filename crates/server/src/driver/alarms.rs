@@ -1,0 +1,273 @@
+//! Alarms: what people should look at, until it is over.
+//!
+//! *Life of an alarm.* It is raised by the engine ([`Alert`]) or by the driver, once per kind and subject; raised again it counts, and
+//! whoever had acknowledged it is asked to look again. It ends when what it is about is over, which is looked up in the state every few
+//! seconds: a node that has its usual configuration again, a job that no longer waits. All of them are one record, written with
+//! the commit of the round in which something changed, so a restart finds them.
+
+use landfall_api::ApiError;
+use landfall_api::alarm::AlarmView;
+use landfall_engine::State;
+use landfall_engine::effect::Alert;
+use landfall_engine::record::JobState;
+use landfall_model::{Millis, Time};
+use landfall_store::{Store, StoreError, Table};
+
+use super::core::Core;
+use super::handle::Failure;
+use super::nodes::Nodes;
+
+/// Key of the record.
+const RECORD: &str = "alarms";
+/// Most alarms at a time; the oldest give way.
+const MOST: usize = 1000;
+/// An alarm whose end cannot be seen is over when it has not come again for so long.
+const FADES: Millis = Millis::secs(15 * 60);
+
+#[derive(Debug, Default)]
+pub(super) struct Alarms {
+    /// By number.
+    open: Vec<AlarmView>,
+    last: u64,
+}
+
+/// What an alarm is about, and in which words.
+struct Raised {
+    kind: &'static str,
+    subject: String,
+    message: String,
+    help: &'static str,
+}
+
+impl From<&Alert> for Raised {
+    fn from(alert: &Alert) -> Self {
+        use landfall_engine::ScaleAlert;
+        let raised = |kind, subject: &str, message: String, help| Self {
+            kind,
+            subject: subject.to_owned(),
+            message,
+            help,
+        };
+        match alert {
+            Alert::ProposalStarved(job) => raised(
+                "proposal_starved",
+                job.as_str(),
+                format!("job {job} was chosen ten times and never got its place"),
+                "`landfall explain` says what refused it",
+            ),
+            Alert::QuarantinePaused(pool) => raised(
+                "quarantine_paused",
+                pool.as_str(),
+                format!("many nodes of pool {pool} failed in a short time, so no more are taken out"),
+                "look at the jobs first: they are the likelier fault",
+            ),
+            Alert::RequeueLimited { pool, waiting } => raised(
+                "requeue_limited",
+                pool.as_str(),
+                format!(
+                    "many nodes of pool {pool} fell silent at once; {waiting} of them keep their jobs for now"
+                ),
+                "look at the network between them and the server",
+            ),
+            Alert::ConformanceDrift(node) => raised(
+                "conformance_drift",
+                node.as_str(),
+                format!("node {node} is no longer configured as its pool expects"),
+                "`landfall node` shows its fingerprint; bring it back, or accept it with `landfall approve`",
+            ),
+            Alert::Scaling { job, alert } => {
+                let (kind, message, help) = match alert {
+                    ScaleAlert::MetricMissing => (
+                        "metric_missing",
+                        format!("service {job} has not told its metric three times in a row"),
+                        "it should write a number to $LANDFALL_METRIC_FILE, or have it sent by `landfall metric`",
+                    ),
+                    ScaleAlert::Flapping => (
+                        "flapping",
+                        format!("service {job} keeps growing and shrinking"),
+                        "choose another target, or longer windows (`batch.scale_up_after_ms`)",
+                    ),
+                    ScaleAlert::BelowMin => (
+                        "below_min",
+                        format!("service {job} runs on fewer nodes than it needs"),
+                        "add nodes, or make room",
+                    ),
+                };
+                raised(kind, job.as_str(), message, help)
+            }
+        }
+    }
+}
+
+impl Alarms {
+    pub(super) fn load(store: &mut dyn Store) -> Result<Self, StoreError> {
+        let Some(text) = store.get(Table::Meta, RECORD)? else { return Ok(Self::default()) };
+        let open: Vec<AlarmView> = serde_json::from_slice(&text)
+            .map_err(|error| super::core::unreadable(Table::Meta, RECORD, error))?;
+        Ok(Self { last: open.iter().map(|alarm| alarm.id).max().unwrap_or_default(), open })
+    }
+
+    /// All that are open, oldest first.
+    pub(super) fn open(&self) -> &[AlarmView] {
+        &self.open
+    }
+
+    fn raise(&mut self, raised: Raised, now: Time) {
+        let at = now.as_millis() as u64;
+        let known =
+            self.open.iter_mut().find(|alarm| alarm.kind == raised.kind && alarm.subject == raised.subject);
+        if let Some(alarm) = known {
+            alarm.message = raised.message;
+            (alarm.last_ms, alarm.count, alarm.acknowledged_by) = (at, alarm.count + 1, None);
+            return;
+        }
+        if self.open.len() >= MOST {
+            self.open.remove(0);
+        }
+        self.last += 1;
+        self.open.push(AlarmView {
+            id: self.last,
+            kind: raised.kind.to_owned(),
+            subject: raised.subject,
+            message: raised.message,
+            help: raised.help.to_owned(),
+            since_ms: at,
+            last_ms: at,
+            count: 1,
+            acknowledged_by: None,
+        });
+    }
+
+    /// Drops what is over, and says whether anything was.
+    fn end(&mut self, state: &State, nodes: &Nodes, now: Time) -> bool {
+        let before = self.open.len();
+        self.open.retain(|alarm| !is_over(alarm, state, nodes, now));
+        self.open.len() != before
+    }
+}
+
+fn is_over(alarm: &AlarmView, state: &State, nodes: &Nodes, now: Time) -> bool {
+    let faded = || now.as_millis() as u64 >= alarm.last_ms + FADES.get();
+    let job = || state.jobs.get(alarm.subject.as_str());
+    match alarm.kind.as_str() {
+        "proposal_starved" => job().is_none_or(|record| record.state != JobState::Pending),
+        "metric_missing" | "flapping" | "below_min" => {
+            job().is_none_or(|record| record.state != JobState::Running) || faded()
+        }
+        "conformance_drift" => {
+            let node = landfall_model::NodeId::new(&alarm.subject).ok();
+            node.and_then(|node| state.node(&node).map(|(node, _)| node.drifted)) != Some(true)
+        }
+        "doubted_figures" => {
+            let node = landfall_model::NodeId::new(&alarm.subject).ok();
+            node.is_none_or(|node| nodes.doubted(&node).is_empty())
+        }
+        _ => faded(),
+    }
+}
+
+impl Core {
+    /// Tells people what the engine wants them to know.
+    pub(super) fn alert(&mut self, alert: &Alert) {
+        self.raise(alert.into());
+    }
+
+    /// A node tells figures that cannot be true.
+    pub(super) fn alert_doubted(&mut self, node: &landfall_model::NodeId, fields: &str) {
+        self.raise(Raised {
+            kind: "doubted_figures",
+            subject: node.to_string(),
+            message: format!(
+                "node {node} tells figures that cannot be true ({fields}); they count as unknown"
+            ),
+            help: "look at its sensors and drivers, and at the settings of its agent",
+        });
+    }
+
+    fn raise(&mut self, raised: Raised) {
+        tracing::warn!(
+            kind = raised.kind,
+            subject = raised.subject,
+            hint = raised.help,
+            "{}",
+            raised.message
+        );
+        self.alarms.raise(raised, self.now);
+        self.keep_alarms();
+    }
+
+    fn keep_alarms(&mut self) {
+        let open = std::mem::take(&mut self.alarms.open);
+        self.put(Table::Meta, RECORD, &open);
+        self.alarms.open = open;
+    }
+
+    /// Ends what is over.
+    pub(super) fn end_alarms(&mut self) {
+        if self.alarms.end(self.engine.state(), &self.nodes, self.now) {
+            self.keep_alarms();
+        }
+    }
+
+    /// Somebody has seen an alarm.
+    pub(super) fn acknowledge(&mut self, id: u64, by: String) -> Result<AlarmView, Failure> {
+        let Some(alarm) = self.alarms.open.iter_mut().find(|alarm| alarm.id == id) else {
+            let error = ApiError::new("unknown_alarm", format!("there is no alarm {id}"));
+            return Err(Failure::refused(
+                404,
+                error.hint("it may be over; `landfall alarms` lists those that are not"),
+            ));
+        };
+        alarm.acknowledged_by = Some(by);
+        let seen = alarm.clone();
+        self.keep_alarms();
+        Ok(seen)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use landfall_model::{JobId, PoolId};
+
+    use super::*;
+
+    fn raise(alarms: &mut Alarms, alert: &Alert, secs: i64) {
+        alarms.raise(alert.into(), Time::from_millis(secs * 1000));
+    }
+
+    #[test]
+    fn the_same_again_counts_and_wants_to_be_seen_again() {
+        let mut alarms = Alarms::default();
+        let paused = Alert::QuarantinePaused(PoolId::new("p").unwrap());
+        raise(&mut alarms, &paused, 1);
+        alarms.open[0].acknowledged_by = Some("ann".into());
+        raise(&mut alarms, &paused, 2);
+        raise(&mut alarms, &Alert::QuarantinePaused(PoolId::new("q").unwrap()), 3);
+        let told: Vec<_> =
+            alarms.open.iter().map(|a| (a.id, a.subject.as_str(), a.count, a.since_ms, a.last_ms)).collect();
+        assert_eq!(told, [(1, "p", 2, 1000, 2000), (2, "q", 1, 3000, 3000)]);
+        assert_eq!(alarms.open[0].acknowledged_by, None);
+    }
+
+    #[test]
+    fn what_is_over_is_no_longer_listed() {
+        let mut alarms = Alarms::default();
+        raise(&mut alarms, &Alert::ProposalStarved(JobId::new("gone").unwrap()), 0);
+        raise(&mut alarms, &Alert::QuarantinePaused(PoolId::new("p").unwrap()), 0);
+        let (state, nodes) = (State::default(), Nodes::default());
+        assert!(alarms.end(&state, &nodes, Time::from_millis(1000)));
+        assert_eq!(alarms.open.len(), 1, "a pool's alarm fades, a job's ends with the job");
+        assert!(!alarms.end(&state, &nodes, Time::from_millis(1000)));
+        assert!(alarms.end(&state, &nodes, Time::from_millis(15 * 60 * 1000)));
+        assert!(alarms.open.is_empty());
+    }
+
+    #[test]
+    fn the_oldest_give_way_when_there_are_too_many() {
+        let mut alarms = Alarms::default();
+        for number in 0..=MOST {
+            raise(&mut alarms, &Alert::QuarantinePaused(PoolId::new(&format!("p{number}")).unwrap()), 0);
+        }
+        assert_eq!((alarms.open.len(), alarms.open[0].subject.as_str()), (MOST, "p1"));
+    }
+}
