@@ -94,12 +94,14 @@ pub(crate) enum Command {
     /// Named templates of jobs: list, show, set, delete.
     #[command(subcommand)]
     Workloads(live::workloads::Command),
-    /// Pools of the server: list, show, set.
+    /// Pools of the server: list, show, set, delete.
     #[command(subcommand)]
     Pools(live::pools::Command),
-    /// Shares, quotas and budgets: list, show, set.
+    /// Shares, quotas and budgets: list, show, set, delete.
     #[command(subcommand)]
     Tenants(live::tenants::Command),
+    /// Say who used what: cores, GPUs and nodes over time.
+    Usage(live::usage::Args),
     /// Who may do what: create, list, revoke.
     #[command(subcommand)]
     Token(live::token::Command),
@@ -109,7 +111,7 @@ pub(crate) enum Command {
     Events(live::events::Args),
     /// Say whether the server is there, and how it does.
     Status(live::status::Args),
-    /// Copy everything that a server keeps into one file, while it runs.
+    /// Copy the journal of a server into one file while it runs, and what jobs wrote with --logs.
     Backup(live::backup::Args),
     /// Make a data directory from a backup.
     Restore(live::restore::Args),
@@ -137,7 +139,7 @@ pub(crate) enum Command {
     Replay(Box<replay::Args>),
     /// Replay under several policies and show what differs.
     Compare(Box<compare::Args>),
-    /// Work with scenario files.
+    /// Scenario files: check one, export what is now on a server.
     #[command(subcommand)]
     Scenario(scenario::Command),
     /// Look at traces of workloads, convert them, make them up.
@@ -208,6 +210,7 @@ fn answer(command: Command, json: bool) -> Result<Box<dyn Answer>, CliError> {
         Command::Workloads(command) => live::workloads::run(&command),
         Command::Pools(command) => live::pools::run(&command),
         Command::Tenants(command) => live::tenants::run(&command),
+        Command::Usage(args) => live::usage::run(&args),
         Command::Token(command) => live::token::run(&command),
         Command::Decisions(args) => live::decisions::list(&args),
         Command::Events(args) => live::events::run(&args, json),
@@ -241,6 +244,7 @@ fn about_files(command: Command) -> Result<Box<dyn Answer>, CliError> {
         Command::Replay(args) => replay::run(&args)?,
         Command::Compare(args) => Box::new(compare::run(&args)?),
         Command::Scenario(scenario::Command::Check(args)) => scenario::check(&args)?,
+        Command::Scenario(scenario::Command::Export(args)) => scenario::export(&args)?,
         Command::Trace(command) => trace::run(command)?,
         _ => exit_codes::list(),
     })

@@ -96,6 +96,11 @@ pub(crate) fn select(
     let mut warnings = Vec::new();
     let (origin, source) = match &args.policy_file {
         Some(path) => (Origin::File, from_file(path)?),
+        None if args.policy.is_none() && own(situation, pool).is_some() => {
+            let text = own(situation, pool).unwrap_or_default().to_owned();
+            let file = format!("{}, the policy of pool {}", scenario.file, pool.map_or("", PoolId::as_str));
+            (Origin::Pool, spec_of(Input { file, text, format: Format::Toml })?)
+        }
         None => {
             let pool =
                 pool.and_then(|id| situation.world.pools.get(id)).and_then(|pool| pool.policy.as_ref());
@@ -128,6 +133,12 @@ pub(crate) fn select(
     let policy = adapted(source, scenario, situation, &args.params)?;
     warnings.extend_from_slice(policy.warnings());
     Ok(Selected { policy, origin, warnings })
+}
+
+/// The text of the policy that a pool has of its own, unless the scenario names another for all.
+fn own<'a>(situation: &'a Situation, pool: Option<&PoolId>) -> Option<&'a str> {
+    let world = &situation.world;
+    world.policies.get(pool?).filter(|_| world.policy.name.is_none()).map(|text| &**text)
 }
 
 fn default_of(direction: Direction) -> &'static str {

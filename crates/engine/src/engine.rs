@@ -241,6 +241,8 @@ impl Engine {
             Input::ClockJumped { by_ms, ahead_ms } => self.done(Event::ClockJumped { by_ms, ahead_ms }),
             Input::SetPool { pool, policy } => self.set_pool(pool, policy),
             Input::SetTenant(tenant) => self.set_tenant(tenant),
+            Input::DeletePool(pool) => self.delete_pool(pool),
+            Input::DeleteTenant(tenant) => self.delete_tenant(tenant),
             Input::SetProviders(providers) => self.done(Event::ProvidersSet(providers)),
             Input::SetMix { pool, mix } => self.in_pool(&pool.clone(), Event::MixSet { pool, mix }),
             Input::Measure { pool, power_w, io_bytes_s } => {
@@ -264,6 +266,7 @@ impl Engine {
             Input::Join { pool, node, running } => self.join(pool, node, running),
             Input::Heartbeat { node, heartbeat, running } => self.heartbeat(&node, &heartbeat, &running),
             Input::Order { node, order } => self.order(&node, order),
+            Input::Maintain { node, at, why } => self.maintain(node, at, why),
             Input::Probe { node, good } => self.probe(&node, good),
             Input::RevokeTenant { node, tenant } => self.revoke_tenant(&node, &tenant),
             Input::Report { node, fence, report } => self.report(&node, &fence, report),
@@ -458,7 +461,9 @@ impl Engine {
             }
             Event::Round(pool) => self.round_passed(pool),
             Event::NodeJoined { node, .. } => self.set_node_timer(&node.id),
-            Event::NodeMoved { node, .. } | Event::Probed { node, .. } => self.set_node_timer(node),
+            Event::NodeMoved { node, .. } | Event::Probed { node, .. } | Event::Maintenance { node, .. } => {
+                self.set_node_timer(node);
+            }
             // How long a node may be silent is a setting of its pool.
             Event::PoolSet { pool, .. } => self.set_node_timers(&pool.id),
             _ => {}

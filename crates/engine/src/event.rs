@@ -106,6 +106,10 @@ pub enum Event {
     Measured { pool: PoolId, power_w: Option<u64>, io_bytes_s: Option<u64> },
     /// A tenant was added or set anew.
     TenantSet(Box<Tenant>),
+    /// A pool was taken away.
+    PoolDeleted(PoolId),
+    /// A tenant was taken away.
+    TenantDeleted(TenantId),
     /// Providers were set.
     ProvidersSet(Vec<Provider>),
     /// The expected mix of a pool was set.
@@ -195,6 +199,8 @@ pub enum Event {
     RequeueLimited { pool: PoolId, waiting: u64 },
     /// A node changed its state.
     NodeMoved { node: NodeId, to: NodeState },
+    /// Why a node is out of service, or from when on it will be.
+    Maintenance { node: NodeId, at: Option<Time>, why: Option<String> },
     /// A node did wrong: a start failed, or a result was proven wrong.
     NodeFault { node: NodeId, start: bool, wrong_result: bool },
     /// A node served a job well; `speed_ratio` is observed over estimated speed, where it can be told.

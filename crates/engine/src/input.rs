@@ -84,6 +84,10 @@ pub enum Input {
     SetPool { pool: Box<Pool>, policy: Option<Arc<str>> },
     /// A tenant is added or changed.
     SetTenant(Box<Tenant>),
+    /// A pool that has neither nodes nor jobs is taken away.
+    DeletePool(PoolId),
+    /// A tenant that has no jobs is taken away.
+    DeleteTenant(TenantId),
     /// Providers are set.
     SetProviders(Vec<Provider>),
     /// The expected mix of a pool is set.
@@ -133,6 +137,8 @@ pub enum Input {
     Heartbeat { node: NodeId, heartbeat: Box<Heartbeat>, running: Vec<Fence> },
     /// An operator does something to a node.
     Order { node: NodeId, order: NodeOrder },
+    /// An operator says why a node is out of service, or from when on it will be; nothing of either takes it back.
+    Maintain { node: NodeId, at: Option<Time>, why: Option<String> },
     /// A node was probed, and whether it is well.
     Probe { node: NodeId, good: bool },
     /// A node no longer serves a tenant.

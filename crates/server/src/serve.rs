@@ -44,11 +44,11 @@ fn check_address(config: &Config) -> Result<(), ServerError> {
     Ok(())
 }
 
-/// Says what would keep a server with these settings from starting, as far as that can be told without its journal.
+/// Says what would keep a server with these settings from starting, as far as that can be told without its journal, and what is odd.
 ///
 /// # Errors
 /// When the address, the certificate, a pool or a tenant cannot be used.
-pub async fn check(config: &Config) -> Result<(), ServerError> {
+pub async fn check(config: &Config) -> Result<Vec<String>, ServerError> {
     check_address(config)?;
     if let Some(tls) = &config.tls {
         certificate(tls).await?;

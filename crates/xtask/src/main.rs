@@ -7,6 +7,7 @@ mod api;
 mod build_time;
 mod fuzz;
 mod licences;
+mod package;
 mod packages;
 mod reference;
 mod storm;
@@ -55,12 +56,17 @@ fn main() -> ExitCode {
             cargo(&[&run, rest].concat())
         }
         ["fuzz", args @ ..] => fuzz::run(&root, args),
+        ["package", options @ ..] => package::make(&root, options),
         [] | ["help" | "--help"] => {
             println!("cargo xtask ci         all of the steps below, in this order");
             STEPS.iter().for_each(|(name, purpose, _)| println!("cargo xtask {name:<10} {purpose}"));
             println!("cargo xtask generate   writes the generated pages");
             println!("cargo xtask fuzz       lists what can be fuzzed, or fuzzes one of it");
             println!("cargo xtask build-time measures what `make up` builds, from nothing");
+            println!(
+                "cargo xtask package    a Debian package, and a directory to build a container from: [deb|container]"
+            );
+            println!("                       [--binary FILE] [--out DIR]");
             println!("cargo xtask storm      faults of all kinds under load: [--faults N] [--seed S]");
             println!("cargo xtask simulate   --minutes M: whole services in virtual time, from new seeds");
             println!("                       --seed S (one world again), --from S --seeds N, --jobs N");

@@ -16,7 +16,7 @@ use landfall_model::life::Fence;
 use rustix::event::epoll;
 use rustix::process::{Pid, PidfdFlags};
 
-use super::cgroup;
+use super::cgroup::Group;
 use super::journal::{Key, Started};
 use super::procfs;
 use super::state::{Keeper, Live, Phase, State, Succession};
@@ -161,7 +161,7 @@ pub(crate) fn watch(keeper: &Keeper, pid: u32) -> io::Result<OwnedFd> {
     Ok(watch)
 }
 
-fn began(keeper: &Keeper, at: &Key, noted: Started, child: Child, group: Option<PathBuf>, program: &Program) {
+fn began(keeper: &Keeper, at: &Key, noted: Started, child: Child, group: Option<Group>, program: &Program) {
     let pid = child.id();
     let ticks = procfs::start_ticks(Path::new("/proc"), pid).unwrap_or_default();
     let fence = noted.fence.clone();
@@ -239,7 +239,7 @@ fn start(
     fence: &Fence,
     program: &Program,
     files: Option<(File, File)>,
-) -> Result<(Child, Option<PathBuf>), SpawnError> {
+) -> Result<(Child, Option<Group>), SpawnError> {
     let node = |what: &str, error: io::Error| SpawnError::Node(format!("{what}: {error}"));
     let layout = &keeper.layout;
     let (stdout, stderr) = match files {
@@ -275,16 +275,18 @@ fn start(
     let search = program.env.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_str());
     let word = program.argv.first().map(String::as_str).unwrap_or_default();
     let path = find(word, search.unwrap_or_default(), &cwd)?;
-    let mut command = match &group {
+    let inside = group.as_ref().and_then(|group| {
+        let mut argv = program.argv.clone();
+        argv[0] = path.display().to_string();
+        group.enter(&argv)
+    });
+    let mut command = match &inside {
         None => {
             let mut command = Command::new(&path);
             command.arg0(word).args(&program.argv[1..]);
             command
         }
-        Some(group) => {
-            let mut argv = program.argv.clone();
-            argv[0] = path.display().to_string();
-            let inside = cgroup::enter(group, &argv);
+        Some(inside) => {
             let mut command = Command::new(&inside[0]);
             command.args(&inside[1..]);
             command
@@ -298,10 +300,14 @@ fn start(
         .stdin(stdin)
         .stdout(stdout)
         .stderr(stderr);
-    match command.spawn() {
+    let spawned = match &group {
+        Some(group) => group.within(|| command.spawn()),
+        None => command.spawn(),
+    };
+    match spawned {
         Ok(child) => Ok((child, group)),
         Err(error) => {
-            group.iter().for_each(|group| cgroup::remove(group));
+            group.iter().for_each(Group::remove);
             Err(match error.kind() {
                 io::ErrorKind::NotFound => SpawnError::Job(
                     NOT_FOUND,

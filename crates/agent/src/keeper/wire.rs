@@ -145,6 +145,9 @@ pub struct Hello {
     pub pid: u32,
     /// How limits are enforced, in one line.
     pub limits: String,
+    /// Which are; an older keeper does not say.
+    #[serde(default)]
+    pub enforced: Option<landfall_api::node::Limits>,
     pub running: Vec<Running>,
     /// What ended and was not forgotten yet.
     pub ended: Vec<Ended>,

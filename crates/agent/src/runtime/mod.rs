@@ -48,6 +48,8 @@ pub(crate) struct Site {
     pub(crate) engine_env: BTreeMap<String, String>,
     pub(crate) gpus: Vec<GpuFacts>,
     pub(crate) programs: Programs,
+    /// Whether jobs are kept within what they asked for.
+    pub(crate) limits: bool,
 }
 
 impl Site {
@@ -81,7 +83,7 @@ impl Site {
             cwd: start.run.cwd.clone().or_else(|| directory_here(&start.run)),
             stdin: start.run.stdin.clone(),
             timeout_ms: start.run.timeout_ms,
-            limits: limits(start.share.cpu_milli, start.share.ram_mib),
+            limits: limits(start.share.cpu_milli, start.share.ram_mib).filter(|_| self.limits),
             ..Program::default()
         };
         let mut note = Note {
@@ -216,6 +218,7 @@ pub(crate) mod tests {
             engine_env: BTreeMap::from([("PATH".to_owned(), "/bin".to_owned())]),
             gpus: Vec::new(),
             programs: Programs::default(),
+            limits: true,
         }
     }
 

@@ -124,6 +124,8 @@ pub(crate) const SETTINGS: &[Setting] = settings! {
         "hours of the day (UTC) in which it takes work, such as 22-6";
     "agent.keep_files", "LANDFALL_KEEP_FILES", Span, "7d",
         "how long what jobs left in fresh directories is kept";
+    "agent.limits", "LANDFALL_LIMITS", Switch, "true",
+        "keep jobs within the CPU and memory they asked for, where the machine can";
     "agent.stop_jobs", "LANDFALL_STOP_JOBS", Switch, "false",
         "stop jobs when the agent ends, instead of letting the next agent take them over";
 };

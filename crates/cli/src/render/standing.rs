@@ -72,6 +72,9 @@ pub(crate) fn section(explanation: &Explanation, estimate: Option<&Estimate>, pa
         }
         line("  start       ", &told);
     }
+    for note in &explanation.notes {
+        line("  note        ", note);
+    }
     for help in explanation.help.iter().take(REASONS_MAX) {
         line("  would help  ", help);
     }

@@ -107,7 +107,7 @@ fn quotas_and_policies_change() {
     // At submission a job that could never run under its quota is refused; in the queue it waits for another quota.
     assert_eq!(less.json()["starts"][0]["job"], "small");
     assert_eq!(plan(&dir(), &["--policy", "fgd"]).code, 0);
-    plan(&dir(), &["--policy", "balanced"]).fails(2, &["not made for", "policy list"]);
+    plan(&dir(), &["--policy", "balanced"]).fails(2, &["made for batch pools", "policy list"]);
     plan(&dir(), &["--quota", "team=many"]).fails(2, &["is no quota", "TENANT:gpus=N"]);
     plan(&dir(), &["--quota", "tam=3"]).fails(4, &["there is no tenant `tam`", "did you mean `team`?"]);
 }

@@ -166,6 +166,16 @@ fn the_operators_guide_is_true() {
 }
 
 #[test]
+fn an_operators_first_day_goes_as_it_is_told() {
+    walk_through("first-day.md");
+}
+
+#[test]
+fn an_engineers_evening_goes_as_it_is_told() {
+    walk_through("engineers-evening.md");
+}
+
+#[test]
 fn patterns_stand_for_what_they_say() {
     assert!(matches("job … accepted", "job  12 accepted"));
     assert!(!matches("job … accepted", "the job 12 accepted"));

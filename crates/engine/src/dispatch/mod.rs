@@ -17,6 +17,7 @@ use landfall_policy::index::NodeIndex;
 use landfall_policy::rules::snapshot::Backlog;
 use landfall_policy::{Policy, builtin, policy_file};
 
+use crate::answers::misfit;
 use crate::effect::{Alert, Effect, Refused};
 use crate::engine::Engine;
 use crate::event::Event;
@@ -64,7 +65,7 @@ impl Dispatcher {
 
     /// The policy of a pool, ready to use. A name that is unknown does not stop the pool, nor does a file that another
     /// version wrote into the journal and this one cannot read; both are told.
-    fn policy_of(pool: &Pool, text: Option<&str>) -> (Policy, Option<String>) {
+    fn policy_of(pool: &Pool, text: Option<&str>, maintained: bool) -> (Policy, Option<String>) {
         let (policy, warning) = match text.map(policy_file::load) {
             Some(Ok(policy)) => (policy, None),
             Some(Err(error)) => {
@@ -87,16 +88,19 @@ impl Dispatcher {
                     .unwrap_or_else(|_| builtin::pool_policy(pool.policy_name()))
             }
         };
+        let warning = warning.or_else(|| misfit(pool, text));
         let policy = match pool.dispatch {
             Dispatch::Batch => policy.for_planning(),
+            Dispatch::Push if maintained => policy.heeding_needs().heeding_maintenance(),
             Dispatch::Push => policy.heeding_needs(),
             Dispatch::Pull | Dispatch::Negotiate => policy,
         };
         (policy, warning)
     }
 
-    fn new(pool: &Pool, text: Option<&str>) -> Option<Self> {
-        let (policy, warning) = Self::policy_of(pool, text);
+    /// `maintained` says whether nodes of the pool will go out of service at a known instant.
+    fn new(pool: &Pool, text: Option<&str>, maintained: bool) -> Option<Self> {
+        let (policy, warning) = Self::policy_of(pool, text, maintained);
         let queue = match pool.dispatch {
             Dispatch::Push => Queue::Push(PushQueue::default()),
             Dispatch::Pull => Queue::Pull(Box::new(PullQueue::new(&policy)?)),
@@ -312,10 +316,14 @@ pub(crate) fn tie_ranks(nodes: &[Node], order: &[NodeId]) -> Vec<u32> {
 }
 
 impl Engine {
-    /// Makes what a pool keeps ready anew.
+    /// Makes what a pool keeps ready anew; one that is gone needs nothing.
     pub(crate) fn set_up(&mut self, id: &PoolId) {
-        let Some(state) = self.state.pools.get(id) else { return };
-        let Some(dispatcher) = Dispatcher::new(&state.pool, state.policy.as_deref()) else {
+        let Some(state) = self.state.pools.get(id) else {
+            self.pools.remove(id);
+            return;
+        };
+        let maintained = state.nodes.iter().any(|node| node.maintenance_at.is_some());
+        let Some(dispatcher) = Dispatcher::new(&state.pool, state.policy.as_deref(), maintained) else {
             return;
         };
         self.pools.insert(id.clone(), dispatcher);

@@ -44,6 +44,9 @@ pub struct TenantState {
     /// Node units held, in millionths.
     pub units: u64,
     pub gpus: u64,
+    /// CPU that its placed jobs asked for.
+    #[serde(default)]
+    pub cpu_milli: u64,
     /// Jobs that have not ended.
     pub jobs: u64,
     /// What placed jobs may use up, in GPU-milliseconds.
@@ -65,6 +68,7 @@ impl TenantState {
             tenant,
             units: 0,
             gpus: 0,
+            cpu_milli: 0,
             jobs: 0,
             gpu_ms_promised: 0,
             spending: Spending::default(),
@@ -193,6 +197,8 @@ impl State {
                     pool.measured = Some(pools::Measured { at, power_w: *power_w, io_bytes_s: *io_bytes_s });
                 }
             }
+            Event::PoolDeleted(pool) => self.delete_pool(pool, &mut touched),
+            Event::TenantDeleted(tenant) => self.delete_tenant(tenant, &mut touched),
             Event::MixSet { pool, mix } => {
                 self.in_world(pool, &mut touched, |world| world.mix.clone_from(mix));
             }
@@ -240,6 +246,7 @@ impl State {
                 self.node_served(node, job, *ran, *speed_ratio, &mut touched);
             }
             Event::Probed { node, good } => self.probed(node, *good, &mut touched),
+            Event::Maintenance { node, at, why } => self.maintenance(node, *at, why.as_ref(), &mut touched),
             Event::NodeLeft(node) => self.node_left(node, &mut touched),
             Event::Fetches { job, node, report } => self.fetches(job, node, *report, &mut touched),
             Event::HoldMade(hold) => self.hold_made(hold, &mut touched),

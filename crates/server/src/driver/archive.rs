@@ -192,6 +192,25 @@ impl View<'_> {
         Some(view)
     }
 
+    /// Ended jobs behind a key, and where to go on.
+    pub fn archive_page(
+        &mut self,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<(Vec<JobView>, Option<String>), StoreError> {
+        let page = self.store.scan(Table::Archive, after, limit, false)?;
+        let next = page.last().filter(|_| page.len() == limit).map(|(key, _)| key.clone());
+        let jobs = page.iter().filter_map(|(key, bytes)| self.read_row(key, bytes)).collect();
+        Ok((jobs, next))
+    }
+
+    /// Jobs that have nodes now.
+    pub fn placed_jobs(&mut self) -> Vec<JobView> {
+        let placed = self.engine.state().jobs.values().filter(|record| record.run.is_some());
+        let ids: Vec<JobId> = placed.map(|record| record.job.id.clone()).collect();
+        ids.iter().filter_map(|id| self.job(id)).collect()
+    }
+
     /// What a list shows of a record: a job, or an array whose elements were taken back before they became jobs.
     pub(super) fn listed_row(&mut self, key: &str, bytes: &[u8]) -> Option<JobView> {
         let row = match self.noted(read(key, bytes))? {

@@ -13,7 +13,7 @@ use landfall_store::{Batch, Change, Loaded, Reader, Store, StoreError, Table, en
 
 use super::arrays::Shared;
 use super::connections::Connections;
-use super::effects::unable;
+use super::effects::{unable, unsuited};
 use super::facts::Facts;
 use super::handle::{Failure, Happened, Reply, Request};
 use super::health::Health;
@@ -353,8 +353,8 @@ impl Core {
         match request {
             Request::Apply(inputs, changes, reply) => {
                 let apply = |input| {
-                    if let Input::SetPool { pool, .. } = &input
-                        && let Some(refused) = unable(pool)
+                    if let Input::SetPool { pool, policy } = &input
+                        && let Some(refused) = unable(pool).or_else(|| unsuited(pool, policy.as_deref()))
                     {
                         return Answer::Refused(refused);
                     }

@@ -1,6 +1,7 @@
 //! What the engine wants done, as commands to agents.
 
 use landfall_api::agent::{Command, Share, Start};
+use landfall_engine::answers::misfit;
 use landfall_engine::{Effect, Fence, Input};
 use landfall_model::life::Refused;
 use landfall_model::{Dispatch, NodeId, OnDisconnect, Placement, Pool};
@@ -24,6 +25,13 @@ pub(super) fn unable(pool: &Pool) -> Option<Refused> {
         return Some(Refused::new("negotiate_unsupported", message, "use push, pull or batch"));
     }
     None
+}
+
+/// Why a pool shall not have this policy. One that the settings file names starts all the same, with a warning: an old file must not
+/// keep a cluster from starting.
+pub(super) fn unsuited(pool: &Pool, policy: Option<&str>) -> Option<Refused> {
+    let message = misfit(pool, policy)?;
+    Some(Refused::new("policy_family", message, "`landfall policy list` shows what each is for"))
 }
 
 impl Core {

@@ -12,8 +12,8 @@ use landfall_engine::dag::{Edge, EdgeKind, JOBS_MAX};
 use landfall_engine::input::Submission;
 use landfall_model::scenario::closest;
 use landfall_model::{
-    Dispatch, Job, JobFacts, JobId, JobMaker, JobSpec, Millis, Name, Needs, PoolId, TenantId, Time,
-    WorkloadId,
+    Dispatch, Job, JobFacts, JobId, JobMaker, JobSpec, Lifecycle, Mib, Millis, Name, Needs, PoolId, TenantId,
+    Time, WorkloadId,
 };
 use landfall_store::Table;
 
@@ -161,7 +161,10 @@ impl View<'_> {
             run: Arc::new(request.run),
             array: request.array,
         };
+        let unsaid = request.needs.walltime_ms.is_none();
         let warning = self.never(&submission, request.strict, path)?;
+        let warning = warning.or_else(|| self.unbound(&submission));
+        let warning = warning.or_else(|| self.usual_walltime(&submission).filter(|_| unsaid));
         Ok(Prepared { submission, meta, key: request.key, warning })
     }
 
@@ -185,6 +188,37 @@ impl View<'_> {
             }
             false => Ok(Some(message)),
         }
+    }
+
+    /// Says how long a job may run where time is planned.
+    fn usual_walltime(&self, submission: &Submission) -> Option<String> {
+        let spec = &submission.job.spec;
+        let pool = submission.pool.as_ref().or(spec.pool.as_ref());
+        let pool = pool.filter(|pool| self.plans_time(Some(pool)) && spec.lifecycle == Lifecycle::Bounded)?;
+        Some(format!(
+            "it may run for {}, then it is stopped: pool `{pool}` plans time, and no walltime was given",
+            spec.walltime_ms
+        ))
+    }
+
+    /// Says that a limit of memory does not bind on some nodes of a job's pool. A container has limits of its own.
+    fn unbound(&self, submission: &Submission) -> Option<String> {
+        let spec = &submission.job.spec;
+        let pool = submission.pool.as_ref().or(spec.pool.as_ref())?;
+        if spec.ram_mib == Mib::ZERO || spec.runtime.as_str() == "container" {
+            return None;
+        }
+        let places = &self.engine.state().places;
+        let mut nodes =
+            self.nodes.unbound().filter(|node| places.get(*node).is_some_and(|(of, _)| of == pool));
+        let first = nodes.next()?;
+        let where_ = match nodes.count() {
+            0 => format!("node `{first}`"),
+            more => format!("{} nodes, such as `{first}`,", more + 1),
+        };
+        Some(format!(
+            "limits of memory are not enforced on {where_} of pool `{pool}`: `landfall node {first}` says why"
+        ))
     }
 
     /// Sees to it that everything a job asks for counts in its pool: what does not is refused.

@@ -105,11 +105,11 @@ pub fn start(config: &Config, store: Box<dyn Store>) -> Result<(Handle, Arc<Stat
     Ok((handle, stats, thread))
 }
 
-/// Says which pool or tenant of the settings the engine would refuse.
+/// Says which pool or tenant of the settings the engine would refuse, and what is odd about pools.
 ///
 /// # Errors
 /// When one makes no sense.
-pub fn check_named(config: &Config) -> Result<(), ServerError> {
+pub fn check_named(config: &Config) -> Result<Vec<String>, ServerError> {
     let mut engine = landfall_engine::Engine::new();
     let pools = config.pools.iter().map(|named| {
         let policy = named.policy.as_deref().map(Arc::from);
@@ -132,7 +132,8 @@ pub fn check_named(config: &Config) -> Result<(), ServerError> {
             return Err(ServerError::Refused { what, message, hint });
         }
     }
-    Ok(())
+    let pools = config.pools.iter().map(|named| &named.pool.id);
+    Ok(pools.filter_map(|pool| engine.policy_in_force(pool)?.1.map(str::to_owned)).collect())
 }
 
 /// What a round owes once it is stored.

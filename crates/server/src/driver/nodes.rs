@@ -1,6 +1,6 @@
 //! Nodes: from what agents say to what the engine takes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use landfall_api::ApiError;
@@ -52,6 +52,8 @@ pub struct Nodes {
     intervals: BTreeMap<NodeId, u64>,
     /// How many times the usual time between two of them is doubled.
     slower: u32,
+    /// Nodes on which limits of memory do not bind; most have none.
+    unbound: BTreeSet<NodeId>,
     /// Figures of the last heartbeat of each that cannot be true; most have none.
     doubted: BTreeMap<NodeId, Vec<String>>,
 }
@@ -60,6 +62,19 @@ impl Nodes {
     /// What a node last said about itself.
     pub fn facts(&self, node: &NodeId) -> Option<&Registration> {
         self.registrations.get(node)
+    }
+
+    /// Nodes that do not keep jobs within their memory.
+    pub fn unbound(&self) -> impl Iterator<Item = &NodeId> {
+        self.unbound.iter()
+    }
+
+    fn keep(&mut self, id: NodeId, registration: Registration) {
+        match &registration.limits {
+            Some(limits) if !limits.memory => self.unbound.insert(id.clone()),
+            _ => self.unbound.remove(&id),
+        };
+        self.registrations.insert(id, registration);
     }
 
     /// What a node last said that cannot be true.
@@ -96,12 +111,14 @@ impl Nodes {
     pub(super) fn forget(&mut self, node: &NodeId) {
         self.doubted.remove(node);
         self.registrations.remove(node);
+        self.unbound.remove(node);
         self.heard.remove(node);
         self.intervals.remove(node);
     }
 
     pub(super) fn load(&mut self, store: &mut dyn Store) -> Result<(), StoreError> {
         self.registrations.clear();
+        self.unbound.clear();
         let mut after: Option<String> = None;
         loop {
             let page = store.scan(Table::Nodes, after.as_deref(), 1000, false)?;
@@ -111,7 +128,7 @@ impl Nodes {
                 let id = NodeId::new(&key).map_err(|error| unreadable(Table::Nodes, &key, error))?;
                 let registration =
                     serde_json::from_slice(&value).map_err(|error| unreadable(Table::Nodes, &key, error))?;
-                self.registrations.insert(id, registration);
+                self.keep(id, registration);
             }
         }
     }
@@ -285,7 +302,7 @@ impl Core {
         if changed {
             self.put(Table::Nodes, id.as_str(), &registration);
         }
-        self.nodes.registrations.insert(id.clone(), registration);
+        self.nodes.keep(id.clone(), registration);
     }
 
     fn pool_for(&self, id: &NodeId, registration: &Registration) -> Result<PoolId, Failure> {

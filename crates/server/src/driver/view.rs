@@ -223,6 +223,9 @@ impl View<'_> {
             power_w: facts.and_then(|facts| facts.heartbeat.power_w),
             cache: node.cache.iter().map(ToString::to_string).collect(),
             doubted: self.nodes.doubted(id).to_vec(),
+            limits: facts.and_then(|facts| facts.limits.clone()),
+            why: record.why.clone(),
+            maintenance_at_ms: node.maintenance_at.map(ms),
             connected: self.connections.is_open(id),
             hollow: facts.is_some_and(|facts| facts.hollow),
         })

@@ -353,17 +353,16 @@ async fn explain(
     }
     let answer = app.ask(move |view| {
         let Some(node) = asked.node else {
-            return match known(view, &principal, &id) {
-                Ok(job) => match view.engine.explain(&job) {
-                    Some(mut explanation) => {
-                        explanation.never =
-                            explanation.state == JobState::Pending && view.engine.can_never_start(&job);
-                        Ok(Answered::Job(Box::new(explanation)))
-                    }
-                    None => Err(Problem::unknown("job", &id)),
-                },
-                // What is only on disk explains itself by how it ended.
-                Err(_) => Ok(Answered::Ended(Box::new(super::app::visible_job(view, &principal, &id)?))),
+            let job = known(view, &principal, &id).ok();
+            let explained = job.and_then(|job| Some((view.engine.explain(&job)?, job)));
+            return match explained {
+                Some((mut explanation, job)) => {
+                    explanation.never =
+                        explanation.state == JobState::Pending && view.engine.can_never_start(&job);
+                    Ok(Answered::Job(Box::new(explanation)))
+                }
+                // What is only on disk, or ended in a pool that is gone, explains itself by how it ended.
+                None => Ok(Answered::Ended(Box::new(super::app::visible_job(view, &principal, &id)?))),
             };
         };
         let job = known(view, &principal, &id)?;

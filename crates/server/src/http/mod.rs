@@ -25,6 +25,7 @@ mod problem;
 mod reference;
 mod status;
 pub(crate) mod tokens;
+mod usage;
 mod workloads;
 
 use std::sync::{Arc, OnceLock};
@@ -73,6 +74,7 @@ fn documented() -> (Router<Arc<App>>, utoipa::openapi::OpenApi) {
         .merge(follow::routes())
         .merge(plan::routes())
         .merge(fleet::routes())
+        .merge(usage::routes())
         .merge(capacity::routes())
         .merge(policies::routes())
         .merge(workloads::routes())

@@ -1,4 +1,4 @@
-//! `landfall backup`: a copy of everything that a server keeps, made while it runs.
+//! `landfall backup`: a copy of the journal and, if asked, of what jobs wrote, made while the server runs.
 
 use std::path::{Path, PathBuf};
 

@@ -27,4 +27,5 @@ pub(crate) mod tenants;
 pub(crate) mod token;
 pub(crate) mod top;
 pub(crate) mod up;
+pub(crate) mod usage;
 pub(crate) mod workloads;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use landfall_api::job::{JobRequest, RunSpec, Submitted};
-use landfall_api::node::NodeView;
+use landfall_api::node::{Limits, NodeView};
 use landfall_client::{Client, Settings, segment};
 use landfall_model::{Dispatch, MilliCpu, Needs};
 use serde::Serialize;
@@ -86,6 +86,9 @@ struct Running {
     token_file: String,
     pools: Vec<String>,
     node: Option<String>,
+    /// Which limits of jobs bind on that node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limits: Option<Limits>,
 }
 
 /// Answers `up`: runs until Ctrl-C.
@@ -126,6 +129,7 @@ async fn up(
     let client = Client::new(&Settings::new(url.clone()).token(secret.clone()))?;
     let mut agent = None;
     let mut node = None;
+    let mut limits = None;
     if !args.no_agent {
         let mut settings = agent_config(config)?;
         settings.server.clone_from(&url);
@@ -141,12 +145,16 @@ async fn up(
             }),
             joined = until_node(&client, &id) => joined,
         };
-        if let Err(error) = joined {
-            stop_agent.cancel();
-            stop_server.cancel();
-            let _ = tokio::time::timeout(END_WAIT, server).await;
-            return Err(error);
-        }
+        let view = match joined {
+            Ok(view) => view,
+            Err(error) => {
+                stop_agent.cancel();
+                stop_server.cancel();
+                let _ = tokio::time::timeout(END_WAIT, server).await;
+                return Err(error);
+            }
+        };
+        limits = view.limits;
         (agent, node) = (Some(running), Some(id));
     }
     let pools: Vec<landfall_api::fleet::PoolView> = listing::all(&client, "/pools", &[]).await?;
@@ -157,6 +165,7 @@ async fn up(
         token_file: token_file.display().to_string(),
         pools: pools.iter().map(|pool| format!("{} ({})", pool.id, pool.dispatch)).collect(),
         node,
+        limits,
     };
     tell(&running, args.stop_jobs, json)?;
     if let Some(path) = &args.ready_file {
@@ -210,14 +219,15 @@ async fn ended(
     }
 }
 
-async fn until_node(client: &Client, id: &str) -> Result<(), CliError> {
+async fn until_node(client: &Client, id: &str) -> Result<NodeView, CliError> {
     let looks = async {
         loop {
             let node: Result<NodeView, _> = client.get(&format!("/nodes/{}", segment(id))).await;
-            if node.is_ok_and(|node| {
+            let is_up = |node: &NodeView| {
                 node.connected && matches!(node.state.as_str(), "ready" | "degraded" | "drained" | "draining")
-            }) {
-                return;
+            };
+            if let Some(node) = node.ok().filter(is_up) {
+                return node;
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -241,6 +251,9 @@ fn tell(running: &Running, stop_jobs: bool, json: bool) -> Result<(), CliError> 
     let mut line = |label: &str, content: &str| text += &format!("  {label:<10} {}\n", clean(content));
     line("pools", &running.pools.join(", "));
     line("node", running.node.as_deref().unwrap_or("none: landfall agent adds one"));
+    if let Some(limits) = running.limits.as_ref().filter(|limits| !limits.memory || !limits.cpu) {
+        line("ATTENTION", &limits.how);
+    }
     line("data", &running.data_dir);
     line("token", &running.token_file);
     text += &format!("\n{DIM}try, in another terminal:{DIM:#}\n");

@@ -20,8 +20,14 @@ pub(crate) fn list(listed: &Listed, _: Page) -> String {
     if listed.jobs.is_empty() && listed.arrays.is_empty() {
         return "no jobs\n".into();
     }
-    let mut table =
-        Table::of(&[">job", "name", "state", "pool", "needs", ">age", ">ran", "where, or why it waits"]);
+    // Where nobody has a tenant there is nothing to tell apart.
+    let tenants = listed.jobs.iter().any(|job| job.tenant.is_some())
+        || listed.arrays.iter().any(|array| array.tenant.is_some());
+    let mut names = vec![">job", "name", "state", "pool", "needs", ">age", ">ran", "where, or why it waits"];
+    if tenants {
+        names.insert(4, "tenant");
+    }
+    let mut table = Table::of(&names);
     enum Row<'a> {
         Job(&'a JobView),
         Array(&'a ArrayView),
@@ -31,10 +37,14 @@ pub(crate) fn list(listed: &Listed, _: Page) -> String {
     let mut rows: Vec<(u64, Row<'_>)> = jobs.chain(arrays).collect();
     rows.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
     for (_, row) in rows {
-        table.row(match row {
-            Row::Job(job) => job_row(job, listed.now_ms),
-            Row::Array(array) => array_row(array, listed.now_ms),
-        });
+        let (mut cells, tenant) = match row {
+            Row::Job(job) => (job_row(job, listed.now_ms), &job.tenant),
+            Row::Array(array) => (array_row(array, listed.now_ms), &array.tenant),
+        };
+        if tenants {
+            cells.insert(4, Cell::from(tenant.as_deref().unwrap_or_default()));
+        }
+        table.row(cells);
     }
     let mut text = table.render();
     if listed.more {

@@ -340,6 +340,9 @@ pub(super) mod tests {
             power_w: None,
             cache: Vec::new(),
             doubted: Vec::new(),
+            limits: None,
+            why: None,
+            maintenance_at_ms: None,
             connected: true,
             hollow: false,
         }
