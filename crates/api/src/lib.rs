@@ -9,6 +9,7 @@
 pub mod agent;
 pub mod answer;
 pub mod error;
+pub mod fill;
 pub mod fleet;
 pub mod job;
 pub mod needs;

@@ -53,6 +53,8 @@ pub struct Engine {
     effects: Vec<Effect>,
     /// Draining nodes from which something was taken.
     emptied: Vec<NodeId>,
+    /// Arrays of which more elements failed than may.
+    pub(crate) failing: BTreeSet<JobId>,
     /// A fault planted in the solver to see whether tests notice it.
     #[cfg(feature = "mutations")]
     pub solver_mutation: Option<crate::solver::Mutation>,
@@ -110,6 +112,7 @@ impl Engine {
             events: Vec::new(),
             effects: Vec::new(),
             emptied: Vec::new(),
+            failing: BTreeSet::new(),
             #[cfg(feature = "mutations")]
             solver_mutation: None,
             #[cfg(feature = "mutations")]
@@ -328,6 +331,9 @@ impl Engine {
             let before = self.events.len();
             for node in std::mem::take(&mut self.emptied) {
                 self.drained_if_empty(&node);
+            }
+            for array in std::mem::take(&mut self.failing) {
+                self.stop_failing(&array);
             }
             self.start_kept();
             let woken: Vec<PoolId> =

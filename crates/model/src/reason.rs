@@ -112,6 +112,7 @@ reasons! {
     Mutex = "mutex", Job, PlacementEnded, "another job has a lock it needs", "wait for the holder to end, or submit without the lock";
     UserHold = "user_hold", Job, JobChanged, "it is held back", "release it";
     NotBefore = "not_before", Job, Timer, "its time has not come", "";
+    ArrayLimit = "array_limit", Job, PlacementEnded, "as many elements of its array as may run at once are on their way", "wait for one of them to end";
     Suspended = "suspended", Job, JobChanged, "it is suspended", "";
     Staging = "staging", Job, Timer, "its inputs are not near yet", "";
     Negotiating = "negotiating", Job, Timer, "no peer's offer has been accepted yet", "";

@@ -153,6 +153,7 @@ fn ends_are_told_by_their_cause() {
     let usage = RunUsage {
         peak_ram: Some(Mib::new(2)),
         cpu_time: Some(Millis::new(5)),
+        wall: Some(Millis::new(10)),
         disk: Bytes::new(7),
         oom: false,
         speed_ratio: None,

@@ -56,6 +56,15 @@ pub struct Program {
     pub cwd: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stdin: Option<String>,
+    /// Text of a script that is among its arguments, by the name that the layout gives it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub script: Option<String>,
+    /// A file of the job's own for standard output, and for standard error if there is no other.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stdout: Option<String>,
+    /// A file of the job's own for standard error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stderr: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -114,7 +114,11 @@ fn says_job(job: &JobArgs) -> bool {
 }
 
 fn says_what(job: &JobArgs) -> bool {
-    !job.command.is_empty() || job.file.is_some() || job.workload.is_some() || job.image.is_some()
+    !job.command.is_empty()
+        || job.read.is_some()
+        || job.file.is_some()
+        || job.workload.is_some()
+        || job.image.is_some()
 }
 
 pub(crate) struct Planned {

@@ -17,6 +17,7 @@ use crate::reply::Reply;
 #[command(defer = true)]
 pub(crate) enum Command {
     /// Check a scenario file and count what is in it.
+    #[command(after_help = "Example:\n  landfall scenario check lab.toml")]
     Check(CheckArgs),
 }
 

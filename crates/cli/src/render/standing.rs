@@ -198,6 +198,7 @@ pub(super) fn cause(cause: &Cause) -> String {
         Cause::Preempted => "more urgent work needs its nodes".into(),
         Cause::Reclaimed => "its nodes go back to the pool they came from".into(),
         Cause::User => "somebody asked for it".into(),
+        Cause::TooManyFailures => "too many elements of its array failed".into(),
         Cause::DependencyUnsatisfiable { edge, .. } => {
             format!("what it needs of {edge} can no longer happen")
         }

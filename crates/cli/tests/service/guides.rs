@@ -161,6 +161,12 @@ fn the_guide_about_machines_is_true() {
 }
 
 #[test]
+fn what_people_from_elsewhere_read_is_true() {
+    walk_through("slurm.md");
+    walk_through("hyperqueue.md");
+}
+
+#[test]
 fn the_operators_guide_is_true() {
     walk_through("operators.md");
 }

@@ -107,6 +107,9 @@ impl World {
             let kinds = [EdgeKind::Success, EdgeKind::Any, EdgeKind::Failure, EdgeKind::Corresponding];
             submission.edges.push(Edge { on, kind: self.rng.pick(&kinds).unwrap_or_default() });
         }
+        let spec = std::sync::Arc::make_mut(&mut submission.job.spec);
+        spec.at_once = self.rng.chance(25).then(|| self.rng.within(1, 4) as u32);
+        spec.max_fails = self.rng.chance(15).then(|| self.rng.below(3) as u32);
         let array = submission.job.id.clone();
         self.jobs.push(array.clone());
         for _ in 0..self.rng.below(4) {

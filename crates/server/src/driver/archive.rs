@@ -3,7 +3,7 @@
 //! A job has a record of its own. An array has one for what its elements share, and each element a short one: a million
 //! of them should cost no more than what differs between them.
 
-use landfall_api::job::{ArrayView, ElementView, JobView, OnNode, UsageView};
+use landfall_api::job::{ArrayView, JobView, OnNode, UsageView};
 use landfall_model::{JobId, Time};
 use landfall_store::{Change, StoreError, Table};
 use serde::{Deserialize, Serialize};
@@ -164,7 +164,7 @@ impl View<'_> {
         let shared = self.shared_by(&array)?;
         let mut view = JobView {
             name: shared.meta.name.clone(),
-            array: Some(ElementView { id: array, index }),
+            array: Some(shared.meta.element(&array, index)),
             elements: None,
             pool: shared.pool.clone(),
             tenant: shared.tenant.clone(),

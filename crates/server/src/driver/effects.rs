@@ -90,10 +90,11 @@ impl Core {
         let nodes: Vec<String> =
             record.run.iter().flat_map(|run| &run.nodes).map(|at| at.node.to_string()).collect();
         let device = placement.devices.first();
+        let array = element_of(fence.job.as_str()).map(|(array, index)| (array.to_owned(), index));
         Some(Start {
             name: meta.name.clone(),
             runtime: spec.runtime.to_string(),
-            run: (*meta.run).clone(),
+            run: meta.run_of(array.as_ref().map(|(_, index)| *index)),
             share: Share {
                 cpu_milli: placement.cpu.get(),
                 ram_mib: placement.ram.get(),
@@ -104,7 +105,7 @@ impl Core {
             },
             pool: record.pool.to_string(),
             tenant: spec.tenant.as_ref().map(ToString::to_string),
-            array: element_of(fence.job.as_str()).map(|(array, index)| (array.to_owned(), index)),
+            array,
             nodes: if nodes.len() > 1 { nodes } else { Vec::new() },
             resume,
             walltime_ms: placement.walltime.map(landfall_model::Millis::get),

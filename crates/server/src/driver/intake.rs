@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use landfall_api::ApiError;
+use landfall_api::fill::{check_file, interpreter, is_of_one_element, names, of_entry};
 use landfall_api::job::{ArrayRange, DependsOn, JobRequest, PlannedJob, RunSpec};
 use landfall_engine::Input;
 use landfall_engine::answers::Change;
@@ -28,6 +29,8 @@ const DEFAULT_POOL: &str = "default";
 const NAME_MAX: usize = 200;
 /// Most arguments and variables of a job together, in bytes.
 const RUN_BYTES_MAX: usize = 1 << 20;
+/// Most entries of an array together, in bytes.
+const ENTRIES_BYTES_MAX: usize = 8 << 20;
 
 /// A job made ready for the engine.
 #[derive(Debug)]
@@ -147,7 +150,8 @@ impl View<'_> {
         maker: &mut JobMaker,
         path: &str,
     ) -> Result<Prepared, Failure> {
-        let (job, request) = self.settled(caller, request, id, maker, path)?;
+        let (job, mut request) = self.settled(caller, request, id, maker, path)?;
+        check_entries(&mut request, path)?;
         check_run(&request, job.spec.runtime.as_str(), path)?;
         let mut submission = Submission::new(job);
         submission.join = request.join;
@@ -160,6 +164,7 @@ impl View<'_> {
             submitter: Some(caller.name.clone()).filter(|name| !name.is_empty()),
             run: Arc::new(request.run),
             array: request.array,
+            entries: Arc::new(request.entries),
         };
         let warning = self.never(&submission, request.strict, path)?;
         Ok(Prepared { submission, meta, key: request.key, warning })
@@ -240,6 +245,15 @@ impl View<'_> {
             ("network_mbit_s", given.network_mbit_s.is_some(), &[Dispatch::Pull], "leave it out"),
             ("fetchable", given.fetchable.is_some(), &[], "leave it out"),
         ];
+        for (field, given) in [("at_once", given.at_once), ("max_fails", given.max_fails)] {
+            if given.is_some() && request.array.is_none() && request.entries.is_empty() {
+                return ignored(
+                    field,
+                    format!("`{field}` is about the elements of an array"),
+                    "leave it out",
+                );
+            }
+        }
         for (field, is_given, ways, hint) in only_in {
             if is_given && !ways.contains(&dispatch) {
                 let way = super::view::word(&dispatch);
@@ -521,6 +535,37 @@ fn tenant_of(caller: &Caller, named: Option<TenantId>, path: &str) -> Result<Opt
     own.map(Some).map_err(|error| invalid(&field(), error.to_string(), "choose another name"))
 }
 
+/// Sees to it that every element of an array has its entry, and that each has what the command asks of it.
+fn check_entries(request: &mut JobRequest, path: &str) -> Result<(), Failure> {
+    let field = format!("{path}entries");
+    let Ok(count) = u32::try_from(request.entries.len()) else {
+        return Err(invalid(&field, "there are too many entries", "submit them in parts"));
+    };
+    if count == 0 {
+        return Ok(());
+    }
+    let range = *request.array.get_or_insert(ArrayRange { first: 1, last: count, step: 1 });
+    if range.count() != u64::from(count) {
+        let message = format!("there are {count} entries for {} elements", range.count());
+        return Err(invalid(&field, message, "give one for each, or leave the array out"));
+    }
+    if request.entries.iter().map(String::len).sum::<usize>() > ENTRIES_BYTES_MAX {
+        let message = format!("the entries have more than {ENTRIES_BYTES_MAX} bytes");
+        return Err(invalid(&field, message, "put large data into files and name those"));
+    }
+    if let Some(place) = request.entries.iter().position(|entry| entry.contains('\0')) {
+        return Err(invalid(&field, format!("entry {} holds a zero byte", place + 1), "remove it"));
+    }
+    let asked = request.run.command.iter().flat_map(|word| names(word));
+    for name in asked.filter(|name| *name == "entry" || name.starts_with("entry.")) {
+        if let Some(place) = request.entries.iter().position(|entry| of_entry(entry, name).is_none()) {
+            let message = format!("entry {} has nothing for {{{name}}}", place + 1);
+            return Err(invalid(&field, message, "name a field that every entry has"));
+        }
+    }
+    Ok(())
+}
+
 fn check_run(request: &JobRequest, runtime: &str, path: &str) -> Result<(), Failure> {
     let run = &request.run;
     let missing = |field: &str, message: &str| {
@@ -546,8 +591,30 @@ fn check_run(request: &JobRequest, runtime: &str, path: &str) -> Result<(), Fail
     let arguments = run.command.iter().map(String::len).sum::<usize>();
     let variables = run.env.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>();
     let mounts = run.mounts.iter().map(|mount| mount.source.len() + mount.target.len()).sum::<usize>();
+    let files = [("stdout", &run.stdout), ("stderr", &run.stderr)];
+    if runtime != "process"
+        && let Some(field) =
+            files.into_iter().chain([("script", &run.script)]).find(|(_, given)| given.is_some())
+    {
+        let message = format!("`{}` is for processes, and this is a job of runtime `{runtime}`", field.0);
+        return Err(invalid(&format!("{path}run.{}", field.0), message, "leave it out"));
+    }
+    if run.script.as_ref().is_some_and(|text| interpreter(text).is_none()) {
+        let message = "the script does not say what runs it";
+        return Err(invalid(&format!("{path}run.script"), message, "begin it with a line such as #!/bin/sh"));
+    }
+    for (field, file) in files {
+        let Some(file) = file else { continue };
+        let field = format!("{path}run.{field}");
+        check_file(file).map_err(|message| invalid(&field, message, "change the name"))?;
+        if request.array.is_some_and(|range| range.count() > 1) && !is_of_one_element(file) {
+            let message = format!("all elements of the array would write to `{file}`");
+            return Err(invalid(&field, message, "put {index} into its name (%a under Slurm)"));
+        }
+    }
     let texts = [&run.cwd, &run.image, &run.module, &run.model, &run.stdin, &run.checkpoint_signal];
-    let others = texts.into_iter().flatten().map(String::len).sum::<usize>() + run.retry_on.len() * 4;
+    let texts = texts.into_iter().chain([&run.script, &run.stdout, &run.stderr]);
+    let others = texts.flatten().map(String::len).sum::<usize>() + run.retry_on.len() * 4;
     if arguments + variables + mounts + others > RUN_BYTES_MAX {
         let message = format!("what the job runs has more than {RUN_BYTES_MAX} bytes");
         return Err(invalid(&format!("{path}run"), message, "put large data into files"));
@@ -603,6 +670,10 @@ fn merged(template: RunSpec, job: RunSpec) -> RunSpec {
         model: job.model.or(template.model),
         mounts: if job.mounts.is_empty() { template.mounts } else { job.mounts },
         stdin: job.stdin.or(template.stdin),
+        script: job.script.or(template.script),
+        stdout: job.stdout.or(template.stdout),
+        stderr: job.stderr.or(template.stderr),
+        slurm: job.slurm || template.slurm,
         timeout_ms: job.timeout_ms.or(template.timeout_ms),
         retry_on: if job.retry_on.is_empty() { template.retry_on } else { job.retry_on },
         checkpoint_signal: job.checkpoint_signal.or(template.checkpoint_signal),

@@ -123,6 +123,7 @@ pub(super) fn add_usage(sum: &mut UsageView, usage: &RunUsage) {
     let add = |a: Option<u64>, b: Option<u64>| a.into_iter().chain(b).reduce(u64::saturating_add);
     sum.peak_ram_mib = max(sum.peak_ram_mib, usage.peak_ram.map(Mib::get));
     sum.cpu_time_ms = add(sum.cpu_time_ms, usage.cpu_time.map(landfall_model::Millis::get));
+    sum.wall_ms = max(sum.wall_ms, usage.wall.map(landfall_model::Millis::get));
     sum.disk_bytes = add(sum.disk_bytes, Some(usage.disk.get()));
     sum.oom |= usage.oom;
 }

@@ -71,7 +71,10 @@ pub(super) fn job_view(record: &JobRecord, jobs: &Jobs, run: Option<&LiveRun>) -
     let mut view = JobView {
         id: id.to_string(),
         name: meta.and_then(|meta| meta.name.clone()),
-        array: element_of(id.as_str()).map(|(array, index)| ElementView { id: array.to_owned(), index }),
+        array: element_of(id.as_str()).map(|(array, index)| match meta {
+            Some(meta) => meta.element(array, index),
+            None => ElementView { id: array.to_owned(), index, entry: None },
+        }),
         elements: None,
         state: word(&record.state),
         reason: match (&record.ended, run.and_then(|run| run.failure.clone())) {

@@ -33,6 +33,7 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::new()
         .routes(routes!(list, submit))
         .routes(routes!(one, change))
+        .routes(routes!(request))
         .routes(routes!(cancel))
         .routes(routes!(hold))
         .routes(routes!(release))
@@ -162,7 +163,10 @@ async fn list(
         limit: limit(listed.limit, 1000)?,
         cursor: listed.cursor,
     };
-    Ok(Json(app.handle.read(move |view| view.jobs(&filter)).await?))
+    let mut page = app.handle.read(move |view| view.jobs(&filter)).await?;
+    // A thousand elements have a thousand times the same script.
+    page.items.iter_mut().for_each(|job| job.run.script = None);
+    Ok(Json(page))
 }
 
 /// Shows a job.
@@ -174,6 +178,19 @@ async fn list(
 async fn one(Steered { app, principal, id }: Steered, headers: HeaderMap) -> Result<Response, Problem> {
     let job = app.job(&principal, &id).await?;
     Ok(unless_known(&headers, &job.version, &job))
+}
+
+/// Shows what a job or an array was submitted as, so that it can be submitted again. What it waited for is left out.
+#[utoipa::path(get, path = "/jobs/{id}/request", tag = "jobs",
+    params(("id" = String, Path, description = "The job or the array.")),
+    responses((status = 200, description = "The submission.", body = JobRequest),
+        (status = 422, description = "Another version knows what it needs, and this one does not.", body = landfall_api::ApiError), Problems))]
+async fn request(Steered { app, principal, id }: Steered) -> Reply<JobRequest> {
+    let id = match visible_array(&app, &principal, &id).await {
+        Ok(array) => array.id,
+        Err(_) => app.job(&principal, &id).await?.id,
+    };
+    app.ask(move |view| view.as_submitted(&id)?.ok_or_else(|| Problem::unknown("job", &id))).await.map(Json)
 }
 
 /// Changes a job.

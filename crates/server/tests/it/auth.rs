@@ -14,6 +14,7 @@ const CASES: &[Case] = &[
     ("GET", "/jobs", None, [200, 200, 200, 403, 401]),
     ("POST", "/jobs", Some(r#"{"run": {"command": ["true"]}}"#), [201, 201, 201, 403, 401]),
     ("GET", "/jobs/none", None, [404, 404, 404, 403, 401]),
+    ("GET", "/jobs/none/request", None, [404, 404, 404, 403, 401]),
     ("POST", "/jobs/none/cancel", None, [404, 404, 404, 403, 401]),
     ("GET", "/decisions", None, [200, 200, 200, 403, 401]),
     ("POST", "/plan", Some("{}"), [200, 200, 200, 403, 401]),

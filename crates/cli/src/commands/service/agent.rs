@@ -34,7 +34,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME")]
     region: Option<String>,
     /// Cores it offers [default: all].
-    #[arg(long, value_name = "CORES")]
+    #[arg(long, alias = "cpu", value_name = "CORES")]
     cpus: Option<String>,
     /// Memory it offers, such as `8GiB` [default: all].
     #[arg(long, value_name = "SIZE")]

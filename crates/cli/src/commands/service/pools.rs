@@ -22,8 +22,10 @@ use crate::service::ConnectArgs;
 #[command(defer = true)]
 pub(crate) enum Command {
     /// List pools with how many jobs wait and run.
+    #[command(after_help = "Example:\n  landfall pools list")]
     List(ConnectArgs),
     /// Show a pool with all its settings.
+    #[command(after_help = "Example:\n  landfall pools show default")]
     Show(ShowArgs),
     /// Make a pool, or change one.
     #[command(after_help = "\

@@ -22,8 +22,10 @@ use crate::service::{self, ConnectArgs};
 #[command(defer = true)]
 pub(crate) enum Command {
     /// Read the file with settings and the environment, and say what is wrong.
+    #[command(after_help = "Example:\n  landfall config check")]
     Check(ConnectArgs),
     /// Show every setting in force, and where it came from.
+    #[command(after_help = "Example:\n  landfall config show")]
     Show(ConnectArgs),
 }
 

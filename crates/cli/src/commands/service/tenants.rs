@@ -19,8 +19,10 @@ use crate::service::ConnectArgs;
 #[command(defer = true)]
 pub(crate) enum Command {
     /// List tenants.
+    #[command(after_help = "Example:\n  landfall tenants list")]
     List(ConnectArgs),
     /// Show a tenant: what it may use and what it uses.
+    #[command(after_help = "Example:\n  landfall tenants show vision")]
     Show(ShowArgs),
     /// Make a tenant, or change one.
     #[command(after_help = "\

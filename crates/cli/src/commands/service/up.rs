@@ -53,7 +53,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "HOW", value_parser = ["push", "pull", "batch"])]
     dispatch: Option<String>,
     /// Cores that the agent offers [default: all].
-    #[arg(long, value_name = "CORES")]
+    #[arg(long, alias = "cpu", value_name = "CORES")]
     cpus: Option<String>,
     /// What the node is called [default: the name of the machine].
     #[arg(long, value_name = "ID")]

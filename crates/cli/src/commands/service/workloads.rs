@@ -20,8 +20,10 @@ use crate::service::ConnectArgs;
 #[command(defer = true)]
 pub(crate) enum Command {
     /// List workloads.
+    #[command(after_help = "Example:\n  landfall workloads list")]
     List(ConnectArgs),
     /// Show a workload, and which nodes could run it now.
+    #[command(after_help = "Example:\n  landfall workloads show train")]
     Show(OneArgs),
     /// Make a workload, or replace one: what would be submitted becomes the template.
     #[command(after_help = "\
@@ -31,6 +33,7 @@ Examples:
   landfall submit --workload train")]
     Set(Box<SetArgs>),
     /// Remove a workload; jobs made from it stay.
+    #[command(after_help = "Example:\n  landfall workloads delete train")]
     Delete(OneArgs),
 }
 
