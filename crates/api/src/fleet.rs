@@ -118,6 +118,31 @@ pub struct PolicyView {
     pub text: Option<String>,
     /// Pools that use it.
     pub pools: Vec<String>,
+    /// What admits and what gives points, in the policy's order; only where one policy is asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<RuleView>,
+}
+
+/// A filter or a term as a policy uses it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct RuleView {
+    /// Its name in the catalogue.
+    pub name: String,
+    /// What it does.
+    pub description: String,
+    /// `filter`, or what a term may do to a total.
+    pub class: String,
+    /// What a term's value is multiplied by; words where it depends on the job, absent for filters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight: Option<String>,
+    /// Smallest value of a term.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min: Option<f64>,
+    /// Largest value of a term; absent if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max: Option<f64>,
+    /// Whether the policy uses it.
+    pub enabled: bool,
 }
 
 /// A term of the catalogue.

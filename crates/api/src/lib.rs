@@ -8,6 +8,7 @@
 
 pub mod agent;
 pub mod answer;
+pub mod board;
 pub mod error;
 pub mod fleet;
 pub mod job;
@@ -28,6 +29,9 @@ pub const PORT: u16 = 7878;
 
 /// Header that makes a submission safe to repeat.
 pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
+
+/// Header that a page sends with every change it asks for; no page of another site can send it.
+pub const FROM_THE_BOARD: &str = "landfall-board";
 
 /// Header in which an agent names the journal that its memory belongs to.
 pub const JOURNAL: &str = "landfall-journal";

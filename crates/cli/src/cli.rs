@@ -119,6 +119,8 @@ pub(crate) enum Command {
     Certificate(live::certificate::Args),
     /// Queue, nodes and reasons on one live screen.
     Top(live::top::Args),
+    /// The board, a web page: an address that signs one browser in.
+    Board(live::board::Args),
     /// Settings: check the file, show what is in force.
     #[command(subcommand)]
     Config(live::settings::Command),
@@ -217,6 +219,7 @@ fn answer(command: Command, json: bool) -> Result<Box<dyn Answer>, CliError> {
         Command::Check(args) => live::check::run(&args),
         Command::Certificate(args) => live::certificate::run(&args),
         Command::Top(args) => live::top::run(&args),
+        Command::Board(args) => live::board::run(&args),
         Command::Config(command) => live::settings::run(&command),
         Command::Explain(args) => match &args.live {
             Some(job) => live::explain::run(job, args.node.as_deref(), args.at.as_deref(), &args.connect),

@@ -33,6 +33,8 @@ pub struct Config {
     pub allow_insecure: bool,
     /// Let simulated nodes join, on which nothing runs.
     pub allow_hollow: bool,
+    /// Serve the board at `/`.
+    pub board: bool,
     /// Pools to have. One that is there already gets these settings.
     pub pools: Vec<PoolConfig>,
     /// Tenants to have. One that is there already gets these settings.
@@ -73,6 +75,7 @@ impl Config {
             tls: None,
             allow_insecure: false,
             allow_hollow: false,
+            board: true,
             pools: vec![PoolConfig { pool: Pool::new(pool, Dispatch::Push), policy: None }],
             tenants: Vec::new(),
             pools_from: None,

@@ -39,8 +39,26 @@ pub(crate) fn check(root: &Path) -> Result<(), String> {
         .filter(|package| !package["license"].as_str().is_some_and(acceptable))
         .map(|package| format!("{} {} ({})", package["name"], package["version"], package["license"]))
         .collect();
-    println!("{} packages", packages.len());
+    let (shipped, npm) = of_npm(root)?;
+    println!("{} packages, and {shipped} of npm in the board", packages.len());
+    let wrong: Vec<String> = wrong.into_iter().chain(npm).collect();
     if wrong.is_empty() { Ok(()) } else { Err(format!("licences to look at: {}", wrong.join(", "))) }
+}
+
+/// How many packages of npm are part of the board's page, and those with a licence to look at. What only builds and tests it is not passed on.
+fn of_npm(root: &Path) -> Result<(usize, Vec<String>), String> {
+    let file = root.join("crates/board/web/package-lock.json");
+    let text = std::fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
+    let lock: Value = serde_json::from_str(&text).map_err(|error| format!("{}: {error}", file.display()))?;
+    if text.contains("\"resolved\"") {
+        return Err("package-lock.json names a registry; `.npmrc` says how it is written without".into());
+    }
+    let packages = lock["packages"].as_object().ok_or("package-lock.json names no packages")?;
+    let shipped: Vec<_> =
+        packages.iter().filter(|(name, package)| !name.is_empty() && package["dev"] != true).collect();
+    let wrong = shipped.iter().filter(|(_, package)| !package["license"].as_str().is_some_and(acceptable));
+    let wrong = wrong.map(|(name, package)| format!("{name} ({})", package["license"])).collect();
+    Ok((shipped.len(), wrong))
 }
 
 /// Whether a licence expression can be met: some alternative of `OR` consists of allowed licences only.

@@ -67,6 +67,7 @@ pub(crate) const SETTINGS: &[Setting] = settings! {
         "listen beyond this machine without TLS";
     "server.allow_hollow", "LANDFALL_ALLOW_HOLLOW", Switch, "false",
         "let simulated nodes join (`landfall hollow`), for trying a size";
+    "server.board", "LANDFALL_BOARD", Switch, "true", "serve the board, a web page, at `/`";
     "server.scoring_policy", "LANDFALL_SCORING_POLICY", Text, "resource-aware",
         "the policy of pull pools that name none";
     "server.energy_price_file", "LANDFALL_ENERGY_PRICE_FILE", Path, "none",

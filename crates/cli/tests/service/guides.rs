@@ -166,6 +166,11 @@ fn the_operators_guide_is_true() {
 }
 
 #[test]
+fn the_guide_of_the_board_is_true() {
+    walk_through("board.md");
+}
+
+#[test]
 fn patterns_stand_for_what_they_say() {
     assert!(matches("job … accepted", "job  12 accepted"));
     assert!(!matches("job … accepted", "the job 12 accepted"));

@@ -109,6 +109,8 @@ struct Listed {
     array: Option<String>,
     /// Only jobs of this name.
     name: Option<String>,
+    /// Only jobs whose id begins with this or whose name contains it, in whatever case.
+    search: Option<String>,
     /// Only jobs on this node.
     node: Option<String>,
     /// How many at most: 1 to 1000, 100 if left out.
@@ -158,6 +160,7 @@ async fn list(
         tenant: own.or(listed.tenant),
         array: listed.array,
         name: listed.name,
+        search: listed.search.filter(|text| !text.is_empty()),
         node: listed.node,
         limit: limit(listed.limit, 1000)?,
         cursor: listed.cursor,

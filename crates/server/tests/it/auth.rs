@@ -40,6 +40,14 @@ const CASES: &[Case] = &[
     ("GET", "/tokens", None, [200, 403, 403, 403, 401]),
     ("POST", "/tokens", Some(r#"{"name": "x", "role": "admin"}"#), [201, 403, 403, 403, 401]),
     ("DELETE", "/tokens/none", None, [404, 403, 403, 403, 401]),
+    ("GET", "/overview", None, [200, 200, 200, 403, 401]),
+    ("GET", "/map", None, [200, 200, 200, 403, 401]),
+    ("GET", "/history", None, [200, 200, 200, 403, 401]),
+    ("GET", "/timeline", None, [200, 200, 200, 403, 401]),
+    ("GET", "/find?id=n1", None, [200, 200, 200, 403, 401]),
+    ("GET", "/pools/default/policy", None, [200, 200, 200, 403, 401]),
+    ("GET", "/session", None, [200; 5]),
+    ("POST", "/session/code", None, [200, 200, 200, 403, 401]),
     ("GET", "!/board/jobs/decisions", None, [200, 403, 403, 403, 401]),
     ("GET", "!/board/workers", None, [200, 200, 200, 403, 401]),
     ("GET", "!/capacity_snapshot", None, [200, 200, 200, 403, 401]),
@@ -47,6 +55,7 @@ const CASES: &[Case] = &[
     ("GET", "!/readyz", None, [200; 5]),
     ("GET", "!/openapi.json", None, [200; 5]),
     ("GET", "!/metrics", None, [200; 5]),
+    ("GET", "!/", None, [200; 5]),
 ];
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 pub(crate) mod again;
 pub(crate) mod agent;
 pub(crate) mod backup;
+pub(crate) mod board;
 pub(crate) mod certificate;
 pub(crate) mod check;
 pub(crate) mod completions;

@@ -111,6 +111,7 @@ pub(crate) fn server_config(
     };
     server.allow_insecure = config.is_on("server.allow_insecure");
     server.allow_hollow = config.is_on("server.allow_hollow");
+    server.board = config.text("server.board") != Some("false");
     server.body_limit = size("server.body_limit").map_or(server.body_limit, in_memory);
     server.queue_limit = config.parsed("server.queue_limit").unwrap_or(server.queue_limit);
     server.ended_in_memory = config.parsed("server.ended_in_memory").unwrap_or(server.ended_in_memory);

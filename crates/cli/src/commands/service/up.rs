@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::agent::{agent_config, failed};
 use super::server::{broke, ended_early, log_to_stderr, server_config, start, told_to_end, url, write_ready};
 use super::submit::{Manner, Target, wait};
-use super::{explain, listing};
+use super::{board, explain, listing};
 use crate::answer::{Answer, Page, to_json};
 use crate::config::{Config, ConfigArgs};
 use crate::error::{CliError, broken};
@@ -41,7 +41,8 @@ Examples:
   landfall up
   landfall up --port 0 --data-dir /tmp/try --ready-file /tmp/try.url
   landfall up --dispatch batch --cpus 4
-  landfall up --first-job                a job right away, to see how it looks")]
+  landfall up --first-job                a job right away, to see how it looks
+  landfall up --open                     with the board in your browser")]
 pub(crate) struct Args {
     /// The port on 127.0.0.1; 0 takes any free one [default: 7878].
     #[arg(long, value_name = "PORT")]
@@ -73,6 +74,9 @@ pub(crate) struct Args {
     /// Run a first job and show what becomes of it.
     #[arg(long, conflicts_with = "no_agent")]
     first_job: bool,
+    /// Open the board in the browser.
+    #[arg(long)]
+    open: bool,
     #[command(flatten)]
     config: ConfigArgs,
 }
@@ -82,6 +86,8 @@ pub(crate) struct Args {
 struct Running {
     schema: &'static str,
     url: String,
+    /// Where the board is, with a code that signs one browser in; null if it is turned off.
+    board: Option<String>,
     data_dir: String,
     token_file: String,
     pools: Vec<String>,
@@ -118,7 +124,7 @@ async fn up(
     server: landfall_server::Config,
     json: bool,
 ) -> Result<(), CliError> {
-    let data_dir = server.data_dir.clone();
+    let (data_dir, has_board) = (server.data_dir.clone(), server.board);
     let (stop_server, stop_agent) = (CancellationToken::new(), CancellationToken::new());
     let (mut server, ready) = start(server, &stop_server).await?;
     let (url, token_file) = (url(&ready), ready.admin_token_file.clone());
@@ -150,9 +156,14 @@ async fn up(
         (agent, node) = (Some(running), Some(id));
     }
     let pools: Vec<landfall_api::fleet::PoolView> = listing::all(&client, "/pools", &[]).await?;
+    let board = match has_board {
+        true => Some(board::address(&client, &url).await?),
+        false => None,
+    };
     let running = Running {
         schema: "landfall.up/1",
         url: url.clone(),
+        board: board.clone(),
         data_dir: data_dir.display().to_string(),
         token_file: token_file.display().to_string(),
         pools: pools.iter().map(|pool| format!("{} ({})", pool.id, pool.dispatch)).collect(),
@@ -161,6 +172,9 @@ async fn up(
     tell(&running, args.stop_jobs, json)?;
     if let Some(path) = &args.ready_file {
         write_ready(path, &url)?;
+    }
+    if let Some(board) = board.filter(|_| args.open) {
+        board::open(&board);
     }
     if args.first_job {
         first_job(&client).await?;
@@ -239,6 +253,7 @@ fn tell(running: &Running, stop_jobs: bool, json: bool) -> Result<(), CliError> 
     }
     let mut text = format!("{GOOD}up{GOOD:#}: {STRONG}{}{STRONG:#}\n", clean(&running.url));
     let mut line = |label: &str, content: &str| text += &format!("  {label:<10} {}\n", clean(content));
+    line("board", running.board.as_deref().unwrap_or("off: server.board = false"));
     line("pools", &running.pools.join(", "));
     line("node", running.node.as_deref().unwrap_or("none: landfall agent adds one"));
     line("data", &running.data_dir);
