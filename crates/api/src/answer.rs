@@ -208,6 +208,9 @@ pub struct PlacementView {
     pub reason: Option<Reason>,
     /// Nodes, fence and breakdown; null while it waits.
     pub placed: Option<Placed>,
+    /// Every offer with its terms, and who declined why, if peers place it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub negotiation: Option<crate::peer::NegotiationView>,
 }
 
 /// What would happen.

@@ -14,6 +14,7 @@ pub mod job;
 pub mod needs;
 pub mod node;
 pub mod page;
+pub mod peer;
 pub mod token;
 pub mod workload;
 

@@ -97,6 +97,12 @@ pub(crate) enum Command {
     /// Pools of the server: list, show, set.
     #[command(subcommand)]
     Pools(live::pools::Command),
+    /// Other servers that place work with this one: list, show, add, trust, block, accounts.
+    #[command(subcommand)]
+    Peers(live::peers::Command),
+    /// This server among its peers: id.
+    #[command(subcommand)]
+    Peer(live::peers::OwnCommand),
     /// Shares, quotas and budgets: list, show, set.
     #[command(subcommand)]
     Tenants(live::tenants::Command),
@@ -207,6 +213,8 @@ fn answer(command: Command, json: bool) -> Result<Box<dyn Answer>, CliError> {
         Command::Disapprove(args) => live::nodes::order(&args, NodeOrder::SUSPEND),
         Command::Workloads(command) => live::workloads::run(&command),
         Command::Pools(command) => live::pools::run(&command),
+        Command::Peers(command) => live::peers::run(&command),
+        Command::Peer(command) => live::peers::own(&command),
         Command::Tenants(command) => live::tenants::run(&command),
         Command::Token(command) => live::token::run(&command),
         Command::Decisions(args) => live::decisions::list(&args),

@@ -69,6 +69,16 @@ impl Exit {
         }
     }
 
+    /// Why a job was not placed that peers were asked about, if that is what happened.
+    pub(crate) fn of_negotiation(reason: &str) -> Option<Self> {
+        match reason {
+            "no_offers" | "no_trusted_offer" => Some(Self::Job(4)),
+            "no_affordable_offer" => Some(Self::Job(5)),
+            "award_failed" | "lease_lost" | "deadline" | "body_unavailable" => Some(Self::Job(6)),
+            _ => None,
+        }
+    }
+
     /// How a job ended that was waited for.
     pub(crate) fn of_job(code: Option<i32>) -> Self {
         match code {

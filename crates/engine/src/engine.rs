@@ -277,7 +277,10 @@ impl Engine {
             Input::Withdrawn(request) => self.withdrawn(&request),
             Input::BlockChanged { block, event } => self.block_changed(&block, event),
             Input::SetPeer { pool, id, settings } => self.set_peer(pool, id, *settings),
+            Input::StartPeer { pool, boot } => self.start_peer(pool, boot),
             Input::Peer { pool, input } => self.tell_peer(pool, input),
+            Input::Negotiate { submission, asked } => self.negotiate(*submission, asked),
+            Input::PeerExit { job, attempt, code } => self.peer_exit(&job, attempt, code),
             Input::Reserve { job, node, gpus, lifetime, fence } => {
                 self.reserve(&job, &node, &gpus, lifetime, fence.as_ref())
             }
@@ -477,7 +480,7 @@ impl Engine {
             return;
         };
         let Some(dispatcher) = self.pools.get_mut(&record.pool) else { return };
-        if record.is_queued() {
+        if record.is_queued() && !self.state.announced.contains_key(id) {
             // Only a push pool leaves jobs alone that somebody else is placing.
             let held = dispatcher.heeds_holds() && self.state.holds.values().any(|hold| hold.job == *id);
             dispatcher.enqueue(record, &self.state, held, self.now);
@@ -508,8 +511,7 @@ impl Engine {
             Dispatch::Batch => {
                 dispatcher.has_queued() || !pool.reservations.is_empty() || self.has_suspended(id)
             }
-            Dispatch::Push | Dispatch::Pull => dispatcher.has_queued(),
-            Dispatch::Negotiate => false,
+            Dispatch::Push | Dispatch::Pull | Dispatch::Negotiate => dispatcher.has_queued(),
         }
     }
 

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use landfall_model::{
-    Block, HistoryRow, Instance, Job, JobId, JobReport, Millis, MixClass, Name, Node, NodeId, NodeState,
-    Placement, Pool, PoolId, Provider, Tenant, TenantId, Time, World,
+    Block, Digest, HistoryRow, Instance, Job, JobId, JobReport, Millis, MixClass, Name, Node, NodeId,
+    NodeState, Placement, Pool, PoolId, Provider, Tenant, TenantId, Time, World,
 };
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
@@ -217,7 +217,9 @@ pub enum Event {
     ReactiveSet { job: JobId, reactive: Box<Reactive> },
     /// An input of a waiting job, by its digest, was brought near, or could not be.
     Staged { job: JobId, digest: Name, near: bool },
-    /// The peer of a negotiated pool was set up.
+    /// A job that is about to be accepted is placed by peers among themselves, who call it by this digest.
+    Announced { job: JobId, digest: Digest },
+    /// The peer of a negotiated pool was set up, or has started anew.
     PeerSet { pool: PoolId, peer: Box<Peer> },
     /// The peer of a negotiated pool was told something.
     PeerTold { pool: PoolId, input: Box<negotiate::Input> },

@@ -161,10 +161,17 @@ pub enum Input {
     /// Something happened to a block that was bought.
     BlockChanged { block: BlockId, event: BlockEvent },
 
-    /// The peer of a negotiated pool is set up.
+    /// The peer of a negotiated pool is set up, or gets other settings.
     SetPeer { pool: PoolId, id: NodeId, settings: Box<negotiate::Settings> },
     /// The peer of a negotiated pool is told something.
     Peer { pool: PoolId, input: Box<negotiate::Input> },
+
+    /// The process of a peer has started; `boot` names the boot of its machine, whose clock leases are counted on.
+    StartPeer { pool: PoolId, boot: u64 },
+    /// A job is submitted to a negotiated pool: `asked` is what its peer announces.
+    Negotiate { submission: Box<Submission>, asked: Box<negotiate::Submission> },
+    /// The peer that runs a job says with which code it exited, ahead of the result.
+    PeerExit { job: JobId, attempt: u32, code: i32 },
 
     /// A placer outside the server keeps devices for a job: for as long as usual and for the present attempt, unless it
     /// says otherwise.

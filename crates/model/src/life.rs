@@ -87,6 +87,8 @@ pub enum Cause {
     ImmediateUnavailable,
     /// The node no longer serves its tenant.
     TenantRevoked,
+    /// Its negotiation with peers came to nothing, for this reason.
+    NotPlaced(Name),
 }
 
 /// How far one node of a placed job is. Reports only ever move it forwards.

@@ -1,10 +1,11 @@
 //! What a server is told when it starts.
 
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use landfall_model::{Block, Dispatch, Pool, PoolId, Tenant};
+use landfall_model::{Block, Dispatch, NodeId, Pool, PoolId, Tenant};
 
 /// Certificate and key, both PEM files.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +20,21 @@ pub struct PoolConfig {
     pub pool: Pool,
     /// The text of its policy file, if it has one of its own.
     pub policy: Option<String>,
+}
+
+/// How a server whose pool negotiates is a peer of others.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct PeerConfig {
+    /// Where it listens for peers; empty means any free port of 127.0.0.1.
+    pub listen: Vec<landfall_peer::Multiaddr>,
+    /// Peers to be in touch with.
+    pub bootstrap: Vec<landfall_peer::Multiaddr>,
+    /// Shown to the peers named there, who may have given it out.
+    pub invitation: Option<String>,
+    /// How it negotiates.
+    pub settings: landfall_negotiate::Settings,
+    /// Whom it trusts, and how much, from the start.
+    pub trust: BTreeMap<NodeId, f64>,
 }
 
 /// How a server runs.
@@ -61,6 +77,8 @@ pub struct Config {
     pub log_limit: u64,
     /// Time that running requests get at the end.
     pub shutdown_grace: Duration,
+    /// How it is a peer, if one of its pools negotiates.
+    pub peer: PeerConfig,
 }
 
 impl Config {
@@ -87,6 +105,7 @@ impl Config {
             snapshot_every: 500_000,
             log_limit: 16 << 20,
             shutdown_grace: Duration::from_secs(5),
+            peer: PeerConfig::default(),
         }
     }
 }

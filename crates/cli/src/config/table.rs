@@ -84,6 +84,13 @@ pub(crate) const SETTINGS: &[Setting] = settings! {
     "server.log_limit", "LANDFALL_LOG_LIMIT", Size, "16MiB", "most that is kept of one stream of one attempt";
     "server.shutdown_grace", "LANDFALL_SHUTDOWN_GRACE", Span, "5s",
         "time that running requests get at the end";
+    "peer.listen", "LANDFALL_PEER_LISTEN", Address, "any free port of 127.0.0.1",
+        "where a server whose pool negotiates listens for peers";
+    "peer.bootstrap", "LANDFALL_PEER_BOOTSTRAP", List, "none",
+        "addresses of peers to be in touch with, or an invitation of one";
+    "peer.trust", "LANDFALL_PEER_TRUST", List, "none", "trust in peers from the start, such as ID=0.8";
+    "peer.settings", "LANDFALL_PEER_SETTINGS", List, "as in docs/guides/peers.md",
+        "how it negotiates, such as deliberation_ms=300,base_price=12";
     "agent.server", "LANDFALL_AGENT_SERVER", Url, "client.server", "the server that the agent speaks to";
     "agent.token_file", "LANDFALL_AGENT_TOKEN_FILE", Path, "client.token_file",
         "a file with the secret of the agent's token";

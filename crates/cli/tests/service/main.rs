@@ -16,6 +16,7 @@ mod jobs;
 mod keepers;
 mod learning;
 mod nodes;
+mod peers;
 mod pools;
 mod ready;
 mod restored;

@@ -74,10 +74,12 @@ impl Engine {
 
     fn waiting(&self, record: &JobRecord, dispatch: Dispatch) -> Waiting {
         let mut waiting = match dispatch {
-            Dispatch::Push => self.push_waiting(record),
+            // Peers place it, and say why not.
+            _ if self.state.announced.contains_key(&record.job.id) => Waiting::default(),
+            Dispatch::Negotiate if !self.state.peers.contains_key(&record.pool) => Waiting::default(),
+            Dispatch::Push | Dispatch::Negotiate => self.push_waiting(record),
             Dispatch::Pull => self.pull_waiting(record),
             Dispatch::Batch => self.batch_waiting(record),
-            Dispatch::Negotiate => Waiting::default(),
         };
         let gates = self.gates(record);
         waiting.reasons.retain(|why| !gates.iter().any(|gate| gate.reason == why.reason));

@@ -32,6 +32,8 @@ use push::PushQueue;
 pub(crate) use batch::could_ever_fit;
 pub(crate) use push::proposal;
 
+/// The policy by which a pool that negotiates places what it won, or keeps, on its own machines.
+const OWN_MACHINES: &str = "fit";
 /// Rejections in a row after which people are told.
 const STARVED_AFTER: u32 = 10;
 
@@ -64,8 +66,11 @@ impl Dispatcher {
 
     /// The policy of a pool, ready to use. A name that is unknown does not stop the pool, nor does a file that another
     /// version wrote into the journal and this one cannot read; both are told.
-    fn policy_of(pool: &Pool, text: Option<&str>) -> (Policy, Option<String>) {
+    ///
+    /// Where there is a peer, the pool's policy judges offers, and what comes to its own machines is placed like any job.
+    fn policy_of(pool: &Pool, text: Option<&str>, has_peer: bool) -> (Policy, Option<String>) {
         let (policy, warning) = match text.map(policy_file::load) {
+            _ if has_peer => builtin::pool_policy(OWN_MACHINES),
             Some(Ok(policy)) => (policy, None),
             Some(Err(error)) => {
                 let (policy, _) = builtin::pool_policy(builtin::FALLBACK);
@@ -90,17 +95,19 @@ impl Dispatcher {
         let policy = match pool.dispatch {
             Dispatch::Batch => policy.for_planning(),
             Dispatch::Push => policy.heeding_needs(),
+            Dispatch::Negotiate if has_peer => policy.heeding_needs(),
             Dispatch::Pull | Dispatch::Negotiate => policy,
         };
         (policy, warning)
     }
 
-    fn new(pool: &Pool, text: Option<&str>) -> Option<Self> {
-        let (policy, warning) = Self::policy_of(pool, text);
+    fn new(pool: &Pool, text: Option<&str>, has_peer: bool) -> Option<Self> {
+        let (policy, warning) = Self::policy_of(pool, text, has_peer);
         let queue = match pool.dispatch {
             Dispatch::Push => Queue::Push(PushQueue::default()),
             Dispatch::Pull => Queue::Pull(Box::new(PullQueue::new(&policy)?)),
             Dispatch::Batch => Queue::Batch(Box::new(BatchQueue::new(&policy))),
+            Dispatch::Negotiate if has_peer => Queue::Push(PushQueue::default()),
             Dispatch::Negotiate => Queue::None,
         };
         Some(Self { policy, warning, index: NodeIndex::new(0), tie_ranks: Vec::new(), queue })
@@ -315,7 +322,8 @@ impl Engine {
     /// Makes what a pool keeps ready anew.
     pub(crate) fn set_up(&mut self, id: &PoolId) {
         let Some(state) = self.state.pools.get(id) else { return };
-        let Some(dispatcher) = Dispatcher::new(&state.pool, state.policy.as_deref()) else {
+        let has_peer = self.state.peers.contains_key(id);
+        let Some(dispatcher) = Dispatcher::new(&state.pool, state.policy.as_deref(), has_peer) else {
             return;
         };
         self.pools.insert(id.clone(), dispatcher);
@@ -368,9 +376,10 @@ impl Engine {
     pub(crate) fn cycle(&mut self, id: &PoolId) {
         let Some(state) = self.state.pools.get(id) else { return };
         let (every, dispatch) = match state.pool.dispatch {
-            Dispatch::Push => (state.pool.push.retry_interval_ms, Dispatch::Push),
+            // Without a peer there is nothing in the queue of a pool that negotiates.
+            Dispatch::Push | Dispatch::Negotiate => (state.pool.push.retry_interval_ms, Dispatch::Push),
             Dispatch::Pull => (state.pool.pull.tick_ms, Dispatch::Pull),
-            other => (state.pool.batch.cycle_ms, other),
+            Dispatch::Batch => (state.pool.batch.cycle_ms, Dispatch::Batch),
         };
         // The next tick stays on the beat of the first.
         let missed = self.now.since(state.next_cycle).get() / every.get().max(1);
@@ -380,10 +389,9 @@ impl Engine {
         let freed_early = state.freed_early;
         self.emit(Event::Cycled { pool: id.clone(), next });
         match dispatch {
-            Dispatch::Push => self.push_pass(id, true),
+            Dispatch::Push | Dispatch::Negotiate => self.push_pass(id, true),
             Dispatch::Pull => self.emit(Event::Round(id.clone())),
             Dispatch::Batch => self.batch_cycle(id, freed_early),
-            Dispatch::Negotiate => {}
         }
     }
 

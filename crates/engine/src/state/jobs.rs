@@ -154,6 +154,7 @@ impl State {
                 self.element_forgotten(id);
                 let queued = self.jobs.remove(id).is_some_and(|record| record.is_queued());
                 self.edge_locks.remove(id);
+                self.announced.remove(id);
                 touched.job(id.clone(), queued);
             }
             Event::Resized { job, gained, lost, units, gpus, power_w } => {

@@ -17,7 +17,7 @@ mod pools;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use landfall_model::{JobId, Name, Node, NodeId, PoolId, Tenant, TenantId, Time};
+use landfall_model::{Digest, JobId, Name, Node, NodeId, PoolId, Tenant, TenantId, Time};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use smallvec::SmallVec;
@@ -130,6 +130,9 @@ pub struct State {
     /// Arrays that were submitted as one; their elements are jobs once they are about to start.
     #[serde(default)]
     pub folded: BTreeMap<JobId, Box<Array>>,
+    /// Jobs that peers place among themselves, and what they call them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub announced: BTreeMap<JobId, Digest>,
 }
 
 /// What an event touched, for whoever keeps indexes.
@@ -260,7 +263,13 @@ impl State {
             }
             Event::CapacitySet(capacity) => self.capacity = Some(capacity.clone()),
             Event::PeerSet { pool, peer } => {
-                self.peers.insert(pool.clone(), (**peer).clone());
+                // The first one changes how the pool dispatches.
+                if self.peers.insert(pool.clone(), (**peer).clone()).is_none() {
+                    touched.pools.insert(pool.clone());
+                }
+            }
+            Event::Announced { job, digest } => {
+                self.announced.insert(job.clone(), *digest);
             }
             Event::PeerTold { pool, input } => {
                 let at = self.now;

@@ -3,7 +3,7 @@
 use landfall_api::agent::{Command, Share, Start};
 use landfall_engine::{Effect, Fence, Input};
 use landfall_model::life::Refused;
-use landfall_model::{Dispatch, NodeId, OnDisconnect, Placement, Pool};
+use landfall_model::{NodeId, OnDisconnect, Placement, Pool};
 
 use super::core::Core;
 use super::jobs::element_of;
@@ -18,10 +18,6 @@ pub(super) fn unable(pool: &Pool) -> Option<Refused> {
             message,
             "leave `staging` out; jobs then start wherever there is room",
         ));
-    }
-    if pool.dispatch == Dispatch::Negotiate {
-        let message = format!("pool `{}` negotiates between peers, and nothing can reach peers yet", pool.id);
-        return Some(Refused::new("negotiate_unsupported", message, "use push, pull or batch"));
     }
     None
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use landfall_api::ApiError;
-use landfall_api::job::{ArrayRange, DependsOn, JobRequest, PlannedJob, RunSpec};
+use landfall_api::job::{ArrayRange, DependsOn, JobRequest, PlacementRequest, PlannedJob, RunSpec};
 use landfall_engine::Input;
 use landfall_engine::answers::Change;
 use landfall_engine::dag::{Edge, EdgeKind, JOBS_MAX};
@@ -38,6 +38,8 @@ pub struct Prepared {
     pub key: Option<String>,
     /// What whoever submits it should know.
     pub warning: Option<String>,
+    /// How it wants to be placed among peers.
+    pub placement: Option<PlacementRequest>,
 }
 
 impl Prepared {
@@ -160,9 +162,12 @@ impl View<'_> {
             submitter: Some(caller.name.clone()).filter(|name| !name.is_empty()),
             run: Arc::new(request.run),
             array: request.array,
+            foreign: false,
         };
-        let warning = self.never(&submission, request.strict, path)?;
-        Ok(Prepared { submission, meta, key: request.key, warning })
+        // Whether peers have such machines is theirs to say.
+        let elsewhere = self.negotiates(submission.pool.as_ref());
+        let warning = if elsewhere { None } else { self.never(&submission, request.strict, path)? };
+        Ok(Prepared { submission, meta, key: request.key, warning, placement: request.placement })
     }
 
     /// What stands between a job and every node that its pool has, if that is more than time: a warning, or a refusal for those
@@ -286,16 +291,19 @@ impl View<'_> {
         path: &str,
     ) -> Result<(Job, JobRequest), Failure> {
         let mut request = self.with_workload(request, path)?;
-        if request.placement.is_some() {
-            let message = "no pool of this server negotiates";
+        request.needs.pool = Some(self.pool_of(request.needs.pool.as_ref(), path)?);
+        if request.placement.is_some() && !self.negotiates(request.needs.pool.as_ref()) {
+            let pool = request.needs.pool.as_ref().map_or("", PoolId::as_str);
+            let message = format!("pool `{pool}` does not negotiate");
             return Err(Failure::refused(
                 422,
                 ApiError::new("placement_unsupported", message)
-                    .hint("leave `placement` out; `plan` shows where the job would go")
+                    .hint(
+                        "leave `placement` out, or name a pool that negotiates; `landfall up --peer` has one",
+                    )
                     .field(format!("{path}placement")),
             ));
         }
-        request.needs.pool = Some(self.pool_of(request.needs.pool.as_ref(), path)?);
         request.needs.tenant = tenant_of(caller, request.needs.tenant.take(), path)?;
         if caller.tenant.is_none()
             && let Some(named) = &request.needs.tenant
@@ -383,6 +391,12 @@ impl View<'_> {
         pool.pool.pull.architecture.clone().or_else(|| most.map(|(name, _)| name.clone())).or_else(here)
     }
 
+    /// Whether peers place the jobs of a pool among themselves.
+    pub(super) fn negotiates(&self, pool: Option<&PoolId>) -> bool {
+        let pool = pool.and_then(|pool| self.engine.state().pools.get(pool));
+        pool.is_some_and(|pool| pool.pool.dispatch == Dispatch::Negotiate)
+    }
+
     /// Whether a pool learns how long jobs take.
     fn plans_time(&self, pool: Option<&PoolId>) -> bool {
         let pool = pool.and_then(|pool| self.engine.state().pools.get(pool));
@@ -398,10 +412,6 @@ impl View<'_> {
             None => pools.get_key_value(DEFAULT_POOL).map(|(id, _)| id),
         };
         match (chosen, named) {
-            (Some(pool), _) if pools[pool].pool.dispatch == Dispatch::Negotiate => {
-                let message = format!("pool `{pool}` negotiates between peers, which this server does not");
-                Err(Failure::refused(422, ApiError::new("placement_unsupported", message).field(field)))
-            }
             (Some(pool), _) => Ok(pool.clone()),
             (None, Some(name)) => {
                 let known: Vec<&str> = pools.keys().map(PoolId::as_str).collect();

@@ -20,6 +20,9 @@ pub struct JobMeta {
     /// Which elements it has, if it is an array.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub array: Option<ArrayRange>,
+    /// Whether it is the job of another peer, which this one won.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub foreign: bool,
 }
 
 /// How the present run of a job goes.

@@ -3,7 +3,7 @@
 use landfall_api::job::{ElementView, JobView, OnNode};
 use landfall_api::node::{GpuView, NodeView};
 use landfall_engine::State;
-use landfall_engine::record::{JobRecord, JobState, Run};
+use landfall_engine::record::{Cause, JobRecord, JobState, Run};
 use landfall_model::answer::Why;
 use landfall_model::reason::Reason;
 use landfall_model::{Job, JobId, Needs, NodeId, Time};
@@ -110,7 +110,10 @@ fn note(record: &JobRecord) -> Option<String> {
 /// Why a job is where it is, as far as its record says.
 fn cheap_reason(record: &JobRecord) -> Option<String> {
     if let Some(ended) = &record.ended {
-        return Some(word(&ended.0));
+        return Some(match &ended.0 {
+            Cause::NotPlaced(why) => why.to_string(),
+            cause => word(cause),
+        });
     }
     if record.state != JobState::Pending {
         return record.run.as_ref().and_then(|run| run.stop.as_ref()).map(|stop| word(&stop.cause));

@@ -55,6 +55,8 @@ pub(crate) struct App {
     pub(crate) started_at: Time,
     /// Which journal this is.
     pub(crate) incarnation: String,
+    /// The peer that this server is, if one of its pools negotiates.
+    pub(crate) peers: std::sync::OnceLock<crate::peers::Peers>,
     streams: Arc<Semaphore>,
     lines: Arc<Semaphore>,
 }
@@ -85,6 +87,7 @@ impl App {
             edits: tokio::sync::Mutex::new(()),
             shutdown,
             incarnation,
+            peers: std::sync::OnceLock::new(),
             streams: Arc::new(Semaphore::new(STREAMS_MAX)),
             lines: Arc::new(Semaphore::new(LINES_MAX)),
         }

@@ -427,7 +427,8 @@ async fn placement(Steered { app, principal, id }: Steered) -> Reply<PlacementVi
         let job = known(view, &principal, &id)?;
         let Some(explained) = view.engine.explain(&job) else { return Err(Problem::unknown("job", &id)) };
         let Explanation { job, state, pool, attempt, reason, placed, .. } = explained;
-        Ok(PlacementView { job, state, pool, attempt, reason, placed })
+        let negotiation = view.placement(job.as_str());
+        Ok(PlacementView { job, state, pool, attempt, reason, placed, negotiation })
     });
     answer.await.map(Json)
 }

@@ -18,6 +18,8 @@ mod jobs;
 pub(crate) mod metrics;
 mod nodes;
 mod openapi;
+mod peers;
+pub(crate) mod placement_metrics;
 mod plan;
 mod policies;
 mod problem;
@@ -38,6 +40,7 @@ use utoipa::OpenApi as _;
 use utoipa_axum::router::OpenApiRouter;
 
 use app::App;
+pub(crate) use peers::facts as peer_facts;
 use problem::{after_panic, no_method, no_route};
 
 /// Everything that is answered.
@@ -74,6 +77,7 @@ fn documented() -> (Router<Arc<App>>, utoipa::openapi::OpenApi) {
         .merge(plan::routes())
         .merge(fleet::routes())
         .merge(capacity::routes())
+        .merge(peers::routes())
         .merge(policies::routes())
         .merge(workloads::routes())
         .merge(history::routes())

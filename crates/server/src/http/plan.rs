@@ -121,6 +121,13 @@ fn change(
         let several = jobs.len() > 1;
         let name = |place| if several { format!("planned-{}", place + 1) } else { "planned".to_owned() };
         let prepared = view.intake(&principal.caller(), jobs, name)?;
+        if prepared.iter().any(|job| view.asks_peers(job)) {
+            let message = "peers decide where it goes, and they cannot be asked without submitting it yet";
+            let error = ApiError::new("negotiate_unsupported", message).field("needs.pool");
+            let hint =
+                "submit it; `landfall explain` shows every offer. With --placement local it can be planned";
+            return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, error.hint(hint)));
+        }
         let submitted = prepared.iter().map(Prepared::planned).collect();
         return Ok((intake::change(prepared), submitted));
     }

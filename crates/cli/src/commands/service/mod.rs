@@ -15,6 +15,7 @@ pub(crate) mod jobs;
 pub(crate) mod listing;
 pub(crate) mod logs;
 pub(crate) mod nodes;
+pub(crate) mod peers;
 pub(crate) mod plan;
 pub(crate) mod pools;
 pub(crate) mod restore;

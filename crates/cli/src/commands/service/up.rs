@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use landfall_api::job::{JobRequest, RunSpec, Submitted};
 use landfall_api::node::NodeView;
+use landfall_api::peer::OwnPeer;
 use landfall_client::{Client, Settings, segment};
 use landfall_model::{Dispatch, MilliCpu, Needs};
 use serde::Serialize;
@@ -52,6 +53,15 @@ pub(crate) struct Args {
     /// How the pool `default` dispatches [default: push, or as it was].
     #[arg(long, value_name = "HOW", value_parser = ["push", "pull", "batch"])]
     dispatch: Option<String>,
+    /// Be a peer: jobs are offered to other peers, and theirs may run here once they are trusted.
+    #[arg(long, conflicts_with = "dispatch")]
+    peer: bool,
+    /// A peer to be in touch with: the invitation that its `landfall up --peer` prints, or an address.
+    #[arg(long, value_name = "ADDR", requires = "peer")]
+    bootstrap: Vec<String>,
+    /// Where to listen for peers [default: any free port of 127.0.0.1]; beyond this machine only if you say so.
+    #[arg(long, value_name = "HOST:PORT", requires = "peer")]
+    peer_listen: Option<String>,
     /// Cores that the agent offers [default: all].
     #[arg(long, value_name = "CORES")]
     cpus: Option<String>,
@@ -86,6 +96,9 @@ struct Running {
     token_file: String,
     pools: Vec<String>,
     node: Option<String>,
+    /// Who it is among peers, if it is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    peer: Option<OwnPeer>,
 }
 
 /// Answers `up`: runs until Ctrl-C.
@@ -96,6 +109,8 @@ pub(crate) fn run(args: &Args, json: bool) -> Result<Box<dyn Answer>, CliError> 
         ("agent.node", args.node.clone()),
         ("server.allow_hollow", args.allow_hollow.then(|| "true".to_owned())),
         ("agent.stop_jobs", args.stop_jobs.then(|| "true".to_owned())),
+        ("peer.listen", args.peer_listen.clone()),
+        ("peer.bootstrap", Some(args.bootstrap.join(",")).filter(|all| !all.is_empty())),
     ];
     let config = Config::load(&args.config, &flags)?;
     let dispatch = args.dispatch.as_deref().map(|how| match how {
@@ -103,6 +118,7 @@ pub(crate) fn run(args: &Args, json: bool) -> Result<Box<dyn Answer>, CliError> 
         "batch" => Dispatch::Batch,
         _ => Dispatch::Push,
     });
+    let dispatch = dispatch.or(args.peer.then_some(Dispatch::Negotiate));
     let mut server = server_config(&config, dispatch)?;
     let port = args.port.unwrap_or(server.listen.port());
     server.listen = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
@@ -157,6 +173,7 @@ async fn up(
         token_file: token_file.display().to_string(),
         pools: pools.iter().map(|pool| format!("{} ({})", pool.id, pool.dispatch)).collect(),
         node,
+        peer: client.get("/peer").await.ok(),
     };
     tell(&running, args.stop_jobs, json)?;
     if let Some(path) = &args.ready_file {
@@ -243,6 +260,15 @@ fn tell(running: &Running, stop_jobs: bool, json: bool) -> Result<(), CliError> 
     line("node", running.node.as_deref().unwrap_or("none: landfall agent adds one"));
     line("data", &running.data_dir);
     line("token", &running.token_file);
+    if let Some(peer) = &running.peer {
+        line("peer", &peer.id);
+        if let Some(invitation) = &peer.invitation {
+            text += &format!(
+                "\n{DIM}another peer, in another terminal (on this machine with --port 0 --data-dir OTHER):{DIM:#}\n"
+            );
+            text += &format!("  landfall up --peer --bootstrap '{}'\n", clean(invitation));
+        }
+    }
     text += &format!("\n{DIM}try, in another terminal:{DIM:#}\n");
     text += "  landfall submit --wait -- echo hello\n  landfall top\n\n";
     let jobs = if stop_jobs { "server, agent and jobs" } else { "server and agent; jobs that run go on" };
