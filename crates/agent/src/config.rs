@@ -93,6 +93,8 @@ pub struct Config {
     pub stop_jobs: bool,
     /// How long what jobs left in their fresh directories is kept.
     pub keep_files: Duration,
+    /// Whether jobs are kept within the CPU and memory they asked for, where the machine can.
+    pub limits: bool,
     /// The program with the hidden command `keeper`, which `landfall-wasm` lies beside; this program if left out.
     pub helper: Option<PathBuf>,
 }
@@ -131,6 +133,7 @@ impl Config {
             pass_env: Vec::new(),
             stop_jobs: false,
             keep_files: KEEP_FILES,
+            limits: true,
             helper: None,
         }
     }

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use landfall_api::agent::{Command, Fetches, Probed, ReportItem};
-use landfall_api::node::{Heartbeat, NODE_TAKEN, Registration};
+use landfall_api::node::{Heartbeat, Limits, NODE_TAKEN, Registration};
 use landfall_client::{Client, ClientError};
 use landfall_model::JobId;
 use landfall_model::life::{Failure, Fence, Report};
@@ -46,6 +46,8 @@ pub(crate) struct Hub {
     jobs: Mutex<Jobs>,
     machine: Mutex<Machine>,
     keeper: Mutex<Option<mpsc::UnboundedSender<Request>>>,
+    /// Which limits of jobs bind here, as the keeper says.
+    limits: Mutex<Option<Limits>>,
     reports: mpsc::UnboundedSender<Told>,
     logs: mpsc::UnboundedSender<Writing>,
     /// When the server last answered.
@@ -95,6 +97,7 @@ impl Hub {
             jobs: Mutex::new(jobs),
             machine: Mutex::new(machine),
             keeper: Mutex::new(None),
+            limits: Mutex::new(None),
             reports,
             logs,
             heard: Mutex::new(Instant::now()),
@@ -364,6 +367,12 @@ impl Hub {
         beat
     }
 
+    /// Notes which limits the keeper enforces, where the owner of the machine wants any.
+    pub(crate) fn set_limits(&self, enforced: Option<Limits>) {
+        let off = Limits { how: "limits are not enforced: agent.limits = false".into(), ..Limits::default() };
+        *lock(&self.limits) = if self.config.limits { enforced } else { Some(off) };
+    }
+
     /// What the node says when it registers.
     pub(crate) fn registration(&self) -> Registration {
         let config = &self.config;
@@ -382,6 +391,7 @@ impl Hub {
             max_concurrent: Some(config.max_concurrent),
             power_w: config.power_w,
             forgot,
+            limits: lock(&self.limits).clone(),
             heartbeat: self.heartbeat(),
         }
     }

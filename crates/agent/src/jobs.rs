@@ -666,6 +666,7 @@ pub(crate) fn verdict(ended: &Ended) -> Report {
     let usage = RunUsage {
         peak_ram: ended.peak_ram_bytes.map(|bytes| Mib::new(bytes.div_ceil(1 << 20))),
         cpu_time: ended.cpu_ms.map(Millis::new),
+        wall: Some(Millis::new(ended.wall_ms)),
         disk: Bytes::new(ended.disk_bytes),
         oom: ended.oom,
         speed_ratio: None,

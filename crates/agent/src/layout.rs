@@ -94,6 +94,11 @@ impl Layout {
         self.log(fence, "in")
     }
 
+    /// The script that it runs, if it brought one.
+    pub(crate) fn script(&self, fence: &Fence) -> PathBuf {
+        self.log(fence, "script")
+    }
+
     /// Where a runtime of ours says why it ended a job.
     pub(crate) fn outcome(&self, fence: &Fence) -> PathBuf {
         self.log(fence, "outcome")
@@ -106,7 +111,17 @@ impl Layout {
 
     /// Puts the fresh directory of an attempt where what people may want stays for a while, if there is anything in it; says where.
     pub(crate) fn keep_work(&self, fence: &Fence) -> Option<PathBuf> {
-        self.keep(&self.work(fence))
+        let work = self.work(fence);
+        let kept = self.keep(&work)?;
+        // What the job wrote may lie in there, and is still to be read.
+        for log in [self.stdout(fence), self.stderr(fence)] {
+            let Ok(file) = std::fs::read_link(&log) else { continue };
+            if let Ok(inside) = file.strip_prefix(&work) {
+                let _ = std::fs::remove_file(&log)
+                    .and_then(|()| std::os::unix::fs::symlink(kept.join(inside), &log));
+            }
+        }
+        Some(kept)
     }
 
     /// The same, of any working directory.
@@ -123,8 +138,9 @@ impl Layout {
     }
 
     /// Everything that belongs to an attempt alone.
-    pub(crate) fn all_of(&self, fence: &Fence) -> [PathBuf; 5] {
-        [self.stdout(fence), self.stderr(fence), self.stdin(fence), self.outcome(fence), self.work(fence)]
+    pub(crate) fn all_of(&self, fence: &Fence) -> Vec<PathBuf> {
+        let logs = ["out", "err", "in", "script", "outcome"].map(|ending| self.log(fence, ending));
+        logs.into_iter().chain([self.work(fence)]).collect()
     }
 
     /// The directories that hold nothing but what belongs to attempts.

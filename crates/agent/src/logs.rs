@@ -182,6 +182,10 @@ fn cut(hub: &Hub, tail: &Tail) {
         let path = tail.path(hub, stream);
         // Of a stream that is full, nothing more is read; of any other, the server may still want the beginning.
         let keep = if state.full { 0 } else { keep };
+        // A file of the job's own is the job's.
+        if std::fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_symlink()) {
+            continue;
+        }
         if std::fs::metadata(&path).is_ok_and(|meta| meta.len() > keep.saturating_add(CUT_BYTES)) {
             // The job appends, so it does not notice.
             let _ = std::fs::OpenOptions::new().write(true).open(&path).and_then(|file| file.set_len(keep));

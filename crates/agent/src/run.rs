@@ -82,6 +82,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> Result<(), Agen
         engine_env: env::allowed(&ENGINE_ENV.map(str::to_owned), std::env::vars_os()),
         gpus: machine.gpus(),
         programs: machine.programs.clone(),
+        limits: config.limits,
     };
     tracing::info!(node = config.node_id, runtimes = machine.runtimes().join(","), "the agent begins");
     if machine.programs.wasm.is_none() {
@@ -153,6 +154,7 @@ fn next_epoch(path: &Path) -> std::io::Result<u64> {
 fn adopt(hub: &Arc<Hub>, keeper: link::Link) -> mpsc::UnboundedReceiver<Event> {
     hub.set_keeper(Some(keeper.requests));
     let mut hello = keeper.hello;
+    hub.set_limits(hello.enforced.clone());
     hello.remembers |= hub.layout.is_forgetting_told(&procfs::boot_id(), hello.pid);
     let actions = hub.jobs().on_hello(hello, Instant::now());
     hub.carry_out(actions);

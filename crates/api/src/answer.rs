@@ -87,6 +87,9 @@ pub struct StatusView {
     /// Pools in which many nodes fell silent at once, with how many of them keep their jobs for now.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub requeue_limited: BTreeMap<String, u64>,
+    /// Nodes that do not keep jobs within the memory they asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unbound: Option<Unbound>,
     /// How the clock of the server's machine stands to the server's time.
     #[serde(default)]
     pub clock: ClockView,
@@ -97,6 +100,17 @@ pub struct StatusView {
     /// The only tenant that token acts for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
+}
+
+/// Nodes that do not keep jobs within the memory they asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Unbound {
+    /// How many.
+    pub nodes: u64,
+    /// One of them.
+    pub node: String,
+    /// Why it does not.
+    pub why: String,
 }
 
 /// How the clock of the server's machine stands to the server's time, which does not jump.
@@ -190,6 +204,19 @@ pub struct PlanRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub set_pool: Option<serde_json::Map<String, Value>>,
+    /// With `set_pool`: the text of a policy file of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policy_text: Option<String>,
+}
+
+/// What is now, as a scenario file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ScenarioView {
+    /// The file, in TOML.
+    pub text: String,
+    /// What could not be told in it, for people.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<String>,
 }
 
 /// Why a job is where it is, or what stands between it and a node.
@@ -219,6 +246,9 @@ pub struct PlacementView {
     pub reason: Option<Reason>,
     /// Nodes, fence and breakdown; null while it waits.
     pub placed: Option<Placed>,
+    /// Every offer with its terms, and who declined why, if peers place it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub negotiation: Option<crate::peer::NegotiationView>,
 }
 
 /// What would happen.

@@ -71,6 +71,9 @@ pub struct TenantView {
     /// What is odd about it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+    /// What it uses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<TenantUsage>,
 }
 
 /// Which settings are in force of something that the settings file of the server names.
@@ -92,6 +95,9 @@ pub struct TenantUsage {
     pub nodes: f64,
     /// GPUs it holds.
     pub gpus: u64,
+    /// CPU that its placed jobs asked for, in milli-cores.
+    #[serde(default)]
+    pub cpu_milli: u64,
     /// Jobs that have not ended.
     pub jobs: u64,
     /// GPU-hours that ended runs used within the budget window.
@@ -106,6 +112,53 @@ pub struct TenantUsage {
     pub shares: std::collections::BTreeMap<String, f64>,
 }
 
+/// What jobs used, summed up.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct UsageView {
+    /// What a row is about: `tenant`, `user` or `pool`.
+    pub by: String,
+    /// From this instant on, in milliseconds since 1970.
+    pub since_ms: u64,
+    /// Up to this instant.
+    pub until_ms: u64,
+    /// The largest first.
+    pub rows: Vec<UsageRow>,
+}
+
+/// What the jobs of one tenant, user or pool used: from the start of each to its end, or to now.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
+pub struct UsageRow {
+    /// Whose; empty for jobs that have none.
+    pub name: String,
+    /// Jobs that ran.
+    pub jobs: u64,
+    /// Of these, still running.
+    pub running: u64,
+    /// Ended well.
+    pub completed: u64,
+    /// Ended badly.
+    pub failed: u64,
+    /// Taken back while they ran.
+    pub cancelled: u64,
+    /// Cores they asked for, times how long they ran.
+    pub core_hours: f64,
+    /// CPU time they really used.
+    pub cpu_hours_used: f64,
+    /// GPUs they had, times how long they ran.
+    pub gpu_hours: f64,
+    /// Nodes they were on, times how long they ran; also where they shared them.
+    pub node_hours: f64,
+    /// How long they waited before they ran, in all.
+    pub waited_hours: f64,
+}
+
+impl UsageRow {
+    /// Nothing used yet.
+    pub fn of(name: &str) -> Self {
+        Self { name: name.to_owned(), ..Self::default() }
+    }
+}
+
 /// A policy that comes with the server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct PolicyView {
@@ -118,6 +171,31 @@ pub struct PolicyView {
     pub text: Option<String>,
     /// Pools that use it.
     pub pools: Vec<String>,
+    /// What admits and what gives points, in the policy's order; only where one policy is asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<RuleView>,
+}
+
+/// A filter or a term as a policy uses it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct RuleView {
+    /// Its name in the catalogue.
+    pub name: String,
+    /// What it does.
+    pub description: String,
+    /// `filter`, or what a term may do to a total.
+    pub class: String,
+    /// What a term's value is multiplied by; words where it depends on the job, absent for filters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight: Option<String>,
+    /// Smallest value of a term.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min: Option<f64>,
+    /// Largest value of a term; absent if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max: Option<f64>,
+    /// Whether the policy uses it.
+    pub enabled: bool,
 }
 
 /// A term of the catalogue.

@@ -1,7 +1,10 @@
 //! Jobs: how they are submitted and how they are shown.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{self, Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -59,6 +62,20 @@ pub struct RunSpec {
     /// Text for standard input; empty if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stdin: Option<String>,
+    /// Text of a script, whose first line says what runs it (`#!/bin/sh`); `command` is then its name and its arguments (`process`).
+    /// Lists leave it out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub script: Option<String>,
+    /// A file that standard output goes to, from the working directory; standard error goes there, too, unless `stderr` names another
+    /// file. `{job}`, `{array}`, `{index}`, `{name}`, `{node}`, `{rank}` and `{attempt}` are filled in (`process`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stdout: Option<String>,
+    /// A file that standard error goes to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stderr: Option<String>,
+    /// Whether the job is also told what it is in the variables of Slurm, such as `SLURM_JOB_ID`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub slurm: bool,
     /// Longest run in milliseconds, enforced by the agent in every pool. Batch pools also enforce `needs.walltime_ms`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
@@ -118,22 +135,67 @@ pub struct DependsOn {
     pub kind: EdgeKind,
 }
 
-/// Which elements an array has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+/// Which elements an array has. In files and requests a text such as `1-100` or `0-90:10` means the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 pub struct ArrayRange {
     /// The first index.
     pub first: u32,
     /// The last index.
     pub last: u32,
     /// From one index to the next; 1 if left out.
-    #[serde(default = "one")]
-    #[schema(minimum = 1)]
+    #[schema(minimum = 1, required = false)]
     pub step: u32,
 }
 
-fn one() -> u32 {
-    1
+impl std::str::FromStr for ArrayRange {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (range, step) = text.split_once(':').unwrap_or((text, "1"));
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let number =
+            |text: &str| text.trim().parse::<u32>().map_err(|_| "write it as FIRST-LAST or FIRST-LAST:STEP");
+        let range = Self { first: number(first)?, last: number(last)?, step: number(step)? };
+        if range.count() == 0 {
+            Err("the last index is below the first, or the step is 0")
+        } else {
+            Ok(range)
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for ArrayRange {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Fields {
+            first: u32,
+            last: u32,
+            #[serde(default = "one")]
+            step: u32,
+        }
+        fn one() -> u32 {
+            1
+        }
+        struct Range;
+        impl<'de> Visitor<'de> for Range {
+            type Value = ArrayRange;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("indices such as `1-100`, or first, last and step")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<ArrayRange, E> {
+                text.parse().map_err(|error| E::custom(format_args!("`{text}` are no indices: {error}")))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<ArrayRange, A::Error> {
+                let Fields { first, last, step } = Fields::deserialize(MapAccessDeserializer::new(map))?;
+                Ok(ArrayRange { first, last, step })
+            }
+        }
+        deserializer.deserialize_any(Range)
+    }
 }
 
 impl ArrayRange {
@@ -169,6 +231,10 @@ pub struct JobRequest {
     /// Submit one job for each index.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub array: Option<ArrayRange>,
+    /// What differs from element to element, one for each in order: an element finds its own in `LANDFALL_ENTRY`, and where its command
+    /// says `{entry}`, or `{entry.FIELD}` of one that is an object in JSON. Without `array` the elements count from 1.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub entries: Vec<String>,
     /// What it waits for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub depends_on: Vec<DependsOn>,
@@ -333,6 +399,9 @@ pub struct UsageView {
     /// CPU time in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_time_ms: Option<u64>,
+    /// How long it ran in milliseconds, as its node measured it: an agent that was away reports an end late.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wall_ms: Option<u64>,
     /// Bytes read and written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disk_bytes: Option<u64>,
@@ -417,6 +486,9 @@ pub struct ElementView {
     pub id: String,
     /// Which element.
     pub index: u32,
+    /// What it differs from the others in, if the submission said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entry: Option<String>,
 }
 
 /// An array as it is shown: how many of its jobs are where.

@@ -9,12 +9,15 @@
 pub mod agent;
 pub mod alarm;
 pub mod answer;
+pub mod board;
 pub mod error;
+pub mod fill;
 pub mod fleet;
 pub mod job;
 pub mod needs;
 pub mod node;
 pub mod page;
+pub mod peer;
 pub mod token;
 pub mod workload;
 
@@ -29,6 +32,9 @@ pub const PORT: u16 = 7878;
 
 /// Header that makes a submission safe to repeat.
 pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
+
+/// Header that a page sends with every change it asks for; no page of another site can send it.
+pub const FROM_THE_BOARD: &str = "landfall-board";
 
 /// Header in which an agent names the journal that its memory belongs to.
 pub const JOURNAL: &str = "landfall-journal";

@@ -228,6 +228,18 @@ pub struct FenceView {
     pub epoch: u32,
 }
 
+/// Whether a node keeps jobs within the CPU and memory that they asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct Limits {
+    /// Whether limits of CPU bind.
+    pub cpu: bool,
+    /// Whether limits of memory bind.
+    pub memory: bool,
+    /// How, or why not.
+    pub how: String,
+}
+
 /// A node that registers: what does not change from one heartbeat to the next, and a first heartbeat.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
@@ -269,6 +281,9 @@ pub struct Registration {
     /// Whether nothing runs there: `landfall hollow` made it up, to try a server with many nodes.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub hollow: bool,
+    /// Which limits of jobs bind there, if it says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limits: Option<Limits>,
     /// Its first heartbeat, with every attempt it still runs.
     pub heartbeat: Heartbeat,
 }
@@ -298,6 +313,19 @@ pub struct Registered {
     /// The server's time, in milliseconds since 1970.
     #[serde(default)]
     pub server_time_ms: Option<i64>,
+}
+
+/// Why and when a node goes out of service.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct DrainRequest {
+    /// Why, for people; shown with the node and to those whose jobs wait.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 200)]
+    pub why: Option<String>,
+    /// Not now but from this instant on, in milliseconds since 1970: until then the node takes only what would have ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_ms: Option<u64>,
 }
 
 /// What became of a heartbeat.
@@ -403,6 +431,15 @@ pub struct NodeView {
     /// Figures of its last heartbeat that cannot be true and count as unknown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub doubted: Vec<String>,
+    /// Which limits of jobs bind there, if it says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<Limits>,
+    /// Why an operator took it out of service, or will.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// From when on it will be out of service, in milliseconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub maintenance_at_ms: Option<u64>,
     /// Whether an agent is connected for commands right now.
     pub connected: bool,
     /// Whether nothing runs there, because `landfall hollow` made it up.

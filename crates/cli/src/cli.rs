@@ -2,37 +2,73 @@
 
 use std::ffi::OsString;
 use std::io::Write;
+use std::path::Path;
 
 use clap::error::ErrorKind;
-use clap::{Args as _, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::answer::{Answer, fail, show};
 use crate::commands::service as live;
+use crate::commands::service::submit::script::Script;
 use crate::commands::{compare, exit_codes, explain, gpu, plan, policy, rank, replay, scenario, trace};
 use crate::error::CliError;
 use crate::exit::Exit;
+use crate::grammar;
 
-const EXAMPLES: &str = "\
+/// The first page that anybody sees: by who needs it, on two screens.
+const HELP: &str = "\
+Decides where work runs, and says why.
+
+Usage: landfall [--json] COMMAND
+
+To begin with:
+  up                      a server and this machine's agent, here and now
+  submit                  hand in a command, a script or a file of jobs
+  jobs, job               list what waits and runs; show one job or array
+  logs                    what a job or an array wrote
+  explain                 why a job is where it is, or why not on that node
+  top                     queue, nodes and reasons on one live screen
+
+Your jobs:
+  wait, retry             wait for what was submitted; run again what failed
+  cancel                  take jobs back, by id or by what they have in common
+  hold, release           keep jobs from starting; let them start
+  suspend, resume         make running jobs save their work and leave; go on
+  checkpoint, metric      make running jobs save their work; say how one does
+  plan                    what would happen if: a job, a node lost, a policy
+  status                  whether the server is there, and how it does
+
+A cluster of your own:
+  server, agent           run a server; let it run jobs on this machine
+  nodes, node             what there is, and what it is good for
+  drain, return, remove   take nodes out of service and back
+  approve, disapprove     who may take part
+  pools, tenants, token   how work is dispatched, whose it is, who may what
+  workloads               named templates of jobs
+  config                  check the settings; show what is in force
+  backup, restore, check  keep what a server knows, and look after it
+  events, decisions       what happens; what was decided
+  alarms, usage, board    what to look at; who used what; the web page
+  peers, peer             servers that share work; this one among them
+  certificate, hollow     try TLS; try a size with simulated nodes
+
+Policies, and what would have been:
+  policy, rank, gpu       policies and terms; nodes for a job; what a GPU is
+  replay, compare         a recorded workload in virtual time, under policies
+  scenario, trace         situations and recorded workloads as files
+
+Besides: completions, man, exit-codes, help COMMAND
+
 Examples:
-  landfall up                                              a server and this machine's agent, here and now
-  landfall submit --wait -- make test                      run something, see its output, get its exit code
-  landfall jobs                                            what waits and runs
-  landfall explain 12                                      why job 12 is where it is
-  landfall top                                             all of that, live
-  landfall plan --gpu 4 -- ./train                         would it start now; if not, when and why
-  landfall rank --scenario lab.toml --job train-7          nodes for a job of a file, best first
-  landfall explain --scenario lab.toml --job train-7 --node gpu-2
-                                                           why that one, or why not
-  landfall policy show fit > mine.toml                     a start for a policy of your own
-  landfall gpu \"RTX 4090\" --vram 24GiB                     what a GPU is good for
-  landfall replay LOG.swf.gz                               a recorded workload in virtual time
-
-A file name of `-` reads standard input. Colours appear on a terminal only; NO_COLOR turns them off.";
+  landfall submit --wait -- make test    run something, get its exit code
+  landfall submit job.sh                 a script with #SBATCH lines
+  landfall explain 12                    why job 12 is where it is
+A file name of `-` reads standard input; --json answers programs.
+";
 
 /// Decides where work runs, and says why.
 #[derive(Debug, Parser)]
-#[command(name = "landfall", version, after_help = EXAMPLES)]
-#[command(after_long_help = format!("{EXAMPLES}\n\n{}", Exit::help()), max_term_width = 110)]
+#[command(name = "landfall", version, override_help = HELP, max_term_width = 110)]
 pub(crate) struct Cli {
     /// Answer in JSON, errors included (docs/reference/json.md).
     #[arg(long, global = true)]
@@ -66,16 +102,21 @@ pub(crate) enum Command {
     /// Run jobs again that have ended, or what failed of an array.
     Retry(live::again::RetryArgs),
     /// Take jobs back; those that run are stopped.
-    Cancel(live::steer::Args),
+    Cancel(live::steer::CancelArgs),
     /// Keep jobs from starting.
+    #[command(after_help = "Example:\n  landfall hold 12")]
     Hold(live::steer::Args),
     /// Let jobs start that were held back.
+    #[command(after_help = "Example:\n  landfall release 12")]
     Release(live::steer::Args),
     /// Ask running jobs to save their work and leave their nodes.
+    #[command(after_help = "Example:\n  landfall suspend 9")]
     Suspend(live::steer::Args),
     /// Let suspended jobs go on.
+    #[command(after_help = "Example:\n  landfall resume 9 --walltime 2h")]
     Resume(live::steer::ResumeArgs),
     /// Ask running jobs to save their work and go on.
+    #[command(after_help = "Example:\n  landfall checkpoint 9")]
     Checkpoint(live::steer::Args),
     /// Say how a service does that scales by a metric of its own.
     Metric(live::steer::MetricArgs),
@@ -86,22 +127,34 @@ pub(crate) enum Command {
     /// Let nodes finish what they have and take nothing new.
     Drain(live::nodes::DrainArgs),
     /// Let nodes take work again.
+    #[command(after_help = "Example:\n  landfall return gpu-3")]
     Return(live::nodes::OrderArgs),
     /// Take nodes out for good.
+    #[command(after_help = "Example:\n  landfall remove gpu-3")]
     Remove(live::nodes::OrderArgs),
     /// Let nodes take part that wait for approval or were suspended.
+    #[command(after_help = "Example:\n  landfall approve gpu-3")]
     Approve(live::nodes::OrderArgs),
     /// Keep nodes from taking part.
+    #[command(after_help = "Example:\n  landfall disapprove gpu-3")]
     Disapprove(live::nodes::OrderArgs),
     /// Named templates of jobs: list, show, set, delete.
     #[command(subcommand)]
     Workloads(live::workloads::Command),
-    /// Pools of the server: list, show, set.
+    /// Pools of the server: list, show, set, delete.
     #[command(subcommand)]
     Pools(live::pools::Command),
-    /// Shares, quotas and budgets: list, show, set.
+    /// Other servers that place work with this one: list, show, add, trust, block, accounts.
+    #[command(subcommand)]
+    Peers(live::peers::Command),
+    /// This server among its peers: id.
+    #[command(subcommand)]
+    Peer(live::peers::OwnCommand),
+    /// Shares, quotas and budgets: list, show, set, delete.
     #[command(subcommand)]
     Tenants(live::tenants::Command),
+    /// Say who used what: cores, GPUs and nodes over time.
+    Usage(live::usage::Args),
     /// Who may do what: create, list, revoke.
     #[command(subcommand)]
     Token(live::token::Command),
@@ -113,7 +166,7 @@ pub(crate) enum Command {
     Events(live::events::Args),
     /// Say whether the server is there, and how it does.
     Status(live::status::Args),
-    /// Copy everything that a server keeps into one file, while it runs.
+    /// Copy the journal of a server into one file while it runs, and what jobs wrote with --logs.
     Backup(live::backup::Args),
     /// Make a data directory from a backup.
     Restore(live::restore::Args),
@@ -123,6 +176,8 @@ pub(crate) enum Command {
     Certificate(live::certificate::Args),
     /// Queue, nodes and reasons on one live screen.
     Top(live::top::Args),
+    /// The board, a web page: an address that signs one browser in.
+    Board(live::board::Args),
     /// Settings: check the file, show what is in force.
     #[command(subcommand)]
     Config(live::settings::Command),
@@ -141,14 +196,14 @@ pub(crate) enum Command {
     Replay(Box<replay::Args>),
     /// Replay under several policies and show what differs.
     Compare(Box<compare::Args>),
-    /// Work with scenario files.
+    /// Scenario files: check one, export what is now on a server.
     #[command(subcommand)]
     Scenario(scenario::Command),
     /// Look at traces of workloads, convert them, make them up.
     #[command(subcommand)]
     Trace(trace::Command),
     /// Say what the exit codes mean.
-    #[command(after_help = Exit::help())]
+    #[command(after_help = format!("{}\n\nExample:\n  landfall exit-codes --json", Exit::help()))]
     ExitCodes,
     /// Write a script that completes commands in a shell.
     Completions(live::completions::Args),
@@ -158,12 +213,17 @@ pub(crate) enum Command {
 
 /// Reads the command line, answers, and tells how the program ends.
 pub(crate) fn run() -> Exit {
-    let args: Vec<OsString> = std::env::args_os().collect();
+    let args: Vec<OsString> = grammar::settled(std::env::args_os().collect());
     let cli = match submission(&args).map_or_else(|| Cli::try_parse_from(&args), Ok) {
         Ok(cli) => cli,
         Err(error) => return not_parsed(&error, args.iter().any(|arg| arg == "--json")),
     };
     let json = cli.json;
+    let cli = match scripted(cli, &args) {
+        Ok(Ok(cli)) => cli,
+        Ok(Err(error)) => return not_parsed(&error, json),
+        Err(error) => return fail(&error, json),
+    };
     let outcome = answer(cli.command, json).and_then(|answer| show(answer.as_ref(), json));
     outcome.unwrap_or_else(|error| fail(&error, json))
 }
@@ -175,11 +235,45 @@ fn submission(args: &[OsString]) -> Option<Cli> {
     if name != "submit" {
         return None;
     }
+    let (args, json) = alone(rest.iter().cloned(), false).ok()?;
+    Some(Cli { json, command: Command::Submit(args) })
+}
+
+/// The arguments of one command, read without the others; says whether `--json` is among them.
+fn alone<A: clap::Args>(
+    words: impl Iterator<Item = OsString>,
+    last_counts: bool,
+) -> Result<(A, bool), clap::Error> {
     let json = clap::Arg::new("json").long("json").action(clap::ArgAction::SetTrue);
     let command = clap::Command::new("submit").no_binary_name(true).disable_help_flag(true).arg(json);
-    let matches = live::submit::Args::augment_args(command).try_get_matches_from(rest).ok()?;
-    let args = live::submit::Args::from_arg_matches(&matches).ok()?;
-    Some(Cli { json: matches.get_flag("json"), command: Command::Submit(Box::new(args)) })
+    let command = A::augment_args(command).args_override_self(last_counts);
+    let matches = command.try_get_matches_from(words)?;
+    Ok((A::from_arg_matches(&matches)?, matches.get_flag("json")))
+}
+
+/// A command line that names a script, with what the script says put before what the command line says.
+fn scripted(cli: Cli, args: &[OsString]) -> Result<Result<Cli, clap::Error>, CliError> {
+    let (job, name) = match &cli.command {
+        Command::Submit(args) => (&args.job, "submit"),
+        Command::Plan(args) => (&args.submit, "plan"),
+        _ => return Ok(Ok(cli)),
+    };
+    let Some(path) = job.script.first() else { return Ok(Ok(cli)) };
+    let (script, flags) = Script::read(Path::new(path), &job.skip)?;
+    let behind = args.iter().position(|word| word == name).map_or(args.len(), |at| at + 1);
+    let words = flags.into_iter().map(OsString::from).chain(args[behind..].iter().cloned());
+    let command = if name == "submit" {
+        alone::<Box<live::submit::Args>>(words, true).map(|(mut args, _)| {
+            args.job.read = Some(script);
+            Command::Submit(args)
+        })
+    } else {
+        alone::<Box<plan::Args>>(words, true).map(|(mut args, _)| {
+            args.submit.read = Some(script);
+            Command::Plan(args)
+        })
+    };
+    Ok(command.map(|command| Cli { json: cli.json, command }))
 }
 
 fn answer(command: Command, json: bool) -> Result<Box<dyn Answer>, CliError> {
@@ -196,7 +290,7 @@ fn answer(command: Command, json: bool) -> Result<Box<dyn Answer>, CliError> {
         Command::Logs(args) => live::logs::run(&args, json),
         Command::Wait(args) => live::again::wait_for(&args, json),
         Command::Retry(args) => live::again::retry(&args, json),
-        Command::Cancel(args) => live::steer::run(&args, Order::CANCEL),
+        Command::Cancel(args) => live::steer::cancel(&args),
         Command::Hold(args) => live::steer::run(&args, Order::HOLD),
         Command::Release(args) => live::steer::run(&args, Order::RELEASE),
         Command::Suspend(args) => live::steer::run(&args, Order::SUSPEND),
@@ -212,7 +306,10 @@ fn answer(command: Command, json: bool) -> Result<Box<dyn Answer>, CliError> {
         Command::Disapprove(args) => live::nodes::order(&args, NodeOrder::SUSPEND),
         Command::Workloads(command) => live::workloads::run(&command),
         Command::Pools(command) => live::pools::run(&command),
+        Command::Peers(command) => live::peers::run(&command),
+        Command::Peer(command) => live::peers::own(&command),
         Command::Tenants(command) => live::tenants::run(&command),
+        Command::Usage(args) => live::usage::run(&args),
         Command::Token(command) => live::token::run(&command),
         Command::Decisions(args) => live::decisions::list(&args),
         Command::Alarms(args) => live::alarms::run(&args),
@@ -223,6 +320,7 @@ fn answer(command: Command, json: bool) -> Result<Box<dyn Answer>, CliError> {
         Command::Check(args) => live::check::run(&args),
         Command::Certificate(args) => live::certificate::run(&args),
         Command::Top(args) => live::top::run(&args),
+        Command::Board(args) => live::board::run(&args),
         Command::Config(command) => live::settings::run(&command),
         Command::Explain(args) => match &args.live {
             Some(job) => live::explain::run(job, args.node.as_deref(), args.at.as_deref(), &args.connect),
@@ -247,6 +345,7 @@ fn about_files(command: Command) -> Result<Box<dyn Answer>, CliError> {
         Command::Replay(args) => replay::run(&args)?,
         Command::Compare(args) => Box::new(compare::run(&args)?),
         Command::Scenario(scenario::Command::Check(args)) => scenario::check(&args)?,
+        Command::Scenario(scenario::Command::Export(args)) => scenario::export(&args)?,
         Command::Trace(command) => trace::run(command)?,
         _ => exit_codes::list(),
     })
@@ -276,6 +375,41 @@ fn not_parsed(error: &clap::Error, json: bool) -> Exit {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The pages of help below a command, by what is typed to reach them.
+    fn pages(command: &clap::Command, path: &str, found: &mut Vec<(String, String)>) {
+        let below: Vec<&clap::Command> =
+            command.get_subcommands().filter(|below| below.get_name() != "help").collect();
+        if below.is_empty() {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            found.push((path.to_owned(), help));
+        }
+        for command in below {
+            pages(command, &format!("{path} {}", command.get_name()), found);
+        }
+    }
+
+    #[test]
+    fn every_page_of_help_has_an_example() {
+        let mut whole = Cli::command();
+        whole.build();
+        let mut found = Vec::new();
+        pages(&whole, "landfall", &mut found);
+        assert!(found.len() > 50, "{}", found.len());
+        for (path, help) in found {
+            assert!(help.contains(&format!("\n  {path}")), "`{path} --help` has no example: {help}");
+        }
+    }
+
+    #[test]
+    fn the_first_page_names_every_command_on_two_screens() {
+        let known = HELP.split([' ', ',', '\n']).collect::<Vec<_>>();
+        for command in Cli::command().get_subcommands() {
+            assert!(known.contains(&command.get_name()), "`{}` is not on the first page", command.get_name());
+        }
+        assert!(HELP.lines().count() <= 48, "{} lines", HELP.lines().count());
+        assert!(HELP.lines().all(|line| line.chars().count() <= 80));
+    }
 
     #[test]
     fn a_submission_is_read_as_the_whole_command_line_reads_it() {

@@ -12,6 +12,8 @@ pub(crate) enum Exit {
     Usage,
     /// An input cannot be read or is invalid.
     BadInput,
+    /// A bound given with `--fail-if` was broken.
+    BoundBroken,
     /// A name stands for nothing.
     NoSuch,
     /// The answer cannot be written.
@@ -29,11 +31,8 @@ pub(crate) enum Exit {
 }
 
 impl Exit {
-    /// A bound given with `--fail-if` was broken: the number that the specification asks for, which names share.
-    pub(crate) const BOUND_BROKEN: Self = Self::NoSuch;
-
     /// Each code with its meaning for people; help and documentation show this list.
-    pub(crate) const ALL: [(Self, &'static str); 10] = [
+    pub(crate) const ALL: [(Self, &'static str); 11] = [
         (
             Self::Done,
             "done; a candidate was chosen, the job would start now, the file is valid, the GPU is known",
@@ -41,15 +40,13 @@ impl Exit {
         (Self::Nothing, "done; nothing can be chosen now, the job would wait, or the GPU is unknown"),
         (Self::Usage, "the command line is wrong"),
         (Self::BadInput, "an input file cannot be read or is invalid; what is stored is damaged"),
-        (
-            Self::NoSuch,
-            "there is no such job, node, pool, tenant, workload, policy or term; a bound of a replay was broken",
-        ),
+        (Self::BoundBroken, "done; a bound given with --fail-if was broken"),
         (Self::Output, "the answer or a file cannot be written (a closed pipe is no error)"),
         (Self::Refused, "done; the planned change would be refused, or the server refused the request"),
         (Self::Unreachable, "the server cannot be reached or started"),
         (Self::Forbidden, "the token is missing, unknown or not enough for this"),
         (Self::Fenced, "the server ended because another one has taken its journal over"),
+        (Self::NoSuch, "there is no such job, node, pool, tenant, workload, policy or term"),
     ];
 
     /// The number that the shell sees.
@@ -59,13 +56,24 @@ impl Exit {
             Self::Nothing => 1,
             Self::Usage => 2,
             Self::BadInput => 3,
-            Self::NoSuch => 4,
+            Self::BoundBroken => 4,
             Self::Output => 5,
             Self::Refused => 6,
             Self::Unreachable => 7,
             Self::Forbidden => 8,
             Self::Fenced => 9,
+            Self::NoSuch => 10,
             Self::Job(code) => code,
+        }
+    }
+
+    /// Why a job was not placed that peers were asked about, if that is what happened.
+    pub(crate) fn of_negotiation(reason: &str) -> Option<Self> {
+        match reason {
+            "no_offers" | "no_trusted_offer" => Some(Self::Job(4)),
+            "no_affordable_offer" => Some(Self::Job(5)),
+            "award_failed" | "lease_lost" | "deadline" | "body_unavailable" => Some(Self::Job(6)),
+            _ => None,
         }
     }
 
@@ -81,7 +89,7 @@ impl Exit {
     }
 
     pub(crate) fn help() -> String {
-        let lines = Self::ALL.map(|(exit, meaning)| format!("  {}  {meaning}", exit.code()));
+        let lines = Self::ALL.map(|(exit, meaning)| format!("  {:>2}  {meaning}", exit.code()));
         let job = "`submit --wait` ends with the exit code of a job that did not end well.";
         format!("Exit codes:\n{}\n{job}", lines.join("\n"))
     }

@@ -12,6 +12,7 @@ mod config;
 mod error;
 mod exit;
 mod findings;
+mod grammar;
 mod input;
 #[cfg(test)]
 mod reference;

@@ -165,7 +165,7 @@ fn the_command_line_is_on_its_page() {
 /// The command whose flags set the settings of a section.
 fn command_for(setting: &Setting) -> &'static str {
     match setting.key.split_once('.').unwrap().0 {
-        "client" => "config show",
+        "client" | "peer" => "config show",
         section => section,
     }
 }
@@ -206,6 +206,9 @@ fn sample(setting: &Setting) -> String {
         // One of a few words each.
         Kind::Text if setting.key == "agent.platform" => "browser".into(),
         Kind::List if setting.key == "agent.accelerators" => "npu".into(),
+        Kind::List if setting.key == "peer.bootstrap" => "/ip4/127.0.0.1/tcp/9".into(),
+        Kind::List if setting.key == "peer.trust" => "id=0.5".into(),
+        Kind::List if setting.key == "peer.settings" => "base_price=12".into(),
         Kind::Url => "http://127.0.0.1:9".into(),
         Kind::Address => "127.0.0.1:9".into(),
         Kind::Whole => "77".into(),

@@ -18,8 +18,8 @@ const PUSH_DEFAULT: &str = "fit";
 // Arguments that choose a policy.
 #[derive(Debug, clap::Args)]
 pub(crate) struct PolicyArgs {
-    /// A built-in policy (`landfall policy list`).
-    #[arg(long, value_name = "NAME", conflicts_with = "policy_file")]
+    /// A built-in policy (`landfall policy list`), or a policy file.
+    #[arg(long, value_name = "NAME|FILE", conflicts_with = "policy_file")]
     pub(crate) policy: Option<String>,
     /// A policy file of your own.
     #[arg(long, value_name = "FILE")]
@@ -70,6 +70,12 @@ impl Origin {
     }
 }
 
+/// The file that somebody means who names a policy by one.
+fn as_file(name: &str) -> Option<&Path> {
+    let path = Path::new(name);
+    (builtin::spec(name).is_none() && (path.extension().is_some() || path.exists())).then_some(path)
+}
+
 /// A policy ready to answer.
 #[derive(Debug)]
 pub(crate) struct Selected {
@@ -94,8 +100,13 @@ pub(crate) fn select(
     pool: Option<&PoolId>,
 ) -> Result<Selected, CliError> {
     let mut warnings = Vec::new();
-    let (origin, source) = match &args.policy_file {
+    let (origin, source) = match args.policy_file.as_deref().or(args.policy.as_deref().and_then(as_file)) {
         Some(path) => (Origin::File, from_file(path)?),
+        None if args.policy.is_none() && own(situation, pool).is_some() => {
+            let text = own(situation, pool).unwrap_or_default().to_owned();
+            let file = format!("{}, the policy of pool {}", scenario.file, pool.map_or("", PoolId::as_str));
+            (Origin::Pool, spec_of(Input { file, text, format: Format::Toml })?)
+        }
         None => {
             let pool =
                 pool.and_then(|id| situation.world.pools.get(id)).and_then(|pool| pool.policy.as_ref());
@@ -128,6 +139,12 @@ pub(crate) fn select(
     let policy = adapted(source, scenario, situation, &args.params)?;
     warnings.extend_from_slice(policy.warnings());
     Ok(Selected { policy, origin, warnings })
+}
+
+/// The text of the policy that a pool has of its own, unless the scenario names another for all.
+fn own<'a>(situation: &'a Situation, pool: Option<&PoolId>) -> Option<&'a str> {
+    let world = &situation.world;
+    world.policies.get(pool?).filter(|_| world.policy.name.is_none()).map(|text| &**text)
 }
 
 fn default_of(direction: Direction) -> &'static str {

@@ -53,6 +53,8 @@ pub struct Engine {
     effects: Vec<Effect>,
     /// Draining nodes from which something was taken.
     emptied: Vec<NodeId>,
+    /// Arrays of which more elements failed than may.
+    pub(crate) failing: BTreeSet<JobId>,
     /// A fault planted in the solver to see whether tests notice it.
     #[cfg(feature = "mutations")]
     pub solver_mutation: Option<crate::solver::Mutation>,
@@ -110,6 +112,7 @@ impl Engine {
             events: Vec::new(),
             effects: Vec::new(),
             emptied: Vec::new(),
+            failing: BTreeSet::new(),
             #[cfg(feature = "mutations")]
             solver_mutation: None,
             #[cfg(feature = "mutations")]
@@ -241,6 +244,8 @@ impl Engine {
             Input::ClockJumped { by_ms, ahead_ms } => self.done(Event::ClockJumped { by_ms, ahead_ms }),
             Input::SetPool { pool, policy } => self.set_pool(pool, policy),
             Input::SetTenant(tenant) => self.set_tenant(tenant),
+            Input::DeletePool(pool) => self.delete_pool(pool),
+            Input::DeleteTenant(tenant) => self.delete_tenant(tenant),
             Input::SetProviders(providers) => self.done(Event::ProvidersSet(providers)),
             Input::SetMix { pool, mix } => self.in_pool(&pool.clone(), Event::MixSet { pool, mix }),
             Input::Measure { pool, power_w, io_bytes_s } => {
@@ -264,6 +269,7 @@ impl Engine {
             Input::Join { pool, node, running } => self.join(pool, node, running),
             Input::Heartbeat { node, heartbeat, running } => self.heartbeat(&node, &heartbeat, &running),
             Input::Order { node, order } => self.order(&node, order),
+            Input::Maintain { node, at, why } => self.maintain(node, at, why),
             Input::Probe { node, good } => self.probe(&node, good),
             Input::RevokeTenant { node, tenant } => self.revoke_tenant(&node, &tenant),
             Input::Report { node, fence, report } => self.report(&node, &fence, report),
@@ -277,7 +283,10 @@ impl Engine {
             Input::Withdrawn(request) => self.withdrawn(&request),
             Input::BlockChanged { block, event } => self.block_changed(&block, event),
             Input::SetPeer { pool, id, settings } => self.set_peer(pool, id, *settings),
+            Input::StartPeer { pool, boot } => self.start_peer(pool, boot),
             Input::Peer { pool, input } => self.tell_peer(pool, input),
+            Input::Negotiate { submission, asked } => self.negotiate(*submission, asked),
+            Input::PeerExit { job, attempt, code } => self.peer_exit(&job, attempt, code),
             Input::Hold { job, node, gpus, lifetime, fence } => {
                 self.reserve(&job, &node, &gpus, lifetime, fence.as_ref())
             }
@@ -328,6 +337,9 @@ impl Engine {
             let before = self.events.len();
             for node in std::mem::take(&mut self.emptied) {
                 self.drained_if_empty(&node);
+            }
+            for array in std::mem::take(&mut self.failing) {
+                self.stop_failing(&array);
             }
             self.start_kept();
             let woken: Vec<PoolId> =
@@ -458,7 +470,9 @@ impl Engine {
             }
             Event::Round(pool) => self.round_passed(pool),
             Event::NodeJoined { node, .. } => self.set_node_timer(&node.id),
-            Event::NodeMoved { node, .. } | Event::Probed { node, .. } => self.set_node_timer(node),
+            Event::NodeMoved { node, .. } | Event::Probed { node, .. } | Event::Maintenance { node, .. } => {
+                self.set_node_timer(node);
+            }
             // How long a node may be silent is a setting of its pool.
             Event::PoolSet { pool, .. } => self.set_node_timers(&pool.id),
             _ => {}
@@ -477,7 +491,7 @@ impl Engine {
             return;
         };
         let Some(dispatcher) = self.pools.get_mut(&record.pool) else { return };
-        if record.is_queued() {
+        if record.is_queued() && !self.state.announced.contains_key(id) {
             // Only a push pool leaves jobs alone that somebody else is placing.
             let held = dispatcher.heeds_holds() && self.state.holds.values().any(|hold| hold.job == *id);
             dispatcher.enqueue(record, &self.state, held, self.now);
@@ -508,8 +522,7 @@ impl Engine {
             Dispatch::Batch => {
                 dispatcher.has_queued() || !pool.reservations.is_empty() || self.has_suspended(id)
             }
-            Dispatch::Push | Dispatch::Pull => dispatcher.has_queued(),
-            Dispatch::Negotiate => false,
+            Dispatch::Push | Dispatch::Pull | Dispatch::Negotiate => dispatcher.has_queued(),
         }
     }
 

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use landfall_model::{
-    Block, HistoryRow, Instance, Job, JobId, JobReport, Millis, MixShare, Name, Node, NodeId, NodeState,
-    Placement, Pool, PoolId, Provider, Tenant, TenantId, Time, World,
+    Block, Digest, HistoryRow, Instance, Job, JobId, JobReport, Millis, MixShare, Name, Node, NodeId,
+    NodeState, Placement, Pool, PoolId, Provider, Tenant, TenantId, Time, World,
 };
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
@@ -106,6 +106,10 @@ pub enum Event {
     Measured { pool: PoolId, power_w: Option<u64>, io_bytes_s: Option<u64> },
     /// A tenant was added or set anew.
     TenantSet(Box<Tenant>),
+    /// A pool was taken away.
+    PoolDeleted(PoolId),
+    /// A tenant was taken away.
+    TenantDeleted(TenantId),
     /// Providers were set.
     ProvidersSet(Vec<Provider>),
     /// The expected mix of a pool was set.
@@ -195,6 +199,8 @@ pub enum Event {
     RequeueLimited { pool: PoolId, waiting: u64 },
     /// A node changed its state.
     NodeMoved { node: NodeId, to: NodeState },
+    /// Why a node is out of service, or from when on it will be.
+    Maintenance { node: NodeId, at: Option<Time>, why: Option<String> },
     /// A node did wrong: a start failed, or a result was proven wrong.
     NodeFault { node: NodeId, start: bool, wrong_result: bool },
     /// A node served a job well; `speed_ratio` is observed over estimated speed, where it can be told.
@@ -217,7 +223,9 @@ pub enum Event {
     ReactiveSet { job: JobId, reactive: Box<Reactive> },
     /// An input of a waiting job, by its digest, was brought near, or could not be.
     Staged { job: JobId, digest: Name, near: bool },
-    /// The peer of a negotiated pool was set up.
+    /// A job that is about to be accepted is placed by peers among themselves, who call it by this digest.
+    Announced { job: JobId, digest: Digest },
+    /// The peer of a negotiated pool was set up, or has started anew.
     PeerSet { pool: PoolId, peer: Box<Peer> },
     /// The peer of a negotiated pool was told something.
     PeerTold { pool: PoolId, input: Box<negotiate::Input> },

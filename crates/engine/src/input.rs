@@ -84,6 +84,10 @@ pub enum Input {
     SetPool { pool: Box<Pool>, policy: Option<Arc<str>> },
     /// A tenant is added or changed.
     SetTenant(Box<Tenant>),
+    /// A pool that has neither nodes nor jobs is taken away.
+    DeletePool(PoolId),
+    /// A tenant that has no jobs is taken away.
+    DeleteTenant(TenantId),
     /// Providers are set.
     SetProviders(Vec<Provider>),
     /// The expected mix of a pool is set.
@@ -133,6 +137,8 @@ pub enum Input {
     Heartbeat { node: NodeId, heartbeat: Box<Heartbeat>, running: Vec<Fence> },
     /// An operator does something to a node.
     Order { node: NodeId, order: NodeOrder },
+    /// An operator says why a node is out of service, or from when on it will be; nothing of either takes it back.
+    Maintain { node: NodeId, at: Option<Time>, why: Option<String> },
     /// A node was probed, and whether it is well.
     Probe { node: NodeId, good: bool },
     /// A node no longer serves a tenant.
@@ -161,10 +167,17 @@ pub enum Input {
     /// Something happened to a block that was bought.
     BlockChanged { block: BlockId, event: BlockEvent },
 
-    /// The peer of a negotiated pool is set up.
+    /// The peer of a negotiated pool is set up, or gets other settings.
     SetPeer { pool: PoolId, id: NodeId, settings: Box<negotiate::Settings> },
     /// The peer of a negotiated pool is told something.
     Peer { pool: PoolId, input: Box<negotiate::Input> },
+
+    /// The process of a peer has started; `boot` names the boot of its machine, whose clock leases are counted on.
+    StartPeer { pool: PoolId, boot: u64 },
+    /// A job is submitted to a negotiated pool: `asked` is what its peer announces.
+    Negotiate { submission: Box<Submission>, asked: Box<negotiate::Submission> },
+    /// The peer that runs a job says with which code it exited, ahead of the result.
+    PeerExit { job: JobId, attempt: u32, code: i32 },
 
     /// A placer outside the server keeps devices for a job: for as long as usual and for the present attempt, unless it
     /// says otherwise.

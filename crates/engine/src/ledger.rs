@@ -38,6 +38,8 @@ pub struct Counted {
     /// Node units, in millionths.
     pub units: u64,
     pub gpus: u64,
+    /// CPU that was asked for.
+    pub cpu_milli: u64,
     /// Watts above idle.
     pub power_w: u64,
 }
@@ -45,7 +47,7 @@ pub struct Counted {
 impl Proposal {
     pub(crate) fn commit(self, counted: Counted) -> Commit {
         let Self { job, attempt: _, grants, kind, why } = self;
-        let Counted { units, gpus, power_w } = counted;
+        let Counted { units, gpus, power_w, .. } = counted;
         Commit { job, grants, kind, units, gpus, power_w, why, ahead: false }
     }
 }
@@ -126,6 +128,7 @@ impl State {
             counted.units += node_units(node, &grant.placement);
             // What was asked for counts, as at submission and in the plan, also where the job has the whole node.
             counted.gpus += u64::from(record.job.spec.gpu_count);
+            counted.cpu_milli = counted.cpu_milli.saturating_add(record.job.spec.cpu_milli.get());
             counted.power_w += extra_power(record.job.spec.power_w, node);
         }
         counted

@@ -23,7 +23,7 @@ const MS_PER_HOUR: f64 = 3_600_000.0;
 
 /// The limit in millionths of a node unit.
 fn units_max(tenant: &TenantState) -> u64 {
-    (tenant.tenant.quota.max_nodes * MICRO as f64) as u64
+    tenant.tenant.quota.max_nodes.map_or(u64::MAX, |nodes| (nodes * MICRO as f64) as u64)
 }
 
 /// Refuses at submission what the limits of its tenant rule out: so many jobs of one kind.
@@ -45,7 +45,8 @@ pub(crate) fn at_submission(
     if units(spec.nodes.min) > limit {
         let message = format!(
             "tenant `{id}` may hold {} nodes, and this job needs {}",
-            quota.max_nodes, spec.nodes.min
+            quota.max_nodes.unwrap_or_default(),
+            spec.nodes.min
         );
         return Err(Refused::new("quota_nodes", message, "ask for fewer nodes"));
     }
@@ -55,11 +56,21 @@ pub(crate) fn at_submission(
             format!("tenant `{id}` may hold {most} GPUs, and this job needs {}", gpus(spec.nodes.min));
         return Err(Refused::new("quota_gpus", message, "ask for fewer GPUs"));
     }
-    if on_submit == QuotaOnSubmit::Reject && tenant.units + units(spec.nodes.max) > limit {
+    let cpu = spec.cpu_milli.get().saturating_mul(u64::from(spec.nodes.min));
+    if let Some(most) = quota.max_cpu_milli.filter(|most| cpu > most.get()) {
+        let message = format!(
+            "tenant `{id}` may hold {} cores, and this job needs {}",
+            most.get() as f64 / 1000.0,
+            cpu as f64 / 1000.0
+        );
+        return Err(Refused::new("quota_cpus", message, "ask for fewer cores"));
+    }
+    if on_submit == QuotaOnSubmit::Reject && tenant.units.saturating_add(units(spec.nodes.max)) > limit {
         let held = tenant.units as f64 / MICRO as f64;
         let message = format!(
             "tenant `{id}` holds {held} of {} nodes; {} more are too many",
-            quota.max_nodes, spec.nodes.max
+            quota.max_nodes.unwrap_or_default(),
+            spec.nodes.max
         );
         return Err(Refused::new("quota_nodes", message, "wait for its jobs to end, or ask for fewer nodes"));
     }
@@ -70,11 +81,14 @@ pub(crate) fn at_submission(
 pub(crate) fn at_commit(tenant: &TenantState, counted: &Counted, spec: &JobSpec, now: Time) -> Vec<Reason> {
     let quota = &tenant.tenant.quota;
     let mut reasons = Vec::new();
-    if tenant.units + counted.units > units_max(tenant) {
+    if tenant.units.saturating_add(counted.units) > units_max(tenant) {
         reasons.push(Reason::QuotaNodes);
     }
     if quota.max_gpus.is_some_and(|most| tenant.gpus + counted.gpus > most) {
         reasons.push(Reason::QuotaGpus);
+    }
+    if quota.max_cpu_milli.is_some_and(|most| tenant.cpu_milli + counted.cpu_milli > most.get()) {
+        reasons.push(Reason::QuotaCpus);
     }
     if let Some(cap) = quota.gpu_hours_cap {
         let asked = hours(gpu_ms(spec, counted.gpus));

@@ -192,6 +192,9 @@ pub struct NodeRecord {
     pub probe_at: Option<Time>,
     /// Whether it is to finish what it has and take nothing new, also after a silence.
     pub drains: bool,
+    /// Why an operator took it out of service, or will.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
     /// When the last placement or hold on it ended.
     pub vacated_at: Option<Time>,
     /// Jobs that it was told ahead, in order: they hold nothing before another one ends there.
@@ -211,6 +214,7 @@ impl NodeRecord {
             kept_for: None,
             probe_at: None,
             drains: false,
+            why: None,
             vacated_at: None,
             ahead: Vec::new(),
         }

@@ -190,7 +190,7 @@ amounts! {
         units &[("m", 1.0), ("milli", 1.0), ("core", 1000.0), ("cores", 1000.0), ("", 1.0)];
     /// Memory in MiB (2^20 bytes).
     Mib, "MiB", max 1 << 40,
-        units &[("MiB", 1.0), ("GiB", 1024.0), ("TiB", 1_048_576.0), ("", 1.0)];
+        units &[("MiB", 1.0), ("GiB", 1024.0), ("TiB", 1_048_576.0), ("M", 1.0), ("G", 1024.0), ("T", 1_048_576.0), ("", 1.0)];
     /// GPU compute in thousandths of a device.
     MilliGpu, "milli-GPU", max 1000,
         units &[("m", 1.0), ("milli", 1.0), ("gpu", 1000.0), ("", 1.0)];
@@ -278,7 +278,7 @@ mod tests {
     #[test]
     fn bad_amounts_say_what_is_wrong() {
         let message = |text: &str| text.parse::<Mib>().unwrap_err().to_string();
-        assert_eq!(message("8GB"), "unknown unit `GB`: use MiB, GiB, TiB");
+        assert_eq!(message("8GB"), "unknown unit `GB`: use MiB, GiB, TiB, M, G, T");
         assert_eq!(message("-1GiB"), "-1GiB is negative: an amount must be 0 or more");
         assert_eq!(message("lots"), "`lots` is not a number with a unit");
         assert_eq!(message("0.0001 MiB"), "0.0001 MiB is not a whole number of MiB");

@@ -246,6 +246,9 @@ pub struct Explanation {
     pub decision: Option<Decision>,
     /// What would help, each once, in the order of the reasons.
     pub help: Vec<String>,
+    /// Nodes of its pool that operators took out of service, or will, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// Where it was placed.
     pub placed: Option<Placed>,
     /// How it ended.

@@ -7,7 +7,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Bytes, Digest, JobId, JobSpec, Mib, MilliGpu, Name, NodeId, Time};
+use crate::{Bytes, Digest, JobId, JobSpec, Mib, MilliGpu, Millis, Name, NodeId, Time};
+
+/// Longest pause before a job that failed runs again.
+pub const RETRY_DELAY_MAX: Millis = Millis::secs(600);
 
 /// What a pull worker is asked to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
@@ -364,6 +367,16 @@ impl JobSpec {
         if !DISCONNECT_STOP_AFTER.contains(&self.disconnect_stop_after_ms.get()) {
             let message = "disconnect_stop_after_ms must be 5 s to 1 day".into();
             return err("disconnect_stop_after_ms", "out_of_range", message);
+        }
+        if self.at_once == Some(0) {
+            return err("at_once", "out_of_range", "at_once must be 1 or more".into());
+        }
+        if self.retry_delay_ms > RETRY_DELAY_MAX {
+            return err(
+                "retry_delay_ms",
+                "out_of_range",
+                format!("retry_delay_ms must be {RETRY_DELAY_MAX} or less"),
+            );
         }
         if self.max_span == Some(0) {
             return err("max_span", "out_of_range", "max_span must be 1 or more".into());

@@ -320,6 +320,12 @@ job_fields! {
     requeue: Requeue = Requeue::OnLoss, "`on_loss`";
     /// How often it may go back to the queue, 100 times at most; preemptions do not count.
     max_requeue: u32 = 3, "3";
+    /// Pause after a run that failed, before the next one; it doubles with every failure, to 10 min at most.
+    retry_delay_ms: Millis = Millis::secs(1), "1 s";
+    /// Of an array: how many of its elements run at once, at most.
+    at_once: Option<u32> = None, "none";
+    /// Of an array: how many of its elements may fail; when more have, the rest is cancelled.
+    max_fails: Option<u32> = None, "none";
     /// What its node does when it has lost the server: let it go on, beside a copy that the server may start elsewhere, or
     /// stop it before that.
     on_disconnect: OnDisconnect = OnDisconnect::Keep, "`keep`";
@@ -422,6 +428,7 @@ mod tests {
                 ("1 if `vram_mib` is above 0, else 0", _) => "0".to_owned(),
                 ("1 h", _) => "3600000".to_owned(),
                 ("90 s", _) => "90000".to_owned(),
+                ("1 s", _) => "1000".to_owned(),
                 (word, Kind::Text | Kind::Word(_)) => format!("\"{}\"", word.trim_matches('`')),
                 (word, _) => word.trim_matches('`').to_owned(),
             };
@@ -440,6 +447,23 @@ mod tests {
         );
         assert!(needs(r#"{"id": "x"}"#).unwrap_err().starts_with("`id` is set by the server"));
         assert!(needs(r#"{"class": 1, "class": 1}"#).unwrap_err().starts_with("duplicate field `class`"));
+    }
+
+    #[test]
+    fn the_names_of_the_command_line_will_do() {
+        let plain = needs(r#"{"cpu": 1.5, "memory": "4G", "gpu": 2, "walltime": "1h30m", "retries": 5}"#);
+        let exact = r#"{"cpu_milli": 1500, "ram_mib": 4096, "gpu_count": 2, "walltime_ms": 5400000, "max_requeue": 5, "requeue": "always"}"#;
+        assert_eq!(plain, needs(exact));
+        assert_eq!(needs(r#"{"cpu": "500m"}"#), needs(r#"{"cpu_milli": 500}"#));
+        for (wrong, words) in [
+            (r#"{"memory": 4}"#, "`memory` needs a unit, such as 4GiB"),
+            (r#"{"walltime": 2}"#, "`walltime` needs a unit, such as 2h"),
+            (r#"{"gpu": 0.5}"#, "`gpu`: write a whole number"),
+            (r#"{"cpu": 1, "cpu_milli": 1000}"#, "duplicate field `cpu_milli`"),
+            (r#"{"cpu_milli": 1000, "cpu": 1}"#, "duplicate field `cpu_milli`"),
+        ] {
+            assert!(needs(wrong).unwrap_err().starts_with(words), "{wrong}: {:?}", needs(wrong));
+        }
     }
 
     #[test]

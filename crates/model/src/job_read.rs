@@ -7,7 +7,7 @@ use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, IgnoredAny, M
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use crate::job_fields::NeedKey;
-use crate::{JobSpec, Needs};
+use crate::{JobSpec, Mib, MilliCpu, Needs, Requeue};
 
 /// Fields of a single job, which its needs do not have.
 pub(crate) const JOB_KEYS: &[&str] = &[
@@ -33,8 +33,22 @@ pub(crate) enum Form {
     Workload,
 }
 
+/// Names by which the command line calls needs, and fields of them: files may say these instead, with units.
+const PLAIN: &[(&str, &str)] = &[
+    ("cpu", "cpu_milli"),
+    ("memory", "ram_mib"),
+    ("gpu", "gpu_count"),
+    ("gpu_memory", "vram_mib"),
+    ("storage", "storage_mib"),
+    ("walltime", "walltime_ms"),
+    ("retries", "max_requeue"),
+    ("retry_delay", "retry_delay_ms"),
+];
+
 pub(crate) enum Key {
     Need(NeedKey),
+    /// A need by its plain name.
+    Plain(&'static str),
     Own(&'static str),
     Skipped,
 }
@@ -56,6 +70,9 @@ impl Form {
         if let Some(own) = self.own().iter().find(|own| **own == name) {
             return Ok(Key::Own(own));
         }
+        if let Some((plain, _)) = PLAIN.iter().find(|(plain, _)| *plain == name && self != Self::Spec) {
+            return Ok(Key::Plain(plain));
+        }
         match NeedKey::of(name).filter(|_| self.has(name)) {
             Some(need) => Ok(Key::Need(need)),
             None if self == Self::Spec => Ok(Key::Skipped),
@@ -64,6 +81,7 @@ impl Form {
             }
             None => {
                 let needs = Needs::FIELDS.iter().map(|field| field.name).filter(|need| self.has(need));
+                let needs = needs.chain(PLAIN.iter().map(|(plain, _)| *plain));
                 let known: Vec<String> =
                     self.own().iter().copied().chain(needs).map(|name| format!("`{name}`")).collect();
                 Err(E::custom(format_args!("unknown field `{name}`, expected one of {}", known.join(", "))))
@@ -81,6 +99,7 @@ impl Form {
         while let Some(key) = map.next_key_seed(self)? {
             match key {
                 Key::Need(key) => needs.take(key, &mut map)?,
+                Key::Plain(name) => needs.take_plain(name, map.next_value()?)?,
                 Key::Own(key) => own(key, &mut map)?,
                 Key::Skipped => drop(map.next_value::<IgnoredAny>()?),
             }
@@ -107,6 +126,99 @@ impl Visitor<'_> for Form {
 
     fn visit_str<E: Error>(self, name: &str) -> Result<Key, E> {
         self.key(name)
+    }
+}
+
+/// A number, or text.
+enum Said {
+    Number(f64),
+    Text(String),
+}
+
+impl<'de> Deserialize<'de> for Said {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Plainly;
+        impl Visitor<'_> for Plainly {
+            type Value = Said;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a number, or text with a unit")
+            }
+
+            fn visit_u64<E: Error>(self, value: u64) -> Result<Said, E> {
+                Ok(Said::Number(value as f64))
+            }
+
+            fn visit_i64<E: Error>(self, value: i64) -> Result<Said, E> {
+                Ok(Said::Number(value as f64))
+            }
+
+            fn visit_f64<E: Error>(self, value: f64) -> Result<Said, E> {
+                Ok(Said::Number(value))
+            }
+
+            fn visit_str<E: Error>(self, value: &str) -> Result<Said, E> {
+                Ok(Said::Text(value.to_owned()))
+            }
+        }
+        deserializer.deserialize_any(Plainly)
+    }
+}
+
+impl Needs {
+    /// Takes a need by its plain name: cores and counts are numbers, everything else says its unit.
+    fn take_plain<E: Error>(&mut self, name: &'static str, said: Said) -> Result<(), E> {
+        let field = PLAIN.iter().find(|(plain, _)| *plain == name).map_or(name, |(_, field)| field);
+        let unit = || {
+            E::custom(format_args!(
+                "`{name}` needs a unit, such as {}",
+                match name {
+                    "walltime" | "retry_delay" => "2h or 30s",
+                    _ => "4GiB",
+                }
+            ))
+        };
+        let wrong = |error: String| E::custom(format_args!("`{name}`: {error}"));
+        let amount = |said: Said| match said {
+            Said::Number(_) => Err(unit()),
+            Said::Text(text) => text.parse::<Mib>().map_err(|error| wrong(error.to_string())),
+        };
+        let span = |said: Said| match said {
+            Said::Number(_) => Err(unit()),
+            Said::Text(text) => crate::span(&text).map_err(wrong),
+        };
+        let whole = |said: Said| match said {
+            Said::Number(number) if number.fract() == 0.0 && (0.0..=1e9).contains(&number) => {
+                Ok(number as u32)
+            }
+            _ => Err(wrong("write a whole number".to_owned())),
+        };
+        let fresh = match name {
+            "cpu" => {
+                let text = match said {
+                    Said::Number(number) => format!("{number} cores"),
+                    Said::Text(text) if text.parse::<f64>().is_ok() => format!("{text} cores"),
+                    Said::Text(text) => text,
+                };
+                let cores = text.parse::<MilliCpu>().map_err(|error| wrong(error.to_string()))?;
+                self.cpu_milli.replace(cores).is_none()
+            }
+            "memory" => self.ram_mib.replace(amount(said)?).is_none(),
+            "gpu_memory" => self.vram_mib.replace(amount(said)?).is_none(),
+            "storage" => self.storage_mib.replace(amount(said)?).is_none(),
+            "gpu" => self.gpu_count.replace(whole(said)?).is_none(),
+            "retries" => {
+                let number = whole(said)?;
+                // Somebody who allows retries and says no more means every failure.
+                if number > 0 {
+                    self.requeue.get_or_insert(Requeue::Always);
+                }
+                self.max_requeue.replace(number).is_none()
+            }
+            "walltime" => self.walltime_ms.replace(span(said)?).is_none(),
+            _ => self.retry_delay_ms.replace(span(said)?).is_none(),
+        };
+        if fresh { Ok(()) } else { Err(E::duplicate_field(field)) }
     }
 }
 

@@ -47,7 +47,7 @@ pub use id::{BlockId, Digest, IdError, JobId, Name, NodeId, PoolId, TenantId, Wo
 pub use instance::{Instance, Window};
 pub use job::{
     Checkpoint, FeatureNeed, Hints, Input, Job, JobError, JobKind, Lifecycle, LocalityBias, NodeCount,
-    Offload, OnDisconnect, Requeue, Scope, Warmth,
+    Offload, OnDisconnect, RETRY_DELAY_MAX, Requeue, Scope, Warmth,
 };
 pub use job_fields::{Field, JobSpec, Kind, Needs};
 pub use job_make::{JobFacts, JobMaker};
@@ -63,5 +63,5 @@ pub use pool::{
 };
 pub use situation::{JobReport, MixShare, PolicySetting, Situation, SituationError, World};
 pub use tenant::{Budget, Quota, Tenant};
-pub use time::{Millis, Minutes, Time};
+pub use time::{Millis, Minutes, Time, span};
 pub use topology::{Links, MemoryDomain};

@@ -76,6 +76,8 @@ pub enum Cause {
     Reclaimed,
     /// Somebody asked for it.
     User,
+    /// More elements of its array failed than may.
+    TooManyFailures,
     /// Something it waits for can no longer happen.
     DependencyUnsatisfiable {
         /// The predecessor whose edge can no longer hold.
@@ -87,6 +89,15 @@ pub enum Cause {
     ImmediateUnavailable,
     /// The node no longer serves its tenant.
     TenantRevoked,
+    /// Its negotiation with peers came to nothing, for this reason.
+    NotPlaced(Name),
+}
+
+impl Cause {
+    /// Whether a job that is stopped for it was taken back, rather than having failed.
+    pub fn takes_back(&self) -> bool {
+        matches!(self, Self::User | Self::TooManyFailures)
+    }
 }
 
 /// How far one node of a placed job is. Reports only ever move it forwards.
@@ -161,6 +172,9 @@ pub enum Failure {
 pub struct RunUsage {
     pub peak_ram: Option<Mib>,
     pub cpu_time: Option<Millis>,
+    /// How long it ran, by the clock of its node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wall: Option<Millis>,
     /// Bytes read and written.
     pub disk: Bytes,
     /// Whether it was killed for memory.

@@ -112,6 +112,7 @@ reasons! {
     Mutex = "mutex", Job, PlacementEnded, "another job has a lock it needs", "wait for the holder to end, or submit without the lock";
     UserHold = "user_hold", Job, JobChanged, "it is held back", "release it";
     NotBefore = "not_before", Job, Timer, "its time has not come", "";
+    ArrayLimit = "array_limit", Job, PlacementEnded, "as many elements of its array as may run at once are on their way", "wait for one of them to end";
     Suspended = "suspended", Job, JobChanged, "it is suspended", "";
     Staging = "staging", Job, Timer, "its inputs are not near yet", "";
     Negotiating = "negotiating", Job, Timer, "no peer's offer has been accepted yet", "";
@@ -119,6 +120,7 @@ reasons! {
 
     QuotaNodes = "quota_nodes", Tenant, PlacementEnded, "its tenant may not hold more nodes", "wait for jobs of its tenant to end, ask for less, or raise the quota";
     QuotaGpus = "quota_gpus", Tenant, PlacementEnded, "its tenant may not hold more GPUs", "wait for jobs of its tenant to end, ask for less, or raise the quota";
+    QuotaCpus = "quota_cpus", Tenant, PlacementEnded, "its tenant may not hold more CPU cores", "wait for jobs of its tenant to end, ask for less, or raise the quota";
     GpuHours = "gpu_hours", Tenant, Timer, "the GPU-hours of its tenant are used up", "ask for less, or raise the tenant's GPU-hours";
 
     NodeState = "node_state", Node, NodeStateChange, "are not in service", "bring nodes back into service";
@@ -199,6 +201,7 @@ reasons! {
     LedgerNodeTaken = "ledger:node_taken", Pool, PlacementEnded, "what it would get was given away meanwhile, or is kept for another job", "";
     LedgerQuotaNodes = "ledger:quota_nodes", Tenant, PlacementEnded, "its tenant may not hold more nodes", "wait for jobs of its tenant to end, ask for less, or raise the quota";
     LedgerQuotaGpus = "ledger:quota_gpus", Tenant, PlacementEnded, "its tenant may not hold more GPUs", "wait for jobs of its tenant to end, ask for less, or raise the quota";
+    LedgerQuotaCpus = "ledger:quota_cpus", Tenant, PlacementEnded, "its tenant may not hold more CPU cores", "wait for jobs of its tenant to end, ask for less, or raise the quota";
     LedgerGpuHours = "ledger:gpu_hours", Tenant, Timer, "the GPU-hours of its tenant are used up", "ask for less, or raise the tenant's GPU-hours";
     LedgerMutex = "ledger:mutex", Job, PlacementEnded, "another job has a lock it needs", "wait for the holder to end, or submit without the lock";
     LedgerPower = "ledger:power", Pool, PlacementEnded, "the pool would draw too much power", "wait, lower power_w, or raise power_cap_w of the pool";
@@ -212,6 +215,11 @@ impl Reason {
         Self::ALL.iter().copied().find(|reason| reason.name() == name)
     }
 
+    /// Whether it is about what a tenant may hold at once.
+    pub const fn is_quota(self) -> bool {
+        matches!(self, Self::QuotaNodes | Self::QuotaGpus | Self::QuotaCpus)
+    }
+
     /// The same as said by the ledger about the last proposal; itself if the ledger never says it.
     #[must_use]
     pub const fn by_ledger(self) -> Self {
@@ -221,6 +229,7 @@ impl Reason {
             Self::NodeTaken => Self::LedgerNodeTaken,
             Self::QuotaNodes => Self::LedgerQuotaNodes,
             Self::QuotaGpus => Self::LedgerQuotaGpus,
+            Self::QuotaCpus => Self::LedgerQuotaCpus,
             Self::GpuHours => Self::LedgerGpuHours,
             Self::Mutex => Self::LedgerMutex,
             Self::Power => Self::LedgerPower,

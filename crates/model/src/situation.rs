@@ -85,6 +85,9 @@ pub struct World {
     pub backlog: Option<(f64, f64)>,
     /// Which policy to use.
     pub policy: PolicySetting,
+    /// The text of a policy file for each pool that has one of its own.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub policies: BTreeMap<PoolId, Arc<str>>,
     /// Who wins between nodes that are otherwise equal: those named here come first, in this order; then by id.
     pub node_order: Vec<NodeId>,
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::TenantId;
+use crate::{MilliCpu, TenantId};
 
 /// What a tenant may use over the budget window, and what it has used.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
@@ -28,22 +28,19 @@ impl Budget {
 }
 
 /// What a tenant may hold at once, whatever its share.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Quota {
-    /// Node units at once.
-    pub max_nodes: f64,
+    /// Node units at once, if limited.
+    pub max_nodes: Option<f64>,
+    /// CPU that its jobs ask for at once, if limited.
+    #[serde(default)]
+    pub max_cpu_milli: Option<MilliCpu>,
     /// GPUs at once, if limited.
     pub max_gpus: Option<u64>,
     /// Jobs that have not ended, if limited.
     pub max_jobs: Option<u64>,
     /// GPU-hours over the budget window, if limited.
     pub gpu_hours_cap: Option<f64>,
-}
-
-impl Default for Quota {
-    fn default() -> Self {
-        Self { max_nodes: 100.0, max_gpus: None, max_jobs: None, gpu_hours_cap: None }
-    }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -14,6 +14,46 @@ amounts! {
         units &[("ms", 1.0), ("s", 1000.0), ("min", 60_000.0), ("h", 3_600_000.0), ("d", 86_400_000.0), ("", 1.0)];
 }
 
+/// A span as people write it: `90s`, `10m` (minutes), `1h30m`, and on a clock `1:30:00` or `1-12:00:00` with days before the hours.
+///
+/// # Errors
+/// If it is none; the text says what to write.
+pub fn span(text: &str) -> Result<Millis, String> {
+    let wrong = || format!("`{text}` is no span; write 30s, 10min, 1h30m, 2h, 1d or H:MM:SS");
+    let number = |text: &str| text.parse::<u64>().ok().filter(|number| *number < 10_000_000);
+    let days = text.split_once('-');
+    if text.contains(':') || days.is_some_and(|(days, _)| number(days).is_some()) {
+        let (days, clock) = days.map_or((Some(0), text), |(days, clock)| (number(days), clock));
+        let parts: Option<Vec<u64>> = clock.split(':').map(number).collect();
+        let seconds = match (parts.as_deref(), text.contains('-')) {
+            (Some([hours, minutes, seconds]), _) => Some(hours * 3600 + minutes * 60 + seconds),
+            (Some([hours, minutes]), true) => Some(hours * 3600 + minutes * 60),
+            (Some([hours]), true) => Some(hours * 3600),
+            _ => None,
+        };
+        let span = seconds.zip(days).map(|(seconds, days)| Millis::secs(days * 86_400 + seconds));
+        return span.ok_or_else(wrong);
+    }
+    if text.parse::<f64>().is_ok() {
+        return Err("say in what unit: 30s, 10min, 2h, 1d".to_owned());
+    }
+    let mut total = Millis::ZERO;
+    let mut rest = text.trim();
+    if rest.is_empty() {
+        return Err(wrong());
+    }
+    while !rest.is_empty() {
+        let unit = rest.find(|next: char| !(next.is_ascii_digit() || next == '.')).ok_or_else(wrong)?;
+        let end = rest[unit..].find(|next: char| next.is_ascii_digit()).map_or(rest.len(), |end| unit + end);
+        let (part, more) = rest.split_at(end);
+        // A minute to everybody but files, where it might be a milli-something.
+        let part = if part[unit..].trim() == "m" { format!("{}min", &part[..unit]) } else { part.to_owned() };
+        total += part.parse::<Millis>().map_err(|_| wrong())?;
+        rest = more;
+    }
+    Ok(total)
+}
+
 impl Millis {
     /// A number of seconds.
     pub const fn secs(value: u64) -> Self {
@@ -141,6 +181,28 @@ impl Serialize for Minutes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn spans_are_read_as_people_write_them() {
+        for (text, ms) in [
+            ("90s", 90_000),
+            ("10m", 600_000),
+            ("1h30m", 5_400_000),
+            ("1d 12h", 129_600_000),
+            ("1.5h", 5_400_000),
+            ("01:30:00", 5_400_000),
+            ("1-00:00:00", 86_400_000),
+            ("1-12", 129_600_000),
+            ("500ms", 500),
+        ] {
+            assert_eq!(span(text), Ok(Millis::new(ms)), "{text}");
+        }
+        for wrong in
+            ["10", "soon", "", "1:30", "h", "1h-", "1-2-3", "1h30", "-1h", "99999999999999999999:0:0"]
+        {
+            assert!(span(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn spans_read_with_units() {

@@ -210,7 +210,7 @@ pub struct TermScore {
 
 /// A refusal with the filter that gave it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = RefusedByFilter))]
 pub struct Refused {
     pub filter: Cow<'static, str>,
     #[serde(flatten)]

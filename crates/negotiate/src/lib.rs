@@ -175,8 +175,21 @@ impl Peer {
         Ok((peer, out.effects))
     }
 
+    /// All that another start of this peer needs, from the peer as it is: the journal folded by whoever kept it.
+    pub fn durable(&self) -> Durable {
+        let jobs = self.jobs.iter();
+        let jobs = jobs.map(|(id, job)| (*id, (job.submission.clone(), Some(job.progress.clone()))));
+        let runs = self.host.jobs.keys().filter_map(|job| Some((*job, self.run_record(job)?)));
+        Durable { epoch: self.epoch, jobs: jobs.collect(), taken: self.host.taken(), runs: runs.collect() }
+    }
+
     pub const fn id(&self) -> &NodeId {
         &self.id
+    }
+
+    /// Which boot of the machine its clock belongs to.
+    pub const fn boot(&self) -> u64 {
+        self.boot
     }
 
     pub const fn settings(&self) -> &Settings {
@@ -349,11 +362,12 @@ impl Peer {
     }
 
     /// How near a peer is; the peer itself is as near as can be.
-    fn scope_of(&self, peer: &NodeId) -> Scope {
+    pub fn scope_of(&self, peer: &NodeId) -> Scope {
         if *peer == self.id { Scope::Local } else { self.trust.scope(peer) }
     }
 
-    fn rtt_to(&self, peer: &NodeId, now: Time) -> Option<f64> {
+    /// The last round trip to a peer in ms, if it was measured within the last five minutes.
+    pub fn rtt_to(&self, peer: &NodeId, now: Time) -> Option<f64> {
         let fresh = self.rtts.get(peer).filter(|(_, at)| now.since(*at).get() <= RTT_FRESH_MS);
         fresh.map(|(ms, _)| f64::from(*ms))
     }
@@ -375,7 +389,7 @@ impl Peer {
     }
 
     /// Peers whose last announcement is fresh.
-    fn known_now(&self, now: Time) -> impl Iterator<Item = (&NodeId, &NodeCapacityAnnounce)> {
+    pub fn known_now(&self, now: Time) -> impl Iterator<Item = (&NodeId, &NodeCapacityAnnounce)> {
         let fresh = move |known: &&Known| now.since(known.at).get() <= self.settings.known_ms;
         self.known.iter().filter_map(move |(id, known)| Some((id, &Some(known).filter(fresh)?.announce)))
     }

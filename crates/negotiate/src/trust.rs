@@ -56,6 +56,30 @@ impl TrustTable {
         }
     }
 
+    /// The same table with another value for one peer, or none.
+    pub fn with(mut self, peer: NodeId, value: Option<f64>) -> Result<Self, TrustError> {
+        match value {
+            Some(value) => self.trust.insert(peer, value),
+            None => self.trust.remove(&peer),
+        };
+        Self::new(self.trust, self.members)
+    }
+
+    /// The same table with a peer nearer or farther, or as near as anybody.
+    #[must_use]
+    pub fn with_member(mut self, peer: NodeId, member: Option<Member>) -> Self {
+        match member {
+            Some(member) => self.members.insert(peer, member),
+            None => self.members.remove(&peer),
+        };
+        self
+    }
+
+    /// Everybody who is named, with the trust in them.
+    pub fn entries(&self) -> impl Iterator<Item = (&NodeId, f64)> {
+        self.trust.iter().map(|(peer, value)| (peer, *value))
+    }
+
     /// Trust in a peer; unknown is 0.
     pub fn of(&self, peer: &NodeId) -> f64 {
         self.trust.get(peer).copied().unwrap_or(0.0)

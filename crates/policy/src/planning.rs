@@ -22,6 +22,7 @@ use landfall_model::{Job, Millis, Node, Time};
 use crate::evaluate::Pair;
 use crate::filter::{About, FilterInfo};
 use crate::filters::batch::{self, block_end, state, taken};
+use crate::filters::fit;
 use crate::filters::pull;
 use crate::params::Params;
 use crate::policy::Policy;
@@ -125,6 +126,13 @@ impl Policy {
         let ours = pull::ALL.iter().filter(about_needs).copied();
         let missing: Vec<_> = ours.filter(|info| !heeds(&self, info.reasons[0])).collect();
         self.with_filters(missing.into_iter())
+    }
+
+    /// The policy with a filter for nodes that will go out of service at a known instant. Only pools that have such nodes pay for looking
+    /// at the clock.
+    #[must_use]
+    pub fn heeding_maintenance(self) -> Self {
+        self.with_filters([&fit::maintenance::INFO].into_iter())
     }
 
     fn with_filters(mut self, infos: impl Iterator<Item = &'static FilterInfo>) -> Self {

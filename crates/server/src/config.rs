@@ -1,10 +1,11 @@
 //! What a server is told when it starts.
 
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use landfall_model::{Block, Dispatch, Pool, PoolId, Tenant};
+use landfall_model::{Block, Dispatch, NodeId, Pool, PoolId, Tenant};
 
 /// Certificate and key, both PEM files.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +22,21 @@ pub struct PoolConfig {
     pub policy: Option<String>,
 }
 
+/// How a server whose pool negotiates is a peer of others.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct PeerConfig {
+    /// Where it listens for peers; empty means any free port of 127.0.0.1.
+    pub listen: Vec<landfall_peer::Multiaddr>,
+    /// Peers to be in touch with.
+    pub bootstrap: Vec<landfall_peer::Multiaddr>,
+    /// Shown to the peers named there, who may have given it out.
+    pub invitation: Option<String>,
+    /// How it negotiates.
+    pub settings: landfall_negotiate::Settings,
+    /// Whom it trusts, and how much, from the start.
+    pub trust: BTreeMap<NodeId, f64>,
+}
+
 /// How a server runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
@@ -33,6 +49,8 @@ pub struct Config {
     pub allow_insecure: bool,
     /// Let simulated nodes join, on which nothing runs.
     pub allow_hollow: bool,
+    /// Serve the board at `/`.
+    pub board: bool,
     /// Pools to have. One that is there already gets these settings.
     pub pools: Vec<PoolConfig>,
     /// Tenants to have. One that is there already gets these settings.
@@ -61,6 +79,8 @@ pub struct Config {
     pub log_limit: u64,
     /// Time that running requests get at the end.
     pub shutdown_grace: Duration,
+    /// How it is a peer, if one of its pools negotiates.
+    pub peer: PeerConfig,
 }
 
 impl Config {
@@ -73,6 +93,7 @@ impl Config {
             tls: None,
             allow_insecure: false,
             allow_hollow: false,
+            board: true,
             pools: vec![PoolConfig { pool: Pool::new(pool, Dispatch::Push), policy: None }],
             tenants: Vec::new(),
             pools_from: None,
@@ -87,6 +108,7 @@ impl Config {
             snapshot_every: 500_000,
             log_limit: 16 << 20,
             shutdown_grace: Duration::from_secs(5),
+            peer: PeerConfig::default(),
         }
     }
 }

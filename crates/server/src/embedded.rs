@@ -30,7 +30,8 @@ impl Embedded {
     pub async fn start(config: Config) -> Result<Self, ServerError> {
         let dir = config.data_dir.clone();
         let store = blocking("cannot open the journal", move || Sqlite::open(&dir)).await??;
-        let (app, driver) = open_app(config, store, CancellationToken::new()).await?;
+        // Nobody reaches it, so it is no peer of anybody.
+        let (app, driver, _) = open_app(config, store, CancellationToken::new()).await?;
         let file = admin_token(&app).await?;
         let read = std::fs::read_to_string(&file);
         let token = read

@@ -19,10 +19,12 @@ pub mod http;
 pub mod logs;
 #[cfg(feature = "mutations")]
 pub mod mutation;
+mod peers;
 pub mod restore;
 pub mod serve;
 
-pub use config::{Config, PoolConfig, Tls};
+pub use config::{Config, PeerConfig, PoolConfig, Tls};
 pub use embedded::Embedded;
 pub use error::ServerError;
+pub use peers::{peer_address, peer_id, peer_settings};
 pub use serve::{Ready, check, serve};

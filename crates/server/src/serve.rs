@@ -11,14 +11,17 @@ use landfall_api::token::{Role, TokenRequest};
 use landfall_store::Reader as _;
 use landfall_store::sqlite::Sqlite;
 use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, Tls};
-use crate::driver::{self, Driver, Failure};
+use crate::driver::peers::PeerLine;
+use crate::driver::{self, Driver, Failure, Started};
 use crate::error::ServerError;
 use crate::http::app::App;
 use crate::http::{self, auth, tokens};
 use crate::logs::Logs;
+use crate::peers;
 
 /// Time to send the head of a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
@@ -44,11 +47,11 @@ fn check_address(config: &Config) -> Result<(), ServerError> {
     Ok(())
 }
 
-/// Says what would keep a server with these settings from starting, as far as that can be told without its journal.
+/// Says what would keep a server with these settings from starting, as far as that can be told without its journal, and what is odd.
 ///
 /// # Errors
 /// When the address, the certificate, a pool or a tenant cannot be used.
-pub async fn check(config: &Config) -> Result<(), ServerError> {
+pub async fn check(config: &Config) -> Result<Vec<String>, ServerError> {
     check_address(config)?;
     if let Some(tls) = &config.tls {
         certificate(tls).await?;
@@ -78,12 +81,24 @@ pub async fn serve(
     let address = listener.local_addr().map_err(bound)?;
     let grace = config.shutdown_grace;
     let streams_end = CancellationToken::new();
-    let (app, thread) = open_app(config, store, streams_end.clone()).await?;
+    let (app, thread, line) = open_app(config, store, streams_end.clone()).await?;
     let handle = app.handle.clone();
     let token_file = admin_token(&app).await?;
     let scheme = if tls.is_some() { "https" } else { "http" };
     write_file(&app.config.data_dir.join("url"), &format!("{scheme}://{address}\n"))?;
     let chores = http::chores(app.clone());
+    let mut of_peers = Vec::new();
+    if let Some(line) = line {
+        let (handle, logs, counted) = (app.handle.clone(), app.logs.clone(), app.metrics.placement.clone());
+        let (peers, tasks) =
+            peers::start(line, &app.config.peer, &app.config.data_dir, handle, logs, counted).await?;
+        for address in &peers.addresses {
+            tracing::info!(address = %peers.full(address), "peers reach this server here");
+        }
+        of_peers = tasks;
+        // It is set once.
+        let _ = app.peers.set(peers);
+    }
 
     let server_handle = axum_server::Handle::new();
     let ending = {
@@ -114,6 +129,7 @@ pub async fn serve(
     ending.abort();
     app.shutdown.cancel();
     chores.abort();
+    of_peers.iter().for_each(JoinHandle::abort);
     handle.connections().close();
     handle.close().await;
     let joined = tokio::task::spawn_blocking(move || thread.join()).await;
@@ -129,16 +145,16 @@ pub(crate) async fn open_app(
     config: Config,
     store: Sqlite,
     streams_end: CancellationToken,
-) -> Result<(Arc<App>, Driver), ServerError> {
+) -> Result<(Arc<App>, Driver, Option<PeerLine>), ServerError> {
     let incarnation = store.incarnation().to_owned();
     let start = config.clone();
-    let (handle, stats, thread) =
-        blocking("cannot start the driver", move || driver::start(&start, Box::new(store))).await??;
+    let Started { handle, stats, thread, peer } =
+        blocking("cannot start the driver", move || driver::start_peer(&start, Box::new(store))).await??;
     let logs = Logs::open(&config.data_dir, &incarnation, config.log_limit)
         .map_err(|source| ServerError::Io { what: "cannot use the logs of jobs".into(), source })?;
     let app = Arc::new(App::new(config, incarnation, handle, stats, Arc::new(logs), streams_end));
     app.load_tokens().await.map_err(stopped)?;
-    Ok((app, thread))
+    Ok((app, thread, peer))
 }
 
 fn limit_heads(builder: &mut hyper_util::server::conn::auto::Builder<hyper_util::rt::TokioExecutor>) {

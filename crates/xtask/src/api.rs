@@ -99,7 +99,12 @@ fn against_server(tool: &Path, binary: &Path, place: &Path) -> Result<(), String
             .arg(settings)
             .args(["run", "--checks", CHECKS, "--max-examples", EXAMPLES, "--seed", SEED])
             // Streams do not end by themselves.
-            .args(["--exclude-path-regex", "/(events|commands|live|logs|stream)$", "--request-timeout", "20"])
+            .args([
+                "--exclude-path-regex",
+                "/(events|commands|live|logs|stream|changes)$",
+                "--request-timeout",
+                "20",
+            ])
             .args([
                 "--phases",
                 "examples,coverage,fuzzing",

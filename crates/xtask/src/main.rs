@@ -4,9 +4,11 @@
 #![forbid(unsafe_code)]
 
 mod api;
+mod board;
 mod build_time;
 mod fuzz;
 mod licences;
+mod package;
 mod packages;
 mod reference;
 mod storm;
@@ -21,11 +23,12 @@ use landfall_xtask::root;
 type Step = (&'static str, &'static str, fn(&Path) -> Result<(), String>);
 
 /// Steps of `ci`, cheap ones first.
-const STEPS: [Step; 10] = [
+const STEPS: [Step; 12] = [
     ("packages", "Debian packages that tests need, installed where that may be done", packages::install),
     ("tidy", "file sizes, module docs, left-overs", tidy::check),
     ("fmt", "formatting", |_| cargo(&["fmt", "--all", "--check"])),
     ("licences", "licences of all dependencies", licences::check),
+    ("page", "the board's page, where npm is", board::page),
     ("reference", "generated pages are up to date", reference::check),
     ("lint", "clippy with warnings denied", |_| {
         tree("clippy", &["--all-targets", "--quiet", "--", "--deny", "warnings"], &[])
@@ -35,6 +38,7 @@ const STEPS: [Step; 10] = [
     }),
     ("test", "all tests, and that planted faults are found", |_| tree("test", &["--quiet"], &[])),
     ("api", "the HTTP API against its OpenAPI document", api::check),
+    ("board", "every page of the board in Chromium, against a live server", board::walk),
     ("bench", "a short run of each benchmark", bench),
 ];
 
@@ -47,6 +51,7 @@ fn main() -> ExitCode {
     let result = match asked.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["ci"] => STEPS.iter().try_for_each(|step| run(step, &root)),
         ["generate"] => reference::write(&root),
+        ["screenshots"] => board::screenshots(&root),
         ["build-time"] => build_time::measure(&root),
         ["storm", options @ ..] => storm::blow(options),
         ["simulate", rest @ ..] => {
@@ -55,12 +60,18 @@ fn main() -> ExitCode {
             cargo(&[&run, rest].concat())
         }
         ["fuzz", args @ ..] => fuzz::run(&root, args),
+        ["package", options @ ..] => package::make(&root, options),
         [] | ["help" | "--help"] => {
             println!("cargo xtask ci         all of the steps below, in this order");
             STEPS.iter().for_each(|(name, purpose, _)| println!("cargo xtask {name:<10} {purpose}"));
             println!("cargo xtask generate   writes the generated pages");
+            println!("cargo xtask screenshots takes the pictures of the README");
             println!("cargo xtask fuzz       lists what can be fuzzed, or fuzzes one of it");
             println!("cargo xtask build-time measures what `make up` builds, from nothing");
+            println!(
+                "cargo xtask package    a Debian package, and a directory to build a container from: [deb|container]"
+            );
+            println!("                       [--binary FILE] [--out DIR]");
             println!("cargo xtask storm      faults of all kinds under load: [--faults N] [--seed S]");
             println!("cargo xtask simulate   --minutes M: whole services in virtual time, from new seeds");
             println!("                       --seed S (one world again), --from S --seeds N, --jobs N");

@@ -4,8 +4,12 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// Debian packages, with a file of each (`*` is one directory), and what is skipped without it.
-const PACKAGES: [(&str, &str, &str); 1] =
-    [("faketime", "/usr/lib/*/faketime/libfaketimeMT.so.1", "tests in which the wall clock jumps")];
+const PACKAGES: [(&str, &str, &str); 4] = [
+    ("faketime", "/usr/lib/*/faketime/libfaketimeMT.so.1", "tests in which the wall clock jumps"),
+    ("chromium", "/usr/bin/chromium", "the walk through the board"),
+    ("npm", "/usr/bin/npm", "the board itself"),
+    ("prometheus", "/usr/bin/promtool", "alert rules, and dashboards against a live server"),
+];
 
 /// Installs what is missing, where that may be done. With `CI=true` it is an error if it may not.
 pub(crate) fn install(_root: &Path) -> Result<(), String> {

@@ -11,6 +11,17 @@ const LEFT_OVERS: [&str; 4] =
 
 pub(crate) fn check(root: &Path) -> Result<(), String> {
     let mut wrong = Vec::new();
+    for path in files(&root.join("crates/board/web"), "tsx")?
+        .into_iter()
+        .chain(files(&root.join("crates/board/web"), "ts")?)
+    {
+        let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let name = path.strip_prefix(root).unwrap_or(&path).display().to_string();
+        let made = name.contains("/gen/");
+        if !made && text.lines().count() > LINES_MAX {
+            wrong.push(format!("{name}: more than {LINES_MAX} lines; split it"));
+        }
+    }
     for path in files(&root.join("crates"), "rs")? {
         let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
         let name = path.strip_prefix(root).unwrap_or(&path).display().to_string();
@@ -89,7 +100,8 @@ fn files(folder: &Path, ending: &str) -> Result<Vec<PathBuf>, String> {
         let entries = fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         for entry in entries {
             let path = entry.map_err(|error| error.to_string())?.path();
-            if path.is_dir() {
+            // What npm installs is nobody's to tidy.
+            if path.is_dir() && !path.ends_with("node_modules") {
                 folders.push(path);
             } else if path.extension().is_some_and(|extension| extension == ending) {
                 found.push(path);

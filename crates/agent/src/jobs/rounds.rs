@@ -42,8 +42,14 @@ fn node_id() -> NodeId {
 impl World {
     fn new(seed: u64) -> Self {
         let mut jobs = Jobs::new(site(), 64);
-        let hello =
-            Hello { pid: 1, limits: String::new(), running: Vec::new(), ended: Vec::new(), remembers: true };
+        let hello = Hello {
+            pid: 1,
+            limits: String::new(),
+            enforced: None,
+            running: Vec::new(),
+            ended: Vec::new(),
+            remembers: true,
+        };
         jobs.on_hello(hello, Instant::now());
         let mut world = Self {
             random: Rng::new(seed),

@@ -16,8 +16,14 @@ fn start_command(attempt: u32, epoch: u32) -> Command {
 
 fn up() -> Jobs {
     let mut jobs = Jobs::new(site(), 2);
-    let hello =
-        Hello { pid: 1, limits: String::new(), running: Vec::new(), ended: Vec::new(), remembers: true };
+    let hello = Hello {
+        pid: 1,
+        limits: String::new(),
+        enforced: None,
+        running: Vec::new(),
+        ended: Vec::new(),
+        remembers: true,
+    };
     assert!(jobs.on_hello(hello, Instant::now()).is_empty());
     jobs
 }
@@ -153,6 +159,7 @@ fn ends_are_told_by_their_cause() {
     let usage = RunUsage {
         peak_ram: Some(Mib::new(2)),
         cpu_time: Some(Millis::new(5)),
+        wall: Some(Millis::new(10)),
         disk: Bytes::new(7),
         oom: false,
         speed_ratio: None,
@@ -233,7 +240,14 @@ fn a_new_keeper_tells_what_is_left() {
     jobs.on_event(Event::Spawned(fence(1, 1)));
     jobs.on_keeper_gone();
     assert_eq!(jobs.running(), vec![fence(1, 1)], "perhaps it still runs");
-    let hello = |running, ended| Hello { pid: 2, limits: String::new(), running, ended, remembers: true };
+    let hello = |running, ended| Hello {
+        pid: 2,
+        limits: String::new(),
+        enforced: None,
+        running,
+        ended,
+        remembers: true,
+    };
     let still = Running { fence: fence(1, 1), for_ms: 5, note: Note::default(), ahead: false };
     assert_eq!(reports(&jobs.on_hello(hello(vec![still], Vec::new()), now())), vec![(1, Report::Started)]);
     jobs.on_keeper_gone();
@@ -376,6 +390,7 @@ fn a_keeper_that_cannot_tell_what_began_says_so_once() {
     let hello = |pid, remembers| Hello {
         pid,
         limits: String::new(),
+        enforced: None,
         running: Vec::new(),
         ended: Vec::new(),
         remembers,
@@ -438,8 +453,14 @@ fn what_is_told_ahead_is_given_back_unless_it_has_begun() {
 fn an_agent_that_was_started_anew_knows_what_has_yet_to_begin() {
     let mut jobs = Jobs::new(site(), 2);
     let ahead = Running { fence: fence(1, 1), for_ms: 0, note: Note::default(), ahead: true };
-    let hello =
-        Hello { pid: 1, limits: String::new(), running: vec![ahead], ended: Vec::new(), remembers: true };
+    let hello = Hello {
+        pid: 1,
+        limits: String::new(),
+        enforced: None,
+        running: vec![ahead],
+        ended: Vec::new(),
+        remembers: true,
+    };
     assert!(jobs.on_hello(hello, now()).is_empty(), "nothing is said to run");
     assert_eq!(jobs.running(), vec![fence(1, 1)]);
     let begin = jobs.on_command(start_command(1, 2), now());

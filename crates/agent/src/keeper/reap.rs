@@ -10,10 +10,11 @@ use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use wait4::Wait4 as _;
 
+use super::cgroup::Group;
 use super::journal::{Key, key};
 use super::state::{Keeper, Phase, State, Succession};
 use super::wire::{Ended, Event};
-use super::{DISCONNECTED_MS, cgroup, procfs};
+use super::{DISCONNECTED_MS, procfs};
 use crate::layout::Layout;
 
 /// How often it looks whether anybody still needs the keeper, and what jobs left running.
@@ -92,8 +93,8 @@ fn reap(keeper: &Keeper, pid: u32) {
             (-1, None)
         }
     };
-    let counted = live.group.as_deref().map(cgroup::counted).unwrap_or_default();
-    live.group.iter().for_each(|group| cgroup::remove(group));
+    let counted = live.group.as_ref().map(Group::counted).unwrap_or_default();
+    live.group.iter().for_each(Group::remove);
     let usage = usage.filter(|_| !elsewhere);
     let kept = keeper.layout.keep_work(&fence).map(|path| path.display().to_string());
 

@@ -82,6 +82,7 @@ pub fn keep(dir: &Path) -> Result<(), KeeperError> {
     std::thread::spawn(move || serve(&serving, &listener));
     let result = reap::work(&keeper).map_err(io_error("cannot wait for processes"));
     keeper.spares.clear();
+    keeper.cgroups.close();
     let _ = std::fs::remove_file(&socket);
     drop(lock);
     result

@@ -16,7 +16,7 @@ use landfall_model::life::Fence;
 use rustix::event::epoll;
 use rustix::process::{Pid, PidfdFlags};
 
-use super::cgroup;
+use super::cgroup::Group;
 use super::journal::{Key, Started};
 use super::procfs;
 use super::state::{Keeper, Live, Phase, State, Succession};
@@ -95,6 +95,9 @@ fn prepare_next(keeper: &Keeper, mut state: MutexGuard<'_, State>, begun: &Key) 
     let Some(at) = state.ahead.get(&array).and_then(|ahead| ahead.iter().find(bare)).cloned() else { return };
     let Some(job) = state.jobs.get(&at) else { return };
     let Phase::Queued(program) = &job.phase else { return };
+    if program.stdout.is_some() || program.stderr.is_some() {
+        return;
+    }
     let (fence, own_work) = (job.fence.clone(), program.cwd.is_none());
     state.making.insert(at.clone());
     drop(state);
@@ -161,7 +164,7 @@ pub(crate) fn watch(keeper: &Keeper, pid: u32) -> io::Result<OwnedFd> {
     Ok(watch)
 }
 
-fn began(keeper: &Keeper, at: &Key, noted: Started, child: Child, group: Option<PathBuf>, program: &Program) {
+fn began(keeper: &Keeper, at: &Key, noted: Started, child: Child, group: Option<Group>, program: &Program) {
     let pid = child.id();
     let ticks = procfs::start_ticks(Path::new("/proc"), pid).unwrap_or_default();
     let fence = noted.fence.clone();
@@ -239,13 +242,16 @@ fn start(
     fence: &Fence,
     program: &Program,
     files: Option<(File, File)>,
-) -> Result<(Child, Option<PathBuf>), SpawnError> {
+) -> Result<(Child, Option<Group>), SpawnError> {
     let node = |what: &str, error: io::Error| SpawnError::Node(format!("{what}: {error}"));
     let layout = &keeper.layout;
-    let (stdout, stderr) = match files {
+    let (mut stdout, mut stderr) = match files {
         Some(made) => made,
         None => open_files(keeper, fence, program.cwd.is_none())?,
     };
+    if let Some(text) = &program.script {
+        std::fs::write(layout.script(fence), text).map_err(|error| node("cannot write the script", error))?;
+    }
     let stdin = match &program.stdin {
         None => Stdio::null(),
         Some(text) => {
@@ -265,6 +271,15 @@ fn start(
         }
         None => layout.work(fence),
     };
+    if let Some(file) = &program.stdout {
+        stdout = own_file(&cwd.join(file), &layout.stdout(fence))?;
+        if program.stderr.is_none() {
+            stderr = stdout.try_clone().map_err(|error| node("cannot write standard error", error))?;
+        }
+    }
+    if let Some(file) = &program.stderr {
+        stderr = own_file(&cwd.join(file), &layout.stderr(fence))?;
+    }
     let mut group = None;
     if let Some(limits) = program.limits {
         let stem = layout.work(fence);
@@ -275,16 +290,18 @@ fn start(
     let search = program.env.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_str());
     let word = program.argv.first().map(String::as_str).unwrap_or_default();
     let path = find(word, search.unwrap_or_default(), &cwd)?;
-    let mut command = match &group {
+    let inside = group.as_ref().and_then(|group| {
+        let mut argv = program.argv.clone();
+        argv[0] = path.display().to_string();
+        group.enter(&argv)
+    });
+    let mut command = match &inside {
         None => {
             let mut command = Command::new(&path);
             command.arg0(word).args(&program.argv[1..]);
             command
         }
-        Some(group) => {
-            let mut argv = program.argv.clone();
-            argv[0] = path.display().to_string();
-            let inside = cgroup::enter(group, &argv);
+        Some(inside) => {
             let mut command = Command::new(&inside[0]);
             command.args(&inside[1..]);
             command
@@ -298,10 +315,14 @@ fn start(
         .stdin(stdin)
         .stdout(stdout)
         .stderr(stderr);
-    match command.spawn() {
+    let spawned = match &group {
+        Some(group) => group.within(|| command.spawn()),
+        None => command.spawn(),
+    };
+    match spawned {
         Ok(child) => Ok((child, group)),
         Err(error) => {
-            group.iter().for_each(|group| cgroup::remove(group));
+            group.iter().for_each(Group::remove);
             Err(match error.kind() {
                 io::ErrorKind::NotFound => SpawnError::Job(
                     NOT_FOUND,
@@ -328,6 +349,23 @@ fn start(
     }
 }
 
+/// Opens a file of a job's own for what it writes, from the beginning. Whoever reads the log reads it there: what stands in its place in
+/// the data directory only points to it, so nothing is written twice and the file has everything at once.
+fn own_file(path: &Path, log: &Path) -> Result<File, SpawnError> {
+    let cannot = |error: io::Error| {
+        SpawnError::Job(NOT_EXECUTABLE, format!("cannot write to {}: {error}", path.display()))
+    };
+    if let Some(dir) = path.parent() {
+        std::fs::create_dir_all(dir).map_err(cannot)?;
+    }
+    drop(File::create(path).map_err(cannot)?);
+    // Several processes of a job may write to it.
+    let file = OpenOptions::new().append(true).open(path).map_err(cannot)?;
+    let _ = std::fs::remove_file(log);
+    std::os::unix::fs::symlink(path, log).map_err(cannot)?;
+    Ok(file)
+}
+
 /// Finds a program as a shell would, with the search path of the job. An absolute name also lets the standard library
 /// start it without copying this process first, which is a third of the cost of a short job.
 fn find(word: &str, search: &str, cwd: &Path) -> Result<PathBuf, SpawnError> {
@@ -352,6 +390,7 @@ pub(crate) fn recycle_files(keeper: &Keeper, fence: &Fence) {
     keeper.spares.give_file(layout.stdout(fence));
     keeper.spares.give_file(layout.stderr(fence));
     let _ = std::fs::remove_file(layout.stdin(fence));
+    let _ = std::fs::remove_file(layout.script(fence));
     let work = layout.work(fence);
     if !keeper.spares.give_dir(&work) {
         remove_work(layout, &work);
@@ -363,6 +402,7 @@ pub(crate) fn remove_files(layout: &Layout, fence: &Fence) {
     let _ = std::fs::remove_file(layout.stdout(fence));
     let _ = std::fs::remove_file(layout.stderr(fence));
     let _ = std::fs::remove_file(layout.stdin(fence));
+    let _ = std::fs::remove_file(layout.script(fence));
     remove_work(layout, &layout.work(fence));
 }
 

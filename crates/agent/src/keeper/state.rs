@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::File;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
 use std::process::Child;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,7 +11,7 @@ use landfall_model::life::Fence;
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::process::{Pid, Signal};
 
-use super::cgroup::{self, Cgroups};
+use super::cgroup::{Cgroups, Group};
 use super::journal::{Found, Journal, Key, key};
 use super::orphans::Orphans;
 use super::outbox::Outbox;
@@ -32,7 +31,7 @@ pub(crate) struct Live {
     pub(crate) pid: Pid,
     pub(crate) watch: OwnedFd,
     pub(crate) since: Instant,
-    pub(crate) group: Option<PathBuf>,
+    pub(crate) group: Option<Group>,
 }
 
 /// How far a job is.
@@ -382,9 +381,11 @@ impl Keeper {
 
     /// What is told first on a connection.
     pub(crate) fn hello(&self, state: &State) -> Hello {
+        let enforced = self.cgroups.limits();
         let mut hello = Hello {
             pid: std::process::id(),
-            limits: self.cgroups.describe(),
+            limits: enforced.how.clone(),
+            enforced: Some(enforced),
             running: Vec::new(),
             ended: Vec::new(),
             remembers: self.remembers,
@@ -456,7 +457,7 @@ impl State {
 /// Ends all processes of a job at once.
 pub(crate) fn kill_live(live: &Live) {
     if let Some(group) = &live.group {
-        cgroup::kill(group);
+        group.kill();
     }
     let _ = rustix::process::kill_process_group(live.pid, Signal::KILL);
 }

@@ -56,6 +56,15 @@ pub struct Program {
     pub cwd: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stdin: Option<String>,
+    /// Text of a script that is among its arguments, by the name that the layout gives it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub script: Option<String>,
+    /// A file of the job's own for standard output, and for standard error if there is no other.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stdout: Option<String>,
+    /// A file of the job's own for standard error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stderr: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -145,6 +154,9 @@ pub struct Hello {
     pub pid: u32,
     /// How limits are enforced, in one line.
     pub limits: String,
+    /// Which are; an older keeper does not say.
+    #[serde(default)]
+    pub enforced: Option<landfall_api::node::Limits>,
     pub running: Vec<Running>,
     /// What ended and was not forgotten yet.
     pub ended: Vec<Ended>,

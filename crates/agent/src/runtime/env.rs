@@ -86,6 +86,54 @@ pub(crate) fn told(
     if start.resume {
         set("LANDFALL_RESUME", "1".to_owned());
     }
+    if start.run.slurm {
+        env.extend(slurm(start, node, &nodes));
+    }
+    env
+}
+
+/// The same in the words of Slurm, for scripts that were written for it.
+fn slurm(start: &Start, node: &str, nodes: &[String]) -> BTreeMap<String, String> {
+    let cores = start.share.cpu_milli.div_ceil(1000).max(1).to_string();
+    let rank = nodes.iter().position(|name| name == node).unwrap_or_default().to_string();
+    let (job, number) = (start.fence.job.as_str().to_owned(), nodes.len().to_string());
+    let mut known = vec![
+        ("JOB_ID", job.clone()),
+        ("JOBID", job),
+        ("JOB_NAME", start.name.clone().unwrap_or_else(|| "job".to_owned())),
+        ("JOB_PARTITION", start.pool.clone()),
+        ("JOB_NODELIST", nodes.join(",")),
+        ("NODELIST", nodes.join(",")),
+        ("JOB_NUM_NODES", number.clone()),
+        ("NNODES", number),
+        ("NODEID", rank.clone()),
+        ("PROCID", rank),
+        ("LOCALID", "0".to_owned()),
+        ("CPUS_ON_NODE", cores.clone()),
+        ("JOB_CPUS_PER_NODE", cores),
+        ("RESTART_COUNT", start.fence.attempt.saturating_sub(1).to_string()),
+    ];
+    if start.share.ram_mib > 0 {
+        known.push(("MEM_PER_NODE", start.share.ram_mib.to_string()));
+    }
+    if let Some(tenant) = &start.tenant {
+        known.push(("JOB_ACCOUNT", tenant.clone()));
+    }
+    if !start.share.gpus.is_empty() {
+        known.push(("JOB_GPUS", gpus(&start.share.gpus)));
+        known.push(("GPUS_ON_NODE", start.share.gpus.len().to_string()));
+    }
+    if let Some((array, index)) = &start.array {
+        known.push(("ARRAY_JOB_ID", array.clone()));
+        known.push(("ARRAY_TASK_ID", index.to_string()));
+    }
+    if let Some(from) = &start.run.submitted_from {
+        known.push(("SUBMIT_DIR", from.dir.clone()));
+        known.push(("SUBMIT_HOST", from.host.clone()));
+    }
+    let mut env: BTreeMap<String, String> =
+        known.into_iter().map(|(name, value)| (format!("SLURM_{name}"), value)).collect();
+    env.insert("SLURMD_NODENAME".to_owned(), node.to_owned());
     env
 }
 
@@ -144,6 +192,29 @@ mod tests {
             assert_eq!(env.get(name).map(String::as_str), Some(value), "{name}");
         }
         assert!(!env.contains_key("LANDFALL_RAM_MIB") && !env.contains_key("LANDFALL_TENANT"));
+    }
+
+    #[test]
+    fn scripts_written_for_slurm_find_its_variables_if_they_ask() {
+        let mut start = start("process", &["true"]);
+        start.array = Some(("12".into(), 7));
+        start.share.cpu_milli = 1500;
+        start.share.gpus = vec![2];
+        let of = |start: &Start| told(start, "n", false, Path::new("/c"));
+        assert!(of(&start).keys().all(|name| !name.starts_with("SLURM")));
+        start.run.slurm = true;
+        let env = of(&start);
+        for (name, value) in [
+            ("SLURM_JOB_ID", "job-1"),
+            ("SLURM_ARRAY_JOB_ID", "12"),
+            ("SLURM_ARRAY_TASK_ID", "7"),
+            ("SLURM_CPUS_ON_NODE", "2"),
+            ("SLURM_JOB_NODELIST", "n"),
+            ("SLURM_GPUS_ON_NODE", "1"),
+            ("SLURMD_NODENAME", "n"),
+        ] {
+            assert_eq!(env.get(name).map(String::as_str), Some(value), "{name}");
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 pub mod container;
 pub(crate) mod env;
+mod files;
 pub mod llm;
 pub mod template;
 pub(crate) mod wasm;
@@ -10,6 +11,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use landfall_api::agent::Start;
+use landfall_api::fill;
 use landfall_api::job::RunSpec;
 use landfall_api::node::GpuFacts;
 use landfall_model::JobId;
@@ -48,6 +50,8 @@ pub(crate) struct Site {
     pub(crate) engine_env: BTreeMap<String, String>,
     pub(crate) gpus: Vec<GpuFacts>,
     pub(crate) programs: Programs,
+    /// Whether jobs are kept within what they asked for.
+    pub(crate) limits: bool,
 }
 
 impl Site {
@@ -73,6 +77,8 @@ impl Site {
         if start.run.command.iter().any(|word| word.contains('\0')) {
             return Err(Refusal::malformed("run.command must not hold NUL"));
         }
+        let scripted = self.scripted(start)?;
+        let start = scripted.as_ref().unwrap_or(start);
         let checkpoint_dir = self.layout.checkpoint(start.fence.job.as_str());
         let has_gpus = !self.gpus.is_empty();
         let vars = env::of_job(start, &self.node, has_gpus, &checkpoint_dir, &self.base_env);
@@ -81,12 +87,17 @@ impl Site {
             let metric = self.layout.metric(&start.fence).display().to_string();
             vars.insert("LANDFALL_METRIC_FILE".to_owned(), metric);
         }
+        let file = |file: &Option<String>| file.as_ref().map(|file| files::name(file, start, &self.node));
         let mut program = Program {
             env: vars.into_iter().collect(),
             cwd: start.run.cwd.clone().or_else(|| directory_here(&start.run)),
             stdin: start.run.stdin.clone(),
+            script: start.run.script.clone(),
+            stdout: file(&start.run.stdout),
+            // One file for both is what it is without a second name.
+            stderr: file(&start.run.stderr).filter(|name| Some(name) != file(&start.run.stdout).as_ref()),
             timeout_ms: start.run.timeout_ms,
-            limits: limits(start.share.cpu_milli, start.share.ram_mib),
+            limits: limits(start.share.cpu_milli, start.share.ram_mib).filter(|_| self.limits),
             ..Program::default()
         };
         let mut note = Note {
@@ -124,6 +135,27 @@ impl Site {
         }
         let array = start.array.as_ref().map(|(array, _)| array.clone());
         Ok(Spawn { fence: start.fence.clone(), program, note, array, ahead: start.ahead })
+    }
+
+    /// A job that brings its script, as the command that runs it.
+    fn scripted(&self, start: &Start) -> Result<Option<Start>, Refusal> {
+        let own =
+            [("script", &start.run.script), ("stdout", &start.run.stdout), ("stderr", &start.run.stderr)];
+        let Some((field, _)) = own.into_iter().find(|(_, given)| given.is_some()) else { return Ok(None) };
+        // What is shut in must not reach the machine through a file that is opened for it outside.
+        let runtime = start.runtime.as_str();
+        if !matches!(runtime, "process" | "") || self.programs.templates.contains_key(runtime) {
+            return Err(Refusal::malformed(format!("run.{field} is for plain processes")));
+        }
+        let Some(text) = &start.run.script else { return Ok(None) };
+        let (program, argument) = fill::interpreter(text)
+            .ok_or_else(|| Refusal::malformed("run.script does not begin with a line such as #!/bin/sh"))?;
+        let mut start = start.clone();
+        let script = self.layout.script(&start.fence).display().to_string();
+        let words = [Some(program.to_owned()), argument.map(str::to_owned), Some(script)];
+        let arguments = std::mem::take(&mut start.run.command).into_iter().skip(1);
+        start.run.command = words.into_iter().flatten().chain(arguments).collect();
+        Ok(Some(start))
     }
 
     /// Whether a job can go on here from where it saved its work.
@@ -221,6 +253,7 @@ pub(crate) mod tests {
             engine_env: BTreeMap::from([("PATH".to_owned(), "/bin".to_owned())]),
             gpus: Vec::new(),
             programs: Programs::default(),
+            limits: true,
         }
     }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use landfall_api::agent::Start;
 
-use super::{Refusal, limits};
+use super::Refusal;
 use crate::keeper::wire::{Limits, Program};
 
 /// The program, beside `landfall`, in LANDFALL_WASM or in the search path.
@@ -47,7 +47,7 @@ pub(crate) fn run(
     argv.push(if module.starts_with('-') { format!("./{module}") } else { module.to_owned() });
     argv.extend(start.run.command.iter().cloned());
     program.argv = argv;
-    program.limits = limits(start.share.cpu_milli, start.share.ram_mib).map(|limits| Limits {
+    program.limits = program.limits.map(|limits| Limits {
         ram_mib: if limits.ram_mib == 0 { 0 } else { limits.ram_mib + OVERHEAD_MIB },
         ..limits
     });

@@ -128,6 +128,7 @@ impl Node {
             engine_env: BTreeMap::new(),
             gpus: Vec::new(),
             programs: Programs::default(),
+            limits: true,
         };
         #[cfg_attr(
             not(feature = "mutations"),

@@ -119,6 +119,7 @@ impl Node {
         let mut hello = Hello {
             pid: self.keepers as u32,
             limits: String::new(),
+            enforced: None,
             running: Vec::new(),
             ended: Vec::new(),
             remembers: keeper.remembers,

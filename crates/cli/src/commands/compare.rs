@@ -171,7 +171,7 @@ fn replay_all(tasks: &[Task<'_>], threads: Option<usize>) -> Result<Vec<Extract>
 
 impl Answer for Compared {
     fn exit(&self) -> Exit {
-        if self.broken.is_empty() { Exit::Done } else { Exit::BOUND_BROKEN }
+        if self.broken.is_empty() { Exit::Done } else { Exit::BoundBroken }
     }
 
     fn warnings(&self) -> &[String] {

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use landfall_engine::answers::{Change, dispatch_of};
+use landfall_engine::answers::{Change, misfit};
 use landfall_engine::input::Submission;
 use landfall_engine::{Engine, Refused};
 use landfall_model::answer::PlanAnswer;
@@ -15,6 +15,7 @@ use serde::Serialize;
 use super::service;
 use super::service::submit::args::JobArgs;
 use crate::answer::{Answer, Page, to_json};
+use crate::config::cores;
 use crate::error::{CliError, usage};
 use crate::exit::Exit;
 use crate::input::Input;
@@ -27,7 +28,7 @@ use crate::service::ConnectArgs;
     ["job", "cancel", "lose", "add_nodes", "policy", "policy_file", "quota"])))]
 #[command(after_help = "\
 Without --scenario the running server is asked, and nothing is changed there: a command or --file is a job to submit, --cancel \
-and --lose are about its jobs and nodes.
+and --lose are about its jobs and nodes, --policy, --policy-file and --quota about its pools and tenants.
 
 With --scenario the situation first does by itself whatever it can do at its instant; the answer is what the change does on top of that. \
 With --job the jobs count as not yet submitted. Without any change: what starts by itself. Nothing is ever changed.
@@ -35,6 +36,7 @@ With --job the jobs count as not yet submitted. Without any change: what starts 
 Examples:
   landfall plan --gpu 4 --memory 64GiB -- ./train                where it would start, or why it would wait
   landfall plan --lose gpu-2                                     what would happen without a node
+  landfall plan --policy-file mine.toml --pool gpu               what another policy would do now
   landfall plan --scenario lab.toml --job train-7                would it start, where, why; or until when it waits
   landfall plan --scenario lab.toml --lose gpu-2                 who would be stopped, whose start moves
   landfall plan --scenario lab.toml --add-nodes two-more.toml    is it worth it
@@ -65,7 +67,7 @@ pub(crate) struct Args {
     /// Give the pool a policy of your own.
     #[arg(long, value_name = "FILE")]
     policy_file: Option<PathBuf>,
-    /// Change a quota: TENANT=N (nodes), or TENANT:gpus=N, TENANT:jobs=N, TENANT:gpu-hours=N.
+    /// Change a quota: TENANT=N (nodes), or TENANT:cpus=N, TENANT:gpus=N, TENANT:jobs=N, TENANT:gpu-hours=N.
     #[arg(long, value_name = "TENANT=N")]
     quota: Option<String>,
     #[command(flatten)]
@@ -76,34 +78,42 @@ pub(crate) struct Args {
 
 /// Asks the running server.
 pub(crate) fn live(args: &Args) -> Result<Box<dyn Answer>, CliError> {
-    let only_scenarios = [
-        ("--job", !args.job.is_empty()),
-        ("--add-nodes", args.add_nodes.is_some()),
-        ("--policy", args.policy.is_some()),
-        ("--policy-file", args.policy_file.is_some()),
-        ("--quota", args.quota.is_some()),
-    ];
+    let only_scenarios = [("--job", !args.job.is_empty()), ("--add-nodes", args.add_nodes.is_some())];
     if let Some((flag, _)) = only_scenarios.iter().find(|(_, given)| *given) {
         return Err(usage(format!("{flag} needs a scenario"), "give one with --scenario FILE"));
     }
-    let says_job = says_job(&args.submit);
+    let own = args.policy_file.as_ref().map(|path| selection::load(path)).transpose()?;
+    let policy = match (&args.policy, own) {
+        (Some(name), _) => Some(service::plan::Policy::Named(name)),
+        (None, Some(own)) => {
+            let text = policy_file::text(own.spec());
+            text.map(|text| service::plan::Policy::Own { name: own.name().to_owned(), text })
+        }
+        (None, None) => None,
+    };
+    // With a policy the pool is where it goes, not where a job does.
+    let job_args = match policy {
+        Some(_) => JobArgs { pool: None, ..args.submit.clone() },
+        None => args.submit.clone(),
+    };
+    let says_job = says_job(&job_args);
     // Who says only what a job needs asks whether that would start, whatever it runs.
     let mut asked = args.submit.clone();
     if says_job && !says_what(&args.submit) {
         asked.command = vec!["true".to_owned()];
     }
-    let several =
-        usize::from(says_job) + usize::from(args.cancel.is_some()) + usize::from(!args.lose.is_empty());
-    if several > 1 {
-        return Err(usage(
-            "a job to submit, --cancel and --lose do not go together",
-            "plan one change at a time",
-        ));
+    let other = [args.cancel.is_some(), !args.lose.is_empty(), policy.is_some(), args.quota.is_some()];
+    if usize::from(says_job) + other.iter().filter(|given| **given).count() > 1 {
+        let message = "a job to submit, --cancel, --lose, a policy and --quota do not go together";
+        return Err(usage(message, "plan one change at a time"));
     }
     let question = service::plan::Question {
         job: Some(&asked).filter(|_| says_job),
         cancel: args.cancel.as_deref(),
         lose: &args.lose,
+        policy,
+        pool: args.submit.pool.as_deref(),
+        quota: args.quota.as_deref().map(quota).transpose()?,
     };
     service::plan::run(&question, &args.connect)
 }
@@ -114,7 +124,11 @@ fn says_job(job: &JobArgs) -> bool {
 }
 
 fn says_what(job: &JobArgs) -> bool {
-    !job.command.is_empty() || job.file.is_some() || job.workload.is_some() || job.image.is_some()
+    !job.command.is_empty()
+        || job.read.is_some()
+        || job.file.is_some()
+        || job.workload.is_some()
+        || job.image.is_some()
 }
 
 pub(crate) struct Planned {
@@ -129,7 +143,8 @@ pub(crate) fn run(args: &Args) -> Result<Planned, CliError> {
     let Some(scenario) = &args.scenario else {
         return Err(usage("there is no scenario", "give one with --scenario"));
     };
-    if says_job(&args.submit) {
+    // The pool is where a policy goes.
+    if says_job(&JobArgs { pool: None, ..args.submit.clone() }) {
         return Err(usage(
             "a command to run has no place in a scenario",
             "leave --scenario out, or name a job of it with --job",
@@ -237,10 +252,7 @@ impl Planner<'_> {
                 (spec, None)
             }
         };
-        let made_for = dispatch_of(&spec);
-        if made_for != Some(pool.dispatch) {
-            let message =
-                format!("policy `{}` is not made for the way that pool `{}` dispatches", spec.name, pool.id);
+        if let Some(message) = misfit(&pool, text.as_deref()) {
             return Err(usage(message, "`landfall policy list` shows what each is for"));
         }
         let shown = format!("pool {} has policy {}", pool.id, spec.name);
@@ -269,35 +281,57 @@ impl Planner<'_> {
     }
 
     fn quota(&self, text: &str) -> Result<(Tenant, String), CliError> {
-        let wrong = || {
-            usage(
-                format!("`{text}` is no quota"),
-                "write TENANT=N, TENANT:gpus=N, TENANT:jobs=N or TENANT:gpu-hours=N",
-            )
-        };
-        let (subject, amount) = text.split_once('=').ok_or_else(wrong)?;
-        let (name, what) = subject.rsplit_once(':').unwrap_or((subject, "nodes"));
+        let Wanted { tenant: name, field, value, shown } = quota(text)?;
         let tenants = &self.situation.world.tenants;
-        let tenant = TenantId::new(name).ok().and_then(|id| tenants.get(&id));
+        let tenant = TenantId::new(&name).ok().and_then(|id| tenants.get(&id));
         let mut tenant = tenant.cloned().ok_or_else(|| {
-            CliError::no_such("tenant", name, tenants.keys().map(TenantId::as_str)).in_file(&self.input.file)
+            CliError::no_such("tenant", &name, tenants.keys().map(TenantId::as_str)).in_file(&self.input.file)
         })?;
-        let hours = || amount.parse::<f64>().ok().filter(|n| n.is_finite() && *n >= 0.0).ok_or_else(wrong);
-        let whole = || amount.parse::<u64>().map_err(|_| wrong());
-        match what {
-            "nodes" => tenant.quota.max_nodes = hours()?,
-            "gpus" => tenant.quota.max_gpus = Some(whole()?),
-            "jobs" => tenant.quota.max_jobs = Some(whole()?),
-            "gpu-hours" => tenant.quota.gpu_hours_cap = Some(hours()?),
-            _ => return Err(wrong()),
-        }
-        Ok((tenant, format!("tenant {name} may have {amount} {}", what.replace('-', " "))))
+        let mut fields = serde_json::to_value(tenant.quota).unwrap_or_default();
+        fields[field] = value;
+        tenant.quota =
+            serde_json::from_value(fields).map_err(|error| usage(error.to_string(), "correct --quota"))?;
+        Ok((tenant, shown))
     }
 
     fn no_job(&self, id: &str) -> CliError {
         let jobs = self.situation.jobs().iter().map(|job| job.id.as_str());
         CliError::no_such("job", id, jobs).in_file(&self.input.file)
     }
+}
+
+/// A quota that somebody asks about.
+#[derive(Debug)]
+pub(crate) struct Wanted {
+    pub(crate) tenant: String,
+    /// Its field in a tenant's quota.
+    pub(crate) field: &'static str,
+    pub(crate) value: serde_json::Value,
+    pub(crate) shown: String,
+}
+
+/// Reads `TENANT:gpus=16`.
+fn quota(text: &str) -> Result<Wanted, CliError> {
+    let wrong = || {
+        usage(
+            format!("`{text}` is no quota"),
+            "write TENANT=N, TENANT:cpus=N, TENANT:gpus=N, TENANT:jobs=N or TENANT:gpu-hours=N",
+        )
+    };
+    let (subject, amount) = text.split_once('=').ok_or_else(wrong)?;
+    let (tenant, what) = subject.rsplit_once(':').unwrap_or((subject, "nodes"));
+    let hours = || amount.parse::<f64>().ok().filter(|n| n.is_finite() && *n >= 0.0).ok_or_else(wrong);
+    let whole = || amount.parse::<u64>().map_err(|_| wrong());
+    let (field, value) = match what {
+        "nodes" => ("max_nodes", hours()?.into()),
+        "cpus" => ("max_cpu_milli", cores(amount).map_err(|_| wrong())?.get().into()),
+        "gpus" => ("max_gpus", whole()?.into()),
+        "jobs" => ("max_jobs", whole()?.into()),
+        "gpu-hours" => ("gpu_hours_cap", hours()?.into()),
+        _ => return Err(wrong()),
+    };
+    let shown = format!("tenant {tenant} may have {amount} {}", what.replace('-', " "));
+    Ok(Wanted { tenant: tenant.to_owned(), field, value, shown })
 }
 
 /// "job a is", "3 nodes are".

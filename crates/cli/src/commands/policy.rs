@@ -20,6 +20,7 @@ use crate::selection::{load, unknown};
 #[command(defer = true)]
 pub(crate) enum Command {
     /// List the built-in policies.
+    #[command(after_help = "Example:\n  landfall policy list")]
     List,
     /// Print a built-in policy as a policy file.
     #[command(after_help = "Example:\n  landfall policy show fit > mine.toml")]
@@ -29,12 +30,14 @@ pub(crate) enum Command {
         name: String,
     },
     /// Check a policy file and sum up what it says.
+    #[command(after_help = "Example:\n  landfall policy check mine.toml")]
     Check {
         /// The file; `-` reads standard input.
         #[arg(value_name = "FILE")]
         file: PathBuf,
     },
     /// List the terms and filters that policies are made of, or show one in detail.
+    #[command(after_help = "Example:\n  landfall policy terms gpu-packing")]
     Terms {
         /// One term or filter.
         #[arg(value_name = "NAME")]

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use landfall_engine::Engine;
 use landfall_model::answer::{Estimate, Explanation};
+use landfall_model::scenario::Format;
 use landfall_model::{JobId, NodeId, Situation};
 use landfall_policy::spec::PolicySpec;
 use landfall_policy::verdict::{Direction, Ranking};
@@ -13,6 +14,7 @@ use serde::Serialize;
 use crate::error::CliError;
 use crate::input::Input;
 use crate::selection::{self, Origin, select};
+use crate::service::ConnectArgs;
 
 /// A ranking and how it came about.
 #[derive(Debug)]
@@ -64,7 +66,16 @@ impl Scenario {
     /// Reads a scenario file.
     pub(crate) fn read(path: &Path, policy: &selection::PolicyArgs) -> Result<Self, CliError> {
         selection::check_stdin(policy, path)?;
-        let input = Input::read(path)?;
+        Self::of(Input::read(path)?)
+    }
+
+    /// What is now on a running server.
+    pub(crate) fn of_server(connect: &ConnectArgs) -> Result<Self, CliError> {
+        let text = connect.ask(async |client| Ok(super::scenario::live(client, None).await?.text))?;
+        Self::of(Input { file: "<the server>".to_owned(), text, format: Format::Toml })
+    }
+
+    fn of(input: Input) -> Result<Self, CliError> {
         progress(input.text.len() > LONG_TEXT, || {
             format!("reading {} ({} MB) …", input.file, input.text.len() >> 20)
         });

@@ -14,6 +14,7 @@ use crate::exit::Exit;
 use crate::findings::{Group, groups};
 use crate::render;
 use crate::selection::{self, Origin};
+use crate::service::ConnectArgs;
 
 /// Rows of a table unless somebody asks for more.
 const ROWS: usize = 20;
@@ -26,13 +27,15 @@ node's pool, and else `fit` for a job or `resource-aware` for a node. Changes in
 whichever it is.
 
 Examples:
+  landfall rank --job 7                                          on the running server, as it is now
+  landfall rank --job 7 --policy-file mine.toml                  with another policy
   landfall rank --scenario lab.toml --job train-7
   landfall rank --scenario lab.toml --job train-7 --policy bin-pack --limit all
   landfall rank --scenario ci.toml --node builder-3 --json | jq .winner")]
 pub(crate) struct Args {
-    /// The situation: a scenario file in TOML or JSON; `-` reads standard input.
+    /// The situation: a scenario file in TOML or JSON; `-` reads standard input. Without it, that of the running server.
     #[arg(long, value_name = "FILE")]
-    scenario: PathBuf,
+    scenario: Option<PathBuf>,
     /// Rank nodes for this job.
     #[arg(long, value_name = "ID")]
     job: Option<String>,
@@ -44,6 +47,8 @@ pub(crate) struct Args {
     /// Rows to show: a number or `all` [default: 20 in tables, all in JSON].
     #[arg(long, value_name = "N", value_parser = limit)]
     limit: Option<Limit>,
+    #[command(flatten)]
+    connect: ConnectArgs,
 }
 
 /// How many candidates to show.
@@ -76,7 +81,10 @@ pub(crate) struct Ranked {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Ranked, CliError> {
-    let scenario = Scenario::read(&args.scenario, &args.policy)?;
+    let scenario = match &args.scenario {
+        Some(path) => Scenario::read(path, &args.policy)?,
+        None => Scenario::of_server(&args.connect)?,
+    };
     let subject = match (&args.job, &args.node) {
         (Some(job), _) => Subject::Job(job),
         (None, Some(node)) => Subject::Node(node),

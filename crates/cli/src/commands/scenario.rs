@@ -1,23 +1,83 @@
-//! `landfall scenario check`: whether a scenario file is valid, and what is in it.
+//! `landfall scenario`: whether a scenario file is valid and what is in it; what is now, as one.
 
+use std::fs::File;
+use std::io::Write as _;
 use std::path::PathBuf;
 
+use landfall_api::answer::ScenarioView;
+use landfall_client::{Client, ClientError, with_query};
 use landfall_model::{Situation, Time};
 use landfall_policy::builtin;
 use serde::Serialize;
 
-use crate::answer::Answer;
+use crate::answer::{Answer, Page};
 use crate::error::CliError;
 use crate::input::Input;
 use crate::render;
+use crate::render::text::clean;
 use crate::reply::Reply;
+use crate::service::ConnectArgs;
 
 /// Commands about scenario files.
 #[derive(Debug, clap::Subcommand)]
 #[command(defer = true)]
 pub(crate) enum Command {
     /// Check a scenario file and count what is in it.
+    #[command(after_help = "Example:\n  landfall scenario check lab.toml")]
     Check(CheckArgs),
+    /// Write what is now on a running server as a scenario file.
+    #[command(after_help = "\
+Nodes, what runs on them, what waits, pools with their policies, tenants, and what policies read. `rank`, `explain` and `plan` give the \
+same answers from the file as from the server at that instant, and nothing that is tried there touches the cluster.
+
+Examples:
+  landfall scenario export > lab.toml
+  landfall scenario export --pool gpu --out gpu.toml
+  landfall plan --scenario lab.toml --policy-file mine.toml --pool gpu")]
+    Export(ExportArgs),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ExportArgs {
+    /// Only this pool, with its nodes and jobs.
+    #[arg(long, value_name = "ID")]
+    pool: Option<String>,
+    /// Write it into this file, which must not be there.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+#[derive(Serialize)]
+struct Exported {
+    #[serde(flatten)]
+    scenario: ScenarioView,
+    file: Option<String>,
+}
+
+/// Asks a running server for what is now.
+pub(crate) async fn live(client: &Client, pool: Option<&str>) -> Result<ScenarioView, ClientError> {
+    client.get(&with_query("/scenario", &[("pool", pool)])).await
+}
+
+pub(crate) fn export(args: &ExportArgs) -> Result<Box<dyn Answer>, CliError> {
+    args.connect.ask(async |client| {
+        let scenario = live(client, args.pool.as_deref()).await?;
+        if let Some(path) = &args.out {
+            let failed = |source| CliError::Write { file: path.display().to_string(), source };
+            let mut file = File::create_new(path).map_err(failed)?;
+            file.write_all(scenario.text.as_bytes()).map_err(failed)?;
+        }
+        let left_out: Vec<String> =
+            scenario.left_out.iter().map(|what| format!("not in the file: {what}")).collect();
+        let data = Exported { scenario, file: args.out.as_ref().map(|path| path.display().to_string()) };
+        let page = |data: &Exported, _: Page| match &data.file {
+            Some(file) => format!("{}\n", clean(file)),
+            None => data.scenario.text.clone(),
+        };
+        Ok(Reply::new("landfall.scenario-export/1", data, page).warn_all(left_out).boxed())
+    })
 }
 
 #[derive(Debug, clap::Args)]

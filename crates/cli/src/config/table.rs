@@ -67,6 +67,7 @@ pub(crate) const SETTINGS: &[Setting] = settings! {
         "listen beyond this machine without TLS";
     "server.allow_hollow", "LANDFALL_ALLOW_HOLLOW", Switch, "false",
         "let simulated nodes join (`landfall hollow`), for trying a size";
+    "server.board", "LANDFALL_BOARD", Switch, "true", "serve the board, a web page, at `/`";
     "server.scoring_policy", "LANDFALL_SCORING_POLICY", Text, "resource-aware",
         "the policy of pull pools that name none";
     "server.energy_price_file", "LANDFALL_ENERGY_PRICE_FILE", Path, "none",
@@ -84,6 +85,13 @@ pub(crate) const SETTINGS: &[Setting] = settings! {
     "server.log_limit", "LANDFALL_LOG_LIMIT", Size, "16MiB", "most that is kept of one stream of one attempt";
     "server.shutdown_grace", "LANDFALL_SHUTDOWN_GRACE", Span, "5s",
         "time that running requests get at the end";
+    "peer.listen", "LANDFALL_PEER_LISTEN", Address, "any free port of 127.0.0.1",
+        "where a server whose pool negotiates listens for peers";
+    "peer.bootstrap", "LANDFALL_PEER_BOOTSTRAP", List, "none",
+        "addresses of peers to be in touch with, or an invitation of one";
+    "peer.trust", "LANDFALL_PEER_TRUST", List, "none", "trust in peers from the start, such as ID=0.8";
+    "peer.settings", "LANDFALL_PEER_SETTINGS", List, "as in docs/guides/peers.md",
+        "how it negotiates, such as deliberation_ms=300,base_price=12";
     "agent.server", "LANDFALL_AGENT_SERVER", Url, "client.server", "the server that the agent speaks to";
     "agent.token_file", "LANDFALL_AGENT_TOKEN_FILE", Path, "client.token_file",
         "a file with the secret of the agent's token";
@@ -124,6 +132,8 @@ pub(crate) const SETTINGS: &[Setting] = settings! {
         "hours of the day (UTC) in which it takes work, such as 22-6";
     "agent.keep_files", "LANDFALL_KEEP_FILES", Span, "7d",
         "how long what jobs left in fresh directories is kept";
+    "agent.limits", "LANDFALL_LIMITS", Switch, "true",
+        "keep jobs within the CPU and memory they asked for, where the machine can";
     "agent.stop_jobs", "LANDFALL_STOP_JOBS", Switch, "false",
         "stop jobs when the agent ends, instead of letting the next agent take them over";
 };

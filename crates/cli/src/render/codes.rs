@@ -5,7 +5,7 @@ use landfall_model::reason::Reason;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::standing::cause;
+use super::standing::{cause, not_placed};
 
 fn named<T: DeserializeOwned>(code: &str) -> Option<T> {
     serde_json::from_value(Value::String(code.to_owned())).ok()
@@ -14,7 +14,8 @@ fn named<T: DeserializeOwned>(code: &str) -> Option<T> {
 /// Why a job waits or how it ended.
 pub(crate) fn reason(code: &str) -> String {
     let words = Reason::named(code).map(|reason| reason.said().into_owned());
-    words.or_else(|| named::<Cause>(code).as_ref().map(cause)).unwrap_or_else(|| code.to_owned())
+    let words = words.or_else(|| named::<Cause>(code).as_ref().map(cause));
+    words.or_else(|| not_placed(code).map(str::to_owned)).unwrap_or_else(|| code.to_owned())
 }
 
 /// Why an order changed nothing.

@@ -72,6 +72,9 @@ pub(crate) fn section(explanation: &Explanation, estimate: Option<&Estimate>, pa
         }
         line("  start       ", &told);
     }
+    for note in &explanation.notes {
+        line("  note        ", note);
+    }
     for help in explanation.help.iter().take(REASONS_MAX) {
         line("  would help  ", help);
     }
@@ -199,12 +202,28 @@ pub(super) fn cause(cause: &Cause) -> String {
         Cause::Preempted => "more urgent work needs its nodes".into(),
         Cause::Reclaimed => "its nodes go back to the pool they came from".into(),
         Cause::User => "somebody asked for it".into(),
+        Cause::TooManyFailures => "too many elements of its array failed".into(),
         Cause::DependencyUnsatisfiable { edge, .. } => {
             format!("what it needs of {edge} can no longer happen")
         }
         Cause::ImmediateUnavailable => "it could not start at once".into(),
         Cause::TenantRevoked => "the node no longer serves its tenant".into(),
+        Cause::NotPlaced(why) => not_placed(why.as_str()).unwrap_or(why.as_str()).into(),
     }
+}
+
+/// Why nothing came of a negotiation, from the word of the protocol.
+pub(super) fn not_placed(why: &str) -> Option<&'static str> {
+    Some(match why {
+        "no_offers" => "no peer made an offer that could be taken",
+        "no_affordable_offer" => "every peer asks for more than it pays at most",
+        "no_trusted_offer" => "only peers that are not trusted enough made offers (`landfall peers trust`)",
+        "award_failed" => "the peers that made offers did not take it",
+        "lease_lost" => "the peers that ran it fell silent too often",
+        "out_of_fuel" => "it used up its fuel",
+        "body_unavailable" => "the peer that won could not get what is to be run",
+        _ => return None,
+    })
 }
 
 /// A headline in the colour of good or bad news.

@@ -60,12 +60,13 @@ fn an_answer_that_cannot_be_written_is_an_error() {
 #[test]
 fn help_has_examples_and_exit_codes() {
     let dir = Dir::new();
-    for args in [["--help"].as_slice(), &["help", "exit-codes"], &["exit-codes"]] {
+    for args in [["help", "exit-codes"].as_slice(), &["exit-codes"]] {
         let ran = dir.run(args);
         assert_eq!(ran.code, 0, "{args:?}");
         assert!(ran.stdout.contains("an input file cannot be read or is invalid"), "{}", ran.stdout);
     }
-    assert!(dir.run(&["--help"]).stdout.contains("Examples:"));
+    let first = dir.run(&["--help"]).stdout;
+    assert!(first.contains("Examples:") && first.contains("exit-codes"), "{first}");
     assert!(dir.run(&["rank", "--help"]).stdout.contains("Examples:"));
     assert!(dir.run(&["--version"]).stdout.starts_with("landfall 0."));
 }

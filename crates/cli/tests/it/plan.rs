@@ -107,9 +107,9 @@ fn quotas_and_policies_change() {
     // At submission a job that could never run under its quota is refused; in the queue it waits for another quota.
     assert_eq!(less.json()["starts"][0]["job"], "small");
     assert_eq!(plan(&dir(), &["--policy", "fgd"]).code, 0);
-    plan(&dir(), &["--policy", "balanced"]).fails(2, &["not made for", "policy list"]);
+    plan(&dir(), &["--policy", "balanced"]).fails(2, &["made for batch pools", "policy list"]);
     plan(&dir(), &["--quota", "team=many"]).fails(2, &["is no quota", "TENANT:gpus=N"]);
-    plan(&dir(), &["--quota", "tam=3"]).fails(4, &["there is no tenant `tam`", "did you mean `team`?"]);
+    plan(&dir(), &["--quota", "tam=3"]).fails(10, &["there is no tenant `tam`", "did you mean `team`?"]);
 }
 
 #[test]
@@ -124,8 +124,9 @@ fn a_change_that_would_be_refused_ends_with_6() {
 
 #[test]
 fn mistakes_have_hints() {
-    plan(&dir(), &["--job", "smal"]).fails(4, &["there is no job `smal`", "did you mean `small`?", "s.toml"]);
-    plan(&dir(), &["--lose", "n9"]).fails(4, &["there is no node `n9`"]);
+    plan(&dir(), &["--job", "smal"])
+        .fails(10, &["there is no job `smal`", "did you mean `small`?", "s.toml"]);
+    plan(&dir(), &["--lose", "n9"]).fails(10, &["there is no node `n9`"]);
     plan(&dir(), &["--job", "small", "--lose", "n1"]).fails(2, &["cannot be used with"]);
     let gang = dir().file("s.toml", LAB.replace("gpu_count = 2", "gpu_count = 2\nnodes = 2"));
     plan(&gang, &["--lose", "n1"]).fails(3, &["wants several nodes", "dispatch = \"batch\""]);

@@ -164,7 +164,7 @@ fn an_unknown_policy_stops_a_job_but_not_a_node_that_asks_for_work() {
     let pooled = format!("{pooled}[[pools]]\nid = \"p\"\npolicy = \"no-such\"\n");
     let dir = Dir::new().file("named.toml", named).file("pooled.toml", pooled);
     dir.run(&["rank", "--scenario", "named.toml", "--job", "build"])
-        .fails(4, &["there is no policy `no-such`", "--> named.toml"]);
+        .fails(10, &["there is no policy `no-such`", "--> named.toml"]);
     for file in ["named.toml", "pooled.toml"] {
         let ran = dir.run(&["rank", "--scenario", file, "--node", "near"]);
         assert_eq!(ran.stderr, "warning: there is no policy `no-such`; using `resource-aware`\n");

@@ -161,8 +161,29 @@ fn the_guide_about_machines_is_true() {
 }
 
 #[test]
+fn what_people_from_elsewhere_read_is_true() {
+    walk_through("slurm.md");
+    walk_through("hyperqueue.md");
+}
+
+#[test]
 fn the_operators_guide_is_true() {
     walk_through("operators.md");
+}
+
+#[test]
+fn an_operators_first_day_goes_as_it_is_told() {
+    walk_through("first-day.md");
+}
+
+#[test]
+fn an_engineers_evening_goes_as_it_is_told() {
+    walk_through("engineers-evening.md");
+}
+
+#[test]
+fn the_guide_of_the_board_is_true() {
+    walk_through("board.md");
 }
 
 #[test]

@@ -55,7 +55,10 @@ fn pools_that_ask_for_what_nobody_does_are_refused() {
             "[[pools]]\nid = \"hpc\"\ndispatch = \"batch\"\n[pools.batch]\nstaging = true\n",
             "nothing can stage",
         ),
-        ("[[pools]]\nid = \"peers\"\ndispatch = \"negotiate\"\n", "nothing can reach peers"),
+        (
+            "[[pools]]\nid = \"a\"\ndispatch = \"negotiate\"\n[[pools]]\nid = \"b\"\ndispatch = \"negotiate\"\n",
+            "a server is one peer",
+        ),
     ] {
         let path = stand.path("pools.toml");
         std::fs::write(&path, file).unwrap();

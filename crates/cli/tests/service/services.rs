@@ -65,7 +65,7 @@ fn a_service_grows_and_shrinks_by_what_it_says_and_its_silence_is_an_alarm() {
         alarms(&stand).iter().find(|alarm| alarm["kind"] == "metric_missing").unwrap()["id"].to_string();
     let seen = stand.json(&["alarms", "--acknowledge", &number]);
     assert!(seen["alarms"][0]["acknowledged_by"].is_string(), "{seen}");
-    assert_eq!(stand.run(&["alarms", "--acknowledge", "999"]).code, 4);
+    assert_eq!(stand.run(&["alarms", "--acknowledge", "999"]).code, 10);
     stand.run(&["cancel", &id]).ok();
     stand.until("the alarm is over with the job", || alarms(&stand).is_empty());
     // What does not scale has no metric.

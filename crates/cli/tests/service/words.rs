@@ -55,16 +55,16 @@ fn catches_interrupts(pid: &str) -> bool {
 fn exit_codes_are_those_of_the_table() {
     let stand = Stand::new();
     for (args, code, words) in [
-        (&["submit", "--pool", "nowhere", "--", "true"][..], 4, "there is no pool `nowhere`"),
-        (&["submit", "--depends-on", "99", "--", "true"], 4, "there is no job `99`"),
-        (&["submit", "--workload", "none"], 4, "there is no workload `none`"),
-        (&["plan", "--pool", "nowhere", "--", "true"], 4, "there is no pool `nowhere`"),
-        (&["explain", "99"], 4, "there is no job `99`"),
+        (&["submit", "--pool", "nowhere", "--", "true"][..], 10, "there is no pool `nowhere`"),
+        (&["submit", "--depends-on", "99", "--", "true"], 10, "there is no job `99`"),
+        (&["submit", "--workload", "none"], 10, "there is no workload `none`"),
+        (&["plan", "--pool", "nowhere", "--", "true"], 10, "there is no pool `nowhere`"),
+        (&["explain", "99"], 10, "there is no job `99`"),
         (&["jobs", "--state", "foo"], 2, "possible values: live, ended, pending"),
         (&["submit", "--timeout", "0s", "--", "true"], 2, "a time-out of 0 leaves no time to run"),
         (&["backup", "--to", "/nowhere/at/all.db"], 5, "cannot write /nowhere/at/all.db"),
         (&["server", "--listen", "0.0.0.0:0"], 7, "--allow-insecure"),
-        (&["token", "revoke", "nobody"], 4, "there is no token `nobody`"),
+        (&["token", "revoke", "nobody"], 10, "there is no token `nobody`"),
     ] {
         let said = stand.run(args);
         assert!(said.err.contains(words), "{args:?}: {}", said.err);
@@ -92,7 +92,7 @@ fn mistakes_in_a_file_of_jobs_have_a_line_and_a_job() {
                 run.command = [\"true\"]\nneeds.pool = \"nowhere\"\n";
     std::fs::write(stand.path("jobs.toml"), text).unwrap();
     let said = stand.run(&["submit", "--file", "jobs.toml"]);
-    assert_eq!(said.code, 4, "{}", said.err);
+    assert_eq!(said.code, 10, "{}", said.err);
     for words in ["job 2 (`second`): there is no pool `nowhere`", "jobs.toml:8:14"] {
         assert!(said.err.contains(words), "{words}: {}", said.err);
     }

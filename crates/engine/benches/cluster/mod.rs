@@ -99,7 +99,6 @@ impl Cluster {
         for tenant in 0..8 {
             let mut tenant = Tenant::new(TenantId::new(&format!("t{tenant}")).expect("a valid id"));
             tenant.share = 0.125;
-            tenant.quota.max_nodes = 1e9;
             cluster.step(Input::SetTenant(Box::new(tenant)));
         }
         for number in 0..nodes {

@@ -72,6 +72,10 @@ impl Engine {
         let mut gates = self.gates(&array.as_record());
         if array.folded.is_empty() {
             gates.clear();
+        } else if gates.is_empty() && array.room() == 0 {
+            let most = array.job.spec.at_once.unwrap_or_default();
+            let detail = format!("{most} of its array run, and no more may at once");
+            gates.push(Why::new(Reason::ArrayLimit, detail));
         } else if gates.is_empty() && !array.after.is_empty() {
             let detail = format!("the element at its place in {} has not ended", named(&array.after));
             gates.push(Why::new(Reason::Dependency, detail).jobs(array.after.clone()));

@@ -96,6 +96,9 @@ fn why(refusal: &Refusal) -> Why {
         Reason::QuotaGpus => {
             format!("needs {}; its tenant may take {found} more", count(refusal.needed, "GPU"))
         }
+        Reason::QuotaCpus => {
+            format!("needs {}; its tenant may take {found} more", count(refusal.needed, "core"))
+        }
         Reason::GpuHours => format!("needs {needed} GPU-hours; its tenant has {found} left"),
         Reason::Reserved if !jobs.is_empty() => format!("would delay {jobs}, for which nodes are reserved"),
         Reason::Held if !jobs.is_empty() => format!("{} kept for {jobs}", are(refusal.found)),

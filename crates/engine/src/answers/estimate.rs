@@ -92,14 +92,14 @@ impl Engine {
                 let of = |record: &JobRecord| self.planned(record, &waits, &starts);
                 waiting.map(|record| (record.job.id.clone(), of(record))).collect()
             }
-            Dispatch::Push | Dispatch::Pull => {
+            Dispatch::Push | Dispatch::Pull | Dispatch::Negotiate => {
                 let forecast = self.forecast(pool);
-                let of = |record: &JobRecord| self.foreseen(record, &forecast);
+                let of = |record: &JobRecord| match self.state.announced.contains_key(&record.job.id) {
+                    true => Estimate::none("peers decide when they award it"),
+                    false => self.foreseen(record, &forecast),
+                };
                 waiting.map(|record| (record.job.id.clone(), of(record))).collect()
             }
-            Dispatch::Negotiate => waiting
-                .map(|record| (record.job.id.clone(), Estimate::none("peers decide when they award it")))
-                .collect(),
         }
     }
 

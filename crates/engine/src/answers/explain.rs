@@ -3,7 +3,7 @@
 use landfall_model::answer::{Ended, Explanation, NodeReason, OnNode, Placed, QueuePlace, Why, WhyNot};
 use landfall_model::reason::Reason;
 use landfall_model::verdict::{Decision, Direction};
-use landfall_model::{Dispatch, JobId, NodeId};
+use landfall_model::{Dispatch, JobId, MilliCpu, NodeId};
 use landfall_policy::view::Pass;
 
 use crate::dispatch::proposal;
@@ -11,6 +11,7 @@ use crate::engine::Engine;
 use crate::event::Grant;
 use crate::ledger::{Counted, Proposal, whole_node};
 use crate::record::{Cause, JobRecord, JobState};
+use crate::state::PoolState;
 
 /// What the ways to dispatch find out about a waiting job.
 #[derive(Debug, Default)]
@@ -20,6 +21,9 @@ pub(super) struct Waiting {
     pub(super) nodes: Vec<NodeReason>,
     pub(super) decision: Option<Decision>,
 }
+
+/// Remarks about nodes out of service that are told.
+const NOTES_MAX: usize = 4;
 
 impl Engine {
     /// Why a job is where it is; `None` if there is no such job. An array, or an element without a record, is answered for
@@ -67,17 +71,47 @@ impl Engine {
             nodes: waiting.nodes,
             decision: waiting.decision,
             help,
+            notes: self.notes(record, pool),
             placed: self.placed(record),
             ended: record.ended.as_ref().map(|ended| Ended { cause: ended.0.clone(), at: ended.1 }),
         })
     }
 
+    /// What operators said about nodes of the pool.
+    fn notes(&self, record: &JobRecord, pool: &PoolState) -> Vec<String> {
+        if record.state != JobState::Pending {
+            return Vec::new();
+        }
+        let mut out: Vec<(String, Vec<&NodeId>)> = Vec::new();
+        for (node, kept) in pool.nodes.iter().zip(&pool.records).filter(|(node, _)| !node.has_left()) {
+            let said = match (node.maintenance_at.filter(|at| *at > self.now), &kept.why) {
+                (Some(at), why) => {
+                    let why = why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+                    format!("out of service in {}{why}", at.since(self.now))
+                }
+                (None, Some(why)) => format!("out of service: {why}"),
+                (None, None) => continue,
+            };
+            match out.iter_mut().find(|(text, _)| *text == said) {
+                Some((_, nodes)) => nodes.push(&node.id),
+                None => out.push((said, vec![&node.id])),
+            }
+        }
+        let notes = out.into_iter().take(NOTES_MAX).map(|(said, nodes)| match nodes.as_slice() {
+            [only] => format!("node {only} is {said}"),
+            several => format!("{} nodes, such as {}, are {said}", several.len(), several[0]),
+        });
+        notes.collect()
+    }
+
     fn waiting(&self, record: &JobRecord, dispatch: Dispatch) -> Waiting {
         let mut waiting = match dispatch {
-            Dispatch::Push => self.push_waiting(record),
+            // Peers place it, and say why not.
+            _ if self.state.announced.contains_key(&record.job.id) => Waiting::default(),
+            Dispatch::Negotiate if !self.state.peers.contains_key(&record.pool) => Waiting::default(),
+            Dispatch::Push | Dispatch::Negotiate => self.push_waiting(record),
             Dispatch::Pull => self.pull_waiting(record),
             Dispatch::Batch => self.batch_waiting(record),
-            Dispatch::Negotiate => Waiting::default(),
         };
         let gates = self.gates(record);
         waiting.reasons.retain(|why| !gates.iter().any(|gate| gate.reason == why.reason));
@@ -148,6 +182,7 @@ impl Engine {
             // What a job takes of a node it shares is known when the node is.
             units: if batch && spec.exclusive { nodes * crate::units::MICRO } else { 0 },
             gpus: nodes * u64::from(spec.gpu_count),
+            cpu_milli: nodes * spec.cpu_milli.get(),
             power_w: 0,
         };
         let reasons = crate::quota::at_commit(tenant, &least, spec, self.now);
@@ -162,7 +197,7 @@ impl Engine {
         reasons
             .into_iter()
             .map(|reason| match reason {
-                Reason::QuotaNodes | Reason::QuotaGpus | Reason::GpuHours => {
+                Reason::QuotaNodes | Reason::QuotaGpus | Reason::QuotaCpus | Reason::GpuHours => {
                     self.quota_reason(record, reason)
                 }
                 Reason::Mutex => {
@@ -202,6 +237,13 @@ impl Engine {
                 let asked = u64::from(record.job.spec.gpu_count) * u64::from(record.job.spec.nodes.min);
                 format!("tenant {id} holds {} of {most} GPUs, and this job needs {asked}", tenant.gpus)
             }
+            Reason::QuotaCpus => {
+                let cores = |milli: u64| milli as f64 / 1000.0;
+                let most = cores(quota.max_cpu_milli.map_or(0, MilliCpu::get));
+                let asked = cores(record.job.spec.cpu_milli.get() * u64::from(record.job.spec.nodes.min));
+                let held = cores(tenant.cpu_milli);
+                format!("tenant {id} holds {held} of {most} cores, and this job needs {asked}")
+            }
             Reason::GpuHours => {
                 let left = tenant.gpu_hours_left(self.now).unwrap_or_default().max(0.0);
                 format!("tenant {id} has {left:.1} GPU-hours left")
@@ -209,7 +251,8 @@ impl Engine {
             _ => {
                 let held = tenant.units as f64 / crate::units::MICRO as f64;
                 let asked = record.job.spec.nodes.min;
-                format!("tenant {id} holds {held} of {} nodes, and this job needs {asked}", quota.max_nodes)
+                let most = quota.max_nodes.unwrap_or_default();
+                format!("tenant {id} holds {held} of {most} nodes, and this job needs {asked}")
             }
         };
         Why::new(reason, detail)

@@ -41,7 +41,7 @@ impl Engine {
     pub(super) fn forecast(&self, pool: &PoolId) -> Forecast {
         let Some(state) = self.state.pools.get(pool) else { return Forecast::default() };
         let dispatch = state.pool.dispatch;
-        if !matches!(dispatch, Dispatch::Push | Dispatch::Pull) {
+        if dispatch == Dispatch::Batch {
             return Forecast::default();
         }
         let mut copy = self.clone();

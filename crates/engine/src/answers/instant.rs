@@ -31,12 +31,12 @@ impl Engine {
         for _ in 0..ROUNDS_MAX {
             for (pool, dispatch) in &pools {
                 match dispatch {
-                    Dispatch::Push => self.push_pass(pool, true),
+                    Dispatch::Push | Dispatch::Negotiate => self.push_pass(pool, true),
                     Dispatch::Pull => {
                         self.idle_workers_ask(pool, u32::MAX);
                     }
                     Dispatch::Batch if self.wants_cycle(pool) => self.cycle(pool),
-                    Dispatch::Batch | Dispatch::Negotiate => {}
+                    Dispatch::Batch => {}
                 }
             }
             self.settle();

@@ -19,6 +19,7 @@ mod arrays;
 mod batch;
 mod estimate;
 mod explain;
+mod export;
 mod forecast;
 mod instant;
 mod plan;
@@ -27,5 +28,6 @@ mod push;
 mod situation;
 
 pub use estimate::Estimates;
+pub use export::Exported;
 pub use plan::Change;
-pub use situation::{as_text, dispatch_of};
+pub use situation::{as_text, dispatch_of, misfit};

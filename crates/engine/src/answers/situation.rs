@@ -57,6 +57,7 @@ impl Engine {
         for pool in pools.keys() {
             let mut world = situation.world.clone();
             world.policy = PolicySetting::default();
+            world.policies.clear();
             world.pools = pools.iter().map(|(id, (pool, _))| (id.clone(), pool.clone())).collect();
             engine.emit(Event::WorldSet { pool: pool.clone(), world: Box::new(world) });
         }
@@ -223,7 +224,7 @@ fn pools_of(
                 given = true;
                 Some(as_text(policy)?)
             }
-            None => match changed_policy(&pool, setting) {
+            None => match changed_policy(&pool, situation.world.policies.get(&id), setting) {
                 Ok(text) => {
                     changed = true;
                     text
@@ -257,13 +258,22 @@ fn pools_of(
 }
 
 /// The policy of a pool with the changes of a scenario, if there are any.
-fn changed_policy(pool: &Pool, setting: &PolicySetting) -> Result<Option<Arc<str>>, Refused> {
+fn changed_policy(
+    pool: &Pool,
+    own: Option<&Arc<str>>,
+    setting: &PolicySetting,
+) -> Result<Option<Arc<str>>, Refused> {
     if setting.params.is_empty() && setting.weights.is_empty() && setting.enabled.is_empty() {
-        return Ok(None);
+        return Ok(own.cloned());
     }
     let bad = |message: String| Refused::new("bad_policy", message, "correct [policy] in the scenario");
-    let Some(spec) = builtin::spec(pool.policy_name()) else { return Ok(None) };
-    let mut spec = spec.map_err(|error| bad(error.to_string()))?;
+    let mut spec = match own {
+        Some(text) => policy_file::parse(text).map_err(|error| bad(error.to_string()))?,
+        None => match builtin::spec(pool.policy_name()) {
+            Some(spec) => spec.map_err(|error| bad(error.to_string()))?,
+            None => return Ok(None),
+        },
+    };
     spec.apply(setting).map_err(bad)?;
     Policy::compile(spec.clone()).map_err(|error| bad(error.to_string()))?;
     as_text(&spec).map(Some)
@@ -296,6 +306,25 @@ pub fn dispatch_of(policy: &PolicySpec) -> Option<Dispatch> {
         Family::Pull => Dispatch::Pull,
         Family::Batch => Dispatch::Batch,
         Family::Offer => Dispatch::Negotiate,
+    })
+}
+
+/// Says that the policy of a pool, by name or as the text of a file, is made for another way to dispatch. One without terms suits all.
+pub fn misfit(pool: &Pool, text: Option<&str>) -> Option<String> {
+    let spec = match text {
+        Some(text) => policy_file::parse(text).ok()?,
+        None => builtin::spec(pool.policy_name())?.ok()?,
+    };
+    let made_for = dispatch_of(&spec).filter(|_| !spec.terms.is_empty())?;
+    let word = |dispatch| match dispatch {
+        Dispatch::Push => "push",
+        Dispatch::Pull => "pull",
+        Dispatch::Batch => "batch",
+        Dispatch::Negotiate => "negotiate",
+    };
+    let (id, is) = (&pool.id, word(pool.dispatch));
+    (made_for != pool.dispatch).then(|| {
+        format!("policy `{}` is made for {} pools, and pool `{id}` is a {is} pool", spec.name, word(made_for))
     })
 }
 

@@ -147,6 +147,17 @@ impl Array {
         tally.folded + tally.unfolded
     }
 
+    /// How many more elements may be on their way, where only so many run at once.
+    pub fn room(&self) -> u32 {
+        let most = self.job.spec.at_once.unwrap_or(u32::MAX);
+        most.saturating_sub(self.tally().unfolded)
+    }
+
+    /// Whether more elements failed than may, and others have not ended.
+    pub fn fails(&self) -> bool {
+        self.job.spec.max_fails.is_some_and(|most| self.failed.len() > most) && !self.is_over()
+    }
+
     /// Whether all elements have ended.
     pub fn is_over(&self) -> bool {
         self.left() == 0

@@ -257,6 +257,9 @@ pub struct Graph {
     waiting: BTreeMap<JobId, Waiting>,
     /// Who may wait for a job or an array; whoever no longer waits is skipped.
     on_jobs: BTreeMap<JobId, Vec<JobId>>,
+    /// Jobs that fewer wait for, until somebody asks.
+    #[serde(skip)]
+    unawaited: Vec<JobId>,
     on_arrays: BTreeMap<JobId, Vec<JobId>>,
     watches: BTreeMap<JobId, Watch>,
     /// The array of each element that has not ended, of arrays that somebody waits for.
@@ -331,7 +334,7 @@ impl Graph {
 
     /// Notes that a job has ended for good, and says what follows, predecessors first.
     pub fn ended(&mut self, job: &JobId, state: TerminalState) -> Vec<Change> {
-        self.waiting.remove(job);
+        self.waits_no_more(job);
         let mut step = Step { ends: BTreeMap::from([(job.clone(), state)]), ..Step::default() };
         self.spread(job, state, &mut step);
         self.settle(step)
@@ -351,6 +354,19 @@ impl Graph {
             }
         }
         self.settle(step)
+    }
+
+    fn waits_no_more(&mut self, job: &JobId) {
+        let open = self.waiting.remove(job).into_iter().flat_map(|waiting| waiting.open);
+        self.unawaited.extend(open.filter_map(|open| match open.target {
+            Target::Job(on) => Some(on),
+            Target::Array(_) => None,
+        }));
+    }
+
+    /// Jobs that fewer wait for since this was last asked.
+    pub(crate) fn take_unawaited(&mut self) -> Vec<JobId> {
+        std::mem::take(&mut self.unawaited)
     }
 
     /// How many jobs wait for this one.
@@ -438,7 +454,7 @@ impl Graph {
         while let Some((_, job)) = step.work.pop_first() {
             let Some(waiting) = self.waiting.get_mut(&job) else { continue };
             let Some(fate) = look(waiting, &step.ends, &self.watches) else { continue };
-            self.waiting.remove(&job);
+            self.waits_no_more(&job);
             match fate {
                 Fate::Released => changes.push(Change::Released(job)),
                 Fate::Cancelled { edge, as_state } => {
@@ -451,6 +467,8 @@ impl Graph {
         for job in step.ends.keys() {
             self.on_jobs.remove(job);
         }
+        // Of what has ended nobody wants to know.
+        self.unawaited.retain(|job| self.on_jobs.contains_key(job));
         for array in &step.arrays_over {
             self.watches.remove(array);
             self.on_arrays.remove(array);

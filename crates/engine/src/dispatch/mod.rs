@@ -17,6 +17,7 @@ use landfall_policy::index::NodeIndex;
 use landfall_policy::rules::snapshot::Backlog;
 use landfall_policy::{Policy, builtin, policy_file};
 
+use crate::answers::misfit;
 use crate::effect::{Alert, Effect, Refused};
 use crate::engine::Engine;
 use crate::event::Event;
@@ -32,6 +33,8 @@ use push::PushQueue;
 pub(crate) use batch::could_ever_fit;
 pub(crate) use push::proposal;
 
+/// The policy by which a pool that negotiates places what it won, or keeps, on its own machines.
+const OWN_MACHINES: &str = "fit";
 /// Rejections in a row after which people are told.
 const STARVED_AFTER: u32 = 10;
 
@@ -45,6 +48,15 @@ pub(crate) struct Dispatcher {
     /// For each node, its place among those that are otherwise equal.
     tie_ranks: Vec<u32>,
     queue: Queue,
+}
+
+/// What around a pool decides how its policy is made ready.
+#[derive(Debug, Clone, Copy)]
+struct Around {
+    /// Nodes of it will go out of service at a known instant.
+    maintained: bool,
+    /// It negotiates with other servers.
+    has_peer: bool,
 }
 
 #[derive(Debug)]
@@ -64,8 +76,11 @@ impl Dispatcher {
 
     /// The policy of a pool, ready to use. A name that is unknown does not stop the pool, nor does a file that another
     /// version wrote into the journal and this one cannot read; both are told.
-    fn policy_of(pool: &Pool, text: Option<&str>) -> (Policy, Option<String>) {
+    ///
+    /// Where there is a peer, the pool's policy judges offers, and what comes to its own machines is placed like any job.
+    fn policy_of(pool: &Pool, text: Option<&str>, around: Around) -> (Policy, Option<String>) {
         let (policy, warning) = match text.map(policy_file::load) {
+            _ if around.has_peer => builtin::pool_policy(OWN_MACHINES),
             Some(Ok(policy)) => (policy, None),
             Some(Err(error)) => {
                 let (policy, _) = builtin::pool_policy(builtin::FALLBACK);
@@ -87,20 +102,24 @@ impl Dispatcher {
                     .unwrap_or_else(|_| builtin::pool_policy(pool.policy_name()))
             }
         };
+        let warning = warning.or_else(|| misfit(pool, text));
         let policy = match pool.dispatch {
             Dispatch::Batch => policy.for_planning(),
+            Dispatch::Push if around.maintained => policy.heeding_needs().heeding_maintenance(),
             Dispatch::Push => policy.heeding_needs(),
+            Dispatch::Negotiate if around.has_peer => policy.heeding_needs(),
             Dispatch::Pull | Dispatch::Negotiate => policy,
         };
         (policy, warning)
     }
 
-    fn new(pool: &Pool, text: Option<&str>) -> Option<Self> {
-        let (policy, warning) = Self::policy_of(pool, text);
+    fn new(pool: &Pool, text: Option<&str>, around: Around) -> Option<Self> {
+        let (policy, warning) = Self::policy_of(pool, text, around);
         let queue = match pool.dispatch {
             Dispatch::Push => Queue::Push(PushQueue::default()),
             Dispatch::Pull => Queue::Pull(Box::new(PullQueue::new(&policy)?)),
             Dispatch::Batch => Queue::Batch(Box::new(BatchQueue::new(&policy))),
+            Dispatch::Negotiate if around.has_peer => Queue::Push(PushQueue::default()),
             Dispatch::Negotiate => Queue::None,
         };
         Some(Self { policy, warning, index: NodeIndex::new(0), tie_ranks: Vec::new(), queue })
@@ -312,10 +331,17 @@ pub(crate) fn tie_ranks(nodes: &[Node], order: &[NodeId]) -> Vec<u32> {
 }
 
 impl Engine {
-    /// Makes what a pool keeps ready anew.
+    /// Makes what a pool keeps ready anew; one that is gone needs nothing.
     pub(crate) fn set_up(&mut self, id: &PoolId) {
-        let Some(state) = self.state.pools.get(id) else { return };
-        let Some(dispatcher) = Dispatcher::new(&state.pool, state.policy.as_deref()) else {
+        let Some(state) = self.state.pools.get(id) else {
+            self.pools.remove(id);
+            return;
+        };
+        let around = Around {
+            maintained: state.nodes.iter().any(|node| node.maintenance_at.is_some()),
+            has_peer: self.state.peers.contains_key(id),
+        };
+        let Some(dispatcher) = Dispatcher::new(&state.pool, state.policy.as_deref(), around) else {
             return;
         };
         self.pools.insert(id.clone(), dispatcher);
@@ -368,9 +394,10 @@ impl Engine {
     pub(crate) fn cycle(&mut self, id: &PoolId) {
         let Some(state) = self.state.pools.get(id) else { return };
         let (every, dispatch) = match state.pool.dispatch {
-            Dispatch::Push => (state.pool.push.retry_interval_ms, Dispatch::Push),
+            // Without a peer there is nothing in the queue of a pool that negotiates.
+            Dispatch::Push | Dispatch::Negotiate => (state.pool.push.retry_interval_ms, Dispatch::Push),
             Dispatch::Pull => (state.pool.pull.tick_ms, Dispatch::Pull),
-            other => (state.pool.batch.cycle_ms, other),
+            Dispatch::Batch => (state.pool.batch.cycle_ms, Dispatch::Batch),
         };
         // The next tick stays on the beat of the first.
         let missed = self.now.since(state.next_cycle).get() / every.get().max(1);
@@ -380,10 +407,9 @@ impl Engine {
         let freed_early = state.freed_early;
         self.emit(Event::Cycled { pool: id.clone(), next });
         match dispatch {
-            Dispatch::Push => self.push_pass(id, true),
+            Dispatch::Push | Dispatch::Negotiate => self.push_pass(id, true),
             Dispatch::Pull => self.emit(Event::Round(id.clone())),
             Dispatch::Batch => self.batch_cycle(id, freed_early),
-            Dispatch::Negotiate => {}
         }
     }
 

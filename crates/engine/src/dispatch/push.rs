@@ -324,6 +324,11 @@ pub(crate) fn proposal(
 fn is_lasting(reason: Reason) -> bool {
     matches!(
         reason,
-        Reason::StaleJob | Reason::QuotaNodes | Reason::QuotaGpus | Reason::GpuHours | Reason::Mutex
+        Reason::StaleJob
+            | Reason::QuotaNodes
+            | Reason::QuotaGpus
+            | Reason::QuotaCpus
+            | Reason::GpuHours
+            | Reason::Mutex
     )
 }

@@ -151,9 +151,27 @@ impl Engine {
             self.emit(Event::FoldedDropped { array: id.clone(), positions, cause });
         }
         let Some(array) = self.state.folded.get(id) else { return };
-        if array.is_open(self.now) && array.fresh < WINDOW_LOW {
-            let positions = self.state.ready_positions(array, WINDOW_HIGH - array.fresh);
+        if array.fails() {
+            // Not here: each of its elements that ends would stop the rest once more.
+            self.failing.insert(id.clone());
+        } else if array.is_open(self.now) && array.fresh < WINDOW_LOW {
+            let positions = self.state.ready_positions(array, array.room().min(WINDOW_HIGH - array.fresh));
             self.unfold(id, positions);
+        }
+    }
+
+    /// Cancels what is left of an array of which more elements failed than may.
+    pub(crate) fn stop_failing(&mut self, id: &JobId) {
+        self.drop_folded(id, Cause::TooManyFailures);
+        for element in self.live_elements(id) {
+            let Some(record) = self.state.job(&element) else { continue };
+            match record.state {
+                JobState::Pending | JobState::Suspended => {
+                    self.end_unplaced(&element, Cause::TooManyFailures);
+                }
+                JobState::Stopping => {}
+                _ => self.stop_job(&element, Cause::TooManyFailures),
+            }
         }
     }
 
@@ -171,7 +189,7 @@ impl Engine {
             let Some(array) = self.state.folded.get(&id) else { continue };
             let wanted = self.room_for(array).min(scan_max).saturating_add(WINDOW_LOW);
             if array.fresh < wanted {
-                let positions = self.state.ready_positions(array, wanted - array.fresh);
+                let positions = self.state.ready_positions(array, array.room().min(wanted - array.fresh));
                 self.unfold(&id, positions);
             }
         }

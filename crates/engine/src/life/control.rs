@@ -1,6 +1,6 @@
 //! What people do to jobs: cancel, hold, suspend, resume, checkpoint, change the walltime, forget.
 
-use landfall_model::{Checkpoint, JobId, Lifecycle, Millis};
+use landfall_model::{Checkpoint, Dispatch, JobId, Lifecycle, Millis};
 
 use super::unknown;
 use crate::checkpoint;
@@ -17,6 +17,9 @@ impl Engine {
         if let Some((array, position)) = self.state.folded_element(job) {
             let array = array.job.id.clone();
             return self.cancel_folded(&array, position);
+        }
+        if self.call_off(job) {
+            return Answer::Done;
         }
         let Some(record) = self.state.job(job) else { return Answer::Refused(unknown("job", job.as_str())) };
         match record.state {
@@ -50,7 +53,12 @@ impl Engine {
 
     pub(crate) fn kill_grace(&self, job: &JobId) -> Millis {
         let pool = self.state.job(job).and_then(|record| self.state.pools.get(&record.pool));
-        pool.map_or(Millis::secs(30), |pool| pool.pool.batch.kill_grace_ms)
+        let grace = pool.map_or(Millis::secs(30), |pool| pool.pool.batch.kill_grace_ms);
+        // What runs for a peer is gone within two seconds, or another one may begin beside it.
+        match pool.is_some_and(|pool| pool.pool.dispatch == Dispatch::Negotiate) {
+            true => grace.min(Millis::secs(2)),
+            false => grace,
+        }
     }
 
     pub(crate) fn user_hold(&mut self, job: JobId, held: bool) -> Answer {

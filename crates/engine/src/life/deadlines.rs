@@ -220,7 +220,9 @@ impl Engine {
             NodeState::Booting | NodeState::Drained | NodeState::Down => None,
         };
         let beyond = silent.map(|at| at + Millis::new(1));
-        [beyond, record.probe_at].into_iter().flatten().min()
+        let works = matches!(node.state, NodeState::Ready | NodeState::Degraded);
+        let maintenance = node.maintenance_at.filter(|_| works);
+        [beyond, record.probe_at, maintenance].into_iter().flatten().min()
     }
 
     /// How long a node may be silent before it counts as gone; `None` means for ever.
@@ -259,6 +261,7 @@ impl Engine {
         };
         let state = node.state;
         let probe = record.probe_at.is_some_and(|at| at <= self.now);
+        let maintenance = node.maintenance_at.is_some_and(|at| at <= self.now);
         match state {
             NodeState::Ready | NodeState::Degraded | NodeState::Draining
                 if silence > pool.pool.silence.node_unknown_after_ms =>
@@ -273,6 +276,10 @@ impl Engine {
                     self.want(Effect::Alert(Alert::RequeueLimited { pool: pool_id.clone(), waiting }));
                     self.emit(Event::RequeueLimited { pool: pool_id, waiting });
                 }
+            }
+            NodeState::Ready | NodeState::Degraded if maintenance => {
+                self.emit(Event::NodeMoved { node: id.clone(), to: NodeState::Draining });
+                self.drained_if_empty(id);
             }
             NodeState::Degraded if probe => {
                 self.want(Effect::Probe(id.clone()));

@@ -1,6 +1,6 @@
 //! How jobs come to an end or go back to the queue, and the commands to their nodes that go with it.
 
-use landfall_model::{Dispatch, HistoryRow, JobId, Millis, NodeId, Requeue};
+use landfall_model::{Dispatch, HistoryRow, JobId, Millis, NodeId, RETRY_DELAY_MAX, Requeue};
 use landfall_policy::rules::pull::back_off;
 
 use crate::effect::Effect;
@@ -8,7 +8,7 @@ use crate::engine::Engine;
 use crate::event::{Back, Event};
 use crate::input::RunUsage;
 use crate::record::{Cause, JobState, Phase, Run};
-use landfall_model::life::Fence;
+use landfall_model::life::{Failure, Fence};
 
 /// Staging attempts that may fail before the job does.
 const START_TRIES: u32 = 3;
@@ -67,7 +67,7 @@ impl Engine {
             self.want(Effect::Stop { fence: fence.clone(), node, grace: Millis::ZERO });
         }
         // A job that was being stopped is where it was going.
-        if let Some(stop) = stopping.filter(|stop| stop.cause == Cause::User) {
+        if let Some(stop) = stopping.filter(|stop| stop.cause.takes_back()) {
             self.emit(Event::Ended { job: job.clone(), state: JobState::Cancelled, cause: stop.cause });
             return;
         }
@@ -99,18 +99,18 @@ impl Engine {
         match stop.cause {
             Cause::Preempted => self.back_or_fail(job, back(Cause::Preempted, false)),
             Cause::Reclaimed => self.back_or_fail(job, back(Cause::Reclaimed, true)),
-            Cause::User => self.emit(ended(JobState::Cancelled, Cause::User)),
+            cause if cause.takes_back() => self.emit(ended(JobState::Cancelled, cause)),
             cause => self.emit(ended(JobState::Failed, cause)),
         }
     }
 
     /// All nodes of a job have ended by themselves.
-    pub(crate) fn all_exited(&mut self, job: &JobId, code: i32, usage: &RunUsage) {
+    pub(crate) fn all_exited(&mut self, job: &JobId, code: i32, failure: Option<Failure>, usage: &RunUsage) {
         let Some(record) = self.state.job(job) else { return };
         let over = record.run.as_ref().is_some_and(|run| run.over_walltime);
         let stop = record.run.as_ref().and_then(|run| run.stop.clone());
         self.remember_run(job, usage);
-        let cancelled = stop.as_ref().is_some_and(|stop| stop.cause == Cause::User);
+        let cancelled = stop.as_ref().is_some_and(|stop| stop.cause.takes_back());
         if code == 0 && !cancelled {
             self.note_service(job, usage);
             let cause = if over { Cause::OverWalltime } else { Cause::Exit(0) };
@@ -121,18 +121,18 @@ impl Engine {
             self.all_stopped(job);
             return;
         }
-        self.back_or_fail(job, Back { cause: Cause::Exit(code), retry_at: None, counts: true, failed: true });
+        let Some(record) = self.state.job(job) else { return };
+        let spec = &record.job.spec;
+        let pause = back_off(spec.retry_delay_ms, record.failures + 1).min(RETRY_DELAY_MAX);
+        let retry_at = (!pause.is_zero()).then(|| self.now + pause);
+        // A code that the job named means "try again", whatever it says of other failures.
+        let again = failure == Some(Failure::Transient) && record.requeues < spec.max_requeue;
+        let cause = if again { Cause::Transient } else { Cause::Exit(code) };
+        self.back_or_fail(job, Back { cause, retry_at, counts: true, failed: true });
     }
 
     /// A failed build of a pull pool: some failures may pass.
-    pub(crate) fn build_failed(
-        &mut self,
-        job: &JobId,
-        failure: crate::input::Failure,
-        code: i32,
-        usage: &RunUsage,
-    ) {
-        use crate::input::Failure;
+    pub(crate) fn build_failed(&mut self, job: &JobId, failure: Failure, code: i32, usage: &RunUsage) {
         self.remember_run(job, usage);
         let Some(record) = self.state.job(job) else { return };
         let settings =

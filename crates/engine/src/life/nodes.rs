@@ -1,6 +1,8 @@
 //! The life of nodes: join, heartbeat, silence, drain, faults, quarantine, return.
 
-use landfall_model::{Approval, Dispatch, JobId, Mib, Millis, Node, NodeId, NodeState, PoolId, TenantId};
+use landfall_model::{
+    Approval, Dispatch, JobId, Mib, Millis, Node, NodeId, NodeState, PoolId, TenantId, Time,
+};
 
 use super::unknown;
 use crate::effect::{Alert, Answer, Effect, Refused};
@@ -8,7 +10,7 @@ use crate::engine::Engine;
 use crate::event::{Back, Event, HoldEnd};
 use crate::heartbeat::Heartbeat;
 use crate::input::NodeOrder;
-use crate::record::{Cause, JobState, Phase};
+use crate::record::{Cause, JobState, NodeRecord, Phase};
 use landfall_model::life::Fence;
 
 /// Starts that may fail before a node is taken out.
@@ -228,6 +230,12 @@ impl Engine {
             let acknowledged = Heartbeat { acknowledged: true, ..Heartbeat::default() };
             self.emit(Event::Heard { node: id.clone(), heartbeat: Box::new(acknowledged) });
         }
+        let is_noted =
+            |(node, record): (&Node, &NodeRecord)| node.maintenance_at.is_some() || record.why.is_some();
+        let noted = self.state.node(id).is_some_and(is_noted);
+        if order == NodeOrder::Return && noted {
+            self.emit(Event::Maintenance { node: id.clone(), at: None, why: None });
+        }
         match (order, state) {
             (NodeOrder::Drain, NodeState::Draining | NodeState::Drained) => {
                 Answer::Ignored("draining".into())
@@ -246,7 +254,7 @@ impl Engine {
                 self.emit(Event::NodeMoved { node: id.clone(), to: NodeState::Ready });
                 Answer::Done
             }
-            (NodeOrder::Return, _) if drifted => Answer::Done,
+            (NodeOrder::Return, _) if drifted || noted => Answer::Done,
             (NodeOrder::Return, _) => Answer::Ignored("in_service".into()),
             (NodeOrder::Leave, _) => {
                 self.node_down(id);
@@ -256,6 +264,19 @@ impl Engine {
                 Answer::Done
             }
         }
+    }
+
+    pub(crate) fn maintain(&mut self, id: NodeId, at: Option<Time>, why: Option<String>) -> Answer {
+        let Some((node, record)) = self.state.node(&id) else {
+            return Answer::Refused(unknown("node", id.as_str()));
+        };
+        if (node.maintenance_at, &record.why) == (at, &why) {
+            return Answer::Ignored("so already".into());
+        }
+        self.emit(Event::Maintenance { node: id.clone(), at, why });
+        // An instant that has come counts at once.
+        self.node_due(&id);
+        Answer::Done
     }
 
     /// A draining node without work is drained.

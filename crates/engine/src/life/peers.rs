@@ -2,15 +2,35 @@
 //!
 //! A peer is a state machine of its own ([`landfall_negotiate`]); what it is told are facts, so the journal stores its
 //! inputs, and telling it the same again gives the same peer.
+//!
+//! *Who owns what.* A job that was submitted here has a record like any other. While peers place it, its arbiter (the peer)
+//! decides and the record follows: committed to the winner when the award is, back in line when its lease is lost, ended with
+//! its result. The winner is no node of this ledger, so such a commit holds nothing here. What this peer won runs as a job of
+//! its own in the same pool, submitted like any other by whoever drives the engine, and placed on the pool's machines by the
+//! ledger; so a peer that wins its own job has two records, one of each kind.
+//!
+//! ```text
+//!  arbiter's job   Open, Waiting, Awarded ──commit──► Running ──result──► Completed | Failed   Cancelled
+//!  record here     Pending ─────────────Committed───► Running ──Ended───► Completed | Failed   Cancelled
+//!                     ▲                                  │
+//!                     └──────────────Requeued────────────┘ lease lost
+//! ```
+//!
+//! *After a restart* ([`Input::StartPeer`](crate::Input::StartPeer)) the peer goes on from itself as it is in the state, with the
+//! next epoch: whatever was negotiated is asked for anew, whatever runs elsewhere keeps its lease, and what runs here goes on
+//! if the clock of this boot says that it may.
 
-use landfall_model::{Dispatch, NodeId, PoolId};
+use landfall_model::life::{Breakdown, Points};
+use landfall_model::{Digest, Dispatch, JobId, Name, NodeId, Placement, PoolId};
 
 use super::unknown;
 use crate::effect::{Answer, Effect, Refused};
 use crate::engine::Engine;
-use crate::event::Event;
+use crate::event::{Back, Commit, Event, Grant};
+use crate::input::Submission;
+use crate::record::{Cause, JobState, Phase, StartKind};
 use crate::timers::Timer;
-use landfall_negotiate::{self as negotiate, Peer, Settings};
+use landfall_negotiate::{self as negotiate, Entry, Failure, OfferStatus, Peer, Progress, Settings};
 
 impl Engine {
     pub(crate) fn set_peer(&mut self, pool: PoolId, id: NodeId, settings: Settings) -> Answer {
@@ -23,32 +43,109 @@ impl Engine {
         }
         // What the pool's own policy file says goes for offers too.
         let policy = settings.policy.or_else(|| state.policy.as_deref().map(str::to_owned));
-        match Peer::new(id, Settings { policy, ..settings }) {
-            Ok(peer) => {
-                self.emit(Event::PeerSet { pool, peer: Box::new(peer) });
+        let settings = Settings { policy, ..settings };
+        match self.state.peers.get(&pool).filter(|known| *known.id() == id) {
+            Some(known) if *known.settings() == settings => Answer::Ignored("as_it_was".into()),
+            Some(known) => {
+                let boot = known.boot();
+                self.renew_peer(pool, settings, boot)
+            }
+            None => match Peer::new(id, settings) {
+                Ok(peer) => {
+                    self.emit(Event::PeerSet { pool, peer: Box::new(peer) });
+                    Answer::Done
+                }
+                Err(error) => out_of_range(&error),
+            },
+        }
+    }
+
+    pub(crate) fn start_peer(&mut self, pool: PoolId, boot: u64) -> Answer {
+        let Some(settings) = self.state.peers.get(&pool).map(|peer| peer.settings().clone()) else {
+            return no_peer(&pool);
+        };
+        self.renew_peer(pool, settings, boot)
+    }
+
+    /// The peer as it is after another start.
+    fn renew_peer(&mut self, pool: PoolId, settings: Settings, boot: u64) -> Answer {
+        let Some(known) = self.state.peers.get(&pool) else { return no_peer(&pool) };
+        let (id, trust) = (known.id().clone(), known.trust().clone());
+        match Peer::restart(id, settings, trust, known.durable(), self.now, boot) {
+            Ok((peer, effects)) => {
+                self.emit(Event::PeerSet { pool: pool.clone(), peer: Box::new(peer) });
+                self.peer_wants(&pool, effects);
                 Answer::Done
             }
-            Err(error) => {
-                Answer::Refused(Refused::new("out_of_range", error.to_string(), "change the setting"))
-            }
+            Err(error) => out_of_range(&error),
         }
     }
 
     pub(crate) fn tell_peer(&mut self, pool: PoolId, input: Box<negotiate::Input>) -> Answer {
         if !self.state.peers.contains_key(&pool) {
-            return Answer::Refused(Refused::new(
-                "no_peer",
-                format!("pool `{pool}` has no peer"),
-                "set up the peer of the pool first",
-            ));
+            return no_peer(&pool);
         }
         if let negotiate::Input::Submit(submission) = &*input
             && let Err(refusal) = submission.validate()
         {
-            let hint = "change the field, or use another pool";
-            return Answer::Refused(Refused::new(refusal.reason.as_str(), refusal.to_string(), hint));
+            return refused(&refusal);
         }
         self.emit(Event::PeerTold { pool, input });
+        Answer::Done
+    }
+
+    /// Accepts a job that peers place among themselves.
+    pub(crate) fn negotiate(&mut self, submission: Submission, asked: Box<negotiate::Submission>) -> Answer {
+        let job = submission.job.id.clone();
+        if self.state.jobs.contains_key(&job) {
+            return Answer::Ignored("submitted_before".into());
+        }
+        let pool = match self.pool_for(&submission) {
+            Ok(pool) => pool,
+            Err(refused) => return Answer::Refused(refused),
+        };
+        if let Err(refused) = self.acceptable(&submission.job, &pool, 1) {
+            return Answer::Refused(refused);
+        }
+        let Some(peer) = self.state.peers.get(&pool) else { return no_peer(&pool) };
+        let digest = match peer.check(self.now, &asked) {
+            Ok(digest) => digest,
+            Err(refusal) => return refused(&refusal),
+        };
+        let accepted = self.as_accepted(submission.job, None, &[]);
+        self.emit(Event::Announced { job, digest });
+        self.emit(Event::Submitted { job: Box::new(accepted), pool: pool.clone(), user_hold: false });
+        self.emit(Event::PeerTold { pool, input: Box::new(negotiate::Input::Submit(asked)) });
+        Answer::Done
+    }
+
+    /// Tells peers that a job which they place is not wanted any more; says whether there was one.
+    pub(crate) fn call_off(&mut self, job: &JobId) -> bool {
+        let Some(digest) = self.state.announced.get(job).copied() else { return false };
+        let Some(record) = self.state.job(job).filter(|record| !record.state.is_final()) else {
+            return false;
+        };
+        let pool = record.pool.clone();
+        let live = self.state.peers.get(&pool).and_then(|peer| peer.jobs().get(&digest));
+        if !live.is_some_and(|job| job.progress.state.is_live()) {
+            return false;
+        }
+        let input = Box::new(negotiate::Input::Cancel { job: digest });
+        self.emit(Event::PeerTold { pool, input });
+        true
+    }
+
+    /// The code that the winner says a job exited with; the result follows.
+    pub(crate) fn peer_exit(&mut self, job: &JobId, attempt: u32, code: i32) -> Answer {
+        let Some(record) = self.state.job(job) else { return Answer::Refused(unknown("job", job.as_str())) };
+        let Some(run) = record.run.as_ref().filter(|_| record.attempt == attempt) else {
+            return Answer::Ignored("stale_fence".into());
+        };
+        let Some(at) = run.nodes.first().filter(|_| self.state.announced.contains_key(job)) else {
+            return Answer::Ignored("not_announced".into());
+        };
+        let node = at.node.clone();
+        self.emit(Event::Reported { job: job.clone(), node, phase: Phase::Started, exit: Some(code) });
         Answer::Done
     }
 
@@ -72,14 +169,98 @@ impl Engine {
         self.timers.set(Timer::Peer(pool.clone()), at);
     }
 
-    /// Hands on what a peer wants done; its timers are the engine's business.
+    /// Hands on what a peer wants done; its timers are the engine's business, and its journal is that of the engine.
     pub(crate) fn peer_wants(&mut self, pool: &PoolId, effects: Vec<negotiate::Effect>) {
         for effect in effects {
             match effect {
                 negotiate::Effect::SetTimer { .. } | negotiate::Effect::ClearTimer { .. } => {}
+                negotiate::Effect::Journal(Entry::Progress { job, progress }) => {
+                    self.follow_arbiter(&job, &progress);
+                }
                 effect => self.want(Effect::Peer { pool: pool.clone(), effect: Box::new(effect) }),
             }
         }
         self.set_peer_timer(pool);
     }
+
+    /// Brings the record of a job to where its arbiter says that it stands.
+    fn follow_arbiter(&mut self, digest: &Digest, progress: &Progress) {
+        let job = self.state.announced.iter().find(|(_, known)| *known == digest);
+        let Some(job) = job.map(|(job, _)| job.clone()) else { return };
+        let Some(record) = self.state.job(&job).filter(|record| !record.state.is_final()) else { return };
+        let placed = record.run.is_some();
+        let exit = record.run.iter().flat_map(|run| &run.nodes).find_map(|at| at.exit);
+        let ended = |state, cause| Event::Ended { job: job.clone(), state, cause };
+        match progress.state {
+            negotiate::JobState::Open | negotiate::JobState::Waiting | negotiate::JobState::Awarded => {
+                if placed {
+                    let back = Back { cause: Cause::NodeLost, retry_at: None, counts: false, failed: false };
+                    self.emit(Event::Requeued { job, back: Box::new(back) });
+                }
+            }
+            negotiate::JobState::Running if placed => {}
+            negotiate::JobState::Running => self.commit_elsewhere(&job, progress),
+            negotiate::JobState::Completed => self.emit(ended(JobState::Completed, Cause::Exit(0))),
+            negotiate::JobState::Failed(Failure::TaskFailed) => {
+                self.emit(ended(JobState::Failed, Cause::Exit(exit.filter(|code| *code != 0).unwrap_or(1))));
+            }
+            negotiate::JobState::Failed(why) => {
+                let why = Name::new(why.as_str()).unwrap_or_else(|_| unreachable!("a word is a name"));
+                self.emit(ended(JobState::Failed, Cause::NotPlaced(why)));
+            }
+            negotiate::JobState::Cancelled => self.emit(ended(JobState::Cancelled, Cause::User)),
+            negotiate::JobState::Ranked => {}
+        }
+    }
+
+    /// The winner is no node of this ledger: nothing is held here.
+    fn commit_elsewhere(&mut self, job: &JobId, progress: &Progress) {
+        let (Some(award), Some(record)) = (&progress.award, self.state.job(job)) else { return };
+        let placement = Placement::of(job.clone(), &record.job.spec, &[]);
+        let grant = Grant { node: award.node.clone(), placement, lender: None };
+        let offers = progress.rounds.last().map_or(&[][..], |round| &round.offers);
+        let won = offers.iter().find(|offer| offer.status == OfferStatus::Won);
+        let lost = offers.iter().filter(|offer| offer.status == OfferStatus::Lost);
+        let next = lost.max_by(|a, b| {
+            let key = |offer: &negotiate::OfferRecord| offer.score.map_or(i64::MIN, landfall_policy::q);
+            key(a).cmp(&key(b)).then_with(|| b.node.cmp(&a.node))
+        });
+        let terms = won.iter().flat_map(|offer| &offer.terms).map(|line| Points {
+            term: line.term.clone().into(),
+            raw: line.raw,
+            points: line.contribution,
+        });
+        let why = Breakdown {
+            total: won.and_then(|offer| offer.score),
+            terms: terms.collect(),
+            runner_up: next.and_then(|offer| Name::new(offer.node.as_str()).ok()),
+        };
+        let node = award.node.clone();
+        self.emit(Event::Committed(Box::new(Commit {
+            job: job.clone(),
+            grants: [grant].into_iter().collect(),
+            kind: StartKind::Start,
+            units: 0,
+            gpus: 0,
+            power_w: 0,
+            why,
+            ahead: false,
+        })));
+        self.emit(Event::Reported { job: job.clone(), node, phase: Phase::Started, exit: None });
+        self.emit(Event::Started(job.clone()));
+    }
+}
+
+fn no_peer(pool: &PoolId) -> Answer {
+    let message = format!("pool `{pool}` has no peer");
+    Answer::Refused(Refused::new("no_peer", message, "set up the peer of the pool first"))
+}
+
+fn refused(refusal: &negotiate::SubmitRefusal) -> Answer {
+    let hint = "change the field, or use another pool";
+    Answer::Refused(Refused::new(refusal.reason.as_str(), refusal.to_string(), hint))
+}
+
+fn out_of_range(error: &negotiate::SettingsError) -> Answer {
+    Answer::Refused(Refused::new("out_of_range", error.to_string(), "change the setting"))
 }

@@ -191,12 +191,12 @@ impl Engine {
             let stopping = self.is_in(job, JobState::Stopping);
             match failure.filter(|_| pull && !stopping) {
                 Some(failure) => self.build_failed(job, failure, code, usage),
-                None => self.all_exited(job, code, usage),
+                None => self.all_exited(job, code, failure, usage),
             }
             return Answer::Done;
         }
         if self.all_reached(job, Phase::Ended) {
-            self.all_exited(job, 0, usage);
+            self.all_exited(job, 0, None, usage);
         }
         Answer::Done
     }

@@ -85,7 +85,8 @@ impl Engine {
         let nodes = record.run.as_ref().map_or(0, |run| run.nodes.len()) as u32;
         let tenant = spec.tenant.as_ref().and_then(|id| self.state.tenants.get(id));
         let headroom = tenant.map_or(u32::MAX, |tenant| {
-            let left = tenant.tenant.quota.max_nodes - tenant.units as f64 / MICRO as f64;
+            let most = tenant.tenant.quota.max_nodes.unwrap_or(f64::INFINITY);
+            let left = most - tenant.units as f64 / MICRO as f64;
             left.max(0.0) as u32
         });
         Bounds { nodes, min: spec.nodes.min, max: spec.nodes.max, headroom }
@@ -135,7 +136,9 @@ impl Engine {
         let tenant = record.job.spec.tenant.as_ref().and_then(|id| self.state.tenants.get(id));
         let over_quota = tenant.is_some_and(|tenant| {
             let quota = &tenant.tenant.quota;
-            (tenant.units + units) as f64 > quota.max_nodes * MICRO as f64
+            let cpu = record.job.spec.cpu_milli.get();
+            quota.max_nodes.is_some_and(|most| (tenant.units + units) as f64 > most * MICRO as f64)
+                || quota.max_cpu_milli.is_some_and(|most| tenant.cpu_milli + cpu > most.get())
                 || quota.max_gpus.is_some_and(|most| tenant.gpus + gpus > most)
         });
         let cap = pool.pool.batch.power_cap_w;

@@ -10,6 +10,7 @@ use crate::dispatch::Dispatcher;
 use crate::effect::{Answer, Refused};
 use crate::engine::Engine;
 use crate::event::Event;
+use crate::timers::Timer;
 
 impl Engine {
     pub(crate) fn take_over(&mut self) -> Answer {
@@ -29,13 +30,7 @@ impl Engine {
             return Answer::Refused(Refused::new("out_of_range", error.message, "change the setting"));
         }
         if let Some(state) = self.state.pools.get(&pool.id) {
-            let busy = state.pool.dispatch != pool.dispatch
-                && (self.state.folded.values().any(|array| array.pool == pool.id && !array.is_over())
-                    || self
-                        .state
-                        .jobs
-                        .values()
-                        .any(|record| record.pool == pool.id && !record.state.is_final()));
+            let busy = state.pool.dispatch != pool.dispatch && self.has_jobs(&pool.id);
             if busy {
                 let message = format!("pool `{}` has jobs, so its way to dispatch cannot change", pool.id);
                 return Answer::Refused(Refused::new(
@@ -53,7 +48,7 @@ impl Engine {
     }
 
     pub(crate) fn set_tenant(&mut self, tenant: Box<Tenant>) -> Answer {
-        let numbers = [tenant.share, tenant.burst, tenant.quota.max_nodes];
+        let numbers = [tenant.share, tenant.burst, tenant.quota.max_nodes.unwrap_or_default()];
         if !numbers.iter().all(|number| number.is_finite() && *number >= 0.0) || tenant.share > 1.0 {
             let message = format!("tenant `{}` has a share, burst or quota out of range", tenant.id);
             return Answer::Refused(Refused::new(
@@ -63,6 +58,64 @@ impl Engine {
             ));
         }
         self.emit(Event::TenantSet(tenant));
+        Answer::Done
+    }
+
+    /// Whether a pool has jobs that have not ended.
+    fn has_jobs(&self, pool: &PoolId) -> bool {
+        let arrays = self.state.folded.values().filter(|array| array.pool == *pool);
+        let jobs = self.state.jobs.values().filter(|record| record.pool == *pool);
+        arrays.into_iter().any(|array| !array.is_over())
+            || jobs.into_iter().any(|record| !record.state.is_final())
+    }
+
+    /// Takes a pool away. Nothing is stopped or sent elsewhere for it: what it has is dealt with first, by whoever can say how.
+    pub(crate) fn delete_pool(&mut self, id: PoolId) -> Answer {
+        let refuse =
+            |code: &'static str, message, hint: String| Answer::Refused(Refused::new(code, message, hint));
+        let Some(state) = self.state.pools.get(&id) else {
+            return Answer::Refused(unknown("pool", id.as_str()));
+        };
+        if self.has_jobs(&id) {
+            let message = format!("pool `{id}` has jobs that wait or run");
+            let hint = format!("let them end or cancel them; `landfall jobs --pool {id}` lists them");
+            return refuse("pool_busy", message, hint);
+        }
+        if let Some(node) = state.present().next() {
+            let (node, count) = (&node.id, state.present().count());
+            let message = match count {
+                1 => format!("pool `{id}` has node `{node}`"),
+                _ => format!("pool `{id}` has {count} nodes, such as `{node}`"),
+            };
+            let hint = format!(
+                "end their agents, then `landfall remove {node}`; `landfall nodes --pool {id}` lists them"
+            );
+            return refuse("pool_has_nodes", message, hint);
+        }
+        if self.state.pools.len() == 1 {
+            let message = format!("pool `{id}` is the only one there is, and jobs need one");
+            return refuse(
+                "last_pool",
+                message,
+                "make another one first: `landfall pools set NAME --dispatch push`".into(),
+            );
+        }
+        self.timers.set(Timer::Peer(id.clone()), None);
+        self.emit(Event::PoolDeleted(id));
+        Answer::Done
+    }
+
+    /// Takes a tenant away; what its jobs used stays in their records.
+    pub(crate) fn delete_tenant(&mut self, id: TenantId) -> Answer {
+        let Some(state) = self.state.tenants.get(&id) else {
+            return Answer::Refused(unknown("tenant", id.as_str()));
+        };
+        if state.jobs > 0 {
+            let message = format!("tenant `{id}` has jobs that wait or run: {}", state.jobs);
+            let hint = format!("let them end or cancel them; `landfall jobs --tenant {id}` lists them");
+            return Answer::Refused(Refused::new("tenant_busy", message, hint));
+        }
+        self.emit(Event::TenantDeleted(id));
         Answer::Done
     }
 

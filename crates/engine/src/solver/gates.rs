@@ -12,6 +12,11 @@ fn gpus(class: &Class<'_>, nodes: u32) -> u64 {
     u64::from(class.spec.gpu_count) * u64::from(nodes)
 }
 
+/// CPU that so many nodes of a class ask for, in thousandths.
+fn cpu(class: &Class<'_>, nodes: u32) -> u64 {
+    class.spec.cpu_milli.get().saturating_mul(u64::from(nodes))
+}
+
 impl Walk<'_, '_> {
     /// Locks and quotas that stand against a job.
     pub(super) fn gates(&self, job: usize) -> Vec<Refusal> {
@@ -29,6 +34,10 @@ impl Walk<'_, '_> {
         let gpus = gpus(class, spec.nodes.min);
         if let Some(left) = room.gpus.filter(|&left| gpus > left) {
             against.push(Refusal::new(Reason::QuotaGpus, gpus as f64, left as f64));
+        }
+        let cpu = cpu(class, spec.nodes.min);
+        if let Some(left) = room.cpu_milli.filter(|&left| cpu > left) {
+            against.push(Refusal::new(Reason::QuotaCpus, cpu as f64 / 1000.0, left as f64 / 1000.0));
         }
         let hours = class.gpu_hours(spec.nodes.min);
         if let Some(left) = room.gpu_hours.filter(|&left| hours > left + 1e-9) {
@@ -52,6 +61,9 @@ impl Walk<'_, '_> {
         if let Some(gpus) = room.gpus.filter(|_| spec.gpu_count > 0) {
             most = most.min(u32::try_from(gpus / u64::from(spec.gpu_count)).unwrap_or(u32::MAX));
         }
+        if let Some(left) = room.cpu_milli.filter(|_| cpu(class, 1) > 0) {
+            most = most.min(u32::try_from(left / cpu(class, 1)).unwrap_or(u32::MAX));
+        }
         if let Some(hours) = room.gpu_hours.filter(|_| class.gpu_hours(1) > 0.0) {
             most = most.min(whole((hours + 1e-9) / class.gpu_hours(1)));
         }
@@ -72,10 +84,11 @@ impl Walk<'_, '_> {
     pub(super) fn spend(&mut self, job: usize, nodes: u32, units: f64) {
         let class = &self.classes[self.class_of[job]];
         let hours = class.gpu_hours(nodes);
-        let gpus = gpus(class, nodes);
+        let (gpus, cpu) = (gpus(class, nodes), cpu(class, nodes));
         let room = &mut self.rooms[self.room_of[&class.spec.tenant]];
         room.node_units -= units;
         room.gpus = room.gpus.map(|left| left.saturating_sub(gpus));
+        room.cpu_milli = room.cpu_milli.map(|left| left.saturating_sub(cpu));
         room.gpu_hours = room.gpu_hours.map(|left| left - hours);
         self.take_locks(job);
     }

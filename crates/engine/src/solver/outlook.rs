@@ -1,6 +1,6 @@
 //! What a timetable looks forward to beside free nodes: quota that comes back, and work that may be stopped later.
 //!
-//! **Quota.** Every tenant with a limit has a step function of the node units and GPUs it has left. What its jobs hold comes
+//! **Quota.** Every tenant with a limit has a step function of the node units, GPUs and CPU it has left. What its jobs hold comes
 //! back when they end; every job that the table places takes its part. A slot is the first instant at which nodes and
 //! quota are there for as long as the job may run.
 //!
@@ -25,6 +25,7 @@ use super::fleet::Slot;
 use super::open;
 use super::overlay::{Booking, clamp};
 use super::plan::Rests;
+use super::problem::TenantRoom;
 use super::stops::{Leaver, borrowers_at, choose_at, free_at, give_back, gone_after, rules, victims_at};
 use super::timeline::{FOREVER, Timeline};
 use super::walk::Outcome;
@@ -36,17 +37,18 @@ const LOOKS_PER_JOB: usize = 64;
 /// How often sets of victims are compared for all jobs of a table, which takes milliseconds each time.
 pub(super) const LOOKS_MAX: usize = 48;
 
-/// What a job counts of its tenant's quota: millionths of node units, and GPUs.
-type Need = [i64; 2];
+/// What a job counts of its tenant's quota: millionths of node units, GPUs, thousandths of CPU cores.
+type Need = [i64; 3];
 
 fn need(spec: &JobSpec, units: f64, nodes: usize) -> Need {
     let gpus = u64::from(spec.gpu_count).saturating_mul(nodes as u64);
-    [(units * MICRO as f64).round() as i64, clamp(gpus)]
+    let cpu = spec.cpu_milli.get().saturating_mul(nodes as u64);
+    [(units * MICRO as f64).round() as i64, clamp(gpus), clamp(cpu)]
 }
 
 /// What one tenant has left over time.
 pub(super) struct Quota<'a> {
-    left: [Option<Timeline>; 2],
+    left: [Option<Timeline>; 3],
     /// Who gives something back, and when.
     ends: Vec<(i64, &'a JobId)>,
 }
@@ -90,10 +92,14 @@ impl Table<'_, '_> {
     pub(super) fn find_quotas(&mut self) {
         let (p, walk, now) = (self.p, self.walk, self.overlay.now);
         let line = |left: i64| Timeline::from_changes(now, left, std::iter::empty());
-        for room in walk.rooms.iter().filter(|room| room.node_units.is_finite() || room.gpus.is_some()) {
+        let limited = |room: &&TenantRoom| {
+            room.node_units.is_finite() || room.gpus.is_some() || room.cpu_milli.is_some()
+        };
+        for room in walk.rooms.iter().filter(limited) {
             let units = Some(room.node_units).filter(|units| units.is_finite());
             let units = units.map(|units| line((units * MICRO as f64).round() as i64));
-            let left = [units, room.gpus.map(|gpus| line(clamp(gpus)))];
+            let left =
+                [units, room.gpus.map(|gpus| line(clamp(gpus))), room.cpu_milli.map(|cpu| line(clamp(cpu)))];
             self.quotas.insert(room.tenant.clone(), Quota { left, ends: Vec::new() });
         }
         if self.quotas.is_empty() {

@@ -180,6 +180,8 @@ pub struct TenantRoom {
     pub node_units: f64,
     /// GPUs left, if limited.
     pub gpus: Option<u64>,
+    /// CPU left, if limited.
+    pub cpu_milli: Option<u64>,
     /// GPU-hours left, if limited.
     pub gpu_hours: Option<f64>,
     /// Median of actual over requested time of its last jobs.
@@ -189,7 +191,14 @@ pub struct TenantRoom {
 impl TenantRoom {
     /// A tenant without limits whose jobs run as long as they may.
     pub fn unlimited(tenant: Option<TenantId>) -> Self {
-        Self { tenant, node_units: f64::INFINITY, gpus: None, gpu_hours: None, likely_factor: 1.0 }
+        Self {
+            tenant,
+            node_units: f64::INFINITY,
+            gpus: None,
+            cpu_milli: None,
+            gpu_hours: None,
+            likely_factor: 1.0,
+        }
     }
 }
 

@@ -20,7 +20,7 @@ use landfall_model::{Backfill, JobId, Time};
 use super::attempt::Found;
 use super::overlay::clamp;
 use super::problem::Classes;
-use super::reason::{Reason, Refusal};
+use super::reason::Refusal;
 use super::walk::{Outcome, Walk};
 
 /// Where the job comes from that is looked at next: a number in the walk, or a class and a place there.
@@ -109,7 +109,7 @@ impl<'a> Walk<'_, 'a> {
         let (waiting, class) = (&self.waiting[job], self.class_of[job]);
         let Some(Outcome::Waits(against)) = &self.outcomes[job] else { return false };
         let kept = waiting.gate.is_some() || waiting.spec.immediate || self.reserved.contains_key(&job);
-        let quota = |refusal: &Refusal| matches!(refusal.reason, Reason::QuotaNodes | Reason::QuotaGpus);
+        let quota = |refusal: &Refusal| refusal.reason.is_quota();
         if kept || in_vain.contains(&class) || against.iter().any(quota) {
             return false;
         }

@@ -258,7 +258,7 @@ impl<'p, 'a> Walk<'p, 'a> {
                 }
             }
         };
-        if against.iter().any(|r| matches!(r.reason, Reason::QuotaNodes | Reason::QuotaGpus)) {
+        if against.iter().any(|refusal| refusal.reason.is_quota()) {
             if own.is_some() {
                 self.generation += 1;
                 self.causes.insert(job, MoveCause::Quota);

@@ -128,6 +128,7 @@ impl State {
         for element in awaited {
             touched.changes.extend(self.graph.ended(&element, state));
         }
+        self.note_unawaited(touched);
         self.elements_ended(id, positions, state, touched);
     }
 
@@ -164,6 +165,7 @@ impl State {
             // One that still waited for others no longer does.
             touched.changes.extend(self.graph.ended(id, array.worst()));
         }
+        self.note_unawaited(touched);
     }
 
     /// What an array waited for is over.

@@ -146,6 +146,7 @@ impl State {
                 });
                 if let Some(state) = terminal_state(*state, cause) {
                     touched.changes = self.graph.ended(job, state);
+                    self.note_unawaited(touched);
                     self.element_ended(job, state, touched);
                 }
             }
@@ -154,6 +155,7 @@ impl State {
                 self.element_forgotten(id);
                 let queued = self.jobs.remove(id).is_some_and(|record| record.is_queued());
                 self.edge_locks.remove(id);
+                self.announced.remove(id);
                 touched.job(id.clone(), queued);
             }
             Event::Resized { job, gained, lost, units, gpus, power_w } => {
@@ -221,14 +223,21 @@ impl State {
         job
     }
 
+    fn is_pulled(&self, id: &JobId) -> bool {
+        let pool = self.jobs.get(id).and_then(|record| self.pools.get(&record.pool));
+        pool.is_some_and(|pool| pool.pool.dispatch == Dispatch::Pull)
+    }
+
+    /// Whoever is waited for by fewer is worth less to workers.
+    pub(super) fn note_unawaited(&mut self, touched: &mut Touched) {
+        let unawaited = self.graph.take_unawaited();
+        touched.jobs.extend(unawaited.into_iter().filter(|id| self.is_pulled(id)));
+    }
+
     fn linked(&mut self, submission: &Submission, touched: &mut Touched) {
         // Whoever is waited for by more is worth more to workers.
         let waited_for = submission.jobs.iter().flat_map(|new| &new.edges).map(|edge| &edge.on);
-        let pulled = |id: &&JobId| {
-            let pool = self.jobs.get(*id).and_then(|record| self.pools.get(&record.pool));
-            pool.is_some_and(|pool| pool.pool.dispatch == Dispatch::Pull)
-        };
-        touched.jobs.extend(waited_for.filter(pulled).cloned());
+        touched.jobs.extend(waited_for.filter(|id| self.is_pulled(id)).cloned());
         for new in &submission.jobs {
             if let Some(element) = &new.element {
                 self.arrays.entry(element.array.clone()).or_default().push(new.id.clone());
@@ -237,6 +246,7 @@ impl State {
         let mut graph = std::mem::take(&mut self.graph);
         let verdicts = graph.submit(submission, |id| self.known(id, submission));
         self.graph = graph;
+        self.note_unawaited(touched);
         debug_assert!(verdicts.is_ok(), "whoever made the event checked it: {verdicts:?}");
         for verdict in verdicts.into_iter().flatten() {
             for lock in verdict.locks {
@@ -366,7 +376,8 @@ impl State {
         for grant in grants {
             self.place(grant, &pool, touched);
         }
-        self.count_held(&pool, spec.tenant.as_ref(), [0, units], [0, gpus]);
+        let cpu = cpu_of(&spec, grants.len());
+        self.count_held(&pool, spec.tenant.as_ref(), [0, units], [0, gpus], [0, cpu]);
         if let Some(tenant) = spec.tenant.as_ref().and_then(|id| self.tenants.get_mut(id)) {
             tenant.gpu_ms_promised += gpu_ms(&spec, gpus);
         }
@@ -468,7 +479,8 @@ impl State {
         for name in self.edge_locks_of(id) {
             self.locks.remove(&(None, name));
         }
-        self.count_held(&pool, spec.tenant.as_ref(), [run.units, 0], [run.gpus, 0]);
+        let cpu = cpu_of(&spec, run.nodes.len());
+        self.count_held(&pool, spec.tenant.as_ref(), [run.units, 0], [run.gpus, 0], [cpu, 0]);
         self.spend(spec.tenant.as_ref(), &run, &spec);
         if let Some(state) = self.pools.get_mut(&pool) {
             state.freed_early |= run.ends_at.is_none_or(|end| end > self.now);
@@ -532,12 +544,20 @@ impl State {
     }
 
     /// Moves what a tenant holds from the first to the second value.
-    fn count_held(&mut self, pool: &PoolId, tenant: Option<&TenantId>, units: [u64; 2], gpus: [u64; 2]) {
+    fn count_held(
+        &mut self,
+        pool: &PoolId,
+        tenant: Option<&TenantId>,
+        units: [u64; 2],
+        gpus: [u64; 2],
+        cpu: [u64; 2],
+    ) {
         let at = self.now;
         let moved = |value: u64, [from, to]: [u64; 2]| (value + to).saturating_sub(from);
         if let Some(state) = tenant.and_then(|id| self.tenants.get_mut(id)) {
             state.units = moved(state.units, units);
             state.gpus = moved(state.gpus, gpus);
+            state.cpu_milli = moved(state.cpu_milli, cpu);
         }
         let Some(state) = self.pools.get_mut(pool) else { return };
         state.hold_units(at, tenant, |held| moved(held, units));
@@ -555,6 +575,7 @@ impl State {
         let (pool, spec) = (record.pool.clone(), record.job.spec.clone());
         let Some(run) = &mut record.run else { return };
         let before = (run.units, run.gpus, run.power_w);
+        let had = run.nodes.len();
         (run.units, run.gpus, run.power_w) = (units, gpus, power_w);
         let (gone, stays): (SmallVec<[RunNode; 1]>, SmallVec<[RunNode; 1]>) =
             run.nodes.drain(..).partition(|at| lost.contains(&at.node));
@@ -566,13 +587,14 @@ impl State {
             lender: grant.lender.clone(),
         }));
         run.nodes.sort_by(|a, b| a.node.cmp(&b.node));
+        let cpu = [cpu_of(&spec, had), cpu_of(&spec, run.nodes.len())];
         for at in &gone {
             self.remove_from(id, at, touched);
         }
         for grant in gained {
             self.place(grant, &pool, touched);
         }
-        self.count_held(&pool, spec.tenant.as_ref(), [before.0, units], [before.1, gpus]);
+        self.count_held(&pool, spec.tenant.as_ref(), [before.0, units], [before.1, gpus], cpu);
         if let Some(tenant) = spec.tenant.as_ref().and_then(|id| self.tenants.get_mut(id)) {
             let (was, is) = (gpu_ms(&spec, before.1), gpu_ms(&spec, gpus));
             tenant.gpu_ms_promised = (tenant.gpu_ms_promised + is).saturating_sub(was);
@@ -582,6 +604,11 @@ impl State {
         }
         touched.job(id.clone(), true);
     }
+}
+
+/// CPU that a job asks for on so many nodes.
+pub(super) fn cpu_of(spec: &JobSpec, nodes: usize) -> u64 {
+    spec.cpu_milli.get().saturating_mul(nodes as u64)
 }
 
 /// How an end counts for jobs that wait for it.

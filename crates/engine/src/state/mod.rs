@@ -17,7 +17,7 @@ mod pools;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use landfall_model::{JobId, Name, Node, NodeId, PoolId, Tenant, TenantId, Time};
+use landfall_model::{Digest, JobId, Name, Node, NodeId, PoolId, Tenant, TenantId, Time};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use smallvec::SmallVec;
@@ -44,6 +44,9 @@ pub struct TenantState {
     /// Node units held, in millionths.
     pub units: u64,
     pub gpus: u64,
+    /// CPU that its placed jobs asked for.
+    #[serde(default)]
+    pub cpu_milli: u64,
     /// Jobs that have not ended.
     pub jobs: u64,
     /// What placed jobs may use up, in GPU-milliseconds.
@@ -65,6 +68,7 @@ impl TenantState {
             tenant,
             units: 0,
             gpus: 0,
+            cpu_milli: 0,
             jobs: 0,
             gpu_ms_promised: 0,
             spending: Spending::default(),
@@ -130,6 +134,9 @@ pub struct State {
     /// Arrays that were submitted as one; their elements are jobs once they are about to start.
     #[serde(default)]
     pub folded: BTreeMap<JobId, Box<Array>>,
+    /// Jobs that peers place among themselves, and what they call them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub announced: BTreeMap<JobId, Digest>,
 }
 
 /// What an event touched, for whoever keeps indexes.
@@ -193,6 +200,8 @@ impl State {
                     pool.measured = Some(pools::Measured { at, power_w: *power_w, io_bytes_s: *io_bytes_s });
                 }
             }
+            Event::PoolDeleted(pool) => self.delete_pool(pool, &mut touched),
+            Event::TenantDeleted(tenant) => self.delete_tenant(tenant, &mut touched),
             Event::MixSet { pool, mix } => {
                 self.in_world(pool, &mut touched, |world| world.mix.clone_from(mix));
             }
@@ -240,6 +249,7 @@ impl State {
                 self.node_served(node, job, *ran, *speed_ratio, &mut touched);
             }
             Event::Probed { node, good } => self.probed(node, *good, &mut touched),
+            Event::Maintenance { node, at, why } => self.maintenance(node, *at, why.as_ref(), &mut touched),
             Event::NodeLeft(node) => self.node_left(node, &mut touched),
             Event::Fetches { job, node, report } => self.fetches(job, node, *report, &mut touched),
             Event::HoldMade(hold) => self.hold_made(hold, &mut touched),
@@ -260,7 +270,13 @@ impl State {
             }
             Event::CapacitySet(capacity) => self.capacity = Some(capacity.clone()),
             Event::PeerSet { pool, peer } => {
-                self.peers.insert(pool.clone(), (**peer).clone());
+                // The first one changes how the pool dispatches.
+                if self.peers.insert(pool.clone(), (**peer).clone()).is_none() {
+                    touched.pools.insert(pool.clone());
+                }
+            }
+            Event::Announced { job, digest } => {
+                self.announced.insert(job.clone(), *digest);
             }
             Event::PeerTold { pool, input } => {
                 let at = self.now;

@@ -32,6 +32,7 @@ impl State {
             }
             note_fingerprint(&mut next, state.pool.baseline.as_ref());
             next.cooldown_until = known.cooldown_until;
+            next.maintenance_at = next.maintenance_at.or(known.maintenance_at);
             next.heartbeat_at = state.pool.heartbeats.then_some(at);
             next.state = known.state;
             let carried = next.carry_over(known);
@@ -107,6 +108,24 @@ impl State {
         state.refresh_usage(at);
     }
 
+    pub(super) fn maintenance(
+        &mut self,
+        id: &NodeId,
+        at: Option<Time>,
+        why: Option<&String>,
+        touched: &mut Touched,
+    ) {
+        let Some((pool, slot, state)) = self.node_mut(id) else { return };
+        state.records[slot as usize].why = why.cloned();
+        let node = &mut state.nodes[slot as usize];
+        if node.maintenance_at != at {
+            node.maintenance_at = at;
+            // Whether its policy has to look at such instants at all depends on its nodes.
+            touched.pools.insert(pool.clone());
+        }
+        touched.nodes.push((pool.clone(), slot));
+    }
+
     pub(super) fn node_fault(&mut self, id: &NodeId, start: bool, wrong: bool, touched: &mut Touched) {
         let at = self.now;
         let Some((pool, slot, state)) = self.node_mut(id) else { return };
@@ -165,6 +184,7 @@ impl State {
         gone.accepting = false;
         *node = gone;
         state.records[slot as usize].drains = false;
+        state.records[slot as usize].why = None;
         let pool = pool.clone();
         for reports in state.world.reports.values_mut() {
             reports.remove(id);

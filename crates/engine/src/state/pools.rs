@@ -8,6 +8,7 @@ use landfall_model::{
 };
 use serde::{Deserialize, Serialize};
 
+use super::jobs::cpu_of;
 use super::{State, TenantState, Touched};
 use crate::habits::Habits;
 use crate::preempt::PreemptBudget;
@@ -223,6 +224,7 @@ impl State {
                     if let Some(run) = &record.run {
                         state.units += run.units;
                         state.gpus += run.gpus;
+                        state.cpu_milli += cpu_of(&record.job.spec, run.nodes.len());
                         state.gpu_ms_promised += gpu_ms(&record.job.spec, run.gpus);
                     }
                 }
@@ -237,6 +239,26 @@ impl State {
             pool.world.tenants.insert(tenant.id.clone(), tenant.clone());
             pool.refresh_usage(at);
             touched.worlds.insert(id.clone());
+        }
+    }
+
+    /// Jobs that ended in the pool keep its name.
+    pub(super) fn delete_pool(&mut self, id: &PoolId, touched: &mut Touched) {
+        self.pools.remove(id);
+        self.peers.remove(id);
+        self.places.retain(|_, (pool, _)| pool != id);
+        for pool in self.pools.values_mut() {
+            pool.world.pools.remove(id);
+        }
+        touched.pools.insert(id.clone());
+    }
+
+    pub(super) fn delete_tenant(&mut self, id: &TenantId, touched: &mut Touched) {
+        self.tenants.remove(id);
+        for (pool, state) in &mut self.pools {
+            state.world.tenants.remove(id);
+            state.meters.remove(id);
+            touched.worlds.insert(pool.clone());
         }
     }
 

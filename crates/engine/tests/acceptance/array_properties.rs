@@ -87,7 +87,6 @@ impl Run {
         run.step(Input::SetPool { pool: Box::new(pool), policy: None });
         let mut tenant = Tenant::new(TenantId::new("t").unwrap());
         tenant.share = 1.0;
-        tenant.quota.max_nodes = 1e9;
         run.step(Input::SetTenant(Box::new(tenant)));
         for number in 0..nodes {
             let mut node =

@@ -394,3 +394,64 @@ fn specs_are_shared_again_after_reading_a_state() {
     assert!(others.clone().count() == 101);
     assert!(others.into_iter().all(|record| std::sync::Arc::ptr_eq(spec, &record.job.spec)));
 }
+
+fn with(change: impl FnOnce(&mut landfall_model::JobSpec)) -> impl FnOnce(&mut Submission) {
+    |array| change(std::sync::Arc::make_mut(&mut array.job.spec))
+}
+
+#[test]
+fn no_more_elements_are_on_their_way_than_may_run_at_once() {
+    for dispatch in [Dispatch::Push, Dispatch::Batch] {
+        let mut cluster = Cluster::new(pool(dispatch, |pool| pool.heartbeats = false), FOUR);
+        cluster.done(changed("a", 1, 20, 1, with(|spec| spec.at_once = Some(2))));
+        for second in 1..1000 {
+            cluster.run_until(f64::from(second));
+            assert!(cluster.tally("a").unfolded <= 2, "{dispatch:?}: {:?}", cluster.tally("a"));
+            let staged =
+                cluster.engine.state().jobs.values().filter(|record| record.state == JobState::Staging);
+            let staged: Vec<String> = staged.map(|record| record.job.id.to_string()).collect();
+            staged.iter().for_each(|job| cluster.start(job));
+            if staged.len() == 2 && cluster.tally("a").folded > 0 {
+                let reason = cluster.engine.explain(&job_id("a.20")).unwrap().reasons[0].reason;
+                assert_eq!(reason, Reason::ArrayLimit, "{dispatch:?}");
+            }
+            staged.iter().for_each(|job| cluster.exit(job, 0));
+            cluster.sound();
+            if cluster.array("a").is_over() {
+                break;
+            }
+        }
+        assert_eq!(cluster.tally("a").completed, 20, "{dispatch:?}");
+    }
+}
+
+#[test]
+fn an_array_of_which_too_many_elements_fail_is_cancelled() {
+    let mut cluster = push();
+    cluster.done(changed(
+        "a",
+        1,
+        5000,
+        1,
+        with(|spec| (spec.max_fails, spec.requeue) = (Some(1), landfall_model::Requeue::Never)),
+    ));
+    for job in ["a.0001", "a.0002", "a.0003", "a.0004"] {
+        cluster.start(job);
+    }
+    cluster.exit("a.0001", 1);
+    assert_eq!(cluster.tally("a").cancelled, 0, "one may fail");
+    cluster.exit("a.0003", 1);
+    let tally = cluster.tally("a");
+    assert_eq!((tally.failed, tally.folded), (2, 0));
+    assert_eq!((cluster.state("a.0002"), cluster.state("a.0004")), (JobState::Stopping, JobState::Stopping));
+    cluster.sound();
+    // Also the one that had just been placed where the first had failed.
+    for job in ["a.0002", "a.0004", "a.0005"] {
+        cluster.report(job, "n1", landfall_engine::input::Report::Stopped);
+        assert_eq!(cluster.state(job), JobState::Cancelled);
+    }
+    let tally = cluster.tally("a");
+    assert_eq!((tally.failed, tally.cancelled, tally.unfolded), (2, 4998, 0));
+    assert!(cluster.array("a").is_over());
+    cluster.sound();
+}

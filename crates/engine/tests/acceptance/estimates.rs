@@ -119,10 +119,13 @@ fn the_owner_of_lent_nodes_is_told_when_they_come_back() {
 
 #[test]
 fn jobs_behind_a_quota_are_told_one_after_the_other() {
-    for limit in ["max_nodes = 1.0", "max_gpus = 2"] {
-        let nodes = r#"nodes = [{ id = "n", count = 3, gpus = [{ count = 2, vram_mib = "8GiB" }] }]"#;
+    for limit in ["max_nodes = 1.0", "max_gpus = 2", "max_cpu_milli = 1000"] {
+        let nodes = r#"nodes = [{ id = "n", count = 3, cpu_milli = 4000, gpus = [{ count = 2, vram_mib = "8GiB" }] }]"#;
         let mut cluster = batch(&format!("tenants = [{{ id = \"t\", {limit} }}]\n{nodes}"));
-        let job = |id| format!(r#"{{ id = "{id}", tenant = "t", gpu_count = 2, walltime_ms = "10min" }}"#);
+        let job = |id| {
+            let asks = r#"gpu_count = 2, cpu_milli = 1000, walltime_ms = "10min""#;
+            format!(r#"{{ id = "{id}", tenant = "t", {asks} }}"#)
+        };
         cluster.running("a", &format!("jobs = [{}]", job("a")));
         cluster.submit(&format!("jobs = [{}, {}]", job("b"), job("c")));
         live(&mut cluster, 6);

@@ -125,6 +125,42 @@ fn a_job_that_goes_back_keeps_its_successors_waiting() {
 }
 
 #[test]
+fn what_failed_is_repeated_after_a_pause_that_doubles() {
+    let mut cluster = Cluster::new(pool(Dispatch::Push, |pool| pool.heartbeats = false), FOUR);
+    cluster.at(0.0).done(Input::Submit(vec![job("a", "requeue = \"always\", retry_delay_ms = \"2s\"")]));
+    let mut now = 0.0;
+    for (attempt, pause) in [(1, 2.0), (2, 4.0), (3, 8.0)] {
+        cluster.start("a");
+        cluster.exit("a", 3);
+        assert_eq!((cluster.state("a"), cluster.record("a").attempt), (JobState::Pending, attempt + 1));
+        cluster.run_until(now + pause - 0.1);
+        assert_eq!(cluster.state("a"), JobState::Pending, "before {pause} s are over");
+        now += pause;
+        cluster.run_until(now);
+        assert_eq!(cluster.state("a"), JobState::Staging, "after {pause} s");
+    }
+    cluster.start("a");
+    cluster.exit("a", 3);
+    assert_eq!(cluster.state("a"), JobState::Failed, "three times is enough");
+}
+
+#[test]
+fn an_exit_code_that_means_try_again_does() {
+    let mut cluster = Cluster::new(pool(Dispatch::Push, |pool| pool.heartbeats = false), FOUR);
+    cluster.at(0.0).done(Input::Submit(vec![job("a", "max_requeue = 1")]));
+    for state in [JobState::Pending, JobState::Failed] {
+        cluster.start("a");
+        let node = cluster.nodes_of("a").remove(0);
+        let failure = Some(landfall_engine::input::Failure::Transient);
+        cluster.report("a", &node, Report::Exited { code: 75, failure, usage: Box::default() });
+        assert_eq!(cluster.state("a"), state);
+        let later = cluster.now.as_millis() as f64 / 1000.0 + 1.5;
+        cluster.run_until(later);
+    }
+    assert!(matches!(cluster.record("a").ended.as_deref(), Some((Cause::Exit(75), _))));
+}
+
+#[test]
 fn b37_quota_at_submission_and_at_commit() {
     let quota = |on_submit: QuotaOnSubmit| {
         let settings = pool(Dispatch::Batch, |pool| pool.batch.quota_on_submit = on_submit);

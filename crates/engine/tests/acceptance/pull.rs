@@ -206,3 +206,21 @@ fn a_fetch_miss_goes_back_without_an_attempt() {
     cluster.report("j", "w", Report::Exited { code: 1, failure: Some(Failure::Permanent), usage });
     assert_eq!(cluster.record("j").ended.as_ref().unwrap().0, Cause::Exit(1));
 }
+
+#[test]
+fn a_job_that_fewer_wait_for_is_worth_less_at_once() {
+    let mut cluster = farm(WORKER);
+    cluster.at(0.0).submit(&build("first"));
+    cluster.at(0.0).submit(&build("waited"));
+    for job in ["first", "waited"] {
+        fetched(&mut cluster, job);
+    }
+    let mut later = Cluster::jobs(&build("later")).remove(0);
+    later.edges = vec![landfall_engine::dag::Edge {
+        on: job_id("waited"),
+        kind: landfall_engine::dag::EdgeKind::Success,
+    }];
+    cluster.done(Input::Submit(vec![later]));
+    cluster.done(Input::Cancel(job_id("later")));
+    assert_eq!(work(&ask(&mut cluster)).as_deref(), Some("first"), "nobody waits for the other one any more");
+}

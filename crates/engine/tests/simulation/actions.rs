@@ -107,6 +107,9 @@ impl World {
             let kinds = [EdgeKind::Success, EdgeKind::Any, EdgeKind::Failure, EdgeKind::Corresponding];
             submission.edges.push(Edge { on, kind: self.rng.pick(&kinds).unwrap_or_default() });
         }
+        let spec = std::sync::Arc::make_mut(&mut submission.job.spec);
+        spec.at_once = self.rng.chance(25).then(|| self.rng.within(1, 4) as u32);
+        spec.max_fails = self.rng.chance(15).then(|| self.rng.below(3) as u32);
         let array = submission.job.id.clone();
         self.jobs.push(array.clone());
         for _ in 0..self.rng.below(4) {
@@ -157,7 +160,12 @@ impl World {
         let Some(node) = self.any_node() else { return Ok(()) };
         let order = match self.rng.below(10) {
             0..5 => NodeOrder::Drain,
-            5..9 => NodeOrder::Return,
+            5..8 => NodeOrder::Return,
+            8 => {
+                let at = Some(self.now + Millis::secs(self.rng.within(1, 600)));
+                let why = Some("rewiring".to_owned());
+                return self.step(Input::Maintain { node, at, why }).map(drop);
+            }
             _ => NodeOrder::Leave,
         };
         self.step(Input::Order { node, order }).map(drop)
@@ -210,6 +218,10 @@ impl World {
         // Sometimes one that nobody had told the ledger about, though it has jobs.
         let position = self.rng.below(self.tenants + 1);
         let tenant = fleet::tenant(&mut self.rng, position);
+        if self.rng.chance(20) {
+            // Refused while it has jobs.
+            return self.step(Input::DeleteTenant(tenant.id)).map(drop);
+        }
         self.step(Input::SetTenant(Box::new(tenant))).map(drop)
     }
 

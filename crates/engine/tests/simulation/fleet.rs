@@ -73,7 +73,8 @@ pub(crate) fn tenant(rng: &mut Rng, position: u64) -> Tenant {
     let mut tenant = Tenant::new(TenantId::new(&format!("t{position}")).unwrap());
     tenant.share = rng.within(0, 10) as f64 / 10.0;
     tenant.burst = 1.0 + rng.below(2) as f64;
-    tenant.quota.max_nodes = if rng.chance(50) { rng.within(1, 6) as f64 / 2.0 } else { 100.0 };
+    tenant.quota.max_nodes = rng.chance(50).then(|| rng.within(1, 6) as f64 / 2.0);
+    tenant.quota.max_cpu_milli = rng.chance(20).then(|| MilliCpu::cores(rng.within(2, 20)));
     tenant.quota.max_gpus = rng.chance(30).then(|| rng.within(1, 6));
     tenant.quota.max_jobs = rng.chance(20).then(|| rng.within(2, 12));
     tenant.quota.gpu_hours_cap = rng.chance(10).then(|| rng.within(1, 20) as f64 / 20.0);

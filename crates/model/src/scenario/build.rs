@@ -82,6 +82,10 @@ pub(super) fn situation(file: File) -> Result<Situation> {
         finite(*weight, || format!("policy.weights.{name}"))?;
     }
     world.policy = file.policy;
+    for pool in file.policies.keys() {
+        known(world.pools.contains_key(pool), pool, "pool", || format!("policies.{pool}"))?;
+    }
+    world.policies = file.policies;
 
     let mut models = Models::default();
     let mut nodes = Vec::with_capacity(file.nodes.len());
@@ -231,7 +235,8 @@ pub(super) fn tenant(row: &TenantRow, path: &str) -> Result<Tenant> {
             node_hours_used: in_range(row.node_hours_used, 0.0, 1e15, || format!("{path}.node_hours_used"))?,
         },
         quota: Quota {
-            max_nodes: hours(row.max_nodes, "max_nodes")?.unwrap_or(Quota::default().max_nodes),
+            max_nodes: hours(row.max_nodes, "max_nodes")?,
+            max_cpu_milli: row.max_cpu_milli,
             max_gpus: row.max_gpus,
             max_jobs: row.max_jobs,
             gpu_hours_cap: hours(row.gpu_hours_cap, "gpu_hours_cap")?,

@@ -139,10 +139,13 @@ fn json_error(path: &str, error: &serde_json::Error) -> ScenarioError {
     found
 }
 
+/// Names that a hint lists.
+const LISTED_MAX: usize = 16;
+
 /// What a reader says is wrong at a path, for people. Reads the names out of serde's "unknown field" and "unknown variant"
 /// messages to build a hint.
 pub fn from_message(path: &str, message: &str) -> ScenarioError {
-    let message = message.split(" at line ").next().unwrap_or_default();
+    let message = &plain_words(message.split(" at line ").next().unwrap_or_default());
     let error = ScenarioError::at(path, message.trim_end());
     let what = match message {
         _ if message.starts_with("unknown field") => "field",
@@ -158,7 +161,19 @@ pub fn from_message(path: &str, message: &str) -> ScenarioError {
     }
     match closest(wrong, known.iter().copied()) {
         Some(name) => short.hint(format!("did you mean `{name}`?")),
-        None => short.hint(format!("known {what}s: {}", known.join(", "))),
+        None if known.len() <= LISTED_MAX => short.hint(format!("known {what}s: {}", known.join(", "))),
+        None => short.hint(format!("docs/reference/scenario.md lists the {} {what}s there are", known.len())),
+    }
+}
+
+/// A message without names of types, which only mean something to those who wrote them.
+fn plain_words(message: &str) -> String {
+    match message.split_once("expected struct ") {
+        Some((before, name)) => {
+            let rest = name.trim_start_matches(|next: char| next.is_ascii_alphanumeric() || next == '_');
+            format!("{before}expected a table of fields{rest}")
+        }
+        None => message.to_owned(),
     }
 }
 

@@ -9,12 +9,14 @@ mod error;
 mod locate;
 mod rows;
 mod single;
+mod whole;
 mod written;
 
 pub use error::{Format, Position, ScenarioError, closest, decode, from_message};
 pub use locate::locate;
 pub use rows::{BlockRow, JobRow, NodeRow, TenantRow};
 pub use single::Rows;
+pub use whole::write;
 pub use written::{Written, WrittenBlock, WrittenNode, WrittenTenant};
 
 use crate::Situation;

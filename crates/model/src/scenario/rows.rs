@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
@@ -37,6 +38,7 @@ pub(super) struct File {
     pub(super) energy_price: Option<f64>,
     pub(super) backlog: Option<BacklogRow>,
     pub(super) policy: PolicySetting,
+    pub(super) policies: BTreeMap<PoolId, Arc<str>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -72,6 +74,7 @@ pub struct TenantRow {
     #[serde(default)]
     pub(super) node_hours_used: f64,
     pub(super) max_nodes: Option<f64>,
+    pub(super) max_cpu_milli: Option<MilliCpu>,
     pub(super) max_gpus: Option<u64>,
     pub(super) max_jobs: Option<u64>,
     pub(super) gpu_hours_cap: Option<f64>,

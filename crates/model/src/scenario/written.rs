@@ -64,7 +64,7 @@ impl Serialize for WrittenTenant<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Tenant { id, share, usage, burst, work_share, budget, quota } = self.0;
         let Budget { gpu_hours, gpu_hours_used, node_hours, node_hours_used } = budget;
-        let Quota { max_nodes, max_gpus, max_jobs, gpu_hours_cap } = quota;
+        let Quota { max_nodes, max_cpu_milli, max_gpus, max_jobs, gpu_hours_cap } = quota;
         let mut row = Fields(serializer.serialize_map(None)?);
         row.put("id", id)?;
         row.unless(&0.0, "share", share)?;
@@ -75,7 +75,8 @@ impl Serialize for WrittenTenant<'_> {
         row.unless(&0.0, "gpu_hours_used", gpu_hours_used)?;
         row.some("node_hours", node_hours)?;
         row.unless(&0.0, "node_hours_used", node_hours_used)?;
-        row.unless(&Quota::default().max_nodes, "max_nodes", max_nodes)?;
+        row.some("max_nodes", max_nodes)?;
+        row.some("max_cpu_milli", max_cpu_milli)?;
         row.some("max_gpus", max_gpus)?;
         row.some("max_jobs", max_jobs)?;
         row.some("gpu_hours_cap", gpu_hours_cap)?;
@@ -335,7 +336,7 @@ mod tests {
         for text in [
             r#"{"id": "t"}"#,
             r#"{"id": "t", "share": 0.5, "usage": 0.25, "burst": 2.0, "work_share": 0.1, "gpu_hours": 1.0,
-            "gpu_hours_used": 2.0, "node_hours": 3.0, "node_hours_used": 4.0, "max_nodes": 5.0, "max_gpus": 6,
+            "gpu_hours_used": 2.0, "node_hours": 3.0, "node_hours_used": 4.0, "max_nodes": 5.0, "max_cpu_milli": 1500, "max_gpus": 6,
             "max_jobs": 7, "gpu_hours_cap": 8.0}"#,
         ] {
             let read = tenant(text);

@@ -18,12 +18,8 @@ const DECLINES_UP_TO: usize = 100;
 const SIMPLE_ROUND_MS: u64 = 1000;
 
 impl Peer {
-    pub(crate) fn accept(
-        &mut self,
-        now: Time,
-        submission: Submission,
-        out: &mut Out,
-    ) -> Result<Digest, SubmitRefusal> {
+    /// Says why a job would not be accepted, or what it would be called.
+    pub fn check(&self, now: Time, submission: &Submission) -> Result<Digest, SubmitRefusal> {
         submission.validate()?;
         let refuse = |reason, field| Err(SubmitRefusal { reason, field });
         if !self.trusts_submitter(&submission.submitter) {
@@ -41,14 +37,32 @@ impl Peer {
         if open >= self.settings.open_negotiations_max {
             return refuse(Reason::OpenNegotiations, "wait until others are placed");
         }
-        let deadline_at = submission.deadline_ms.map(|ms| after(now, ms));
-        let submission = Arc::new(submission);
-        let progress = Progress::new(now, self.next_arrival(), deadline_at);
-        let accepted = ArbiterJob { submission: submission.clone(), progress };
-        let first = self.request(now, job, &accepted, 1);
-        if encode(&Envelope::to_all(first), Channel::Gossip).is_err() {
+        let accepted = self.as_accepted(now, submission.clone().into());
+        if encode(&Envelope::to_all(self.request(now, job, &accepted, 1)), Channel::Gossip).is_err() {
             return refuse(Reason::Invalid, "the request is too large for one message");
         }
+        Ok(job)
+    }
+
+    fn as_accepted(&self, now: Time, submission: Arc<Submission>) -> ArbiterJob {
+        let deadline_at = submission.deadline_ms.map(|ms| after(now, ms));
+        let progress = Progress::new(now, self.arrivals + 1, deadline_at);
+        ArbiterJob { submission, progress }
+    }
+
+    pub(crate) fn accept(
+        &mut self,
+        now: Time,
+        submission: Submission,
+        out: &mut Out,
+    ) -> Result<Digest, SubmitRefusal> {
+        let job = self.check(now, &submission)?;
+        if self.jobs.contains_key(&job) {
+            return Ok(job);
+        }
+        let accepted = self.as_accepted(now, submission.into());
+        let (submission, deadline_at) = (accepted.submission.clone(), accepted.progress.deadline_at);
+        self.arrivals = accepted.progress.arrival;
         self.jobs.insert(job, accepted);
         out.journal(Entry::Submitted { job, submission });
         if let Some(at) = deadline_at {

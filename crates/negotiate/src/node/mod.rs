@@ -122,6 +122,12 @@ impl Host {
         self.shares.unwrap_or(scope::SHARES)[scope as usize]
     }
 
+    /// The newest fence of each job of which it has seen one.
+    pub(super) fn taken(&self) -> BTreeMap<Digest, (NodeId, Fence, Time)> {
+        let fenced = self.seen.iter().filter(|(_, seen)| seen.fence != Fence::default());
+        fenced.map(|(job, seen)| (*job, (seen.arbiter.clone(), seen.fence, seen.at))).collect()
+    }
+
     /// Remembers a fence of a job, and says whether it is newer than any before.
     fn note_fence(&mut self, job: Digest, fence: Fence, now: Time) -> bool {
         let Some(seen) = self.seen.get_mut(&job) else { return false };

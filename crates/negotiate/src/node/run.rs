@@ -84,26 +84,32 @@ impl Peer {
     }
 
     fn save_run(&self, job: Digest, out: &mut Out) {
-        let Some(hosted) = self.host.jobs.get(&job) else { return };
+        if let Some(run) = self.run_record(&job) {
+            out.journal(Entry::Run { job, run: Box::new(run) });
+        }
+    }
+
+    /// A run as it must survive a restart; what is not awarded for good need not.
+    pub(crate) fn run_record(&self, job: &Digest) -> Option<RunRecord> {
+        let hosted = self.host.jobs.get(job)?;
         let (fence, lease_ms, self_stop_at, result) = match &hosted.stage {
             Stage::Running(run) => (run.fence, run.lease_ms, run.self_stop_at, None),
             Stage::Reporting { result, since, .. } => (result.fence, 0, *since, Some(result.clone())),
-            _ => return,
+            _ => return None,
         };
         let started = !matches!(&hosted.stage, Stage::Running(run) if run.phase == Phase::Fetching);
-        let run = RunRecord {
+        Some(RunRecord {
             arbiter: hosted.arbiter.clone(),
             request: hosted.request.clone(),
             received_at: hosted.received_at,
             fence,
             lease_ms,
-            grant: self.host.ledger.grants().get(&job).cloned(),
+            grant: self.host.ledger.grants().get(job).cloned(),
             started,
             self_stop_at,
             boot: self.boot,
             result,
-        };
-        out.journal(Entry::Run { job, run: Box::new(run) });
+        })
     }
 
     fn start(&mut self, job: Digest, body: Blob, out: &mut Out) {

@@ -3,7 +3,7 @@
 //! A job has a record of its own. An array has one for what its elements share, and each element a short one: a million
 //! of them should cost no more than what differs between them.
 
-use landfall_api::job::{ArrayView, ElementView, JobView, OnNode, UsageView};
+use landfall_api::job::{ArrayView, JobView, OnNode, UsageView};
 use landfall_model::{JobId, Time};
 use landfall_store::{Change, StoreError, Table};
 use serde::{Deserialize, Serialize};
@@ -164,7 +164,7 @@ impl View<'_> {
         let shared = self.shared_by(&array)?;
         let mut view = JobView {
             name: shared.meta.name.clone(),
-            array: Some(ElementView { id: array, index }),
+            array: Some(shared.meta.element(&array, index)),
             elements: None,
             pool: shared.pool.clone(),
             tenant: shared.tenant.clone(),
@@ -190,6 +190,25 @@ impl View<'_> {
         };
         view.version = version_of(&view);
         Some(view)
+    }
+
+    /// Ended jobs behind a key, and where to go on.
+    pub fn archive_page(
+        &mut self,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<(Vec<JobView>, Option<String>), StoreError> {
+        let page = self.store.scan(Table::Archive, after, limit, false)?;
+        let next = page.last().filter(|_| page.len() == limit).map(|(key, _)| key.clone());
+        let jobs = page.iter().filter_map(|(key, bytes)| self.read_row(key, bytes)).collect();
+        Ok((jobs, next))
+    }
+
+    /// Jobs that have nodes now.
+    pub fn placed_jobs(&mut self) -> Vec<JobView> {
+        let placed = self.engine.state().jobs.values().filter(|record| record.run.is_some());
+        let ids: Vec<JobId> = placed.map(|record| record.job.id.clone()).collect();
+        ids.iter().filter_map(|id| self.job(id)).collect()
     }
 
     /// What a list shows of a record: a job, or an array whose elements were taken back before they became jobs.

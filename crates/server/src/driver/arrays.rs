@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use landfall_api::job::{ArrayRange, ArrayView};
+use landfall_api::ApiError;
+use landfall_api::job::{ArrayRange, ArrayView, JobRequest};
 use landfall_engine::Event;
 use landfall_engine::array::{Array, element_id, parse_element_id};
 use landfall_engine::record::{JobRecord, JobState};
@@ -12,6 +13,7 @@ use landfall_store::{Change, Table};
 
 use super::archive::{ArrayRow, archive_key};
 use super::core::{Core, View};
+use super::handle::Failure;
 use super::jobs::JobMeta;
 use super::view::{ms, needs_of};
 
@@ -120,6 +122,35 @@ impl View<'_> {
             return Some(view);
         }
         self.array_row(text).map(|row| row.array)
+    }
+
+    /// A job, an array or an element of one, as it could be submitted again.
+    ///
+    /// # Errors
+    /// When another version wrote something into it that this one does not know.
+    pub fn as_submitted(&mut self, text: &str) -> Result<Option<JobRequest>, Failure> {
+        let array = match self.array(text) {
+            Some(array) => self.shared_by(text).map(|shared| (shared, array.range)),
+            None => None,
+        };
+        let (name, needs, run, array, entries) = match array {
+            Some((shared, range)) => {
+                let JobMeta { name, run, entries, .. } = (*shared.meta).clone();
+                (name, shared.needs.clone(), (*run).clone(), Some(range), (*entries).clone())
+            }
+            None => {
+                let Some(job) = self.exact(text).and_then(|id| self.job(&id)) else { return Ok(None) };
+                let element =
+                    job.array.as_ref().map(|at| ArrayRange { first: at.index, last: at.index, step: 1 });
+                let entry = job.array.and_then(|at| at.entry);
+                (job.name, job.needs, job.run, element, entry.into_iter().collect())
+            }
+        };
+        let needs = serde_json::from_value(serde_json::Value::Object(needs)).map_err(|error| {
+            let message = format!("what `{text}` needs cannot be asked for here: {error}");
+            Failure::refused(422, ApiError::new("unreadable_needs", message).hint("submit it anew"))
+        })?;
+        Ok(Some(JobRequest { name, needs, run, array, entries, ..JobRequest::default() }))
     }
 
     /// The id of an element as the engine writes it, whatever zeros a person put before the index.

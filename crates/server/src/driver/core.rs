@@ -15,7 +15,7 @@ use landfall_store::{Batch, Change, Loaded, Reader, Store, StoreError, Table, en
 use super::alarms::Alarms;
 use super::arrays::Shared;
 use super::connections::Connections;
-use super::effects::unable;
+use super::effects::{unable, unsuited};
 use super::facts::Facts;
 use super::handle::{Failure, Happened, Reply, Request};
 use super::health::Health;
@@ -93,6 +93,8 @@ pub(super) struct Core {
     pub(super) instances: Instances,
     pub(super) facts: Facts,
     pub(super) alarms: Alarms,
+    /// The peer of the pool that negotiates, if one does.
+    pub(super) peers: Option<super::peers::PeerSide>,
     pub(super) next_job: u64,
     /// The backup that this journal was made from, if it was.
     pub(super) origin: Option<Origin>,
@@ -191,6 +193,7 @@ impl Core {
             instances: Instances::default(),
             facts: Facts::default(),
             alarms: Alarms::default(),
+            peers: None,
             next_job: 1,
             origin: None,
             remembered: Remembered::default(),
@@ -278,7 +281,7 @@ impl Core {
     }
 
     /// Takes the journal over and sets up what the configuration names.
-    pub(super) fn set_up(&mut self, config: &Config) -> Result<(), ServerError> {
+    pub(super) fn set_up(&mut self, config: &Config) -> Result<Option<super::peers::PeerLine>, ServerError> {
         self.begin();
         self.step(Input::TakeOver);
         self.keep_anchor();
@@ -315,11 +318,21 @@ impl Core {
                 self.must(Input::SetTenant(Box::new(tenant.clone())), what)?;
             }
         }
+        let line = self.set_up_peer(config)?;
         self.write_batch()?;
-        Ok(())
+        self.send_to_peers(true);
+        Ok(line)
     }
 
-    fn must(&mut self, input: Input, what: impl Fn() -> String) -> Result<(), ServerError> {
+    pub(super) fn take_effects(&mut self) -> Vec<Effect> {
+        std::mem::take(&mut self.effects)
+    }
+
+    pub(super) fn put_effects_back(&mut self, effects: Vec<Effect>) {
+        self.effects.splice(0..0, effects);
+    }
+
+    pub(super) fn must(&mut self, input: Input, what: impl Fn() -> String) -> Result<(), ServerError> {
         match self.step(input) {
             Answer::Refused(refused) => {
                 Err(ServerError::Refused { what: what(), message: refused.message, hint: refused.hint })
@@ -360,9 +373,12 @@ impl Core {
         match request {
             Request::Apply(inputs, changes, reply) => {
                 let apply = |input| {
-                    if let Input::SetPool { pool, .. } = &input
-                        && let Some(refused) = unable(pool)
+                    if let Input::SetPool { pool, policy } = &input
+                        && let Some(refused) = unable(pool).or_else(|| unsuited(pool, policy.as_deref()))
                     {
+                        return Answer::Refused(refused);
+                    }
+                    if let Some(refused) = self.not_this_peer(&input) {
                         return Answer::Refused(refused);
                     }
                     self.step(input)
@@ -417,6 +433,7 @@ impl Core {
     /// Keeps what is beside the engine up with an event.
     fn follow(&mut self, event: &Event) {
         self.note_instance(event);
+        self.follow_hosted(event);
         match event {
             Event::Submitted { job, pool, .. } => {
                 self.facts.came(pool, &job.spec, 1);
@@ -508,6 +525,7 @@ impl Core {
         self.refresh_facts();
         self.sample_services();
         self.pull_tick();
+        self.settle_peers();
     }
 
     /// Pools whose cycles follow events get one when something happened, and one now and then: quota may come back, and times may
@@ -559,6 +577,7 @@ impl Core {
                 // To load again would be to take over what the other server wrote, under its own epoch.
                 let failure = Failure::Storage(error.to_string());
                 self.effects.clear();
+                self.send_to_peers(false);
                 self.fenced = Some(error);
                 Err(failure)
             }
@@ -569,6 +588,7 @@ impl Core {
                 self.resting_until = Some(self.time.ticks() + REST_AFTER_FAILURE);
                 // Nobody may hear of what did not happen.
                 self.effects.clear();
+                self.send_to_peers(false);
                 self.pull.forget_offers();
                 self.go_back();
                 Err(Failure::Storage(error.to_string()))
@@ -615,6 +635,7 @@ impl Core {
         for effect in std::mem::take(&mut self.effects) {
             self.send_effect(effect);
         }
+        self.send_to_peers(true);
         self.send_pull_commands();
     }
 

@@ -1,9 +1,10 @@
 //! What the engine wants done, as commands to agents.
 
 use landfall_api::agent::{Command, Share, Start};
+use landfall_engine::answers::misfit;
 use landfall_engine::{Effect, Fence, Input};
 use landfall_model::life::Refused;
-use landfall_model::{Dispatch, NodeId, OnDisconnect, Placement, Pool};
+use landfall_model::{NodeId, OnDisconnect, Placement, Pool};
 
 use super::core::Core;
 use super::jobs::element_of;
@@ -19,11 +20,14 @@ pub(super) fn unable(pool: &Pool) -> Option<Refused> {
             "leave `staging` out; jobs then start wherever there is room",
         ));
     }
-    if pool.dispatch == Dispatch::Negotiate {
-        let message = format!("pool `{}` negotiates between peers, and nothing can reach peers yet", pool.id);
-        return Some(Refused::new("negotiate_unsupported", message, "use push, pull or batch"));
-    }
     None
+}
+
+/// Why a pool shall not have this policy. One that the settings file names starts all the same, with a warning: an old file must not
+/// keep a cluster from starting.
+pub(super) fn unsuited(pool: &Pool, policy: Option<&str>) -> Option<Refused> {
+    let message = misfit(pool, policy)?;
+    Some(Refused::new("policy_family", message, "`landfall policy list` shows what each is for"))
 }
 
 impl Core {
@@ -90,10 +94,11 @@ impl Core {
         let nodes: Vec<String> =
             record.run.iter().flat_map(|run| &run.nodes).map(|at| at.node.to_string()).collect();
         let device = placement.devices.first();
+        let array = element_of(fence.job.as_str()).map(|(array, index)| (array.to_owned(), index));
         Some(Start {
             name: meta.name.clone(),
             runtime: spec.runtime.to_string(),
-            run: (*meta.run).clone(),
+            run: meta.run_of(array.as_ref().map(|(_, index)| *index)),
             share: Share {
                 cpu_milli: placement.cpu.get(),
                 ram_mib: placement.ram.get(),
@@ -104,7 +109,7 @@ impl Core {
             },
             pool: record.pool.to_string(),
             tenant: spec.tenant.as_ref().map(ToString::to_string),
-            array: element_of(fence.job.as_str()).map(|(array, index)| (array.to_owned(), index)),
+            array,
             nodes: if nodes.len() > 1 { nodes } else { Vec::new() },
             resume,
             walltime_ms: placement.walltime.map(landfall_model::Millis::get),

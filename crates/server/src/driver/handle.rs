@@ -146,7 +146,10 @@ impl Handle {
         let keys: Vec<Option<String>> = dag.jobs.iter().map(|job| job.key.clone()).collect();
         let asked = Box::new((caller, dag.jobs, idempotency_key));
         let (jobs, repeated) = self.ask(|reply| Request::Submit(asked, reply)).await?;
-        let warnings = jobs.iter().flat_map(|job| job.warnings.clone()).collect();
+        // What is so of all of them is said once.
+        let mut warnings: Vec<String> = jobs.iter().flat_map(|job| job.warnings.clone()).collect();
+        let mut said = std::collections::BTreeSet::new();
+        warnings.retain(|warning| said.insert(warning.clone()));
         let jobs = keys.into_iter().zip(jobs);
         let jobs = jobs.map(|(key, job)| landfall_api::job::SubmittedKey { key, id: job.id }).collect();
         Ok(SubmittedDag { jobs, repeated, warnings })

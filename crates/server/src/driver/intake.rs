@@ -5,15 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use landfall_api::ApiError;
-use landfall_api::job::{ArrayRange, DependsOn, JobRequest, PlannedJob, RunSpec};
+use landfall_api::fill::{check_file, interpreter, is_of_one_element, names, of_entry};
+use landfall_api::job::{ArrayRange, DependsOn, JobRequest, PlacementRequest, PlannedJob, RunSpec};
 use landfall_engine::Input;
 use landfall_engine::answers::Change;
 use landfall_engine::dag::{Edge, EdgeKind, JOBS_MAX};
 use landfall_engine::input::Submission;
 use landfall_model::scenario::closest;
 use landfall_model::{
-    Dispatch, Job, JobFacts, JobId, JobMaker, JobSpec, Millis, Name, Needs, PoolId, TenantId, Time,
-    WorkloadId,
+    Dispatch, Job, JobFacts, JobId, JobMaker, JobSpec, Lifecycle, Mib, Millis, Name, Needs, PoolId, TenantId,
+    Time, WorkloadId,
 };
 use landfall_store::Table;
 
@@ -28,6 +29,8 @@ const DEFAULT_POOL: &str = "default";
 const NAME_MAX: usize = 200;
 /// Most arguments and variables of a job together, in bytes.
 const RUN_BYTES_MAX: usize = 1 << 20;
+/// Most entries of an array together, in bytes.
+const ENTRIES_BYTES_MAX: usize = 8 << 20;
 
 /// A job made ready for the engine.
 #[derive(Debug)]
@@ -38,6 +41,8 @@ pub struct Prepared {
     pub key: Option<String>,
     /// What whoever submits it should know.
     pub warning: Option<String>,
+    /// How it wants to be placed among peers.
+    pub placement: Option<PlacementRequest>,
 }
 
 impl Prepared {
@@ -147,7 +152,8 @@ impl View<'_> {
         maker: &mut JobMaker,
         path: &str,
     ) -> Result<Prepared, Failure> {
-        let (job, request) = self.settled(caller, request, id, maker, path)?;
+        let (job, mut request) = self.settled(caller, request, id, maker, path)?;
+        check_entries(&mut request, path)?;
         check_run(&request, job.spec.runtime.as_str(), path)?;
         let mut submission = Submission::new(job);
         submission.join = request.join;
@@ -160,9 +166,16 @@ impl View<'_> {
             submitter: Some(caller.name.clone()).filter(|name| !name.is_empty()),
             run: Arc::new(request.run),
             array: request.array,
+            entries: Arc::new(request.entries),
+            foreign: false,
         };
-        let warning = self.never(&submission, request.strict, path)?;
-        Ok(Prepared { submission, meta, key: request.key, warning })
+        let unsaid = request.needs.walltime_ms.is_none();
+        // Whether peers have such machines is theirs to say.
+        let elsewhere = self.negotiates(submission.pool.as_ref());
+        let warning = if elsewhere { None } else { self.never(&submission, request.strict, path)? };
+        let warning = warning.or_else(|| self.unbound(&submission));
+        let warning = warning.or_else(|| self.usual_walltime(&submission).filter(|_| unsaid));
+        Ok(Prepared { submission, meta, key: request.key, warning, placement: request.placement })
     }
 
     /// What stands between a job and every node that its pool has, if that is more than time: a warning, or a refusal for those
@@ -185,6 +198,37 @@ impl View<'_> {
             }
             false => Ok(Some(message)),
         }
+    }
+
+    /// Says how long a job may run where time is planned.
+    fn usual_walltime(&self, submission: &Submission) -> Option<String> {
+        let spec = &submission.job.spec;
+        let pool = submission.pool.as_ref().or(spec.pool.as_ref());
+        let pool = pool.filter(|pool| self.plans_time(Some(pool)) && spec.lifecycle == Lifecycle::Bounded)?;
+        Some(format!(
+            "it may run for {}, then it is stopped: pool `{pool}` plans time, and no walltime was given",
+            spec.walltime_ms
+        ))
+    }
+
+    /// Says that a limit of memory does not bind on some nodes of a job's pool. A container has limits of its own.
+    fn unbound(&self, submission: &Submission) -> Option<String> {
+        let spec = &submission.job.spec;
+        let pool = submission.pool.as_ref().or(spec.pool.as_ref())?;
+        if spec.ram_mib == Mib::ZERO || spec.runtime.as_str() == "container" {
+            return None;
+        }
+        let places = &self.engine.state().places;
+        let mut nodes =
+            self.nodes.unbound().filter(|node| places.get(*node).is_some_and(|(of, _)| of == pool));
+        let first = nodes.next()?;
+        let where_ = match nodes.count() {
+            0 => format!("node `{first}`"),
+            more => format!("{} nodes, such as `{first}`,", more + 1),
+        };
+        Some(format!(
+            "limits of memory are not enforced on {where_} of pool `{pool}`: `landfall node {first}` says why"
+        ))
     }
 
     /// Sees to it that everything a job asks for counts in its pool: what does not is refused.
@@ -240,6 +284,15 @@ impl View<'_> {
             ("network_mbit_s", given.network_mbit_s.is_some(), &[Dispatch::Pull], "leave it out"),
             ("fetchable", given.fetchable.is_some(), &[], "leave it out"),
         ];
+        for (field, given) in [("at_once", given.at_once), ("max_fails", given.max_fails)] {
+            if given.is_some() && request.array.is_none() && request.entries.is_empty() {
+                return ignored(
+                    field,
+                    format!("`{field}` is about the elements of an array"),
+                    "leave it out",
+                );
+            }
+        }
         for (field, is_given, ways, hint) in only_in {
             if is_given && !ways.contains(&dispatch) {
                 let way = super::view::word(&dispatch);
@@ -286,16 +339,19 @@ impl View<'_> {
         path: &str,
     ) -> Result<(Job, JobRequest), Failure> {
         let mut request = self.with_workload(request, path)?;
-        if request.placement.is_some() {
-            let message = "no pool of this server negotiates";
+        request.needs.pool = Some(self.pool_of(request.needs.pool.as_ref(), path)?);
+        if request.placement.is_some() && !self.negotiates(request.needs.pool.as_ref()) {
+            let pool = request.needs.pool.as_ref().map_or("", PoolId::as_str);
+            let message = format!("pool `{pool}` does not negotiate");
             return Err(Failure::refused(
                 422,
                 ApiError::new("placement_unsupported", message)
-                    .hint("leave `placement` out; `plan` shows where the job would go")
+                    .hint(
+                        "leave `placement` out, or name a pool that negotiates; `landfall up --peer` has one",
+                    )
                     .field(format!("{path}placement")),
             ));
         }
-        request.needs.pool = Some(self.pool_of(request.needs.pool.as_ref(), path)?);
         request.needs.tenant = tenant_of(caller, request.needs.tenant.take(), path)?;
         if caller.tenant.is_none()
             && let Some(named) = &request.needs.tenant
@@ -383,6 +439,12 @@ impl View<'_> {
         pool.pool.pull.architecture.clone().or_else(|| most.map(|(name, _)| name.clone())).or_else(here)
     }
 
+    /// Whether peers place the jobs of a pool among themselves.
+    pub(super) fn negotiates(&self, pool: Option<&PoolId>) -> bool {
+        let pool = pool.and_then(|pool| self.engine.state().pools.get(pool));
+        pool.is_some_and(|pool| pool.pool.dispatch == Dispatch::Negotiate)
+    }
+
     /// Whether a pool learns how long jobs take.
     fn plans_time(&self, pool: Option<&PoolId>) -> bool {
         let pool = pool.and_then(|pool| self.engine.state().pools.get(pool));
@@ -398,10 +460,6 @@ impl View<'_> {
             None => pools.get_key_value(DEFAULT_POOL).map(|(id, _)| id),
         };
         match (chosen, named) {
-            (Some(pool), _) if pools[pool].pool.dispatch == Dispatch::Negotiate => {
-                let message = format!("pool `{pool}` negotiates between peers, which this server does not");
-                Err(Failure::refused(422, ApiError::new("placement_unsupported", message).field(field)))
-            }
             (Some(pool), _) => Ok(pool.clone()),
             (None, Some(name)) => {
                 let known: Vec<&str> = pools.keys().map(PoolId::as_str).collect();
@@ -521,6 +579,37 @@ fn tenant_of(caller: &Caller, named: Option<TenantId>, path: &str) -> Result<Opt
     own.map(Some).map_err(|error| invalid(&field(), error.to_string(), "choose another name"))
 }
 
+/// Sees to it that every element of an array has its entry, and that each has what the command asks of it.
+fn check_entries(request: &mut JobRequest, path: &str) -> Result<(), Failure> {
+    let field = format!("{path}entries");
+    let Ok(count) = u32::try_from(request.entries.len()) else {
+        return Err(invalid(&field, "there are too many entries", "submit them in parts"));
+    };
+    if count == 0 {
+        return Ok(());
+    }
+    let range = *request.array.get_or_insert(ArrayRange { first: 1, last: count, step: 1 });
+    if range.count() != u64::from(count) {
+        let message = format!("there are {count} entries for {} elements", range.count());
+        return Err(invalid(&field, message, "give one for each, or leave the array out"));
+    }
+    if request.entries.iter().map(String::len).sum::<usize>() > ENTRIES_BYTES_MAX {
+        let message = format!("the entries have more than {ENTRIES_BYTES_MAX} bytes");
+        return Err(invalid(&field, message, "put large data into files and name those"));
+    }
+    if let Some(place) = request.entries.iter().position(|entry| entry.contains('\0')) {
+        return Err(invalid(&field, format!("entry {} holds a zero byte", place + 1), "remove it"));
+    }
+    let asked = request.run.command.iter().flat_map(|word| names(word));
+    for name in asked.filter(|name| *name == "entry" || name.starts_with("entry.")) {
+        if let Some(place) = request.entries.iter().position(|entry| of_entry(entry, name).is_none()) {
+            let message = format!("entry {} has nothing for {{{name}}}", place + 1);
+            return Err(invalid(&field, message, "name a field that every entry has"));
+        }
+    }
+    Ok(())
+}
+
 fn check_run(request: &JobRequest, runtime: &str, path: &str) -> Result<(), Failure> {
     let run = &request.run;
     let missing = |field: &str, message: &str| {
@@ -546,8 +635,30 @@ fn check_run(request: &JobRequest, runtime: &str, path: &str) -> Result<(), Fail
     let arguments = run.command.iter().map(String::len).sum::<usize>();
     let variables = run.env.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>();
     let mounts = run.mounts.iter().map(|mount| mount.source.len() + mount.target.len()).sum::<usize>();
+    let files = [("stdout", &run.stdout), ("stderr", &run.stderr)];
+    if runtime != "process"
+        && let Some(field) =
+            files.into_iter().chain([("script", &run.script)]).find(|(_, given)| given.is_some())
+    {
+        let message = format!("`{}` is for processes, and this is a job of runtime `{runtime}`", field.0);
+        return Err(invalid(&format!("{path}run.{}", field.0), message, "leave it out"));
+    }
+    if run.script.as_ref().is_some_and(|text| interpreter(text).is_none()) {
+        let message = "the script does not say what runs it";
+        return Err(invalid(&format!("{path}run.script"), message, "begin it with a line such as #!/bin/sh"));
+    }
+    for (field, file) in files {
+        let Some(file) = file else { continue };
+        let field = format!("{path}run.{field}");
+        check_file(file).map_err(|message| invalid(&field, message, "change the name"))?;
+        if request.array.is_some_and(|range| range.count() > 1) && !is_of_one_element(file) {
+            let message = format!("all elements of the array would write to `{file}`");
+            return Err(invalid(&field, message, "put {index} into its name (%a under Slurm)"));
+        }
+    }
     let texts = [&run.cwd, &run.image, &run.module, &run.model, &run.stdin, &run.checkpoint_signal];
-    let others = texts.into_iter().flatten().map(String::len).sum::<usize>() + run.retry_on.len() * 4;
+    let texts = texts.into_iter().chain([&run.script, &run.stdout, &run.stderr]);
+    let others = texts.flatten().map(String::len).sum::<usize>() + run.retry_on.len() * 4;
     if arguments + variables + mounts + others > RUN_BYTES_MAX {
         let message = format!("what the job runs has more than {RUN_BYTES_MAX} bytes");
         return Err(invalid(&format!("{path}run"), message, "put large data into files"));
@@ -603,6 +714,10 @@ fn merged(template: RunSpec, job: RunSpec) -> RunSpec {
         model: job.model.or(template.model),
         mounts: if job.mounts.is_empty() { template.mounts } else { job.mounts },
         stdin: job.stdin.or(template.stdin),
+        script: job.script.or(template.script),
+        stdout: job.stdout.or(template.stdout),
+        stderr: job.stderr.or(template.stderr),
+        slurm: job.slurm || template.slurm,
         timeout_ms: job.timeout_ms.or(template.timeout_ms),
         retry_on: if job.retry_on.is_empty() { template.retry_on } else { job.retry_on },
         checkpoint_signal: job.checkpoint_signal.or(template.checkpoint_signal),

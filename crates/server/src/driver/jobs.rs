@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use landfall_api::job::{ArrayRange, OnNode, RunSpec, UsageView};
+use landfall_api::fill::{fill, of_entry};
+use landfall_api::job::{ArrayRange, ElementView, OnNode, RunSpec, UsageView};
 use landfall_engine::event::Commit;
 use landfall_model::JobId;
 use serde::{Deserialize, Serialize};
@@ -20,6 +21,41 @@ pub struct JobMeta {
     /// Which elements it has, if it is an array.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub array: Option<ArrayRange>,
+    /// What they differ in, in their order.
+    #[serde(default, skip_serializing_if = "no_entries")]
+    pub entries: Arc<Vec<String>>,
+    /// Whether it is the job of another peer, which this one won.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub foreign: bool,
+}
+
+fn no_entries(entries: &Arc<Vec<String>>) -> bool {
+    entries.is_empty()
+}
+
+impl JobMeta {
+    /// What the element with this index differs in from the others.
+    pub fn entry(&self, index: u32) -> Option<&String> {
+        let ArrayRange { first, step, .. } = self.array?;
+        self.entries.get((index.checked_sub(first)? / step.max(1)) as usize)
+    }
+
+    /// A place in the array, as it is shown.
+    pub(super) fn element(&self, array: &str, index: u32) -> ElementView {
+        ElementView { id: array.to_owned(), index, entry: self.entry(index).cloned() }
+    }
+
+    /// What a job of it runs, with its entry filled in.
+    pub(super) fn run_of(&self, index: Option<u32>) -> RunSpec {
+        let mut run = (*self.run).clone();
+        if let Some(entry) = index.and_then(|index| self.entry(index)) {
+            for word in &mut run.command {
+                *word = fill(word, |name| of_entry(entry, name));
+            }
+            run.env.insert("LANDFALL_ENTRY".to_owned(), entry.clone());
+        }
+        run
+    }
 }
 
 /// How the present run of a job goes.

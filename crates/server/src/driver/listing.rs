@@ -34,6 +34,8 @@ pub struct JobFilter {
     pub array: Option<String>,
     /// Only jobs of this name.
     pub name: Option<String>,
+    /// Only jobs whose id begins with this or whose name contains it, in whatever case.
+    pub search: Option<String>,
     /// Only jobs on this node.
     pub node: Option<String>,
     /// How many at most.
@@ -60,7 +62,8 @@ impl JobFilter {
 
     fn wants_record(&self, record: &JobRecord) -> bool {
         let array = || element_of(record.job.id.as_str()).map(|(array, _)| array);
-        self.wants_state(&word(&record.state))
+        // Most lists want all states, and the word for each costs more than all the rest.
+        (self.states.is_empty() || self.wants_state(&word(&record.state)))
             && self.pool.as_deref().is_none_or(|pool| pool == record.pool.as_str())
             && self
                 .tenant
@@ -89,11 +92,16 @@ impl JobFilter {
             && self.tenant.as_deref().is_none_or(|wanted| view.tenant.as_deref() == Some(wanted))
             && self.array.as_deref().is_none_or(|wanted| view.array.as_ref().is_some_and(|a| a.id == wanted))
             && self.node.as_deref().is_none_or(|wanted| view.nodes.iter().any(|at| at.node == wanted))
-            && self.wants_name(view.name.as_deref())
+            && self.wants_name(&view.id, view.name.as_deref())
     }
 
-    fn wants_name(&self, name: Option<&str>) -> bool {
+    fn wants_name(&self, id: &str, name: Option<&str>) -> bool {
+        let found = |text: &str| {
+            id.starts_with(text)
+                || name.is_some_and(|name| name.to_lowercase().contains(&text.to_lowercase()))
+        };
         self.name.as_deref().is_none_or(|wanted| name == Some(wanted))
+            && self.search.as_deref().is_none_or(found)
     }
 }
 
@@ -127,13 +135,16 @@ impl View<'_> {
         let jobs = jobs.filter(|(_, record)| filter.wants_record(record)).map(|(id, _)| id);
         let arrays = state.folded.iter().filter(|(_, array)| filter.wants_folded(array)).map(|(id, _)| id);
         for id in jobs.chain(arrays) {
-            if filter.name.is_some()
-                && !filter.wants_name(self.jobs.meta(id).and_then(|meta| meta.name.as_deref()))
+            if (filter.name.is_some() || filter.search.is_some())
+                && !filter.wants_name(id.as_str(), self.jobs.meta(id).and_then(|meta| meta.name.as_deref()))
             {
                 continue;
             }
             let key = archive_key(id.as_str());
             if before.is_some_and(|before| key.as_str() >= before) {
+                continue;
+            }
+            if newest.len() == most && newest.first().is_some_and(|(smallest, _)| key < *smallest) {
                 continue;
             }
             newest.insert((key, id));

@@ -13,6 +13,7 @@ mod alarms;
 mod archive;
 mod arrays;
 mod asked;
+mod asked_of_peers;
 pub mod connections;
 pub mod core;
 mod effects;
@@ -24,6 +25,7 @@ pub mod intake;
 pub mod jobs;
 mod listing;
 pub mod nodes;
+pub mod peers;
 mod pull;
 #[cfg(feature = "simulation")]
 pub mod simulation;
@@ -69,15 +71,33 @@ const NAP: Duration = Duration::from_secs(1);
 /// The thread; it ends with an error when another server writes the journal.
 pub type Driver = JoinHandle<Result<(), StoreError>>;
 
+/// A driver that runs.
+#[derive(Debug)]
+pub struct Started {
+    pub handle: Handle,
+    pub stats: Arc<Stats>,
+    pub thread: Driver,
+    /// What the peer of this server says, if it is one.
+    pub peer: Option<peers::PeerLine>,
+}
+
 /// Opens the journal's state, sets up what the configuration names, and starts the thread.
 ///
 /// # Errors
 /// When the journal cannot be read, or a pool or tenant of the configuration makes no sense.
 pub fn start(config: &Config, store: Box<dyn Store>) -> Result<(Handle, Arc<Stats>, Driver), ServerError> {
+    start_peer(config, store).map(|Started { handle, stats, thread, .. }| (handle, stats, thread))
+}
+
+/// The same, with what the peer of this server says.
+///
+/// # Errors
+/// As above.
+pub fn start_peer(config: &Config, store: Box<dyn Store>) -> Result<Started, ServerError> {
     let connections = Arc::new(Connections::default());
     let stats = Arc::new(Stats::default());
     let mut core = Core::open(config, store, connections.clone(), stats.clone(), &Clock::start)?;
-    core.set_up(config)?;
+    let peer = core.set_up(config)?;
     let (requests, line) = channel();
     let (happened, _) = broadcast::channel(BATCHES_KEPT);
     let places = Arc::new(Semaphore::new(config.queue_limit));
@@ -103,14 +123,14 @@ pub fn start(config: &Config, store: Box<dyn Store>) -> Result<(Handle, Arc<Stat
             driven
         })
         .map_err(|source| ServerError::Io { what: "cannot start the driver".into(), source })?;
-    Ok((handle, stats, thread))
+    Ok(Started { handle, stats, thread, peer })
 }
 
-/// Says which pool or tenant of the settings the engine would refuse.
+/// Says which pool or tenant of the settings the engine would refuse, and what is odd about pools.
 ///
 /// # Errors
 /// When one makes no sense.
-pub fn check_named(config: &Config) -> Result<(), ServerError> {
+pub fn check_named(config: &Config) -> Result<Vec<String>, ServerError> {
     let mut engine = landfall_engine::Engine::new();
     let pools = config.pools.iter().map(|named| {
         let policy = named.policy.as_deref().map(Arc::from);
@@ -133,7 +153,8 @@ pub fn check_named(config: &Config) -> Result<(), ServerError> {
             return Err(ServerError::Refused { what, message, hint });
         }
     }
-    Ok(())
+    let pools = config.pools.iter().map(|named| &named.pool.id);
+    Ok(pools.filter_map(|pool| engine.policy_in_force(pool)?.1.map(str::to_owned)).collect())
 }
 
 /// What a round owes once it is stored.

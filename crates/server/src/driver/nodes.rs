@@ -52,6 +52,8 @@ pub struct Nodes {
     intervals: BTreeMap<NodeId, u64>,
     /// How many times the usual time between two of them is doubled.
     slower: u32,
+    /// Nodes on which limits of memory do not bind; most have none.
+    unbound: BTreeSet<NodeId>,
     /// Figures of the last heartbeat of each that cannot be true; most have none.
     doubted: BTreeMap<NodeId, Vec<String>>,
 }
@@ -60,6 +62,19 @@ impl Nodes {
     /// What a node last said about itself.
     pub fn facts(&self, node: &NodeId) -> Option<&Registration> {
         self.registrations.get(node)
+    }
+
+    /// Nodes that do not keep jobs within their memory.
+    pub fn unbound(&self) -> impl Iterator<Item = &NodeId> {
+        self.unbound.iter()
+    }
+
+    fn keep(&mut self, id: NodeId, registration: Registration) {
+        match &registration.limits {
+            Some(limits) if !limits.memory => self.unbound.insert(id.clone()),
+            _ => self.unbound.remove(&id),
+        };
+        self.registrations.insert(id, registration);
     }
 
     /// What a node last said that cannot be true.
@@ -82,12 +97,14 @@ impl Nodes {
     pub(super) fn forget(&mut self, node: &NodeId) {
         self.doubted.remove(node);
         self.registrations.remove(node);
+        self.unbound.remove(node);
         self.heard.remove(node);
         self.intervals.remove(node);
     }
 
     pub(super) fn load(&mut self, store: &mut dyn Store) -> Result<(), StoreError> {
         self.registrations.clear();
+        self.unbound.clear();
         let mut after: Option<String> = None;
         loop {
             let page = store.scan(Table::Nodes, after.as_deref(), 1000, false)?;
@@ -97,7 +114,7 @@ impl Nodes {
                 let id = NodeId::new(&key).map_err(|error| unreadable(Table::Nodes, &key, error))?;
                 let registration =
                     serde_json::from_slice(&value).map_err(|error| unreadable(Table::Nodes, &key, error))?;
-                self.registrations.insert(id, registration);
+                self.keep(id, registration);
             }
         }
     }
@@ -109,6 +126,7 @@ pub(super) fn add_usage(sum: &mut UsageView, usage: &RunUsage) {
     let add = |a: Option<u64>, b: Option<u64>| a.into_iter().chain(b).reduce(u64::saturating_add);
     sum.peak_ram_mib = max(sum.peak_ram_mib, usage.peak_ram.map(Mib::get));
     sum.cpu_time_ms = add(sum.cpu_time_ms, usage.cpu_time.map(landfall_model::Millis::get));
+    sum.wall_ms = max(sum.wall_ms, usage.wall.map(landfall_model::Millis::get));
     sum.disk_bytes = add(sum.disk_bytes, Some(usage.disk.get()));
     sum.oom |= usage.oom;
 }
@@ -298,7 +316,7 @@ impl Core {
         if changed {
             self.put(Table::Nodes, id.as_str(), &registration);
         }
-        self.nodes.registrations.insert(id.clone(), registration);
+        self.nodes.keep(id.clone(), registration);
     }
 
     fn pool_for(&self, id: &NodeId, registration: &Registration) -> Result<PoolId, Failure> {

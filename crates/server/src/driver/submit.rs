@@ -12,7 +12,6 @@ use sha2::{Digest as _, Sha256};
 
 use super::core::{Core, NEXT_JOB, RememberedAnswers, unreadable};
 use super::handle::{Caller, Failure};
-use super::intake;
 use super::jobs::JobMeta;
 
 /// Longest idempotency key in bytes.
@@ -78,7 +77,16 @@ impl Core {
         for (id, meta) in &metas {
             self.jobs.insert(id.clone(), meta.clone());
         }
-        if let Answer::Refused(refused) = self.step(intake::input(prepared)) {
+        let input = match self.input_of(prepared) {
+            Ok(input) => input,
+            Err(failure) => {
+                metas.iter().for_each(|(id, _)| {
+                    self.jobs.remove(id);
+                });
+                return Err(failure);
+            }
+        };
+        if let Answer::Refused(refused) = self.step(input) {
             for (id, _) in &metas {
                 self.jobs.remove(id);
             }

@@ -3,7 +3,7 @@
 use landfall_api::job::{ElementView, JobView, OnNode};
 use landfall_api::node::{GpuView, NodeView};
 use landfall_engine::State;
-use landfall_engine::record::{JobRecord, JobState, Run};
+use landfall_engine::record::{Cause, JobRecord, JobState, Run};
 use landfall_model::answer::Why;
 use landfall_model::reason::Reason;
 use landfall_model::{Job, JobId, Needs, NodeId, Time};
@@ -71,7 +71,10 @@ pub(super) fn job_view(record: &JobRecord, jobs: &Jobs, run: Option<&LiveRun>) -
     let mut view = JobView {
         id: id.to_string(),
         name: meta.and_then(|meta| meta.name.clone()),
-        array: element_of(id.as_str()).map(|(array, index)| ElementView { id: array.to_owned(), index }),
+        array: element_of(id.as_str()).map(|(array, index)| match meta {
+            Some(meta) => meta.element(array, index),
+            None => ElementView { id: array.to_owned(), index, entry: None },
+        }),
         elements: None,
         state: word(&record.state),
         reason: match (&record.ended, run.and_then(|run| run.failure.clone())) {
@@ -110,7 +113,10 @@ fn note(record: &JobRecord) -> Option<String> {
 /// Why a job is where it is, as far as its record says.
 fn cheap_reason(record: &JobRecord) -> Option<String> {
     if let Some(ended) = &record.ended {
-        return Some(word(&ended.0));
+        return Some(match &ended.0 {
+            Cause::NotPlaced(why) => why.to_string(),
+            cause => word(cause),
+        });
     }
     if record.state != JobState::Pending {
         return record.run.as_ref().and_then(|run| run.stop.as_ref()).map(|stop| word(&stop.cause));
@@ -223,6 +229,9 @@ impl View<'_> {
             power_w: facts.and_then(|facts| facts.heartbeat.power_w),
             cache: node.cache.iter().map(ToString::to_string).collect(),
             doubted: self.nodes.doubted(id).to_vec(),
+            limits: facts.and_then(|facts| facts.limits.clone()),
+            why: record.why.clone(),
+            maintenance_at_ms: node.maintenance_at.map(ms),
             connected: self.connections.is_open(id),
             hollow: facts.is_some_and(|facts| facts.hollow),
         })

@@ -16,8 +16,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::auth::{Principal, StoredToken, Tokens};
 use super::board::Board;
+use super::look::Looks;
 use super::metrics::Metrics;
 use super::problem::{Problem, shortened};
+use super::sessions::Sessions;
 use crate::config::Config;
 use crate::driver::core::unreadable;
 use crate::driver::{Failure, Handle, Stats, View};
@@ -47,6 +49,10 @@ pub(crate) struct App {
     pub(crate) stats: Arc<Stats>,
     /// Recent decisions.
     pub(crate) board: Arc<Board>,
+    /// What people look at, made once for all of them.
+    pub(crate) looks: Arc<Looks>,
+    /// Browsers that are signed in.
+    pub(crate) sessions: Sessions,
     /// Changes that depend on what is there go one after the other.
     pub(crate) edits: tokio::sync::Mutex<()>,
     /// Ends all long answers.
@@ -55,6 +61,8 @@ pub(crate) struct App {
     pub(crate) started_at: Time,
     /// Which journal this is.
     pub(crate) incarnation: String,
+    /// The peer that this server is, if one of its pools negotiates.
+    pub(crate) peers: std::sync::OnceLock<crate::peers::Peers>,
     streams: Arc<Semaphore>,
     lines: Arc<Semaphore>,
 }
@@ -82,9 +90,12 @@ impl App {
             metrics: Arc::new(Metrics::new()),
             stats,
             board: Arc::new(Board::default()),
+            looks: Arc::new(Looks::new()),
+            sessions: Sessions::default(),
             edits: tokio::sync::Mutex::new(()),
             shutdown,
             incarnation,
+            peers: std::sync::OnceLock::new(),
             streams: Arc::new(Semaphore::new(STREAMS_MAX)),
             lines: Arc::new(Semaphore::new(LINES_MAX)),
         }

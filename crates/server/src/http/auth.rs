@@ -1,4 +1,4 @@
-//! Who asks: bearer tokens, and what each role may do.
+//! Who asks: bearer tokens, or a browser's session that stands for one (`sessions`), and what each role may do.
 //!
 //! A secret is `lf_<id>_<64 hexadecimal digits>`: 256 random bits behind the id they are looked up by. Only the SHA-256 of
 //! the whole is stored, and it is compared in constant time.
@@ -34,11 +34,11 @@ pub(crate) struct Tokens {
     by_id: RwLock<BTreeMap<String, Arc<StoredToken>>>,
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn hash(secret: &str) -> String {
+pub(crate) fn hash(secret: &str) -> String {
     hex(&Sha256::digest(secret.as_bytes()))
 }
 
@@ -102,8 +102,13 @@ impl Tokens {
         if has_expired(&token.view, now) {
             return Err(unauthorized("expired_token", "the token has expired"));
         }
-        let TokenView { id, name, role, tenant, node, .. } = token.view.clone();
-        Ok(Principal { token: id, name, role, tenant, node })
+        Ok(Principal::of(&token.view))
+    }
+
+    /// Who stands behind the id of a token that still works.
+    pub(crate) fn principal(&self, id: &str, now: Time) -> Option<Principal> {
+        let token = self.get(id).filter(|token| !has_expired(&token.view, now))?;
+        Some(Principal::of(&token.view))
     }
 }
 
@@ -111,7 +116,7 @@ pub(crate) fn has_expired(token: &TokenView, now: Time) -> bool {
     token.expires_at_ms.is_some_and(|at| i64::try_from(at).unwrap_or(i64::MAX) <= now.as_millis())
 }
 
-fn unauthorized(code: &str, message: &str) -> Problem {
+pub(crate) fn unauthorized(code: &str, message: &str) -> Problem {
     let hint = "give one with --token-file or LANDFALL_TOKEN_FILE (over HTTP: `Authorization: Bearer …`); whoever runs the server \
                 has one in the file `token` of its data directory";
     let error = ApiError::new(code, message).hint(hint);
@@ -144,6 +149,11 @@ pub(crate) fn forbidden(principal: &Principal, needed: &str) -> Problem {
 }
 
 impl Principal {
+    fn of(token: &TokenView) -> Self {
+        let TokenView { id, name, role, tenant, node, .. } = token.clone();
+        Self { token: id, name, role, tenant, node }
+    }
+
     /// Whether it may see everybody's jobs.
     pub(crate) fn sees_all(&self) -> bool {
         matches!(self.role, Role::Admin | Role::Operator)
@@ -178,7 +188,8 @@ impl FromRequestParts<Arc<App>> for Principal {
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Problem> {
         let Some(value) = parts.headers.get(header::AUTHORIZATION) else {
-            return Err(unauthorized("no_token", "there is no token"));
+            let by_cookie = super::sessions::principal(parts, app);
+            return by_cookie.unwrap_or_else(|| Err(unauthorized("no_token", "there is no token")));
         };
         let text = value.to_str().unwrap_or_default();
         let (scheme, secret) = text.split_once(' ').unwrap_or((text, ""));

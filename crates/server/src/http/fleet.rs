@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
+use landfall_api::ApiError;
 use landfall_api::answer::Acted;
 use landfall_api::fleet::{EnergyPrice, PoolRequest, PoolView, Settings, TenantUsage, TenantView};
 use landfall_engine::Input;
 use landfall_engine::state::PoolState;
 use landfall_engine::units::MICRO;
-use landfall_model::HistoryRow;
 use landfall_model::scenario::closest;
-use landfall_model::{Block, Dispatch, Millis, NodeState, PoolId};
+use landfall_model::{Block, Dispatch, HistoryRow, Millis, NodeState, PoolId, TenantId};
 use serde_json::{Map, Value};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -31,10 +31,10 @@ use crate::driver::View;
 pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::new()
         .routes(routes!(pools))
-        .routes(routes!(pool, set_pool))
+        .routes(routes!(pool, set_pool, delete_pool))
         .routes(routes!(add_history))
         .routes(routes!(tenants))
-        .routes(routes!(tenant, set_tenant))
+        .routes(routes!(tenant, set_tenant, delete_tenant))
         .routes(routes!(usage))
         .routes(routes!(blocks))
         .routes(routes!(set_block))
@@ -178,6 +178,26 @@ async fn set_pool(
     Ok(tagged(&pool.version, &pool))
 }
 
+/// Says that something cannot be deleted while a file names it.
+fn unless_named(what: &str, id: &str, is_named: bool, file: Option<&String>) -> Result<(), Problem> {
+    let Some(file) = file.filter(|_| is_named) else { return Ok(()) };
+    let message = format!("{file} names {what} `{id}`, so it would be back at the next start");
+    let hint = format!("take it out of the file, start the server anew, then delete the {what}");
+    Err(Problem::new(StatusCode::CONFLICT, ApiError::new("named_in_settings", message).hint(hint)))
+}
+
+/// Deletes a pool that has neither nodes nor jobs that wait or run.
+#[utoipa::path(delete, path = "/pools/{id}", tag = "fleet", params(("id" = String, Path, description = "The pool.")),
+    responses((status = 200, description = "It is gone.", body = Acted),
+        (status = 409, description = "It has jobs or nodes, is the only pool, or the settings file names it.", body = ApiError), Problems))]
+async fn delete_pool(State(app): Shared, _operator: Operator, At(id): At<String>) -> Reply<Acted> {
+    let _one_by_one = app.edits.lock().await;
+    let pool = PoolId::new(&id).map_err(|_| Problem::unknown("pool", &id))?;
+    let is_named = app.config.pools.iter().any(|named| named.pool.id == pool);
+    unless_named("pool", &id, is_named, app.config.pools_from.as_ref())?;
+    acted(app.handle.apply(Input::DeletePool(pool)).await?).map(Json)
+}
+
 fn tenant_view(view: &View<'_>, id: &str) -> Option<Result<TenantView, Problem>> {
     let state = view.engine.state().tenants.get(id)?;
     let tenant = json(&state.tenant);
@@ -187,6 +207,7 @@ fn tenant_view(view: &View<'_>, id: &str) -> Option<Result<TenantView, Problem>>
         tenant,
         settings_from: None,
         warnings: Vec::new(),
+        usage: usage_of(view, id),
     }))
 }
 
@@ -264,6 +285,33 @@ async fn set_tenant(
     Ok(tagged(&tenant.version, &tenant))
 }
 
+/// Deletes a tenant that has no jobs that wait or run, and no tokens.
+#[utoipa::path(delete, path = "/tenants/{id}", tag = "fleet", params(("id" = String, Path, description = "The tenant.")),
+    responses((status = 200, description = "It is gone.", body = Acted),
+        (status = 409, description = "It has jobs or tokens, or the settings file names it.", body = ApiError), Problems))]
+async fn delete_tenant(State(app): Shared, _operator: Operator, At(id): At<String>) -> Reply<Acted> {
+    let _one_by_one = app.edits.lock().await;
+    let tenant = TenantId::new(&id).map_err(|_| Problem::unknown("tenant", &id))?;
+    let asked = id.clone();
+    let known = app.ask(move |view| Ok(view.engine.state().tenants.contains_key(asked.as_str()))).await?;
+    if !known {
+        return Err(Problem::unknown("tenant", &id));
+    }
+    let is_named = app.config.tenants.iter().any(|named| named.id == tenant);
+    unless_named("tenant", &id, is_named, app.config.tenants_from.as_ref())?;
+    let tokens = app.tokens.all().into_iter().filter(|token| token.tenant.as_deref() == Some(id.as_str()));
+    let tokens: Vec<String> = tokens.map(|token| token.id).collect();
+    if let Some(first) = tokens.first() {
+        let message = format!("tenant `{id}` has tokens: {}", tokens.join(", "));
+        let hint = format!("revoke them first: `landfall token revoke {first}`");
+        return Err(Problem::new(
+            StatusCode::CONFLICT,
+            ApiError::new("tenant_has_tokens", message).hint(hint),
+        ));
+    }
+    acted(app.handle.apply(Input::DeleteTenant(tenant)).await?).map(Json)
+}
+
 /// What a tenant uses.
 #[utoipa::path(get, path = "/tenants/{id}/usage", tag = "fleet", params(("id" = String, Path, description = "The tenant.")),
     responses((status = 200, description = "What it holds and has used.", body = TenantUsage), Problems))]
@@ -273,25 +321,28 @@ async fn usage(
     At(id): At<String>,
 ) -> Reply<TenantUsage> {
     sees_tenant(&principal, &id)?;
-    let answer = app.ask(move |view| {
-        let state = view.engine.state();
-        let tenant = state.tenants.get(id.as_str()).ok_or_else(|| Problem::unknown("tenant", &id))?;
-        let (gpu_hours_used, node_hours_used) = tenant.spending.hours(view.now);
-        let share = |pool: &PoolState| pool.world.tenants.get(id.as_str()).map_or(0.0, |tenant| tenant.usage);
-        let shares: BTreeMap<String, f64> =
-            state.pools.iter().map(|(pool, state)| (pool.to_string(), share(state))).collect();
-        Ok(TenantUsage {
-            nodes: tenant.units as f64 / MICRO as f64,
-            gpus: tenant.gpus,
-            jobs: tenant.jobs,
-            gpu_hours_used,
-            node_hours_used,
-            gpu_hours_left: tenant.gpu_hours_left(view.now),
-            shares,
-            id,
-        })
-    });
+    let answer = app.ask(move |view| usage_of(view, &id).ok_or_else(|| Problem::unknown("tenant", &id)));
     answer.await.map(Json)
+}
+
+fn usage_of(view: &View<'_>, id: &str) -> Option<TenantUsage> {
+    let state = view.engine.state();
+    let tenant = state.tenants.get(id)?;
+    let (gpu_hours_used, node_hours_used) = tenant.spending.hours(view.now);
+    let share = |pool: &PoolState| pool.world.tenants.get(id).map_or(0.0, |tenant| tenant.usage);
+    let shares: BTreeMap<String, f64> =
+        state.pools.iter().map(|(pool, state)| (pool.to_string(), share(state))).collect();
+    Some(TenantUsage {
+        id: id.to_owned(),
+        nodes: tenant.units as f64 / MICRO as f64,
+        gpus: tenant.gpus,
+        cpu_milli: tenant.cpu_milli,
+        jobs: tenant.jobs,
+        gpu_hours_used,
+        node_hours_used,
+        gpu_hours_left: tenant.gpu_hours_left(view.now),
+        shares,
+    })
 }
 
 /// Lists blocks of leased capacity.

@@ -35,6 +35,7 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::new()
         .routes(routes!(list, submit))
         .routes(routes!(one, change))
+        .routes(routes!(request))
         .routes(routes!(cancel))
         .routes(routes!(hold))
         .routes(routes!(release))
@@ -112,6 +113,8 @@ struct Listed {
     array: Option<String>,
     /// Only jobs of this name.
     name: Option<String>,
+    /// Only jobs whose id begins with this or whose name contains it, in whatever case.
+    search: Option<String>,
     /// Only jobs on this node.
     node: Option<String>,
     /// How many at most: 1 to 1000, 100 if left out.
@@ -161,11 +164,15 @@ async fn list(
         tenant: own.or(listed.tenant),
         array: listed.array,
         name: listed.name,
+        search: listed.search.filter(|text| !text.is_empty()),
         node: listed.node,
         limit: limit(listed.limit, 1000)?,
         cursor: listed.cursor,
     };
-    Ok(Json(app.handle.read(move |view| view.jobs(&filter)).await?))
+    let mut page = app.handle.read(move |view| view.jobs(&filter)).await?;
+    // A thousand elements have a thousand times the same script.
+    page.items.iter_mut().for_each(|job| job.run.script = None);
+    Ok(Json(page))
 }
 
 /// Shows a job.
@@ -177,6 +184,19 @@ async fn list(
 async fn one(Steered { app, principal, id }: Steered, headers: HeaderMap) -> Result<Response, Problem> {
     let job = app.job(&principal, &id).await?;
     Ok(unless_known(&headers, &job.version, &job))
+}
+
+/// Shows what a job or an array was submitted as, so that it can be submitted again. What it waited for is left out.
+#[utoipa::path(get, path = "/jobs/{id}/request", tag = "jobs",
+    params(("id" = String, Path, description = "The job or the array.")),
+    responses((status = 200, description = "The submission.", body = JobRequest),
+        (status = 422, description = "Another version knows what it needs, and this one does not.", body = landfall_api::ApiError), Problems))]
+async fn request(Steered { app, principal, id }: Steered) -> Reply<JobRequest> {
+    let id = match visible_array(&app, &principal, &id).await {
+        Ok(array) => array.id,
+        Err(_) => app.job(&principal, &id).await?.id,
+    };
+    app.ask(move |view| view.as_submitted(&id)?.ok_or_else(|| Problem::unknown("job", &id))).await.map(Json)
 }
 
 /// Changes a job.
@@ -369,17 +389,16 @@ async fn explain(
     }
     let answer = app.ask(move |view| {
         let Some(node) = asked.node else {
-            return match known(view, &principal, &id) {
-                Ok(job) => match view.engine.explain(&job) {
-                    Some(mut explanation) => {
-                        explanation.never =
-                            explanation.state == JobState::Pending && view.engine.can_never_start(&job);
-                        Ok(Answered::Job(Box::new(explanation)))
-                    }
-                    None => Err(Problem::unknown("job", &id)),
-                },
-                // What is only on disk explains itself by how it ended.
-                Err(_) => Ok(Answered::Ended(Box::new(super::app::visible_job(view, &principal, &id)?))),
+            let job = known(view, &principal, &id).ok();
+            let explained = job.and_then(|job| Some((view.engine.explain(&job)?, job)));
+            return match explained {
+                Some((mut explanation, job)) => {
+                    explanation.never =
+                        explanation.state == JobState::Pending && view.engine.can_never_start(&job);
+                    Ok(Answered::Job(Box::new(explanation)))
+                }
+                // What is only on disk, or ended in a pool that is gone, explains itself by how it ended.
+                None => Ok(Answered::Ended(Box::new(super::app::visible_job(view, &principal, &id)?))),
             };
         };
         let job = known(view, &principal, &id)?;
@@ -443,7 +462,8 @@ async fn placement(Steered { app, principal, id }: Steered) -> Reply<PlacementVi
         let job = known(view, &principal, &id)?;
         let Some(explained) = view.engine.explain(&job) else { return Err(Problem::unknown("job", &id)) };
         let Explanation { job, state, pool, attempt, reason, placed, .. } = explained;
-        Ok(PlacementView { job, state, pool, attempt, reason, placed })
+        let negotiation = view.placement(job.as_str());
+        Ok(PlacementView { job, state, pool, attempt, reason, placed, negotiation })
     });
     answer.await.map(Json)
 }

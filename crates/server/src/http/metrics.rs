@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use axum::extract::{MatchedPath, Request, State};
@@ -22,6 +22,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
 use super::app::{App, Shared};
+use super::placement_metrics::Placement;
 use super::problem::Problem;
 use super::status::word;
 use crate::driver::{Happened, Stats};
@@ -68,6 +69,8 @@ pub(crate) struct Metrics {
     requeue_limited: Gauges,
     clock_offset: Gauge<f64, AtomicU64>,
     clock_jumps: Counter,
+    /// What the peer of this server counts.
+    pub(crate) placement: Arc<Placement>,
     /// Jobs that save their work because others need their nodes, and since when.
     saving: Mutex<BTreeMap<JobId, Time>>,
 }
@@ -87,8 +90,11 @@ impl Metrics {
         macro_rules! register {
             ($($field:ident = $value:expr, $name:literal, $help:literal;)*) => {
                 $(let $field = $value; registry.register($name, $help, $field.clone());)*
-                let names = vec![$($name,)*];
-                Self { $($field,)* registry, names, saving: Mutex::default() }
+                let mut names = vec![$($name,)*];
+                let (placement, of_peers) = Placement::new(&mut registry);
+                names.extend(of_peers);
+                let placement = Arc::new(placement);
+                Self { $($field,)* placement, registry, names, saving: Mutex::default() }
             };
         }
         register! {

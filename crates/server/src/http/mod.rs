@@ -16,16 +16,22 @@ mod fleet;
 mod follow;
 mod history;
 mod jobs;
+mod look;
 pub(crate) mod metrics;
 mod nodes;
 mod openapi;
+mod page;
+mod peers;
+pub(crate) mod placement_metrics;
 mod plan;
 mod policies;
 mod problem;
 #[cfg(test)]
 mod reference;
+mod sessions;
 mod status;
 pub(crate) mod tokens;
+mod usage;
 mod workloads;
 
 use std::sync::{Arc, OnceLock};
@@ -39,6 +45,7 @@ use utoipa::OpenApi as _;
 use utoipa_axum::router::OpenApiRouter;
 
 use app::App;
+pub(crate) use peers::facts as peer_facts;
 use problem::{after_panic, no_method, no_route};
 
 /// Everything that is answered.
@@ -53,6 +60,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
             .route("/openapi.json", openapi)
             .merge(short_paths())
             .merge(board::routes().split_for_parts().0)
+            .merge(page::routes())
             .fallback(no_route)
             .method_not_allowed_fallback(no_method)
     });
@@ -75,11 +83,15 @@ fn documented() -> (Router<Arc<App>>, utoipa::openapi::OpenApi) {
         .merge(plan::routes())
         .merge(fleet::routes())
         .merge(alarms::routes())
+        .merge(usage::routes())
         .merge(capacity::routes())
+        .merge(peers::routes())
         .merge(policies::routes())
         .merge(workloads::routes())
         .merge(history::routes())
         .merge(board::routes())
+        .merge(look::routes())
+        .merge(sessions::routes())
         .merge(status::routes());
     let (routes, mut document) = OpenApiRouter::with_openapi(openapi::Document::openapi())
         .merge(status::root_routes())
@@ -107,6 +119,9 @@ pub(crate) fn chores(app: Arc<App>) -> tokio::task::JoinHandle<()> {
         let mut happened = app.handle.listen();
         let mut cleaning = tokio::time::interval(Duration::from_secs(3600));
         let mut prices = tokio::time::interval(PRICE_EVERY);
+        let mut telling = tokio::time::interval(look::TOLD_EVERY);
+        telling.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut sampling = tokio::time::interval(look::SAMPLED_EVERY);
         loop {
             tokio::select! {
                 () = app.shutdown.cancelled() => return,
@@ -114,15 +129,20 @@ pub(crate) fn chores(app: Arc<App>) -> tokio::task::JoinHandle<()> {
                     Ok(batch) => {
                         count(&app, &batch).await;
                         app.board.follow(&app, &batch).await;
+                        app.looks.note(&batch);
                         for happened in batch.iter() {
                             if let landfall_engine::Event::Ended { job, .. } = &happened.event {
                                 app.logs.wake(job.as_str());
                             }
                         }
                     }
-                    Err(tokio::sync::broadcast::error::RecvError::Lagged(_)) => {}
+                    Err(tokio::sync::broadcast::error::RecvError::Lagged(_)) => app.looks.missed(),
                     Err(tokio::sync::broadcast::error::RecvError::Closed) => return,
                 },
+                _ = telling.tick() => look::tell(&app).await,
+                _ = sampling.tick(), if app.config.board => {
+                    tokio::spawn(look::sample(app.clone()));
+                }
                 _ = cleaning.tick() => clean_logs(&app).await,
                 _ = prices.tick(), if app.config.energy_price_file.is_some() => read_price(&app).await,
             }

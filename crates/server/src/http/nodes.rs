@@ -6,12 +6,12 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use landfall_api::answer::Acted;
-use landfall_api::node::NodeView;
+use landfall_api::node::{DrainRequest, NodeView};
 use landfall_api::token::Role;
 use landfall_api::{ApiError, Paged};
-use landfall_engine::Input;
 use landfall_engine::input::NodeOrder;
-use landfall_model::{Approval, NodeId};
+use landfall_engine::{Answer, Input};
+use landfall_model::{Approval, NodeId, Time};
 use serde::Deserialize;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
@@ -19,10 +19,13 @@ use utoipa_axum::routes;
 
 use super::app::{App, Shared};
 use super::auth::{Operator, Principal, Submitter};
-use super::extract::{AtNode, Params};
+use super::extract::{AtNode, OptionalBody, Params};
 use super::jobs::limit;
 use super::problem::{BodyProblems, Problem, Problems, Reply, acted};
 use crate::driver::View;
+
+/// Characters of the reason for taking a node out of service.
+const WHY_MAX: usize = 200;
 
 pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::new()
@@ -115,6 +118,39 @@ async fn order(app: &App, node: NodeId, order: NodeOrder) -> Reply<Acted> {
     acted(app.handle.apply(Input::Order { node, order }).await?).map(Json)
 }
 
+/// Lets a node finish what it has and take nothing new, now or from an instant on; says why.
+#[utoipa::path(post, path = "/nodes/{id}/drain", tag = "nodes", request_body = Option<DrainRequest>,
+    params(("id" = String, Path, description = "The node.")),
+    responses((status = 200, description = "Done, or ignored for the reason given.", body = Acted),
+        Problems, BodyProblems))]
+async fn drain(
+    State(app): Shared,
+    Operator(operator): Operator,
+    AtNode(id): AtNode,
+    OptionalBody(asked): OptionalBody<DrainRequest>,
+) -> Reply<Acted> {
+    if asked
+        .why
+        .as_ref()
+        .is_some_and(|why| why.chars().count() > WHY_MAX || why.chars().any(char::is_control))
+    {
+        let message = format!("a reason has up to {WHY_MAX} printable characters");
+        return Err(Problem::invalid("why", message, "say it shorter"));
+    }
+    tracing::info!(by = %operator.name, node = %id, why = asked.why, at_ms = asked.at_ms, "a node is drained");
+    if let Some(at) = asked.at_ms {
+        let at = Some(Time::from_millis(i64::try_from(at).unwrap_or(i64::MAX)));
+        return acted(app.handle.apply(Input::Maintain { node: id, at, why: asked.why }).await?).map(Json);
+    }
+    let order = Input::Order { node: id.clone(), order: NodeOrder::Drain };
+    let note = asked.why.map(|why| Input::Maintain { node: id, at: None, why: Some(why) });
+    let answers = app.handle.apply_all([order].into_iter().chain(note).collect(), Vec::new()).await?;
+    // With a reason something changed, also where the node drains already.
+    let ignored = answers.iter().all(|answer| matches!(answer, Answer::Ignored(_)));
+    let told = answers.into_iter().find(|answer| matches!(answer, Answer::Ignored(_)) == ignored);
+    acted(told.unwrap_or(Answer::Done)).map(Json)
+}
+
 /// Takes a node out, unless its agent is there: that would register it again in a moment.
 async fn take_out(app: &App, node: NodeId, leave: NodeOrder) -> Reply<Acted> {
     if app.handle.connections().is_open(&node) {
@@ -163,8 +199,6 @@ macro_rules! orders {
 }
 
 orders! {
-    /// Lets a node finish what it has and take nothing new.
-    drain, "/nodes/{id}/drain", order, NodeOrder::Drain;
     /// Lets a node take work again.
     take_back, "/nodes/{id}/return", order, NodeOrder::Return;
     /// Takes a node out for good, once its agent is gone.

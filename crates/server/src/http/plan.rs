@@ -6,27 +6,30 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use landfall_api::ApiError;
-use landfall_api::answer::{PlanRequest, PlanView};
+use landfall_api::answer::{PlanRequest, PlanView, ScenarioView};
 use landfall_api::job::{JobRequest, PlannedJob};
 use landfall_engine::Engine;
-use landfall_engine::answers::Change;
+use landfall_engine::answers::{Change, misfit};
 use landfall_model::answer::PlanAnswer;
-use landfall_model::{JobId, Pool, Tenant, TenantId};
+use landfall_model::life::Refused;
+use landfall_model::{JobId, Pool, PoolId, Tenant, TenantId};
+use serde::Deserialize;
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
+use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::app::{App, Shared};
-use super::auth::{Principal, Submitter, forbidden};
-use super::extract::{Body, node_id};
+use super::auth::{Operator, Principal, Submitter, forbidden};
+use super::extract::{Body, Params, node_id};
 use super::jobs::json;
 use super::problem::{BodyProblems, Problem, Problems, Reply};
 use crate::driver::View;
 use crate::driver::intake::{self, Prepared};
 
 pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
-    OpenApiRouter::new().routes(routes!(plan)).routes(routes!(dry_run))
+    OpenApiRouter::new().routes(routes!(plan)).routes(routes!(dry_run)).routes(routes!(scenario))
 }
 
 /// Says what a change would do, without doing it.
@@ -79,6 +82,44 @@ async fn answer(app: &App, principal: Principal, request: PlanRequest) -> Reply<
     }
 }
 
+/// Which pool a scenario is about.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ScenarioQuery {
+    /// Only this pool, with its nodes and jobs.
+    #[serde(default)]
+    pool: Option<String>,
+}
+
+/// What is now, as a scenario file: nodes, what runs on them, what waits, pools, tenants and what policies read.
+#[utoipa::path(get, path = "/scenario", tag = "plan", params(ScenarioQuery),
+    responses((status = 200, description = "The file, and what could not be told in it.", body = ScenarioView), Problems))]
+async fn scenario(
+    State(app): Shared,
+    _operator: Operator,
+    Params(query): Params<ScenarioQuery>,
+) -> Reply<ScenarioView> {
+    let _place = LOOKING_AHEAD.acquire().await.map_err(|_| crate::driver::Failure::Closing)?;
+    let only = match &query.pool {
+        Some(pool) => Some(PoolId::new(pool).map_err(|_| Problem::unknown("pool", pool))?),
+        None => None,
+    };
+    let (state, now) = app.ask(|view| Ok((view.engine.state().clone(), view.now))).await?;
+    let written = tokio::task::spawn_blocking(move || -> Result<ScenarioView, Problem> {
+        let exported = Engine::of(state).at(now).export(only.as_ref())?;
+        let text = landfall_model::scenario::write(&exported.situation).map_err(|error| {
+            let error = ApiError::new("not_exported", format!("it cannot be written as a scenario: {error}"));
+            Problem::new(StatusCode::CONFLICT, error)
+        })?;
+        Ok(ScenarioView { text, left_out: exported.left_out })
+    });
+    match written.await {
+        Ok(view) => view.map(Json),
+        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        Err(_) => Err(crate::driver::Failure::Closing.into()),
+    }
+}
+
 /// Leaves out what a plan says about jobs of other tenants.
 fn hide_others(answer: &mut PlanAnswer, engine: &Engine, principal: &Principal) {
     let state = engine.state();
@@ -121,6 +162,13 @@ fn change(
         let several = jobs.len() > 1;
         let name = |place| if several { format!("planned-{}", place + 1) } else { "planned".to_owned() };
         let prepared = view.intake(&principal.caller(), jobs, name)?;
+        if prepared.iter().any(|job| view.asks_peers(job)) {
+            let message = "peers decide where it goes, and they cannot be asked without submitting it yet";
+            let error = ApiError::new("negotiate_unsupported", message).field("needs.pool");
+            let hint =
+                "submit it; `landfall explain` shows every offer. With --placement local it can be planned";
+            return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, error.hint(hint)));
+        }
         let submitted = prepared.iter().map(Prepared::planned).collect();
         return Ok((intake::change(prepared), submitted));
     }
@@ -144,7 +192,14 @@ fn other_change(view: &mut View<'_>, principal: &Principal, request: PlanRequest
     if let Some(fields) = request.set_pool {
         operator()?;
         let pool = pool(None, fields)?;
-        let policy = view.engine.state().pool(&pool.id).and_then(|known| known.policy.clone());
+        // A file of its own stays, unless another policy is named.
+        let known = view.engine.state().pool(&pool.id).filter(|known| known.pool.policy == pool.policy);
+        let own = request.policy_text.map(Arc::from);
+        let policy = own.or_else(|| known.and_then(|known| known.policy.clone()));
+        if let Some(message) = misfit(&pool, policy.as_deref()) {
+            let hint = "`landfall policy list` shows what each is for";
+            return Err(Refused::new("policy_family", message, hint).into());
+        }
         return Ok(Change::SetPool { pool: Box::new(pool), policy });
     }
     Ok(Change::Nothing)

@@ -109,7 +109,7 @@ impl From<Refused> for Problem {
             "bad_index" | "bad_count" | "bad_lifetime" => StatusCode::BAD_REQUEST,
             "bad_policy" | "policy_family" | "unknown_policy" | "unknown_input" | "out_of_range"
             | "not_finite" | "gang_unsupported" | "never_fits" | "no_pool" | "whole_nodes" | "quota_gpus"
-            | "quota_nodes" | "max_jobs" => StatusCode::UNPROCESSABLE_ENTITY,
+            | "quota_cpus" | "quota_nodes" | "max_jobs" => StatusCode::UNPROCESSABLE_ENTITY,
             code if code.starts_with("unknown_") => StatusCode::NOT_FOUND,
             _ => StatusCode::CONFLICT,
         };

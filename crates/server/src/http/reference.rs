@@ -12,6 +12,7 @@ use landfall_engine::record::{Cause, JobState};
 use landfall_engine::solver::{MoveCause, Reservation};
 use landfall_model::answer::Fared;
 use landfall_model::{JobId, NodeId, PoolId, Time};
+use landfall_negotiate::{Failure, Metric, Reason, Received};
 use landfall_store::Reader as _;
 use landfall_store::sqlite::Sqlite;
 use serde_json::{Value, json};
@@ -91,7 +92,8 @@ async fn scraped() -> (String, Vec<&'static str>) {
     let router = super::router(app.clone());
     let mut happened = handle.listen();
     ask(&router, &token.secret, "PUT /api/v1/tenants/t", json!({})).await;
-    let heartbeat = json!({ "epoch": 1, "seq": 1, "agent_version": "1", "platform": "desktop", "accepting": true,
+    // A figure that cannot be true is an alarm.
+    let heartbeat = json!({ "power_w": -5, "epoch": 1, "seq": 1, "agent_version": "1", "platform": "desktop", "accepting": true,
         "cpu_milli": 8000, "ram_mib": 16384,
         "performance_estimates": { "supported_runtimes": ["process"], "max_concurrent_containers": 1,
             "wasm_memory_limit_mb": 0 } });
@@ -104,6 +106,15 @@ async fn scraped() -> (String, Vec<&'static str>) {
     let rare = rare().into_iter().map(|event| Happened { seq: 0, at: Time::ZERO, event });
     app.metrics.follow(&rare.collect::<Vec<_>>(), &|_| "default".to_owned());
     app.metrics.tell_fared("default", &Fared { low: 0.5, middle: 1.0, high: 1.1, ratios: Vec::new() });
+    for metric in [
+        Metric::OfferReceived(Received::Accepted),
+        Metric::Score { role: landfall_negotiate::Role::Arbiter, score: 0.5 },
+        Metric::Declined(Reason::DoesNotFit),
+        Metric::Failed(Failure::NoOffers),
+        Metric::MessageRejected(Reason::Forged),
+    ] {
+        app.metrics.placement.count(&metric);
+    }
     let page = ask(&router, &token.secret, "GET /metrics", Value::Null).await;
     handle.close().await;
     thread.join().unwrap().unwrap();

@@ -9,7 +9,7 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use landfall_api::ApiError;
-use landfall_api::answer::{ClockView, StatusView};
+use landfall_api::answer::{ClockView, StatusView, Unbound};
 use landfall_engine::record::JobState;
 use landfall_engine::state::PoolState;
 use serde::Serialize;
@@ -71,6 +71,11 @@ async fn status(State(app): Shared, principal: Principal) -> Reply<StatusView> {
         let limited = state.pools.iter().filter(|(_, pool)| pool.requeue_limited);
         let limited = limited.map(|(id, _)| (id.to_string(), view.engine.overdue(id))).collect();
         let epoch = state.epoch;
+        let unbound = view.nodes.unbound().next().map(|node| Unbound {
+            nodes: view.nodes.unbound().count() as u64,
+            node: node.to_string(),
+            why: view.nodes.facts(node).and_then(|facts| facts.limits.clone()).unwrap_or_default().how,
+        });
         Ok(StatusView {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             started_at_ms: started,
@@ -85,6 +90,7 @@ async fn status(State(app): Shared, principal: Principal) -> Reply<StatusView> {
             pools,
             agents_connected: view.connections.count() as u64,
             requeue_limited: limited,
+            unbound,
             clock,
             token: principal.name,
             role: principal.role,

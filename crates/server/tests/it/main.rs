@@ -2,6 +2,7 @@
 
 mod auth;
 mod basics;
+mod board;
 mod common;
 mod facts;
 mod intake;

@@ -42,8 +42,7 @@ impl Script {
         let mut script = Self::of(Engine::new(), seed);
         script.todo.push_back(Input::TakeOver);
         for tenant in 0..4 {
-            let mut tenant = Tenant::new(TenantId::new(&format!("t{tenant}")).expect("a valid id"));
-            tenant.quota.max_nodes = 1e9;
+            let tenant = Tenant::new(TenantId::new(&format!("t{tenant}")).expect("a valid id"));
             script.todo.push_back(Input::SetTenant(Box::new(tenant)));
         }
         for (name, dispatch) in POOLS {

@@ -48,6 +48,7 @@ pub(super) fn holds_by_node(state: &State) -> BTreeMap<&NodeId, Vec<&Hold>> {
 pub(super) struct Held {
     pub(super) units: u64,
     pub(super) gpus: u64,
+    pub(super) cpu_milli: u64,
     pub(super) jobs: u64,
     pub(super) gpu_ms: u128,
 }
@@ -58,6 +59,7 @@ impl Held {
         if let Some(run) = record.run.as_ref().filter(|run| !run.ahead) {
             self.units += run.units;
             self.gpus += run.gpus;
+            self.cpu_milli += record.job.spec.cpu_milli.get() * run.nodes.len() as u64;
             self.gpu_ms += may_use(record, run.gpus);
         }
     }

@@ -13,6 +13,10 @@ pub fn queues_match(engine: &Engine) -> Found {
     let state = engine.state();
     let mut queued = 0;
     for (id, record) in &state.jobs {
+        if record.state.is_final() && !state.pools.contains_key(&record.pool) {
+            // A pool can be deleted once its jobs have ended.
+            continue;
+        }
         let Some(pool) = state.pools.get(&record.pool).filter(|_| engine.queue_len(&record.pool).is_some())
         else {
             return Violation::err(NAME, format!("{id} is in pool {}, which does not dispatch", record.pool));

@@ -217,6 +217,7 @@ pub fn tenant_sums(state: &State) -> Found {
         let kept = fresh::Held {
             units: tenant.units,
             gpus: tenant.gpus,
+            cpu_milli: tenant.cpu_milli,
             jobs: tenant.jobs,
             gpu_ms: tenant.gpu_ms_promised,
         };

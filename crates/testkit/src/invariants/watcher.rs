@@ -237,7 +237,13 @@ impl Watcher {
             let quota = &limits.tenant.quota;
             let units = (held.units + commit.units) as f64 / 1e6;
             let gpus = held.gpus + commit.gpus;
-            if units > quota.max_nodes + 1e-9 || quota.max_gpus.is_some_and(|most| gpus > most) {
+            let cpu = held.cpu_milli + record.job.spec.cpu_milli.get() * commit.grants.len() as u64;
+            if quota.max_cpu_milli.is_some_and(|most| cpu > most.get()) {
+                return no("quota", format!("{cpu} thousandths of a core, may hold {quota:?}"));
+            }
+            if quota.max_nodes.is_some_and(|most| units > most + 1e-9)
+                || quota.max_gpus.is_some_and(|most| gpus > most)
+            {
                 return no("quota", format!("{units} units and {gpus} GPUs, may hold {quota:?}"));
             }
             let ms = held.gpu_ms + fresh::may_use(record, commit.gpus);

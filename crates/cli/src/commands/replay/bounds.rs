@@ -71,9 +71,9 @@ impl Bound {
         };
         let broken = if self.above { value > limit } else { value < limit };
         let word = if self.above { "above" } else { "below" };
-        let unit = self.measure.unit;
+        // In the unit in which the bound was written.
         broken.then(|| {
-            format!("{} is {}, {word} the bound of {}", self.measure.key, unit.show(value), unit.show(limit))
+            format!("{} is {}, {word} the bound of {}", self.measure.key, plain(value), plain(limit))
         })
     }
 
@@ -99,4 +99,10 @@ impl Bound {
             })
             .collect()
     }
+}
+
+/// A number without more digits than anybody reads.
+fn plain(value: f64) -> String {
+    let text = format!("{value:.4}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }

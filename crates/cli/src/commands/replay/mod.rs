@@ -291,7 +291,7 @@ fn sequences(args: &Args, log: &Log, policy: &Chosen) -> Result<Sequences, CliEr
 
 impl Answer for Replayed {
     fn exit(&self) -> Exit {
-        if self.broken.is_empty() { Exit::Done } else { Exit::BOUND_BROKEN }
+        if self.broken.is_empty() { Exit::Done } else { Exit::BoundBroken }
     }
 
     fn warnings(&self) -> &[String] {

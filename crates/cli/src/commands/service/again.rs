@@ -1,10 +1,10 @@
 //! `landfall wait` and `landfall retry`: what was submitted before.
 
+use std::collections::BTreeSet;
+
 use landfall_api::Paged;
-use landfall_api::job::{ArrayRange, ArrayView, JobRequest, JobView};
+use landfall_api::job::{ArrayView, JobRequest, JobView};
 use landfall_client::{Client, ClientError, segment, with_query};
-use landfall_model::scenario::{Format, decode};
-use serde_json::Value;
 
 use super::submit::args::ranges;
 use super::submit::request::Asked;
@@ -121,28 +121,42 @@ async fn once_more(client: &Client, id: &str, failed: bool) -> Result<Vec<JobReq
     let array = match found(client, id).await? {
         Found::Job(job) if !is_over(&job.state) => return Err(still_there(&job.id)),
         Found::Job(job) if failed && job.state == "completed" => return Ok(Vec::new()),
-        Found::Job(job) => {
-            let array = job.array.as_ref().map(|element| one_index(element.index));
-            return Ok(vec![request(*job, array)?]);
-        }
+        Found::Job(job) => return Ok(vec![as_submitted(client, &job.id).await?]),
         Found::Array(array) if !array.is_over() && !failed => return Err(still_there(&array.id)),
         Found::Array(array) => array,
     };
+    let whole = as_submitted(client, &array.id).await?;
     if !failed {
-        let Some(element) = elements(client, &array.id, None, 1).await?.pop() else {
-            return Err(usage(format!("nothing of array {} has run", array.id), "submit it anew"));
-        };
-        return Ok(vec![request(element, Some(array.range))?]);
+        return Ok(vec![whole]);
     }
-    let bad = elements(client, &array.id, Some("failed,cancelled"), usize::MAX).await?;
-    let mut indices: Vec<u32> = bad.iter().filter_map(|job| job.array.as_ref()).map(|it| it.index).collect();
-    indices.sort_unstable();
-    let Some(pattern) = bad.into_iter().next() else { return Ok(Vec::new()) };
-    ranges(&indices).into_iter().map(|range| request(pattern.clone(), Some(range))).collect()
+    let mut bad = indices(client, &array.id, "failed,cancelled").await?;
+    // What was cancelled before its turn came never was a job, and is in no list.
+    if array.is_over() && bad.len() as u64 != array.failed + array.cancelled {
+        let good = indices(client, &array.id, "completed").await?;
+        let all = (array.range.first..=array.range.last).step_by(array.range.step.max(1) as usize);
+        bad = all.filter(|index| !good.contains(index)).collect();
+    }
+    let bad: Vec<u32> = bad.into_iter().collect();
+    let entry = |index: u32| {
+        let place = (index - array.range.first) / array.range.step.max(1);
+        whole.entries.get(place as usize).cloned()
+    };
+    let parts = ranges(&bad).into_iter().map(|range| {
+        let entries = (range.first..=range.last).step_by(range.step.max(1) as usize).filter_map(entry);
+        JobRequest { array: Some(range), entries: entries.collect(), ..whole.clone() }
+    });
+    Ok(parts.collect())
 }
 
-fn one_index(index: u32) -> ArrayRange {
-    ArrayRange { first: index, last: index, step: 1 }
+/// The submission that a job or an array came from, as far as it is kept: what it waited for is over.
+async fn as_submitted(client: &Client, id: &str) -> Result<JobRequest, ClientError> {
+    client.get(&format!("/jobs/{}/request", segment(id))).await
+}
+
+/// The indices of the elements of an array that are in one of these states.
+async fn indices(client: &Client, array: &str, states: &str) -> Result<BTreeSet<u32>, ClientError> {
+    let elements = elements(client, array, Some(states), usize::MAX).await?;
+    Ok(elements.iter().filter_map(|job| job.array.as_ref()).map(|element| element.index).collect())
 }
 
 fn still_there(id: &str) -> CliError {
@@ -175,15 +189,4 @@ pub(crate) async fn elements(
             return Ok(all);
         }
     }
-}
-
-/// The submission that a job came from, as far as it is kept: what it waited for is over.
-fn request(job: JobView, array: Option<ArrayRange>) -> Result<JobRequest, CliError> {
-    let needs = decode(&Value::Object(job.needs).to_string(), Format::Json).map_err(|error| {
-        usage(
-            format!("what job {} needs cannot be asked for here: {}", job.id, error.message),
-            "submit it anew",
-        )
-    })?;
-    Ok(JobRequest { name: job.name, needs, run: job.run, array, ..JobRequest::default() })
 }

@@ -34,7 +34,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME")]
     region: Option<String>,
     /// Cores it offers [default: all].
-    #[arg(long, value_name = "CORES")]
+    #[arg(long, alias = "cpu", value_name = "CORES")]
     cpus: Option<String>,
     /// Memory it offers, such as `8GiB` [default: all].
     #[arg(long, value_name = "SIZE")]
@@ -133,6 +133,7 @@ pub(crate) fn agent_config(config: &Config) -> Result<landfall_agent::Config, Cl
     agent.cpus = config.cores("agent.cpus").map(|milli| milli as f64 / 1000.0);
     agent.ram_mib = config.mib("agent.memory");
     agent.max_concurrent = config.parsed("agent.max_concurrent").unwrap_or(agent.max_concurrent);
+    agent.limits = config.text("agent.limits") != Some("false");
     if let Some(span) = config.parsed::<landfall_model::Millis>("agent.keep_files") {
         agent.keep_files = std::time::Duration::from_millis(span.get());
     }

@@ -1,4 +1,4 @@
-//! `landfall backup`: a copy of everything that a server keeps, made while it runs.
+//! `landfall backup`: a copy of the journal and, if asked, of what jobs wrote, made while the server runs.
 
 use std::path::{Path, PathBuf};
 
@@ -25,7 +25,7 @@ Examples:
   landfall backup --data-dir /var/lib/landfall --to /backup/landfall.db")]
 pub(crate) struct Args {
     /// The file to write; it must not be there.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, alias = "out", value_name = "FILE")]
     to: PathBuf,
     /// Copy what jobs wrote as well, into the directory FILE.logs.
     #[arg(long)]

@@ -19,7 +19,7 @@ against it at an instant, also where nobody was chosen.
 
 Examples:
   landfall decisions
-  landfall decisions --job 12
+  landfall decisions --job 9
   landfall decisions --node gpu-3 --since 2h --json")]
 pub(crate) struct Args {
     /// Only those about this job.

@@ -1,8 +1,10 @@
 //! `landfall explain JOB`: why a job of a running server is where it is.
 
 use landfall_api::Paged;
-use landfall_api::answer::{DecisionView, Explained as Answered};
+use landfall_api::answer::{DecisionView, Explained as Answered, PlacementView};
+use landfall_api::peer::NegotiationView;
 use landfall_client::{Client, ClientError, segment, with_query};
+use landfall_model::Dispatch;
 use landfall_model::answer::{Estimate, Explanation, WhyNot};
 use serde::Serialize;
 
@@ -23,6 +25,9 @@ pub(crate) struct Explained {
     pub(crate) estimate: Option<Estimate>,
     /// Why it was put where it ran last, if it has ended.
     pub(crate) decision: Option<DecisionView>,
+    /// How it was negotiated, if it was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) placement: Option<NegotiationView>,
 }
 
 /// What stands between a job and a node.
@@ -59,7 +64,8 @@ pub(crate) fn run(
                 let Answered::Job(explanation) = client.get(&path).await? else {
                     return Err(not_asked(client));
                 };
-                Explained { job: job.to_owned(), explanation: *explanation, estimate: None, decision: None }
+                let job = job.to_owned();
+                Explained { job, explanation: *explanation, estimate: None, decision: None, placement: None }
             }
         };
         Ok(Reply::new("landfall.explanation/1", found, render::service::explain::job).boxed())
@@ -92,7 +98,14 @@ pub(crate) async fn ask(client: &Client, job: &str) -> Result<Explained, CliErro
         }
         false => None,
     };
-    Ok(Explained { job: job.to_owned(), explanation, estimate, decision })
+    let placement = match explanation.dispatch {
+        Dispatch::Negotiate => {
+            let path = format!("/jobs/{}/placement", segment(job));
+            client.get::<PlacementView>(&path).await.ok().and_then(|placement| placement.negotiation)
+        }
+        _ => None,
+    };
+    Ok(Explained { job: job.to_owned(), explanation, estimate, decision, placement })
 }
 
 fn not_asked(client: &Client) -> CliError {

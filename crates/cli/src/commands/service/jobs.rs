@@ -128,7 +128,7 @@ async fn folded(client: &Client, args: &Args, listed: &mut Listed) -> Option<Str
 }
 
 /// Reads pages until there are enough lines; an array is one line however many elements it has.
-async fn collect(
+pub(crate) async fn collect(
     client: &Client,
     filter: &[(&str, Option<&str>)],
     limit: usize,

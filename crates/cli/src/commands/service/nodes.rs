@@ -3,14 +3,15 @@
 use std::time::Duration;
 
 use landfall_api::answer::Acted;
-use landfall_api::node::NodeView;
+use landfall_api::node::{DrainRequest, NodeView};
 use landfall_api::workload::NodeWorkloads;
 use landfall_client::{Client, segment};
 use serde::Serialize;
 
 use super::listing;
+use super::submit::args::millis;
 use crate::answer::{Answer, Page};
-use crate::error::CliError;
+use crate::error::{CliError, usage};
 use crate::render;
 use crate::render::codes;
 use crate::render::style::DIM;
@@ -98,14 +99,21 @@ pub(crate) struct OrderArgs {
 What runs there ends in peace; nothing new starts.
 
 Examples:
-  landfall drain gpu-3 --wait && ssh gpu-3 reboot
-  landfall return gpu-3                  lets it take work again")]
+  landfall drain gpu-3 --wait --reason 'new kernel' && ssh gpu-3 reboot
+  landfall drain gpu-3 --at +8h --reason 'new kernel'      tonight: takes only what ends before
+  landfall return gpu-3                  lets it take work again, and forgets what was planned")]
 pub(crate) struct DrainArgs {
     #[command(flatten)]
     order: OrderArgs,
     /// Wait until nothing runs there any more.
-    #[arg(long, short)]
+    #[arg(long, short, conflicts_with = "at")]
     wait: bool,
+    /// Why, for those who wonder: shown with the node and with jobs that wait.
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+    /// Not now but from then on: `+8h`, or milliseconds since 1970. Until then it takes only what would have ended.
+    #[arg(long, value_name = "WHEN")]
+    at: Option<String>,
 }
 
 /// What is asked of nodes: the word of its route, and what is said once it is done.
@@ -116,7 +124,12 @@ pub(crate) struct Order {
 }
 
 impl Order {
-    pub(crate) const DRAIN: Self = Self { path: "drain", done: "finishes what it has and takes nothing new" };
+    const fn drain(later: bool) -> Self {
+        let now = "finishes what it has and takes nothing new";
+        let then = "takes only what ends before, and nothing from then on";
+        Self { path: "drain", done: if later { then } else { now } }
+    }
+
     pub(crate) const RETURN: Self = Self { path: "return", done: "takes work again" };
     pub(crate) const LEAVE: Self = Self { path: "leave", done: "is taken out" };
     pub(crate) const APPROVE: Self = Self { path: "approve", done: "may take work" };
@@ -144,7 +157,9 @@ pub(crate) fn order(args: &OrderArgs, order: Order) -> Result<Box<dyn Answer>, C
 
 pub(crate) fn drain(args: &DrainArgs) -> Result<Box<dyn Answer>, CliError> {
     args.order.connect.ask(async |client| {
-        let answer = give(client, &args.order.nodes, Order::DRAIN).await?;
+        let at_ms = args.at.as_deref().map(instant).transpose()?;
+        let request = DrainRequest { why: args.reason.clone(), at_ms };
+        let answer = give_with(client, &args.order.nodes, Order::drain(at_ms.is_some()), &request).await?;
         if args.wait {
             for node in &args.order.nodes {
                 until_empty(client, node).await?;
@@ -154,10 +169,29 @@ pub(crate) fn drain(args: &DrainArgs) -> Result<Box<dyn Answer>, CliError> {
     })
 }
 
+/// Milliseconds since 1970, or a span from now.
+fn instant(text: &str) -> Result<u64, CliError> {
+    let at = match text.strip_prefix('+') {
+        Some(span) => millis(span).ok().map(|span| now_ms().saturating_add(span)),
+        None => text.parse().ok(),
+    };
+    at.ok_or_else(|| usage(format!("--at: `{text}` is no instant"), "write +8h, or milliseconds since 1970"))
+}
+
 async fn give(client: &Client, nodes: &[String], order: Order) -> Result<Box<dyn Answer>, CliError> {
+    give_with(client, nodes, order, &serde_json::json!({})).await
+}
+
+async fn give_with(
+    client: &Client,
+    nodes: &[String],
+    order: Order,
+    request: &impl Serialize,
+) -> Result<Box<dyn Answer>, CliError> {
     let mut done = Vec::new();
     for node in nodes {
-        let Acted { ignored } = client.order(&format!("/nodes/{}/{}", segment(node), order.path)).await?;
+        let path = format!("/nodes/{}/{}", segment(node), order.path);
+        let Acted { ignored } = client.post(&path, request).await?;
         done.push(OneDone { node: node.clone(), ignored });
     }
     let data = Done { order: order.path, nodes: done, words: order.done };

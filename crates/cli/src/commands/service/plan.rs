@@ -1,17 +1,22 @@
 //! `landfall plan` and `submit --dry-run` against a running server.
 
 use landfall_api::answer::{PlanRequest, PlanView};
+use landfall_api::fleet::{PoolView, TenantView};
 use landfall_api::job::DagRequest;
-use landfall_client::Client;
+use landfall_client::{Client, segment};
 use serde::Serialize;
+use serde_json::json;
 
+use super::listing;
 use super::submit::args::JobArgs;
 use super::submit::request::{Asked, Origin, asked};
 use crate::answer::Answer;
+use crate::commands::plan::Wanted;
 use crate::error::{CliError, usage};
 use crate::exit::Exit;
 use crate::render;
 use crate::reply::Reply;
+use crate::selection;
 use crate::service::{self, ConnectArgs};
 
 #[derive(Serialize)]
@@ -30,10 +35,38 @@ pub(crate) struct Question<'a> {
     pub(crate) cancel: Option<&'a str>,
     /// These nodes are lost.
     pub(crate) lose: &'a [String],
+    /// A pool gets this policy.
+    pub(crate) policy: Option<Policy<'a>>,
+    /// Which pool; the only one if left out.
+    pub(crate) pool: Option<&'a str>,
+    /// A tenant gets this quota.
+    pub(crate) quota: Option<Wanted>,
+}
+
+/// A policy that a pool might have.
+#[derive(Debug)]
+pub(crate) enum Policy<'a> {
+    Named(&'a str),
+    Own { name: String, text: String },
 }
 
 /// Answers `plan` about a running server.
 pub(crate) fn run(question: &Question<'_>, connect: &ConnectArgs) -> Result<Box<dyn Answer>, CliError> {
+    if let Some(policy) = &question.policy {
+        return connect.ask(async |client| {
+            let (request, change) = with_policy(client, question.pool, policy).await?;
+            ask(client, request, change, false).await
+        });
+    }
+    if let Some(Wanted { tenant, field, value, shown }) = &question.quota {
+        return connect.ask(async |client| {
+            // A tenant that is not there would be one without limits.
+            let known: TenantView = client.get(&format!("/tenants/{}", segment(tenant))).await?;
+            let fields = json!({ "id": known.id, "quota": { *field: value } });
+            let set_tenant = fields.as_object().cloned();
+            ask(client, PlanRequest { set_tenant, ..PlanRequest::default() }, shown.clone(), false).await
+        });
+    }
     let (request, change) = match (question.job, question.cancel, question.lose) {
         (Some(job), ..) => {
             let asked = asked(job)?;
@@ -58,6 +91,37 @@ pub(crate) fn run(question: &Question<'_>, connect: &ConnectArgs) -> Result<Box<
     };
     let client = connect.client()?;
     service::block_on(async { ask(&client, request, change, false).await })
+}
+
+/// The question what a policy would do in a pool.
+async fn with_policy(
+    client: &Client,
+    pool: Option<&str>,
+    policy: &Policy<'_>,
+) -> Result<(PlanRequest, String), CliError> {
+    let view: PoolView = match pool {
+        Some(pool) => client.get(&format!("/pools/{}", segment(pool))).await?,
+        None => {
+            let mut pools: Vec<PoolView> = listing::all(client, "/pools", &[]).await?;
+            match (pools.len(), pools.pop()) {
+                (1, Some(only)) => only,
+                _ => return Err(usage("there are several pools", "name one with --pool")),
+            }
+        }
+    };
+    let mut pool = view.pool.as_object().cloned().unwrap_or_default();
+    let (name, policy_text) = match policy {
+        Policy::Named(name) => {
+            if landfall_policy::builtin::text(name).is_none() {
+                return Err(selection::unknown(name));
+            }
+            pool.insert("policy".into(), json!(name));
+            (*name, None)
+        }
+        Policy::Own { name, text } => (name.as_str(), Some(text.clone())),
+    };
+    let change = format!("pool {} has policy {name}", view.id);
+    Ok((PlanRequest { set_pool: Some(pool), policy_text, ..PlanRequest::default() }, change))
 }
 
 /// What would happen if the job were submitted.

@@ -5,15 +5,16 @@ use std::path::PathBuf;
 use landfall_api::answer::Acted;
 use landfall_api::fleet::{PoolRequest, PoolView};
 use landfall_client::segment;
-use landfall_model::HistoryRow;
 use landfall_model::scenario::{closest, decode};
-use landfall_policy::policy_file;
+use landfall_model::{Dispatch, HistoryRow, PolicySetting, Pool, PoolId};
+use landfall_policy::spec::PolicySpec;
+use landfall_policy::{builtin, policy_file};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::listing;
+use super::listing::{self, delete};
 use crate::answer::{Answer, Page};
-use crate::error::{CliError, usage};
+use crate::error::{CliError, broken, usage};
 use crate::input::Input;
 use crate::render;
 use crate::render::text::clean;
@@ -26,9 +27,18 @@ use crate::service::ConnectArgs;
 #[command(defer = true)]
 pub(crate) enum Command {
     /// List pools with how many jobs wait and run.
+    #[command(after_help = "Example:\n  landfall pools list")]
     List(ConnectArgs),
     /// Show a pool with all its settings.
+    #[command(after_help = "Example:\n  landfall pools show default")]
     Show(ShowArgs),
+    /// Show the policy of a pool as a file, with what was changed in it.
+    #[command(after_help = "\
+Examples:
+  landfall pools policy gpu > mine.toml
+  landfall plan --policy-file mine.toml --pool gpu
+  landfall pools set gpu --policy-file mine.toml")]
+    Policy(ShowArgs),
     /// Make a pool, or change one.
     #[command(after_help = "\
 Settings that are not named stay as they are. --dispatch makes a pool that is not there, with the usual settings
@@ -37,6 +47,7 @@ Settings that are not named stay as they are. --dispatch makes a pool that is no
 Examples:
   landfall pools set gpu --dispatch batch --policy balanced
   landfall pools set gpu --policy-file mine.toml
+  landfall pools set gpu --weight wait=0.4
   landfall pools set gpu --set batch.cycle_ms=10000 --set batch.backfill=conservative")]
     Set(SetArgs),
     /// Give a pull pool finished runs from before, to predict memory and time from.
@@ -46,6 +57,14 @@ The file is a list in JSON, oldest first; docs/reference/openapi.json (HistoryRo
 Examples:
   landfall pools history builds runs.json")]
     History(HistoryArgs),
+    /// Delete a pool that is no longer needed.
+    #[command(after_help = "\
+It must have no jobs that wait or run (`landfall cancel`), no nodes (end their agents, `landfall remove`), and the settings file must not
+name it. Jobs that ended there are still listed.
+
+Examples:
+  landfall pools delete old")]
+    Delete(ShowArgs),
 }
 
 #[derive(Debug, clap::Args)]
@@ -89,6 +108,9 @@ pub(crate) struct SetArgs {
     /// A policy of its own.
     #[arg(long, value_name = "FILE")]
     policy_file: Option<PathBuf>,
+    /// Change the weight of a term of its policy, which is a copy of its own from then on; may be given several times.
+    #[arg(long = "weight", value_name = "TERM=NUMBER", value_parser = weight)]
+    weights: Vec<(String, f64)>,
     /// Any setting, such as `batch.cycle_ms=10000`; may be given several times.
     #[arg(long = "set", value_name = "FIELD=VALUE", value_parser = setting)]
     settings: Vec<(String, Value)>,
@@ -101,6 +123,59 @@ pub(crate) fn setting(text: &str) -> Result<(String, Value), String> {
     let (name, value) = text.split_once('=').ok_or("write it as FIELD=VALUE")?;
     let parsed = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
     Ok((name.trim().to_owned(), parsed))
+}
+
+fn weight(text: &str) -> Result<(String, f64), String> {
+    let (term, number) = text.split_once('=').ok_or("write it as TERM=NUMBER")?;
+    let number = number.trim().parse::<f64>().ok().filter(|number| number.is_finite());
+    Ok((term.trim().to_owned(), number.ok_or("a weight is a number")?))
+}
+
+/// The policy of a pool as data.
+fn spec_of(pool: &str, name: &str, own: Option<&str>) -> Result<PolicySpec, CliError> {
+    let found = match own {
+        Some(text) => Some(policy_file::parse(text).map_err(|error| error.to_string())),
+        None => builtin::spec(name).map(|found| found.map_err(|error| error.to_string())),
+    };
+    let found = found.ok_or_else(|| selection::unknown(name))?;
+    found.map_err(|error| broken(format!("the policy of pool {pool} cannot be read: {error}"), ""))
+}
+
+/// The policy of a pool that names none.
+fn usual_policy(dispatch: &str) -> String {
+    let dispatch = serde_json::from_value::<Dispatch>(json!(dispatch)).unwrap_or_default();
+    let pool = PoolId::new("any").map(|id| Pool::new(id, dispatch));
+    pool.map(|pool| pool.policy_name().to_owned()).unwrap_or_default()
+}
+
+/// A policy with other weights, as a file.
+fn weighted(mut spec: PolicySpec, weights: &[(String, f64)]) -> Result<Option<String>, CliError> {
+    let weights = weights.iter().cloned().collect();
+    let changed = spec.apply(&PolicySetting { weights, ..PolicySetting::default() });
+    changed.map_err(|message| usage(message, "`landfall pools policy POOL` shows its terms"))?;
+    Ok(policy_file::text(&spec))
+}
+
+#[derive(Serialize)]
+struct PolicyText {
+    pool: String,
+    name: String,
+    /// Whether the pool has a copy of its own.
+    own: bool,
+    text: String,
+}
+
+fn policy(args: &ShowArgs) -> Result<Box<dyn Answer>, CliError> {
+    args.connect.ask(async |client| {
+        let view: PoolView = client.get(&format!("/pools/{}", segment(&args.pool))).await?;
+        let text = match &view.policy_text {
+            Some(text) => text.clone(),
+            None => builtin::text(&view.policy_in_force).unwrap_or_default().to_owned(),
+        };
+        let own = view.policy_text.is_some();
+        let data = PolicyText { pool: view.id, name: view.policy_in_force, own, text };
+        Ok(Reply::new("landfall.pool-policy/1", data, |data, _| data.text.clone()).boxed())
+    })
 }
 
 /// What to say where somebody changes what is not there: it may be a slip, and making things is for those who say so.
@@ -152,8 +227,10 @@ pub(crate) fn run(command: &Command) -> Result<Box<dyn Answer>, CliError> {
         Command::Show(args) => args
             .connect
             .ask(async |client| Ok(shown(client.get(&format!("/pools/{}", segment(&args.pool))).await?))),
+        Command::Policy(args) => policy(args),
         Command::Set(args) => set(args),
         Command::History(args) => history(args),
+        Command::Delete(args) => delete(&args.connect, "/pools", &args.pool, "landfall.pool-deleted/1"),
     }
 }
 
@@ -215,6 +292,12 @@ fn set(args: &SetArgs) -> Result<Box<dyn Answer>, CliError> {
         }
         if own.is_some() {
             policy_text = own;
+        }
+        if !args.weights.is_empty() {
+            let usual = usual_policy(pool.get("dispatch").and_then(Value::as_str).unwrap_or_default());
+            let name = pool.get("policy").and_then(Value::as_str).unwrap_or(&usual);
+            let spec = spec_of(&args.pool, name, policy_text.as_deref())?;
+            policy_text = weighted(spec, &args.weights)?;
         }
         for (field, value) in &args.settings {
             set_field(&mut pool, field, value.clone());

@@ -1,5 +1,6 @@
 //! `landfall server`: a server on its own.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -111,6 +112,7 @@ pub(crate) fn server_config(
     };
     server.allow_insecure = config.is_on("server.allow_insecure");
     server.allow_hollow = config.is_on("server.allow_hollow");
+    server.board = config.text("server.board") != Some("false");
     server.body_limit = size("server.body_limit").map_or(server.body_limit, in_memory);
     server.queue_limit = config.parsed("server.queue_limit").unwrap_or(server.queue_limit);
     server.ended_in_memory = config.parsed("server.ended_in_memory").unwrap_or(server.ended_in_memory);
@@ -133,6 +135,7 @@ pub(crate) fn server_config(
         // What was set since the first start shall not be undone by what is usual.
         server.pools.clear();
     }
+    server.peer = peer_config(config)?;
     server.tenants = declared.tenants.clone();
     server.tenants_from.clone_from(&config.file);
     server.blocks = declared.blocks.clone();
@@ -147,6 +150,45 @@ pub(crate) fn server_config(
         }
     }
     Ok(server)
+}
+
+/// How a server is a peer, from the settings in force.
+fn peer_config(config: &Config) -> Result<landfall_server::PeerConfig, CliError> {
+    let mut peer = landfall_server::PeerConfig::default();
+    if let Some(address) = config.parsed::<SocketAddr>("peer.listen") {
+        peer.listen = landfall_server::peer_address(address).into_iter().collect();
+    }
+    for text in config.list("peer.bootstrap") {
+        let (address, secret) = match text.split_once('#') {
+            Some((address, secret)) => (address, Some(secret.to_owned())),
+            None => (text.as_str(), None),
+        };
+        let address = address.parse().map_err(|error| {
+            let hint = "write it as /ip4/10.0.0.2/tcp/7879/p2p/12D3KooW…; `landfall peer id` on that machine prints it";
+            usage(format!("peer.bootstrap: `{address}` is no address: {error}"), hint)
+        })?;
+        peer.bootstrap.push(address);
+        peer.invitation = peer.invitation.or(secret);
+    }
+    for text in config.list("peer.trust") {
+        let found = text.split_once('=').and_then(|(id, value)| {
+            Some((landfall_model::NodeId::new(id.trim()).ok()?, value.trim().parse::<f64>().ok()?))
+        });
+        let (id, value) = found.filter(|(_, value)| (0.0..=1.0).contains(value)).ok_or_else(|| {
+            usage(format!("peer.trust: `{text}` makes no sense"), "write it as ID=0.8, with 0 to 1")
+        })?;
+        peer.trust.insert(id, value);
+    }
+    let mut settings = serde_json::Map::new();
+    for text in config.list("peer.settings") {
+        let (name, value) = super::pools::setting(&text).map_err(|error| {
+            usage(format!("peer.settings: {error}"), "write it as NAME=VALUE, with commas between several")
+        })?;
+        settings.insert(name, value);
+    }
+    peer.settings = landfall_server::peer_settings(settings)
+        .map_err(|error| usage(format!("peer.settings: {error}"), "docs/guides/peers.md lists them"))?;
+    Ok(peer)
 }
 
 pub(crate) type Running = tokio::task::JoinHandle<Result<(), ServerError>>;

@@ -22,8 +22,10 @@ use crate::service::{self, ConnectArgs};
 #[command(defer = true)]
 pub(crate) enum Command {
     /// Read the file with settings and the environment, and say what is wrong.
+    #[command(after_help = "Example:\n  landfall config check")]
     Check(ConnectArgs),
     /// Show every setting in force, and where it came from.
+    #[command(after_help = "Example:\n  landfall config show")]
     Show(ConnectArgs),
 }
 
@@ -93,10 +95,12 @@ pub(crate) fn run(command: &Command) -> Result<Box<dyn Answer>, CliError> {
 /// Checks what a server that starts with these settings would check, and says what is odd.
 fn startable(config: &Config) -> Result<Vec<String>, CliError> {
     let server = server_config(config, None)?;
-    service::block_on(async { landfall_server::check(&server).await.map_err(super::server::failed) })?;
+    let mut odd =
+        service::block_on(async { landfall_server::check(&server).await.map_err(super::server::failed) })?;
     let shares: f64 = server.tenants.iter().map(|tenant| tenant.share).sum();
-    let odd = format!("the shares of the tenants add up to {shares:.2}, more than there is");
-    Ok((shares > 1.0 + 1e-9).then_some(odd).into_iter().collect())
+    let more = format!("the shares of the tenants add up to {shares:.2}, more than there is");
+    odd.extend((shares > 1.0 + 1e-9).then_some(more));
+    Ok(odd)
 }
 
 /// Whether pools and tenants are as the file says; nothing where no server answers.

@@ -1,18 +1,21 @@
 //! `landfall cancel`, `hold`, `release`, `suspend`, `resume`, `checkpoint`: one order for one or more jobs.
 
+use std::io::{BufRead as _, IsTerminal as _};
+
 use landfall_api::answer::{Acted, MetricRequest, ResumeRequest};
 use landfall_api::fleet::PoolView;
 use landfall_api::job::{ArrayView, JobView};
 use landfall_client::{Client, segment};
 use serde::Serialize;
 
+use super::jobs;
 use super::submit::args::millis;
-use crate::answer::{Answer, Page};
-use crate::error::CliError;
+use crate::answer::{Answer, Page, warn};
+use crate::error::{CliError, usage};
 use crate::exit::Exit;
 use crate::render::codes;
 use crate::render::style::DIM;
-use crate::render::text::clean;
+use crate::render::text::{clean, count};
 use crate::reply::Reply;
 use crate::service::ConnectArgs;
 
@@ -23,6 +26,104 @@ pub(crate) struct Args {
     jobs: Vec<String>,
     #[command(flatten)]
     connect: ConnectArgs,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(group(clap::ArgGroup::new("which").args(["jobs", "name", "state", "pool", "tenant", "all"]).multiple(true).required(true)))]
+#[command(after_help = "\
+Jobs that run are asked to end, and killed after a while if they do not. Whoever names jobs by what they have in common is told how \
+many those are and asked once; --yes answers.
+
+Examples:
+  landfall cancel 4
+  landfall cancel --name sweep --yes
+  landfall cancel --state pending --pool default --yes
+  landfall cancel --all --yes")]
+pub(crate) struct CancelArgs {
+    /// Jobs; an array's id means all its elements.
+    #[arg(value_name = "JOB", conflicts_with_all = ["name", "state", "pool", "tenant", "all"])]
+    jobs: Vec<String>,
+    /// All of this name.
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// All in one of these states, separated by commas, such as `pending` or `running`.
+    #[arg(long, value_name = "STATES", value_delimiter = ',', value_parser = LIVE_STATES)]
+    state: Vec<String>,
+    /// All of this pool.
+    #[arg(long, value_name = "ID")]
+    pool: Option<String>,
+    /// All of this tenant.
+    #[arg(long, value_name = "ID")]
+    tenant: Option<String>,
+    /// All that you may cancel.
+    #[arg(long)]
+    all: bool,
+    /// Do not ask.
+    #[arg(long, short)]
+    yes: bool,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+/// States that a job can be taken back in.
+const LIVE_STATES: [&str; 6] = ["pending", "staging", "running", "checkpointing", "stopping", "suspended"];
+
+pub(crate) fn cancel(args: &CancelArgs) -> Result<Box<dyn Answer>, CliError> {
+    args.connect.ask(async |client| {
+        if !args.jobs.is_empty() {
+            return order(client, &args.jobs, Order::CANCEL, None).await;
+        }
+        let states = if args.state.is_empty() { "live".to_owned() } else { args.state.join(",") };
+        let filter = [
+            ("state", Some(states.as_str())),
+            ("name", args.name.as_deref()),
+            ("pool", args.pool.as_deref()),
+            ("tenant", args.tenant.as_deref()),
+        ];
+        let found = jobs::collect(client, &filter, usize::MAX, true).await?;
+        let (arrays, mixed): (Vec<ArrayView>, Vec<ArrayView>) =
+            found.arrays.into_iter().partition(|array| args.state.is_empty() || is_whole(array, &args.state));
+        for array in &mixed {
+            let id = &array.id;
+            warn(&format!("array {id} is left alone: its elements are in other states as well; name it to cancel all of it"));
+        }
+        let elements: u64 = arrays.iter().map(|array| array.pending + array.running).sum();
+        let all: Vec<String> =
+            found.jobs.iter().map(|job| &job.id).chain(arrays.iter().map(|array| &array.id)).cloned().collect();
+        let count = count(found.jobs.len() as u64 + elements, "job");
+        let count = match arrays.len() {
+            0 => count,
+            1 => format!("{count}, {elements} of them of an array"),
+            some => format!("{count}, {elements} of them of {some} arrays"),
+        };
+        if all.is_empty() {
+            return Ok(Reply::new("landfall.orders/1", Done::nothing(), page).exit(Exit::Nothing).boxed());
+        }
+        if !args.yes && !agreed(&format!("cancel {count}?"))? {
+            return Err(usage("nothing was cancelled", "say y, or --yes"));
+        }
+        let done = order(client, &all, Order::CANCEL, None).await?;
+        anstream::eprintln!("{}", clean(&format!("cancelled {count}")));
+        Ok(done)
+    })
+}
+
+/// Whether all elements of an array that have not ended are in one of these states.
+fn is_whole(array: &ArrayView, states: &[String]) -> bool {
+    let waits = states.iter().any(|state| state == "pending");
+    let runs = states.iter().any(|state| state == "running");
+    (array.pending == 0 || waits) && (array.running == 0 || runs)
+}
+
+/// Asks somebody who can answer.
+fn agreed(question: &str) -> Result<bool, CliError> {
+    if !std::io::stdin().is_terminal() {
+        return Err(usage(format!("{question} There is nobody to answer"), "say --yes"));
+    }
+    anstream::eprint!("{} [y/N] ", clean(question));
+    let mut line = String::new();
+    std::io::stdin().lock().read_line(&mut line).map_err(CliError::Output)?;
+    Ok(matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
 }
 
 #[derive(Debug, clap::Args)]
@@ -78,6 +179,12 @@ struct Done {
     jobs: Vec<One>,
     #[serde(skip)]
     words: &'static str,
+}
+
+impl Done {
+    fn nothing() -> Self {
+        Self { order: Order::CANCEL.path, jobs: Vec::new(), words: Order::CANCEL.done }
+    }
 }
 
 #[derive(Serialize)]
@@ -156,48 +263,58 @@ pub(crate) fn metric(args: &MetricArgs) -> Result<Box<dyn Answer>, CliError> {
     })
 }
 
-fn give(args: &Args, order: Order, body: Option<ResumeRequest>) -> Result<Box<dyn Answer>, CliError> {
-    args.connect.ask(async |client| {
-        let mut jobs = Vec::new();
-        let mut failed: Option<CliError> = None;
-        for job in &args.jobs {
-            let path = format!("/jobs/{}/{}", segment(job), order.path);
-            let acted: Result<Acted, _> = match &body {
-                Some(body) => client.post(&path, body).await,
-                None => client.order(&path).await,
-            };
-            match acted {
-                Ok(Acted { ignored }) => {
-                    let stopping = match order == Order::CANCEL && ignored.is_none() {
-                        true => stopping(client, job).await,
-                        false => None,
-                    };
-                    jobs.push(One { job: job.clone(), ignored, stopping });
-                }
-                // The others are still asked; the first failure is told at the end.
-                Err(error) if error.status().is_some() => {
-                    failed.get_or_insert(CliError::Service(error));
-                }
-                Err(error) => return Err(error.into()),
+fn give(args: &Args, what: Order, body: Option<ResumeRequest>) -> Result<Box<dyn Answer>, CliError> {
+    args.connect.ask(async |client| order(client, &args.jobs, what, body.as_ref()).await)
+}
+
+async fn order(
+    client: &Client,
+    all: &[String],
+    order: Order,
+    body: Option<&ResumeRequest>,
+) -> Result<Box<dyn Answer>, CliError> {
+    let mut jobs = Vec::new();
+    let mut failed: Option<CliError> = None;
+    for job in all {
+        let path = format!("/jobs/{}/{}", segment(job), order.path);
+        let acted: Result<Acted, _> = match body {
+            Some(body) => client.post(&path, body).await,
+            None => client.order(&path).await,
+        };
+        match acted {
+            Ok(Acted { ignored }) => {
+                let stopping = match order == Order::CANCEL && ignored.is_none() {
+                    true => stopping(client, job).await,
+                    false => None,
+                };
+                jobs.push(One { job: job.clone(), ignored, stopping });
             }
-        }
-        match failed {
-            Some(error) if jobs.is_empty() => Err(error),
-            failed => {
-                let data = Done { order: order.path, jobs, words: order.done };
-                let mut reply = Reply::new("landfall.orders/1", data, page);
-                if let Some(error) = failed {
-                    reply = reply.exit(error.exit()).warn(error.to_string());
-                } else {
-                    reply = reply.exit(Exit::Done);
-                }
-                Ok(Box::new(reply) as Box<dyn Answer>)
+            // The others are still asked; the first failure is told at the end.
+            Err(error) if error.status().is_some() => {
+                failed.get_or_insert(CliError::Service(error));
             }
+            Err(error) => return Err(error.into()),
         }
-    })
+    }
+    match failed {
+        Some(error) if jobs.is_empty() => Err(error),
+        failed => {
+            let data = Done { order: order.path, jobs, words: order.done };
+            let mut reply = Reply::new("landfall.orders/1", data, page);
+            if let Some(error) = failed {
+                reply = reply.exit(error.exit()).warn(error.to_string());
+            } else {
+                reply = reply.exit(Exit::Done);
+            }
+            Ok(Box::new(reply) as Box<dyn Answer>)
+        }
+    }
 }
 
 fn page(done: &Done, _: Page) -> String {
+    if done.jobs.is_empty() {
+        return "there are no such jobs\n".to_owned();
+    }
     let line = |one: &One| {
         let job = clean(&one.job);
         match (&one.ignored, &one.stopping) {

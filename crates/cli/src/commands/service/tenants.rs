@@ -1,14 +1,16 @@
 //! `landfall tenants`: shares, quotas and budgets of a running server.
 
-use landfall_api::fleet::{TenantUsage, TenantView};
+use landfall_api::fleet::TenantView;
 use landfall_client::segment;
+use landfall_model::MilliCpu;
 use landfall_model::scenario::closest;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::listing;
+use super::listing::{self, delete};
 use super::pools::{not_there, set_field, setting};
 use crate::answer::Answer;
+use crate::config::cores;
 use crate::error::CliError;
 use crate::render;
 use crate::reply::Reply;
@@ -19,8 +21,10 @@ use crate::service::ConnectArgs;
 #[command(defer = true)]
 pub(crate) enum Command {
     /// List tenants.
+    #[command(after_help = "Example:\n  landfall tenants list")]
     List(ConnectArgs),
     /// Show a tenant: what it may use and what it uses.
+    #[command(after_help = "Example:\n  landfall tenants show vision")]
     Show(ShowArgs),
     /// Make a tenant, or change one.
     #[command(after_help = "\
@@ -30,6 +34,14 @@ Examples:
   landfall tenants set vision --share 0.5 --max-gpus 16
   landfall tenants set vision --set budget.gpu_hours=1000")]
     Set(SetArgs),
+    /// Delete a tenant that is no longer needed.
+    #[command(after_help = "\
+It must have no jobs that wait or run (`landfall cancel`) and no tokens (`landfall token revoke`), and the settings file must not name it.
+What its jobs used stays in `landfall usage`.
+
+Examples:
+  landfall tenants delete old")]
+    Delete(ShowArgs),
 }
 
 #[derive(Debug, clap::Args)]
@@ -55,6 +67,9 @@ pub(crate) struct SetArgs {
     /// Nodes it may hold at once.
     #[arg(long, value_name = "N")]
     max_nodes: Option<f64>,
+    /// CPU cores that its jobs may ask for at once, such as `64` or `500m`.
+    #[arg(long, value_name = "CORES", value_parser = cores)]
+    max_cpus: Option<MilliCpu>,
     /// GPUs it may hold at once.
     #[arg(long, value_name = "N")]
     max_gpus: Option<u64>,
@@ -80,7 +95,6 @@ pub(crate) struct Listed {
 pub(crate) struct One {
     #[serde(flatten)]
     pub(crate) tenant: TenantView,
-    pub(crate) usage: Option<TenantUsage>,
 }
 
 pub(crate) fn run(command: &Command) -> Result<Box<dyn Answer>, CliError> {
@@ -92,6 +106,7 @@ pub(crate) fn run(command: &Command) -> Result<Box<dyn Answer>, CliError> {
         }),
         Command::Show(args) => args.connect.ask(async |client| show(client, &args.tenant).await),
         Command::Set(args) => set(args),
+        Command::Delete(args) => delete(&args.connect, "/tenants", &args.tenant, "landfall.tenant-deleted/1"),
     }
 }
 
@@ -99,8 +114,7 @@ async fn show(client: &landfall_client::Client, id: &str) -> Result<Box<dyn Answ
     let path = format!("/tenants/{}", segment(id));
     let tenant: TenantView = client.get(&path).await?;
     let warnings = tenant.warnings.clone();
-    let usage = client.get(&format!("{path}/usage")).await.ok();
-    let data = One { tenant, usage };
+    let data = One { tenant };
     let reply = Reply::new("landfall.tenant/1", data, render::service::fleet::tenant);
     Ok(Box::new(warnings.into_iter().fold(reply, Reply::warn)))
 }
@@ -127,6 +141,7 @@ fn set(args: &SetArgs) -> Result<Box<dyn Answer>, CliError> {
             ("share", args.share.map(Value::from)),
             ("burst", args.burst.map(Value::from)),
             ("quota.max_nodes", args.max_nodes.map(Value::from)),
+            ("quota.max_cpu_milli", args.max_cpus.map(|cores| cores.get().into())),
             ("quota.max_gpus", args.max_gpus.map(Value::from)),
             ("quota.max_jobs", args.max_jobs.map(Value::from)),
         ];

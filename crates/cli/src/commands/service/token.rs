@@ -29,8 +29,10 @@ Examples:
   landfall token create fleet --role agent --node '*' --expires 7d")]
     Create(CreateArgs),
     /// List tokens, never their secrets.
+    #[command(after_help = "Example:\n  landfall token list")]
     List(ListArgs),
     /// Make tokens worthless at once.
+    #[command(after_help = "Example:\n  landfall token revoke ana")]
     Revoke(RevokeArgs),
 }
 

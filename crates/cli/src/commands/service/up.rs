@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use landfall_api::job::{JobRequest, RunSpec, Submitted};
-use landfall_api::node::NodeView;
+use landfall_api::node::{Limits, NodeView};
+use landfall_api::peer::OwnPeer;
 use landfall_client::{Client, Settings, segment};
 use landfall_model::{Dispatch, MilliCpu, Needs};
 use serde::Serialize;
@@ -14,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::agent::{agent_config, failed};
 use super::server::{broke, ended_early, log_to_stderr, server_config, start, told_to_end, url, write_ready};
 use super::submit::{Manner, Target, wait};
-use super::{explain, listing};
+use super::{board, explain, listing};
 use crate::answer::{Answer, Page, to_json};
 use crate::config::{Config, ConfigArgs};
 use crate::error::{CliError, broken};
@@ -41,7 +42,8 @@ Examples:
   landfall up
   landfall up --port 0 --data-dir /tmp/try --ready-file /tmp/try.url
   landfall up --dispatch batch --cpus 4
-  landfall up --first-job                a job right away, to see how it looks")]
+  landfall up --first-job                a job right away, to see how it looks
+  landfall up --open                     with the board in your browser")]
 pub(crate) struct Args {
     /// The port on 127.0.0.1; 0 takes any free one [default: 7878].
     #[arg(long, value_name = "PORT")]
@@ -52,8 +54,17 @@ pub(crate) struct Args {
     /// How the pool `default` dispatches [default: push, or as it was].
     #[arg(long, value_name = "HOW", value_parser = ["push", "pull", "batch"])]
     dispatch: Option<String>,
+    /// Be a peer: jobs are offered to other peers, and theirs may run here once they are trusted.
+    #[arg(long, conflicts_with = "dispatch")]
+    peer: bool,
+    /// A peer to be in touch with: the invitation that its `landfall up --peer` prints, or an address.
+    #[arg(long, value_name = "ADDR", requires = "peer")]
+    bootstrap: Vec<String>,
+    /// Where to listen for peers [default: any free port of 127.0.0.1]; beyond this machine only if you say so.
+    #[arg(long, value_name = "HOST:PORT", requires = "peer")]
+    peer_listen: Option<String>,
     /// Cores that the agent offers [default: all].
-    #[arg(long, value_name = "CORES")]
+    #[arg(long, alias = "cpu", value_name = "CORES")]
     cpus: Option<String>,
     /// What the node is called [default: the name of the machine].
     #[arg(long, value_name = "ID")]
@@ -73,6 +84,9 @@ pub(crate) struct Args {
     /// Run a first job and show what becomes of it.
     #[arg(long, conflicts_with = "no_agent")]
     first_job: bool,
+    /// Open the board in the browser.
+    #[arg(long)]
+    open: bool,
     #[command(flatten)]
     config: ConfigArgs,
 }
@@ -82,10 +96,18 @@ pub(crate) struct Args {
 struct Running {
     schema: &'static str,
     url: String,
+    /// Where the board is, with a code that signs one browser in; null if it is turned off.
+    board: Option<String>,
     data_dir: String,
     token_file: String,
     pools: Vec<String>,
     node: Option<String>,
+    /// Which limits of jobs bind on that node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limits: Option<Limits>,
+    /// Who it is among peers, if it is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    peer: Option<OwnPeer>,
 }
 
 /// Answers `up`: runs until Ctrl-C.
@@ -96,6 +118,8 @@ pub(crate) fn run(args: &Args, json: bool) -> Result<Box<dyn Answer>, CliError> 
         ("agent.node", args.node.clone()),
         ("server.allow_hollow", args.allow_hollow.then(|| "true".to_owned())),
         ("agent.stop_jobs", args.stop_jobs.then(|| "true".to_owned())),
+        ("peer.listen", args.peer_listen.clone()),
+        ("peer.bootstrap", Some(args.bootstrap.join(",")).filter(|all| !all.is_empty())),
     ];
     let config = Config::load(&args.config, &flags)?;
     let dispatch = args.dispatch.as_deref().map(|how| match how {
@@ -103,6 +127,7 @@ pub(crate) fn run(args: &Args, json: bool) -> Result<Box<dyn Answer>, CliError> 
         "batch" => Dispatch::Batch,
         _ => Dispatch::Push,
     });
+    let dispatch = dispatch.or(args.peer.then_some(Dispatch::Negotiate));
     let mut server = server_config(&config, dispatch)?;
     let port = args.port.unwrap_or(server.listen.port());
     server.listen = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
@@ -118,7 +143,7 @@ async fn up(
     server: landfall_server::Config,
     json: bool,
 ) -> Result<(), CliError> {
-    let data_dir = server.data_dir.clone();
+    let (data_dir, has_board) = (server.data_dir.clone(), server.board);
     let (stop_server, stop_agent) = (CancellationToken::new(), CancellationToken::new());
     let (mut server, ready) = start(server, &stop_server).await?;
     let (url, token_file) = (url(&ready), ready.admin_token_file.clone());
@@ -126,6 +151,7 @@ async fn up(
     let client = Client::new(&Settings::new(url.clone()).token(secret.clone()))?;
     let mut agent = None;
     let mut node = None;
+    let mut limits = None;
     if !args.no_agent {
         let mut settings = agent_config(config)?;
         settings.server.clone_from(&url);
@@ -141,26 +167,40 @@ async fn up(
             }),
             joined = until_node(&client, &id) => joined,
         };
-        if let Err(error) = joined {
-            stop_agent.cancel();
-            stop_server.cancel();
-            let _ = tokio::time::timeout(END_WAIT, server).await;
-            return Err(error);
-        }
+        let view = match joined {
+            Ok(view) => view,
+            Err(error) => {
+                stop_agent.cancel();
+                stop_server.cancel();
+                let _ = tokio::time::timeout(END_WAIT, server).await;
+                return Err(error);
+            }
+        };
+        limits = view.limits;
         (agent, node) = (Some(running), Some(id));
     }
     let pools: Vec<landfall_api::fleet::PoolView> = listing::all(&client, "/pools", &[]).await?;
+    let board = match has_board {
+        true => Some(board::address(&client, &url).await?),
+        false => None,
+    };
     let running = Running {
         schema: "landfall.up/1",
         url: url.clone(),
+        board: board.clone(),
         data_dir: data_dir.display().to_string(),
         token_file: token_file.display().to_string(),
         pools: pools.iter().map(|pool| format!("{} ({})", pool.id, pool.dispatch)).collect(),
         node,
+        limits,
+        peer: client.get("/peer").await.ok(),
     };
     tell(&running, args.stop_jobs, json)?;
     if let Some(path) = &args.ready_file {
         write_ready(path, &url)?;
+    }
+    if let Some(board) = board.filter(|_| args.open) {
+        board::open(&board);
     }
     if args.first_job {
         first_job(&client).await?;
@@ -210,14 +250,15 @@ async fn ended(
     }
 }
 
-async fn until_node(client: &Client, id: &str) -> Result<(), CliError> {
+async fn until_node(client: &Client, id: &str) -> Result<NodeView, CliError> {
     let looks = async {
         loop {
             let node: Result<NodeView, _> = client.get(&format!("/nodes/{}", segment(id))).await;
-            if node.is_ok_and(|node| {
+            let is_up = |node: &NodeView| {
                 node.connected && matches!(node.state.as_str(), "ready" | "degraded" | "drained" | "draining")
-            }) {
-                return;
+            };
+            if let Some(node) = node.ok().filter(is_up) {
+                return node;
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -239,10 +280,23 @@ fn tell(running: &Running, stop_jobs: bool, json: bool) -> Result<(), CliError> 
     }
     let mut text = format!("{GOOD}up{GOOD:#}: {STRONG}{}{STRONG:#}\n", clean(&running.url));
     let mut line = |label: &str, content: &str| text += &format!("  {label:<10} {}\n", clean(content));
+    line("board", running.board.as_deref().unwrap_or("off: server.board = false"));
     line("pools", &running.pools.join(", "));
     line("node", running.node.as_deref().unwrap_or("none: landfall agent adds one"));
+    if let Some(limits) = running.limits.as_ref().filter(|limits| !limits.memory || !limits.cpu) {
+        line("ATTENTION", &limits.how);
+    }
     line("data", &running.data_dir);
     line("token", &running.token_file);
+    if let Some(peer) = &running.peer {
+        line("peer", &peer.id);
+        if let Some(invitation) = &peer.invitation {
+            text += &format!(
+                "\n{DIM}another peer, in another terminal (on this machine with --port 0 --data-dir OTHER):{DIM:#}\n"
+            );
+            text += &format!("  landfall up --peer --bootstrap '{}'\n", clean(invitation));
+        }
+    }
     text += &format!("\n{DIM}try, in another terminal:{DIM:#}\n");
     text += "  landfall submit --wait -- echo hello\n  landfall top\n\n";
     let jobs = if stop_jobs { "server, agent and jobs" } else { "server and agent; jobs that run go on" };

@@ -5,13 +5,12 @@ use landfall_client::segment;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::listing;
+use super::listing::{self, delete};
 use super::submit::args::JobArgs;
 use super::submit::request::{Asked, asked};
-use crate::answer::{Answer, Page};
+use crate::answer::Answer;
 use crate::error::{CliError, usage};
 use crate::render;
-use crate::render::text::clean;
 use crate::reply::Reply;
 use crate::service::ConnectArgs;
 
@@ -20,8 +19,10 @@ use crate::service::ConnectArgs;
 #[command(defer = true)]
 pub(crate) enum Command {
     /// List workloads.
+    #[command(after_help = "Example:\n  landfall workloads list")]
     List(ConnectArgs),
     /// Show a workload, and which nodes could run it now.
+    #[command(after_help = "Example:\n  landfall workloads show train")]
     Show(OneArgs),
     /// Make a workload, or replace one: what would be submitted becomes the template.
     #[command(after_help = "\
@@ -31,6 +32,7 @@ Examples:
   landfall submit --workload train")]
     Set(Box<SetArgs>),
     /// Remove a workload; jobs made from it stay.
+    #[command(after_help = "Example:\n  landfall workloads delete train")]
     Delete(OneArgs),
 }
 
@@ -67,11 +69,6 @@ pub(crate) struct One {
     pub(crate) availability: Option<Availability>,
 }
 
-#[derive(Serialize)]
-struct Deleted {
-    deleted: String,
-}
-
 pub(crate) fn run(command: &Command) -> Result<Box<dyn Answer>, CliError> {
     match command {
         Command::List(connect) => connect.ask(async |client| {
@@ -90,12 +87,9 @@ pub(crate) fn run(command: &Command) -> Result<Box<dyn Answer>, CliError> {
                 show(client, &args.id).await
             })
         }
-        Command::Delete(args) => args.connect.ask(async |client| {
-            let _: Value = client.delete(&format!("/workloads/{}", segment(&args.workload))).await?;
-            let page = |data: &Deleted, _: Page| format!("deleted {}\n", clean(&data.deleted));
-            let data = Deleted { deleted: args.workload.clone() };
-            Ok(Reply::new("landfall.workload-deleted/1", data, page).boxed())
-        }),
+        Command::Delete(args) => {
+            delete(&args.connect, "/workloads", &args.workload, "landfall.workload-deleted/1")
+        }
     }
 }
 

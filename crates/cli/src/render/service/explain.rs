@@ -37,6 +37,9 @@ pub(crate) fn job(explained: &Explained, page: Page) -> String {
             line("  next best   ", runner_up);
         }
     }
+    if let Some(placement) = &explained.placement {
+        text += &super::peers::placement(placement);
+    }
     text
 }
 

@@ -1,10 +1,10 @@
 //! Pools, tenants and tokens.
 
-use landfall_api::fleet::Settings;
+use landfall_api::fleet::{Settings, TenantUsage};
 use landfall_model::answer::Fared;
 use serde_json::Value;
 
-use super::super::clock::{ago, date};
+use super::super::clock::{ago, cores, date};
 use super::super::style::{DIM, STRONG, WARN};
 use super::super::table::{Cell, Table};
 use super::super::text::{clean, count, labelled, short, word};
@@ -67,9 +67,30 @@ pub(crate) fn pool(one: &pools::One, page: Page) -> String {
     text
 }
 
+/// What a tenant may hold at once, in words.
+fn quota(quota: &Value) -> String {
+    let cpu = quota["max_cpu_milli"].as_u64().map(|milli| format!("{} cores", cores(milli)));
+    let amount =
+        |name: &str, what: &str| quota[name].as_f64().map(|most| format!("{} {what}", rounded(most)));
+    let limits = [
+        amount("max_nodes", "nodes"),
+        cpu,
+        amount("max_gpus", "GPUs"),
+        amount("max_jobs", "jobs"),
+        amount("gpu_hours_cap", "GPU-hours"),
+    ];
+    let limits: Vec<String> = limits.into_iter().flatten().collect();
+    if limits.is_empty() { "anything".to_owned() } else { limits.join(", ") }
+}
+
+/// A figure with two digits behind the point at most.
+fn rounded(figure: f64) -> String {
+    short((figure * 100.0).round() / 100.0)
+}
+
 /// Hours as people read them.
-fn hours(hours: f64) -> String {
-    if hours > 0.0 && hours < 0.01 { "under 0.01".to_owned() } else { short((hours * 100.0).round() / 100.0) }
+pub(crate) fn hours(hours: f64) -> String {
+    if hours > 0.0 && hours < 0.01 { "under 0.01".to_owned() } else { rounded(hours) }
 }
 
 /// Which of two settings is in force.
@@ -91,19 +112,37 @@ pub(crate) fn tenants(listed: &tenants::Listed, _: Page) -> String {
     if listed.tenants.is_empty() {
         return format!("no tenants\n{DIM}landfall tenants set NAME --share 0.5 makes one{DIM:#}\n");
     }
-    let mut table = Table::of(&["tenant", ">share", ">max nodes", ">max gpus", ">max jobs"]);
+    let mut table = Table::of(&[
+        "tenant",
+        ">share",
+        ">jobs",
+        ">nodes",
+        ">cores",
+        ">gpus",
+        ">node-hours",
+        ">gpu-hours",
+        "may hold",
+    ]);
     for tenant in &listed.tenants {
         let settings = &tenant.tenant;
-        let quota = |name: &str| plain(&settings["quota"][name]);
+        let used =
+            |figure: &dyn Fn(&TenantUsage) -> String| tenant.usage.as_ref().map(figure).unwrap_or_default();
         table.row(vec![
             Cell::from(&tenant.id),
             plain(&settings["share"]).into(),
-            quota("max_nodes").into(),
-            quota("max_gpus").into(),
-            quota("max_jobs").into(),
+            used(&|usage| usage.jobs.to_string()).into(),
+            used(&|usage| rounded(usage.nodes)).into(),
+            used(&|usage| cores(usage.cpu_milli)).into(),
+            used(&|usage| usage.gpus.to_string()).into(),
+            used(&|usage| hours(usage.node_hours_used)).into(),
+            used(&|usage| hours(usage.gpu_hours_used)).into(),
+            quota(&settings["quota"]).into(),
         ]);
     }
-    table.render()
+    format!(
+        "{}{DIM}hours: of runs that ended in the last 90 days; `landfall usage` has more{DIM:#}\n",
+        table.render()
+    )
 }
 
 pub(crate) fn tenant(one: &tenants::One, page: Page) -> String {
@@ -125,14 +164,15 @@ pub(crate) fn tenant(one: &tenants::One, page: Page) -> String {
             _ => {}
         }
     }
-    if let Some(usage) = &one.usage {
+    if let Some(usage) = &one.tenant.usage {
         let held = format!(
-            "{} nodes, {}, {}",
-            short(usage.nodes),
-            count(usage.gpus, "GPU"),
-            count(usage.jobs, "job")
+            "{} nodes, {} cores, {}",
+            rounded(usage.nodes),
+            cores(usage.cpu_milli),
+            count(usage.gpus, "GPU")
         );
         line("holds", &held);
+        line("jobs", &format!("{} that have not ended", usage.jobs));
         line(
             "used",
             &format!(
@@ -145,7 +185,7 @@ pub(crate) fn tenant(one: &tenants::One, page: Page) -> String {
             line("left", &format!("{} GPU-hours", hours(left)));
         }
         for (pool, share) in &usage.shares {
-            line(&format!("share of {pool}"), &short(*share));
+            line(&format!("share of {pool}"), &format!("{} %", rounded(share * 100.0)));
         }
     }
     text

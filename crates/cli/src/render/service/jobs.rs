@@ -20,8 +20,14 @@ pub(crate) fn list(listed: &Listed, _: Page) -> String {
     if listed.jobs.is_empty() && listed.arrays.is_empty() {
         return "no jobs\n".into();
     }
-    let mut table =
-        Table::of(&[">job", "name", "state", "pool", "needs", ">age", ">ran", "where, or why it waits"]);
+    // Where nobody has a tenant there is nothing to tell apart.
+    let tenants = listed.jobs.iter().any(|job| job.tenant.is_some())
+        || listed.arrays.iter().any(|array| array.tenant.is_some());
+    let mut names = vec![">job", "name", "state", "pool", "needs", ">age", ">ran", "where, or why it waits"];
+    if tenants {
+        names.insert(4, "tenant");
+    }
+    let mut table = Table::of(&names);
     enum Row<'a> {
         Job(&'a JobView),
         Array(&'a ArrayView),
@@ -31,10 +37,14 @@ pub(crate) fn list(listed: &Listed, _: Page) -> String {
     let mut rows: Vec<(u64, Row<'_>)> = jobs.chain(arrays).collect();
     rows.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
     for (_, row) in rows {
-        table.row(match row {
-            Row::Job(job) => job_row(job, listed.now_ms),
-            Row::Array(array) => array_row(array, listed.now_ms),
-        });
+        let (mut cells, tenant) = match row {
+            Row::Job(job) => (job_row(job, listed.now_ms), &job.tenant),
+            Row::Array(array) => (array_row(array, listed.now_ms), &array.tenant),
+        };
+        if tenants {
+            cells.insert(4, Cell::from(tenant.as_deref().unwrap_or_default()));
+        }
+        table.row(cells);
     }
     let mut text = table.render();
     if listed.more {
@@ -111,7 +121,14 @@ fn age(at_ms: u64, now_ms: u64) -> String {
 
 fn ran(job: &JobView, now_ms: u64) -> String {
     let end = job.ended_at_ms.unwrap_or(now_ms);
-    job.started_at_ms.map(|at| span(end.saturating_sub(at))).unwrap_or_default()
+    job.started_at_ms.map(|at| span(ran_ms(job, end.saturating_sub(at)))).unwrap_or_default()
+}
+
+/// How long it ran: as its node says where it ran once, for an end may be told late.
+fn ran_ms(job: &JobView, seen: u64) -> u64 {
+    let told =
+        job.usage.and_then(|usage| usage.wall_ms).filter(|_| job.attempt == 1 && job.ended_at_ms.is_some());
+    told.map_or(seen, |told| told.min(seen))
 }
 
 /// Where it is or was, how it ended, or why it waits.
@@ -187,18 +204,23 @@ pub(crate) fn one(one: &One, page: Page) -> String {
     };
     line("runs", &what_runs(&job.run));
     line("in", job.run.cwd.as_deref().unwrap_or_default());
+    let files: Vec<&str> =
+        [&job.run.stdout, &job.run.stderr].into_iter().flatten().map(String::as_str).collect();
+    line("writes to", &files.join(", "));
     line("needs", &needs(&job.needs));
     let owner = job.tenant.as_ref().map(|id| format!(", tenant {id}")).unwrap_or_default();
     let by = job.submitter.as_ref().map(|name| format!(", by {name}")).unwrap_or_default();
     line("pool", &format!("{}{owner}{by}", job.pool));
     if let Some(element) = &job.array {
         line("array", &format!("element {} of {}", element.index, element.id));
+        line("entry", element.entry.as_deref().unwrap_or_default());
     }
     let at = |at_ms: u64| format!("{} ({})", date(at_ms), ago(at_ms, now));
     line("submitted", &at(job.submitted_at_ms));
     line("started", &job.started_at_ms.map(at).unwrap_or_default());
     if let Some(ended) = job.ended_at_ms {
-        let ran = job.started_at_ms.map(|start| format!(", after {}", span(ended.saturating_sub(start))));
+        let ran = job.started_at_ms.map(|start| span(ran_ms(job, ended.saturating_sub(start))));
+        let ran = ran.map(|ran| format!(", after {ran}"));
         line("ended", &format!("{}{}", at(ended), ran.unwrap_or_default()));
     }
     let on = standing(&JobView { reason: None, exit_code: None, held: false, ..job.clone() });

@@ -27,15 +27,23 @@ pub(crate) fn list(listed: &Listed, _: Page) -> String {
             Cell::from(gpus(&node.gpus)),
             node.jobs.len().to_string().into(),
             ago(node.heard_at_ms, listed.now_ms).into(),
-            Cell::styled(remark(node), WARN),
+            Cell::styled(cut(&clean(&remark(node, listed.now_ms)), 40), WARN),
         ]);
     }
     table.render()
 }
 
 /// What deserves a second look about a node.
-fn remark(node: &NodeView) -> &'static str {
-    match (node.approval.as_str(), node.accepting, node.connected) {
+fn remark(node: &NodeView, now_ms: u64) -> String {
+    let why = node.why.as_deref().unwrap_or_default();
+    if let Some(at) = node.maintenance_at_ms.filter(|at| *at > now_ms) {
+        let then = format!("out of service {}", ago(at, now_ms));
+        return if why.is_empty() { then } else { format!("{then}: {why}") };
+    }
+    if !why.is_empty() {
+        return why.to_owned();
+    }
+    let remark = match (node.approval.as_str(), node.accepting, node.connected) {
         ("pending", ..) => "waits for approval",
         ("suspended", ..) => "suspended",
         _ if node.drifted => "configuration drifted",
@@ -43,8 +51,10 @@ fn remark(node: &NodeView) -> &'static str {
         (_, false, _) => "takes no work",
         (_, _, false) => "no agent connected",
         _ if node.hollow => "hollow: nothing runs here",
+        _ if node.limits.as_ref().is_some_and(|limits| !limits.memory) => "limits are not enforced",
         _ => "",
-    }
+    };
+    remark.to_owned()
 }
 
 /// GPUs by model, with how many are in use.
@@ -80,7 +90,7 @@ pub(crate) fn one(one: &One, page: Page) -> String {
     line("block", node.block.as_deref().unwrap_or_default());
     line("group", node.group.as_deref().unwrap_or_default());
     line("doubted", &node.doubted.join(", "));
-    line("remark", remark(node));
+    line("remark", &remark(node, now));
     line("since", &ago(node.since_ms, now));
     let version = node.agent_version.as_ref().map(|version| format!(", agent {version}")).unwrap_or_default();
     line("heard", &format!("{}{version}", ago(node.heard_at_ms, now)));
@@ -112,6 +122,7 @@ pub(crate) fn one(one: &One, page: Page) -> String {
         line("fingerprint", &format!("{}{drifted}", fingerprint.get(..12).unwrap_or(fingerprint)));
     }
     line("warm", &node.cache.join(", "));
+    line("limits", node.limits.as_ref().map(|limits| limits.how.as_str()).unwrap_or_default());
     line("runtimes", &node.runtimes.join(", "));
     line("jobs", &node.jobs.join(", "));
     if node.karma != 0 {

@@ -39,6 +39,13 @@ pub(crate) fn page(status: &Status, page: Page) -> String {
             ),
         );
     }
+    if let Some(unbound) = &status.unbound {
+        let who = match unbound.nodes {
+            1 => format!("node {} lets jobs", unbound.node),
+            nodes => format!("{nodes} nodes, such as {}, let jobs", unbound.node),
+        };
+        line("ATTENTION", &format!("{who} take more memory than they asked for: {}", unbound.why));
+    }
     if let Some(clock) = clock(&status.clock) {
         line("ATTENTION", &clock);
     }

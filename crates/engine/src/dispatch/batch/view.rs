@@ -594,8 +594,9 @@ impl Engine {
             let quota = &tenant.tenant.quota;
             TenantRoom {
                 tenant: Some(id.clone()),
-                node_units: quota.max_nodes - tenant.units as f64 / MICRO as f64,
+                node_units: quota.max_nodes.unwrap_or(f64::INFINITY) - tenant.units as f64 / MICRO as f64,
                 gpus: quota.max_gpus.map(|most| most.saturating_sub(tenant.gpus)),
+                cpu_milli: quota.max_cpu_milli.map(|most| most.get().saturating_sub(tenant.cpu_milli)),
                 gpu_hours: tenant.gpu_hours_left(self.now),
                 likely_factor: tenant.likely_factor(),
             }

@@ -29,7 +29,7 @@ pub(crate) fn admits(spec: &JobSpec, node: &Node, now: Time) -> bool {
 }
 
 /// Whether a node that goes at `end` stays as long as the job.
-fn stays(spec: &JobSpec, end: Option<Time>, now: Time) -> bool {
+pub(crate) fn stays(spec: &JobSpec, end: Option<Time>, now: Time) -> bool {
     end.is_none_or(|end| ends_at(spec, now).is_some_and(|job| job <= end))
 }
 

@@ -5,6 +5,7 @@ mod approved;
 mod cooldown;
 mod cpu;
 mod gpu;
+pub(crate) mod maintenance;
 mod online;
 mod platform;
 mod ram;
@@ -23,4 +24,5 @@ pub(crate) const ALL: &[&FilterInfo] = &[
     &cpu::INFO,
     &ram::INFO,
     &gpu::INFO,
+    &maintenance::INFO,
 ];

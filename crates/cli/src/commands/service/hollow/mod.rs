@@ -61,7 +61,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 100)]
     nodes: usize,
     /// Cores of each.
-    #[arg(long, value_name = "CORES", default_value_t = 64)]
+    #[arg(long, alias = "cpu", value_name = "CORES", default_value_t = 64)]
     cpus: u32,
     /// Memory of each [default: 4GiB for each core].
     #[arg(long, value_name = "SIZE")]

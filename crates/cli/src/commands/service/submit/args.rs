@@ -7,38 +7,48 @@ use landfall_api::job::{ArrayRange, DependsOn};
 use landfall_engine::dag::EdgeKind;
 use landfall_model::{Checkpoint, Mib, Millis};
 
+use super::script::Script;
 use crate::config;
 
 // What a job is: the arguments that `submit` and `plan` share.
 #[derive(Debug, Default, Clone, PartialEq, clap::Args)]
 pub(crate) struct JobArgs {
-    /// Program and arguments.
+    /// A script with #LANDFALL or #SBATCH lines, and its arguments; those that begin with - stand behind `--`.
+    #[arg(value_name = "SCRIPT", conflicts_with_all = ["file", "image", "module", "model"])]
+    pub(crate) script: Vec<String>,
+    /// Program and arguments; behind a script, more arguments of it.
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<String>,
+    // The script as it was read; what its lines say is among the flags by then.
+    #[arg(skip)]
+    pub(crate) read: Option<Script>,
+    /// Lines of the script to leave out, by the names of their options, such as `partition,account`.
+    #[arg(long, value_name = "OPTIONS", value_delimiter = ',', requires = "script")]
+    pub(crate) skip: Vec<String>,
     /// A job in TOML or JSON, or several under `[[jobs]]` that may depend on each other; flags change a single job.
     #[arg(long, short = 'f', value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
     /// What people call it.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, alias = "job-name", value_name = "NAME")]
     pub(crate) name: Option<String>,
     /// The workload it is made from.
     #[arg(long, value_name = "ID")]
     pub(crate) workload: Option<String>,
     /// The pool it is for [default: the only one, or `default`].
-    #[arg(long, value_name = "ID")]
+    #[arg(long, alias = "partition", value_name = "ID")]
     pub(crate) pool: Option<String>,
     /// Whose it is [default: the tenant of the token].
-    #[arg(long, value_name = "ID")]
+    #[arg(long, alias = "account", value_name = "ID")]
     pub(crate) tenant: Option<String>,
 
     /// Cores, such as `2`, `0.5` or `500m` [default: 1].
-    #[arg(long, value_name = "CORES", help_heading = "Needs", value_parser = cores)]
+    #[arg(long, alias = "cpus", value_name = "CORES", help_heading = "Needs", value_parser = cores)]
     pub(crate) cpu: Option<u64>,
-    /// Memory, such as `4GiB`.
-    #[arg(long, value_name = "SIZE", help_heading = "Needs", value_parser = mib)]
+    /// Memory, such as `4GiB` or `4G`.
+    #[arg(long, alias = "mem", value_name = "SIZE", help_heading = "Needs", value_parser = mib)]
     pub(crate) memory: Option<u64>,
     /// GPUs: how many, memory of each, lowest capability, such as `1`, `2:24GiB` or `1:24GiB:sm_80`.
-    #[arg(long, value_name = "N[:SIZE[:CAPABILITY]]", help_heading = "Needs", value_parser = gpu)]
+    #[arg(long, alias = "gpus", value_name = "N[:SIZE[:CAPABILITY]]", help_heading = "Needs", value_parser = gpu)]
     pub(crate) gpu: Option<GpuNeed>,
     /// A share of one GPU's compute, above 0 up to 1.
     #[arg(long, value_name = "SHARE", help_heading = "Needs", value_parser = gpu_share)]
@@ -71,6 +81,18 @@ pub(crate) struct JobArgs {
     /// Model of an llmcpp job, as the node sees it.
     #[arg(long, value_name = "PATH", help_heading = "What runs")]
     pub(crate) model: Option<String>,
+    /// What of your environment it gets: ALL, NONE, or names and NAME=VALUE separated by commas, such as `ALL,SEED=7` [default: NONE].
+    #[arg(long, value_name = "WHAT", help_heading = "What runs")]
+    pub(crate) export: Option<String>,
+    /// The variables of Slurm as well, such as SLURM_JOB_ID [default with #SBATCH lines: yes].
+    #[arg(long, help_heading = "What runs")]
+    pub(crate) slurm_env: bool,
+    /// A file for what it writes, from its working directory; {job}, {array}, {index}, {name}, {node}, {rank} are filled in.
+    #[arg(long, short = 'o', value_name = "FILE", help_heading = "What runs")]
+    pub(crate) output: Option<String>,
+    /// A file for what it writes to standard error [default with --output: the same].
+    #[arg(long, value_name = "FILE", help_heading = "What runs")]
+    pub(crate) error: Option<String>,
     /// An environment variable; without a value it is the one you have. May be given several times.
     #[arg(long, short = 'e', value_name = "NAME[=VALUE]", help_heading = "What runs")]
     pub(crate) env: Vec<String>,
@@ -90,12 +112,18 @@ pub(crate) struct JobArgs {
     /// Urgency in a batch pool, 0 to 10.
     #[arg(long, value_name = "N", help_heading = "Treatment", value_parser = clap::value_parser!(u8).range(0..=10))]
     pub(crate) class: Option<u8>,
-    /// Time after which it is stopped, such as `2h`; batch pools plan with it [default: 1h in batch pools, else none].
-    #[arg(long, value_name = "SPAN", help_heading = "Treatment", value_parser = some_time)]
+    /// Time after which it is stopped, such as `2h` or `1:30:00`; batch pools plan with it [default: 1h in batch pools, else none].
+    #[arg(long, alias = "time", value_name = "SPAN", help_heading = "Treatment", value_parser = some_time)]
     pub(crate) walltime: Option<u64>,
     /// How often it may go back to the queue.
     #[arg(long, value_name = "N", help_heading = "Treatment")]
     pub(crate) retries: Option<u32>,
+    /// Pause before a run that failed is repeated; it doubles each time, to 10 min at most [default: 1s].
+    #[arg(long, value_name = "SPAN", help_heading = "Treatment", value_parser = millis)]
+    pub(crate) retry_delay: Option<u64>,
+    /// How often it may be lost with its node before it has failed [default: 3].
+    #[arg(long, value_name = "N", help_heading = "Treatment", conflicts_with = "retries")]
+    pub(crate) crash_limit: Option<u32>,
     /// Exit codes after which it goes back to the queue, such as `75,137` [default with --retries: any but 0].
     #[arg(long, value_name = "CODES", help_heading = "Treatment", value_delimiter = ',')]
     pub(crate) retry_on: Vec<i32>,
@@ -105,9 +133,21 @@ pub(crate) struct JobArgs {
     /// One of --depends-on will do.
     #[arg(long, help_heading = "Treatment", requires = "depends_on")]
     pub(crate) any: bool,
-    /// One job for each index, such as `1-1000`, `0-90:10` or `7,57`; they see it as LANDFALL_ARRAY_INDEX.
-    #[arg(long, value_name = "INDICES", help_heading = "Treatment", value_parser = array)]
+    /// One job for each index, such as `1-1000`, `0-90:10`, `7,57` or `1-1000%10` (10 at once); they see it as LANDFALL_ARRAY_INDEX.
+    #[arg(long, value_name = "INDICES", help_heading = "Many", value_parser = array)]
     pub(crate) array: Option<Indices>,
+    /// One job for each line of a file, which it finds in LANDFALL_ENTRY and where its command says {entry}; the index is the line.
+    #[arg(long, value_name = "FILE", help_heading = "Many", conflicts_with_all = ["array", "from_json"])]
+    pub(crate) each_line: Option<PathBuf>,
+    /// One job for each element of a list in JSON, likewise; {entry.FIELD} is a field of an object.
+    #[arg(long, value_name = "FILE", help_heading = "Many", conflicts_with = "array")]
+    pub(crate) from_json: Option<PathBuf>,
+    /// How many of them run at once, at most.
+    #[arg(long, value_name = "N", help_heading = "Many", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) at_once: Option<u32>,
+    /// How many of them may fail; when more have, the rest is cancelled.
+    #[arg(long, value_name = "N", help_heading = "Many")]
+    pub(crate) max_fails: Option<u32>,
     /// Not before: milliseconds since 1970, or a span from now such as `+2h`.
     #[arg(long, value_name = "WHEN", help_heading = "Treatment", allow_hyphen_values = true)]
     pub(crate) not_before: Option<String>,
@@ -181,14 +221,8 @@ pub(crate) fn mib(text: &str) -> Result<u64, String> {
     text.parse::<Mib>().map(Mib::get).map_err(|error| error.to_string())
 }
 
-/// A span; `10m` is ten minutes here as it is to everybody else.
 pub(crate) fn millis(text: &str) -> Result<u64, String> {
-    let minutes = text.strip_suffix('m').filter(|number| number.parse::<f64>().is_ok());
-    let text = minutes.map_or_else(|| text.to_owned(), |number| format!("{number}min"));
-    if text.parse::<f64>().is_ok() {
-        return Err("say in what unit: 30s, 10min, 2h, 1d".into());
-    }
-    text.parse::<Millis>().map(Millis::get).map_err(|error| error.to_string())
+    landfall_model::span(text).map(Millis::get)
 }
 
 /// A span in which something can happen.
@@ -244,29 +278,26 @@ fn depends(text: &str) -> Result<DependsOn, String> {
 
 /// The indices of an array, as few ranges as they make; each is an array of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Indices(pub(crate) Vec<ArrayRange>);
+pub(crate) struct Indices {
+    pub(crate) ranges: Vec<ArrayRange>,
+    /// How many of them run at once, at most.
+    pub(crate) at_once: Option<u32>,
+}
 
 /// Most indices that may be listed one by one.
 const LISTED_MAX: u64 = 100_000;
 
 fn array(text: &str) -> Result<Indices, String> {
-    let wrong = || "write it as FIRST-LAST, FIRST-LAST:STEP or a list such as 7,57".to_owned();
-    if text.contains('%') {
-        return Err("a limit of elements that run at once is not supported; leave the % out".into());
-    }
-    let one = |part: &str| {
-        let (range, step) = part.split_once(':').unwrap_or((part, "1"));
-        let number = |text: &str| text.trim().parse::<u32>().map_err(|_| wrong());
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        let range = ArrayRange { first: number(first)?, last: number(last)?, step: number(step)? };
-        if range.count() == 0 {
-            return Err("the last index is below the first, or the step is 0".to_owned());
+    let (text, at_once) = match text.split_once('%') {
+        Some((text, limit)) => {
+            let limit = limit.parse::<u32>().ok().filter(|limit| *limit > 0);
+            (text, Some(limit.ok_or("behind the % stands how many run at once, 1 or more")?))
         }
-        Ok(range)
+        None => (text, None),
     };
-    let parts: Vec<ArrayRange> = text.split(',').map(one).collect::<Result<_, _>>()?;
+    let parts: Vec<ArrayRange> = text.split(',').map(str::parse).collect::<Result<_, _>>()?;
     if let [only] = parts.as_slice() {
-        return Ok(Indices(vec![*only]));
+        return Ok(Indices { ranges: vec![*only], at_once });
     }
     if parts.iter().map(|part| part.count()).sum::<u64>() > LISTED_MAX {
         return Err(format!("a list has at most {LISTED_MAX} indices; write a range"));
@@ -275,7 +306,7 @@ fn array(text: &str) -> Result<Indices, String> {
     let mut all: Vec<u32> = all.collect();
     all.sort_unstable();
     all.dedup();
-    Ok(Indices(ranges(&all)))
+    Ok(Indices { ranges: ranges(&all), at_once })
 }
 
 /// Indices in ascending order as few ranges with steps.
@@ -314,7 +345,10 @@ mod tests {
     #[test]
     fn spans_need_a_unit() {
         assert_eq!((millis("10m"), millis("2h"), millis("90s")), (Ok(600_000), Ok(7_200_000), Ok(90_000)));
+        assert_eq!((millis("1h30m"), millis("01:30:00")), (Ok(5_400_000), Ok(5_400_000)));
         assert!(millis("10").is_err() && millis("soon").is_err());
+        assert_eq!((mib("4G"), mib("512M"), mib("4GiB")), (Ok(4096), Ok(512), Ok(4096)));
+        assert!(mib("4GB").is_err());
         assert_eq!(some_time("1s"), Ok(1000));
         assert!(some_time("0s").is_err());
     }
@@ -332,9 +366,11 @@ mod tests {
             ("1-3,7", vec![range(1, 3, 1), range(7, 7, 1)]),
             ("1,2,7,57", vec![range(1, 2, 1), range(7, 57, 50)]),
         ] {
-            assert_eq!(array(text), Ok(Indices(found)), "{text}");
+            assert_eq!(array(text), Ok(Indices { ranges: found, at_once: None }), "{text}");
         }
-        for wrong in ["5-1", "x", "", "1,", "0-9:0", "1-100%5", "0-4000000000,7"] {
+        let ten = Indices { ranges: vec![range(1, 1000, 1)], at_once: Some(10) };
+        assert_eq!(array("1-1000%10"), Ok(ten));
+        for wrong in ["5-1", "x", "", "1,", "0-9:0", "1-100%0", "1-9%", "0-4000000000,7"] {
             assert!(array(wrong).is_err(), "{wrong}");
         }
     }

@@ -1,7 +1,11 @@
 //! `landfall submit`: hand in a job, and wait for it if asked.
 
 pub(crate) mod args;
+mod dag;
+mod entries;
 pub(crate) mod request;
+pub(crate) mod script;
+mod slurm;
 mod wait;
 
 use landfall_api::job::{Submitted, SubmittedDag, SubmittedKey};
@@ -30,6 +34,8 @@ Examples:
   landfall submit --wait -- make -j4 test             wait, show its output, end with its exit code
   landfall submit --gpu 1:24GiB --memory 32GiB --name train -- python train.py
   landfall submit --array 1-1000 -- ./simulate        one job for each index, in LANDFALL_ARRAY_INDEX
+  landfall submit --each-line inputs.txt -- ./simulate {entry}
+  landfall submit job.sh                              a script with #LANDFALL or #SBATCH lines
   landfall submit --depends-on 12 -- ./report         after job 12 has completed
   landfall submit --file pipeline.toml                several jobs that depend on each other
   landfall submit --dry-run --gpu 4 -- ./big          where it would start, or why it would wait
@@ -38,7 +44,7 @@ With --wait the program ends with 0 if all is well, else with the exit code of t
 job that was lost, killed or cancelled counts as 1. Ctrl-C stops waiting, not the job.")]
 pub(crate) struct Args {
     #[command(flatten)]
-    job: JobArgs,
+    pub(crate) job: JobArgs,
     /// Wait until it has ended, show what it writes and end with its exit code.
     #[arg(long, short)]
     wait: bool,
@@ -71,6 +77,12 @@ struct Accepted {
     warnings: Vec<String>,
     #[serde(skip)]
     quiet: bool,
+}
+
+impl Accepted {
+    fn nothing(quiet: bool) -> Self {
+        Self { id: None, jobs: Vec::new(), count: 0, repeated: false, warnings: Vec::new(), quiet }
+    }
 }
 
 pub(crate) fn run(args: &Args, json: bool) -> Result<Box<dyn Answer>, CliError> {
@@ -172,31 +184,23 @@ async fn submit(
 ) -> Result<(Accepted, Vec<Target>), CliError> {
     match asked {
         Asked::One(job) => {
-            let is_array = job.array.is_some();
+            let is_array = job.array.is_some() || !job.entries.is_empty();
             let Submitted { id, count, repeated, warnings } = client.post_once("/jobs", key, &*job).await?;
             let target = if is_array { Target::Array(id.clone()) } else { Target::Job(id.clone()) };
             let jobs = vec![SubmittedKey { key: job.key, id: id.clone() }];
             Ok((Accepted { id: Some(id), jobs, count, repeated, warnings, quiet }, vec![target]))
         }
+        Asked::Dag(dag) if dag.jobs.iter().any(|job| job.array.is_some() || !job.entries.is_empty()) => {
+            dag::one_by_one(client, key, dag, quiet).await
+        }
         Asked::Dag(dag) => {
             let SubmittedDag { jobs, repeated, warnings } = client.post_once("/dags", key, &dag).await?;
-            let targets = jobs.iter().zip(&dag.jobs).map(|(job, asked)| match asked.array {
-                Some(_) => Target::Array(job.id.clone()),
-                None => Target::Job(job.id.clone()),
-            });
-            let targets: Vec<Target> = targets.collect();
-            let count = dag.jobs.iter().map(|job| job.array.map_or(1, |range| range.count())).sum();
+            let targets: Vec<Target> = jobs.iter().map(|job| Target::Job(job.id.clone())).collect();
+            let count = dag.jobs.len() as u64;
             Ok((Accepted { id: None, jobs, count, repeated, warnings, quiet }, targets))
         }
         Asked::Several(requests) => {
-            let mut all = Accepted {
-                id: None,
-                jobs: Vec::new(),
-                count: 0,
-                repeated: false,
-                warnings: Vec::new(),
-                quiet,
-            };
+            let mut all = Accepted::nothing(quiet);
             let mut targets = Vec::new();
             for (place, job) in requests.into_iter().enumerate() {
                 let (is_array, key) = (job.array.is_some(), format!("{key}-{place}"));

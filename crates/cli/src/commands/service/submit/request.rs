@@ -1,5 +1,6 @@
 //! A job of the command line or of a file as the server takes it.
 
+use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::Path;
 
@@ -14,6 +15,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::args::{Indices, JobArgs, Negotiation, millis};
+use super::entries::entries;
 use crate::error::{CliError, usage};
 use crate::input::{Input, is_stdin};
 use crate::service::now_ms;
@@ -134,9 +136,21 @@ fn one(args: &JobArgs, mut job: JobRequest) -> Result<Asked, CliError> {
     set(&mut run.module, &args.module);
     set(&mut run.model, &args.model);
     set(&mut run.cwd, &args.cwd);
+    set(&mut run.stdout, &args.output);
+    set(&mut run.stderr, &args.error);
     stand_here(run);
-    if !args.command.is_empty() {
+    if let Some(script) = &args.read {
+        let arguments = args.script.iter().skip(1).chain(&args.command);
+        run.command = std::iter::once(&script.name).chain(arguments).cloned().collect();
+        run.script = Some(script.text.clone());
+        run.slurm |= script.slurm;
+        job.name = job.name.take().or_else(|| Some(script.name.clone()));
+    } else if !args.command.is_empty() {
         run.command.clone_from(&args.command);
+    }
+    run.slurm |= args.slurm_env;
+    if let Some(what) = &args.export {
+        run.env.extend(exported(what, std::env::vars_os())?);
     }
     for variable in &args.env {
         let (name, value) = variable_of(variable)?;
@@ -172,12 +186,55 @@ fn one(args: &JobArgs, mut job: JobRequest) -> Result<Asked, CliError> {
             "write the command after `--`, as in: landfall submit -- echo hello",
         ));
     }
-    let Some(Indices(ranges)) = &args.array else { return Ok(Asked::One(Box::new(job))) };
+    job.entries = entries(args)?;
+    let Some(Indices { ranges, .. }) = &args.array else { return Ok(Asked::One(Box::new(job))) };
+    if job.run.slurm
+        && let (Some(first), Some(last)) = (ranges.first(), ranges.last())
+    {
+        let count: u64 = ranges.iter().map(|range| range.count()).sum();
+        for (name, value) in [
+            ("COUNT", count),
+            ("MIN", first.first.into()),
+            ("MAX", last.last.into()),
+            ("STEP", first.step.into()),
+        ] {
+            job.run.env.insert(format!("SLURM_ARRAY_TASK_{name}"), value.to_string());
+        }
+    }
     if let [only] = ranges.as_slice() {
         job.array = Some(*only);
         return Ok(Asked::One(Box::new(job)));
     }
+    if job.needs.at_once.is_some() || job.needs.max_fails.is_some() {
+        return Err(usage(
+            "these indices make several arrays, and a limit is for one",
+            "write a range such as 1-100:2, or put what differs into a file for --each-line",
+        ));
+    }
     Ok(Asked::Several(ranges.iter().map(|range| JobRequest { array: Some(*range), ..job.clone() }).collect()))
+}
+
+/// What of an environment a job gets: `ALL`, `NONE`, names, and values that are given.
+fn exported(
+    what: &str,
+    vars: impl Iterator<Item = (std::ffi::OsString, std::ffi::OsString)>,
+) -> Result<BTreeMap<String, String>, CliError> {
+    let mut env = BTreeMap::new();
+    for part in what.split(',').filter(|part| !part.is_empty() && *part != "NONE" && *part != "ALL") {
+        let (name, value) = variable_of(part)?;
+        env.insert(name, value);
+    }
+    if what.split(',').any(|part| part == "ALL") {
+        // What says where Landfall is and who asks is nobody else's business, and a shell's own notes are about that shell.
+        let own =
+            |name: &str| name.starts_with("LANDFALL_") || ["_", "PWD", "OLDPWD", "SHLVL"].contains(&name);
+        let texts =
+            vars.filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+        for (name, value) in texts.filter(|(name, _)| !name.is_empty() && !own(name)) {
+            env.entry(name).or_insert(value);
+        }
+    }
+    Ok(env)
 }
 
 /// A directory is meant as the person who names it sees it, and a job that names none runs where it was submitted, if that can be.
@@ -214,7 +271,10 @@ fn needs(args: &JobArgs, job: &mut JobRequest) -> Result<(), CliError> {
         class: args.class,
         walltime_ms: args.walltime.map(Millis::new),
         checkpoint: args.checkpoint,
-        max_requeue: args.retries,
+        max_requeue: args.retries.or(args.crash_limit),
+        retry_delay_ms: args.retry_delay.map(Millis::new),
+        at_once: args.at_once.or(args.array.as_ref().and_then(|indices| indices.at_once)),
+        max_fails: args.max_fails,
         ..Needs::default()
     };
     if let Some(gpu) = &args.gpu {

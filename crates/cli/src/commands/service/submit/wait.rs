@@ -223,7 +223,13 @@ pub(crate) fn is_over(state: &str) -> bool {
 
 async fn exit_of(client: &Client, jobs: &[JobView], arrays: &[ArrayView]) -> Result<Exit, CliError> {
     if let Some(bad) = jobs.iter().find(|job| job.state != "completed") {
-        return Ok(Exit::of_job(bad.exit_code.filter(|code| *code != 0)));
+        let own = bad.exit_code.filter(|code| *code != 0);
+        return Ok(bad
+            .reason
+            .as_deref()
+            .filter(|_| own.is_none())
+            .and_then(Exit::of_negotiation)
+            .unwrap_or_else(|| Exit::of_job(own)));
     }
     if let Some(array) = arrays.iter().find(|array| array.failed + array.cancelled > 0) {
         let path = with_query(

@@ -340,6 +340,9 @@ pub(super) mod tests {
             power_w: None,
             cache: Vec::new(),
             doubted: Vec::new(),
+            limits: None,
+            why: None,
+            maintenance_at_ms: None,
             connected: true,
             hollow: false,
         }
@@ -408,7 +411,7 @@ pub(super) mod tests {
     #[test]
     fn an_array_is_one_row_and_who_waits_longest_comes_first() {
         let element = |index: u32, state: &str| landfall_api::job::JobView {
-            array: Some(landfall_api::job::ElementView { id: "8".into(), index }),
+            array: Some(landfall_api::job::ElementView { id: "8".into(), index, entry: None }),
             ..job(&format!("8.{index}"), "sweep", state, (state == "running").then_some("box"))
         };
         let waiting = landfall_api::job::JobView { elements: Some(96), ..job("8", "sweep", "pending", None) };

@@ -1,0 +1,126 @@
+// One node: what it is, what it has, what it is good for, what can be done about it.
+import type { JSX } from "preact";
+import { get, isOperator, post, seg, type Node as NodeView, type Schemas } from "../lib/api";
+import { ago, clock, cores, mib, percent, score } from "../lib/format";
+import { now, useData } from "../lib/live";
+import { link } from "../lib/router";
+import { act, Ago, Card, Empty, Facts, JobLink, Loading, Meter, Page, State, Wrong } from "../parts/basics";
+import { JobRows } from "./jobs";
+import { DecisionRows } from "./decisions";
+
+const LEVELS: Record<string, string> = { perfect: "good", good: "good", marginal: "warn", too_tight: "off" };
+
+function Orders({ node }: { node: NodeView }): JSX.Element | null {
+  if (!isOperator()) return null;
+  const order = (what: string) => () => post<Schemas["Acted"]>(`/nodes/${seg(node.id)}/${what}`);
+  const out = ["draining", "drained"].includes(node.state);
+  return (
+    <div class="buttons">
+      {node.approval !== "approved" && <button type="button" class="primary" onClick={() => void act(`Approve ${node.id}?`, "It takes part from now on.", "Approve it", false, order("approve"), `${node.id} takes part`)}>Approve</button>}
+      {(out || node.state === "degraded" || node.drifted) && <button type="button" onClick={() => void act(`Return ${node.id}?`, "It takes work again, and its configuration counts as right.", "Return it", false, order("return"), `${node.id} takes work`)}>Return</button>}
+      {!out && <button type="button" onClick={() => void act(`Drain ${node.id}?`, `It finishes ${node.jobs.length ? `the ${node.jobs.length} jobs it has` : "what it has"} and takes nothing new.`, "Drain it", false, order("drain"), `${node.id} finishes what it has`)}>Drain</button>}
+      {!node.connected && <button type="button" class="danger" onClick={() => void act(`Remove ${node.id}?`, "It is taken out for good; its jobs are started elsewhere where that is allowed.", "Remove it", true, order("leave"), `${node.id} is gone`)}>Remove</button>}
+    </div>
+  );
+}
+
+function Devices({ node }: { node: NodeView }): JSX.Element {
+  if (!node.gpus.length) return <Empty>It has no GPUs.</Empty>;
+  return (
+    <div class="scroll">
+      <table class="rows">
+        <thead><tr><th scope="col">GPU</th><th scope="col" class="opt">Model</th><th scope="col">Compute</th><th scope="col">Memory</th><th scope="col">Job</th></tr></thead>
+        <tbody>
+          {node.gpus.map((gpu) => (
+            <tr key={gpu.index}>
+              <td>{gpu.index}</td>
+              <td class="opt">{gpu.model ?? "unknown"}</td>
+              <td><Meter used={gpu.holder ? 1000 : gpu.milli_committed} total={1000} text={gpu.holder ? "whole" : `${gpu.milli_committed / 10} %`} /></td>
+              <td><Meter used={gpu.vram_committed_mib} total={gpu.vram_mib ?? 0} text={`${mib(gpu.vram_committed_mib)} of ${gpu.vram_mib ? mib(gpu.vram_mib) : "?"}`} /></td>
+              <td>{gpu.holder ? <JobLink id={gpu.holder} /> : ""}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function GoodFor({ id }: { id: string }): JSX.Element {
+  const { data, error } = useData((signal) => get<Schemas["NodeWorkloads"]>(`/nodes/${seg(id)}/workloads`, {}, signal), [id], { nodes: [id], settings: true, atMost: 3000 });
+  if (error) return <Wrong error={error} />;
+  if (!data) return <Loading />;
+  if (!data.workloads.length) return <Empty>No workload is stored. <code>landfall workloads set</code> stores one.</Empty>;
+  return (
+    <>
+      {!data.dispatchable && <p class="note">It takes nothing right now{data.reasons?.length ? `: ${data.reasons.join(", ")}` : ""}.</p>}
+      <div class="scroll">
+        <table class="rows">
+          <thead><tr><th scope="col">Workload</th><th scope="col">Level</th><th scope="col" class="num">Score</th><th scope="col" class="num opt">Fit</th><th scope="col" class="num opt">Speed</th><th scope="col" class="num opt">Headroom</th><th scope="col" class="num">Estimate</th></tr></thead>
+          <tbody>{data.workloads.map((row) => (
+            <tr key={row.workload}><td><a href={link("/workloads", { open: row.workload })}>{row.workload}</a></td><td><span class={`state ${LEVELS[row.level] ?? "off"}`}>{row.level.replace(/_/g, " ")}</span></td><td class="num">{score(row.composite)}</td><td class="num opt">{score(row.fit)}</td><td class="num opt">{score(row.speed)}</td><td class="num opt">{score(row.headroom)}</td><td class="num">{score(row.estimate)}</td></tr>
+          ))}</tbody>
+        </table>
+      </div>
+    </>
+  );
+}
+
+export function Node({ id }: { id: string }): JSX.Element {
+  const { data: node, error } = useData((signal) => get<NodeView>(`/nodes/${seg(id)}`, {}, signal), [id], { nodes: [id], jobs: "any", every: 5000, atMost: 1000 });
+  const jobs = useData((signal) => get<Schemas["Paged_JobView"]>("/jobs", { node: id, state: "live", limit: 50 }, signal), [id], { nodes: [id], jobs: "any", atMost: 2000 });
+  const decisions = useData((signal) => get<Schemas["Paged_DecisionView"]>("/decisions", { node: id, limit: 15 }, signal), [id], { nodes: [id], atMost: 2000 });
+  if (!node) return <Page title={`Node ${id}`}><Wrong error={error} />{!error && <Loading />}</Page>;
+  return (
+    <Page title={<>Node {node.id} <State of={node.state} />{node.hollow && <span class="chip">simulated</span>}{!node.connected && <span class="chip">agent not connected</span>}</>} aside={<Orders node={node} />}>
+      <Wrong error={error} />
+      {node.drifted && <p class="note">Its configuration differs from what is expected.</p>}
+      {!!node.doubted?.length && <p class="note">It said things that cannot be true, which count as unknown: {node.doubted.join(", ")}.</p>}
+      <div class="grid two">
+        <div class="stack">
+          <Card title="Devices"><Devices node={node} /></Card>
+          <Card title="Jobs" aside={<a href={link("/jobs", { node: id })}>All jobs it had</a>}>
+            {jobs.data ? jobs.data.items.length ? <JobRows jobs={jobs.data.items} onNode /> : <Empty>It runs nothing.</Empty> : <Loading />}
+          </Card>
+          <Card title="What it is good for"><GoodFor id={id} /></Card>
+          <Card title="Decisions for it">{decisions.data ? decisions.data.items.length ? <DecisionRows decisions={decisions.data.items} /> : <Empty>Nothing was placed here as far as the journal goes back.</Empty> : <Loading />}</Card>
+        </div>
+        <div class="stack">
+          <Card title="Given away">
+            <Meter used={node.cpu_committed_milli} total={node.cpu_milli} text={`CPU ${cores(node.cpu_committed_milli)} of ${cores(node.cpu_milli)} cores`} />
+            <Meter used={node.ram_committed_mib} total={node.ram_mib} text={`memory ${mib(node.ram_committed_mib)} of ${mib(node.ram_mib)}`} />
+            {node.gpus.length > 0 && <Meter used={node.gpus.reduce((sum, gpu) => sum + (gpu.holder ? 1000 : gpu.milli_committed), 0)} total={node.gpus.length * 1000} text={`GPU ${percent(node.gpus.reduce((sum, gpu) => sum + (gpu.holder ? 1000 : gpu.milli_committed), 0), node.gpus.length * 1000)} % of ${node.gpus.length}`} />}
+          </Card>
+          <Card title="Facts" aside={<span class="dim">heard <Ago at={node.heard_at_ms} /></span>}>
+            <Facts
+              rows={[
+                ["pool", <a href={link("/nodes", { pool: node.pool })}>{node.pool}</a>],
+                ["lent to", node.lent_to],
+                ["region", node.region],
+                ["block", node.block && <a href="#/capacity">{node.block}</a>],
+                ["network group", node.group],
+                ["runtimes", node.runtimes.join(", ")],
+                ["platform", node.platform],
+                ["approval", node.approval !== "approved" && node.approval],
+                ["accepts work", node.accepting ? "yes" : "no: its owner or its agent paused it"],
+                ["in this state", <>since <Ago at={node.since_ms} /></>],
+                ["cooling down", node.cooldown_until_ms && `until ${clock(node.cooldown_until_ms)} (${ago(node.cooldown_until_ms, now.value)})`],
+                ["CPU load", node.cpu_usage_pct !== null && node.cpu_usage_pct !== undefined && `${node.cpu_usage_pct.toFixed(0)} %`],
+                ["memory free", node.ram_free_mib !== null && node.ram_free_mib !== undefined && mib(node.ram_free_mib)],
+                ["disk", node.disk_mb_s !== null && node.disk_mb_s !== undefined && `${score(node.disk_mb_s)} MB/s`],
+                ["network", node.network_mbit_s !== null && node.network_mbit_s !== undefined && `${score(node.network_mbit_s)} Mbit/s`],
+                ["power", node.power_w !== null && node.power_w !== undefined && `${node.power_w} W`],
+                ["heat", node.thermal],
+                ["battery", node.battery_pct !== null && node.battery_pct !== undefined && `${node.battery_pct} %${node.charging ? ", charging" : ""}`],
+                ["karma", String(node.karma)],
+                ["warm workloads", node.cache?.join(", ")],
+                ["fingerprint", node.fingerprint && <code>{node.fingerprint.slice(0, 16)}</code>],
+                ["agent", node.agent_version],
+              ]}
+            />
+          </Card>
+        </div>
+      </div>
+    </Page>
+  );
+}

@@ -1,0 +1,145 @@
+// What would happen if: a job comes, nodes go, a share or a policy changes. Nothing is done.
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+import { get, isOperator, post, Problem, type Pool, type Schemas } from "../lib/api";
+import { ago, clock, count, plural } from "../lib/format";
+import { now, useData } from "../lib/live";
+import { place, setParams } from "../lib/router";
+import { Card, Empty, JobLink, NodeLink, Other, Page, Select, State, Wrong } from "../parts/basics";
+import { FleetMap } from "../parts/map";
+import { Terms } from "../parts/terms";
+import { useFleet } from "./overview";
+
+type Answer = Schemas["PlanView"];
+
+const CHANGES = [
+  { value: "job", text: "a job is submitted", operator: false },
+  { value: "file", text: "a job file is submitted", operator: false },
+  { value: "cancel", text: "a job is cancelled", operator: false },
+  { value: "lose", text: "nodes are lost", operator: true },
+  { value: "tenant", text: "a tenant's share changes", operator: true },
+  { value: "policy", text: "a pool's policy changes", operator: true },
+];
+
+const EXAMPLE = `{
+  "name": "train",
+  "needs": { "gpu_count": 2, "vram_mib": "24GiB", "walltime_ms": "2h" },
+  "run": { "command": ["./train"] }
+}`;
+
+interface Fields {
+  gpus: string; vram: string; cpus: string; ram: string; nodes: string; walltime: string; pool: string; priority: string;
+  file: string; job: string; lost: string; tenant: string; share: string; policy: string;
+}
+
+function wanted(change: string, fields: Fields, pools: Pool[]): object {
+  const given = (entries: [string, string | number][]): object => Object.fromEntries(entries.filter(([, value]) => value !== ""));
+  if (change === "file") return { submit: JSON.parse(fields.file) };
+  if (change === "cancel") return { cancel: fields.job.trim() };
+  if (change === "lose") return { lose: fields.lost.split(/[\s,]+/).filter(Boolean) };
+  if (change === "tenant") return { set_tenant: given([["id", fields.tenant], ["share", fields.share === "" ? "" : Number(fields.share) / 100]]) };
+  if (change === "policy") {
+    const pool = pools.find(({ id }) => id === fields.pool);
+    return { set_pool: { ...(pool?.pool as object | undefined), id: fields.pool, policy: fields.policy } };
+  }
+  const needs = given([
+    ["gpu_count", fields.gpus === "" ? "" : Number(fields.gpus)], ["vram_mib", fields.vram], ["cpu_milli", fields.cpus === "" ? "" : Math.round(Number(fields.cpus) * 1000)],
+    ["ram_mib", fields.ram], ["nodes", fields.nodes === "" ? "" : Number(fields.nodes)], ["walltime_ms", fields.walltime], ["pool", fields.pool], ["priority", fields.priority === "" ? "" : Number(fields.priority)],
+  ]);
+  return { submit: { needs, run: { command: ["true"] } } };
+}
+
+function start(estimate: Schemas["Estimate"] | null | undefined): string {
+  const at = estimate?.likely_start_ms ?? estimate?.planned_start_ms;
+  return at ? `${ago(at, now.value)} (${clock(at)})` : "no start can be told";
+}
+
+function Outcome({ answer, lost }: { answer: Answer; lost: string[] }): JSX.Element {
+  const { fleet } = useFleet();
+  const planned = (id: string): boolean => id.startsWith("planned");
+  const marks = new Map<string, "gain" | "loss">();
+  for (const begun of answer.starts) for (const on of begun.nodes) marks.set(on.node, "gain");
+  for (const id of lost) marks.set(id, "loss");
+  const gone = new Set(answer.stopped.map((stopped) => stopped.job as string));
+  for (const node of fleet?.nodes.values() ?? []) if (node.jobs.some((job) => gone.has(job)) && !marks.has(node.id)) marks.set(node.id, "loss");
+  const nothing = !answer.refused && !answer.starts.length && !answer.stopped.length && !answer.waiting.length && !answer.moved.length;
+  const Name = ({ id }: { id: string }): JSX.Element => (planned(id) ? <strong>this job</strong> : <JobLink id={id} />);
+  return (
+    <div class="stack" aria-live="polite">
+      {answer.refused && <div class="note bad" role="alert"><strong>{answer.refused.message}</strong> {answer.refused.hint}</div>}
+      {nothing && <p class="note">Nothing would change.</p>}
+      {answer.starts.length > 0 && (
+        <Card title={`${plural(answer.starts.length, "job")} would start now`}>
+          {answer.starts.slice(0, 20).map((begun) => (
+            <div key={begun.job} class="outcome">
+              <p><Name id={begun.job} /> on {begun.nodes.slice(0, 6).map((on, place) => <span key={on.node}>{place ? ", " : ""}<NodeLink id={on.node} />{on.gpus.length ? <span class="dim"> GPU {on.gpus.join(" ")}</span> : null}</span>)}{begun.nodes.length > 6 ? ` and ${begun.nodes.length - 6} more` : ""}{begun.why.runner_up ? <span class="dim">; next best <Other id={begun.why.runner_up} /></span> : null}</p>
+              {(planned(begun.job) || answer.starts.length === 1) && <Terms terms={begun.why.terms} total={begun.why.total} />}
+            </div>
+          ))}
+        </Card>
+      )}
+      {answer.stopped.length > 0 && <Card title={`${plural(answer.stopped.length, "job")} would be stopped`}><ul class="plain-list">{answer.stopped.slice(0, 50).map((stopped) => <li key={stopped.job}><JobLink id={stopped.job} /> <State of={stopped.state} /> <span class="dim">{typeof stopped.cause === "string" ? stopped.cause : Object.keys(stopped.cause)[0]}</span></li>)}</ul></Card>}
+      {answer.waiting.length > 0 && (
+        <Card title={`${plural(answer.waiting_total, "job")} would wait`}>
+          <ul class="plain-list">
+            {answer.waiting.slice(0, 20).map((row) => <li key={row.job}><Name id={row.job} />: {row.explanation.reasons[0]?.detail ?? row.explanation.reason ?? "it waits"}{row.explanation.reasons[0]?.help && <div class="help">{row.explanation.reasons[0].help}</div>}<div class="dim">starts {start(row.estimate)}</div></li>)}
+            {answer.waiting_total > 20 && <li class="dim">and {count(answer.waiting_total - Math.min(20, answer.waiting.length))} more</li>}
+          </ul>
+        </Card>
+      )}
+      {answer.moved.length > 0 && (
+        <Card title={`${plural(answer.moved.length, "job")} would start at another time`}>
+          <div class="scroll"><table class="rows"><thead><tr><th scope="col">Job</th><th scope="col">As it is</th><th scope="col">Then</th></tr></thead><tbody>{answer.moved.slice(0, 100).map((moved) => <tr key={moved.job}><td><JobLink id={moved.job} /></td><td>{start(moved.before)}</td><td>{start(moved.after)}</td></tr>)}</tbody></table></div>
+        </Card>
+      )}
+      {fleet && marks.size > 0 && <Card title="On the map" aside={<span class="dim">green: gains work, red: loses it</span>}><FleetMap fleet={fleet} by="pool" tenants={[]} mark={marks} /></Card>}
+    </div>
+  );
+}
+
+export function Plan(): JSX.Element {
+  const { params } = place.value;
+  const change = params.get("change") ?? "job";
+  const pools = useData((signal) => get<Pool[]>("/pools", {}, signal), [], { settings: true });
+  const tenants = useData((signal) => get<Schemas["TenantView"][]>("/tenants", {}, signal), [], { settings: true });
+  const policies = useData((signal) => get<Schemas["PolicyView"][]>("/policies", {}, signal), []);
+  const [fields, setFields] = useState<Fields>({ gpus: "1", vram: "", cpus: "", ram: "", nodes: "", walltime: "", pool: params.get("pool") ?? "", priority: "", file: EXAMPLE, job: "", lost: "", tenant: "", share: "", policy: "" });
+  const [answer, setAnswer] = useState<Answer>();
+  const [error, setError] = useState<Problem>();
+  const [busy, setBusy] = useState(false);
+  const set = (name: keyof Fields) => (value: string) => setFields({ ...fields, [name]: value });
+  const input = (name: keyof Fields, text: string, hint = "", kind: "text" | "number" = "text"): JSX.Element => (
+    <label class="field"><span>{text}</span><input type="text" inputMode={kind === "number" ? "decimal" : "text"} value={fields[name]} placeholder={hint} onInput={(event) => set(name)(event.currentTarget.value)} /></label>
+  );
+  const look = async (event: Event): Promise<void> => {
+    event.preventDefault();
+    setBusy(true);
+    setError(undefined);
+    setAnswer(undefined);
+    try {
+      setAnswer(await post<Answer>("/plan", wanted(change, fields, pools.data ?? [])));
+    } catch (wrong) {
+      setError(wrong instanceof Problem ? wrong : new Problem(0, "", `the file is no JSON: ${(wrong as Error).message}`, "one job in the fields of the API, as in the example"));
+    }
+    setBusy(false);
+  };
+  const pool = <Select name="Pool" value={fields.pool} onChange={set("pool")} choices={[{ value: "", text: change === "policy" ? "choose" : "the usual one" }, ...(pools.data ?? []).map(({ id }) => ({ value: id, text: id }))]} />;
+  return (
+    <Page title="Plan" aside={<span class="dim">nothing is done, only looked at</span>}>
+      <Card>
+        <form class="plan" onSubmit={look}>
+          <Select name="What if" value={change} onChange={(value) => { setAnswer(undefined); setParams({ change: value }); }} choices={CHANGES.filter((one) => !one.operator || isOperator())} />
+          {change === "job" && <>{input("gpus", "GPUs", "0", "number")}{input("vram", "Memory of each GPU", "24GiB")}{input("cpus", "Cores", "1", "number")}{input("ram", "Memory", "8GiB")}{input("nodes", "Nodes", "1", "number")}{input("walltime", "Walltime", "2h")}{input("priority", "Priority", "", "number")}{pool}</>}
+          {change === "file" && <label class="field wide"><span>Job, as JSON</span><textarea rows={8} spellcheck={false} value={fields.file} onInput={(event) => set("file")(event.currentTarget.value)} /></label>}
+          {change === "cancel" && input("job", "Job", "12")}
+          {change === "lose" && input("lost", "Nodes", "gpu-1, gpu-2")}
+          {change === "tenant" && <><Select name="Tenant" value={fields.tenant} onChange={set("tenant")} choices={[{ value: "", text: "choose" }, ...(tenants.data ?? []).map(({ id }) => ({ value: id, text: id }))]} />{input("share", "Share in per cent", "50", "number")}</>}
+          {change === "policy" && <>{pool}<Select name="Policy" value={fields.policy} onChange={set("policy")} choices={[{ value: "", text: "choose" }, ...(policies.data ?? []).map(({ name }) => ({ value: name, text: name }))]} /></>}
+          <button type="submit" class="primary" disabled={busy}>{busy ? "Looking …" : "Look ahead"}</button>
+        </form>
+      </Card>
+      <Wrong error={error} />
+      {answer ? <Outcome answer={answer} lost={change === "lose" ? fields.lost.split(/[\s,]+/).filter(Boolean) : []} /> : !error && <Empty>The answer comes from the engine that decides, on a copy of everything as it stands.</Empty>}
+    </Page>
+  );
+}

@@ -1,0 +1,232 @@
+// Small parts that every page uses.
+import type { ComponentChildren, JSX } from "preact";
+import { useEffect, useId, useRef } from "preact/hooks";
+import { signal } from "@preact/signals";
+import { Problem } from "../lib/api";
+import { now } from "../lib/live";
+import { ago, clock, percent } from "../lib/format";
+import { at } from "../lib/router";
+
+const STATE_KIND: Record<string, string> = {
+  pending: "wait", suspended: "wait", staging: "busy", running: "good", checkpointing: "busy", stopping: "warn", completed: "done",
+  failed: "bad", cancelled: "off", ready: "good", booting: "busy", degraded: "warn", unknown: "warn", draining: "warn", drained: "off", down: "bad",
+};
+const STATE_SIGN: Record<string, string> = { wait: "○", busy: "◐", good: "●", done: "✓", bad: "✕", warn: "▲", off: "–" };
+
+export function State({ of, title }: { of: string; title?: string | undefined }): JSX.Element {
+  const kind = STATE_KIND[of] ?? "off";
+  return (
+    <span class={`state ${kind}`} title={title}>
+      <span aria-hidden="true">{STATE_SIGN[kind]}</span> {of}
+    </span>
+  );
+}
+
+export function Page({ title, aside, children }: { title: ComponentChildren; aside?: ComponentChildren; children: ComponentChildren }): JSX.Element {
+  return (
+    <>
+      <header class="page-head">
+        <h1>{title}</h1>
+        {aside && <div class="aside">{aside}</div>}
+      </header>
+      {children}
+    </>
+  );
+}
+
+export function Card({ title, aside, children, class: name = "" }: { title?: ComponentChildren; aside?: ComponentChildren; children: ComponentChildren; class?: string }): JSX.Element {
+  const id = useId();
+  return (
+    <section class={`card ${name}`} aria-labelledby={title ? id : undefined}>
+      {title && (
+        <header>
+          <h2 id={id}>{title}</h2>
+          {aside && <div class="aside">{aside}</div>}
+        </header>
+      )}
+      {children}
+    </section>
+  );
+}
+
+export function Meter({ used, total, text, hue }: { used: number; total: number; text?: string; hue?: string }): JSX.Element {
+  const part = percent(used, total);
+  return (
+    <span class="meter" role="img" aria-label={text ?? `${part} %`}>
+      <span class="track"><span class="fill" style={{ width: `${part}%`, ...(hue ? { background: hue } : {}) }} /></span>
+      {text && <span class="meter-text">{text}</span>}
+    </span>
+  );
+}
+
+export function Wrong({ error }: { error: Problem | undefined }): JSX.Element | null {
+  if (!error) return null;
+  return (
+    <div class="note bad" role="alert">
+      <strong>{error.message}</strong>
+      {error.hint && <span> {error.hint}</span>}
+    </div>
+  );
+}
+
+export function Loading(): JSX.Element {
+  return <p class="dim loading" role="status">Loading …</p>;
+}
+
+export function Empty({ children }: { children: ComponentChildren }): JSX.Element {
+  return <p class="empty">{children}</p>;
+}
+
+export function Ago({ at: time }: { at: number | null | undefined }): JSX.Element {
+  return <time title={clock(time)}>{ago(time, now.value)}</time>;
+}
+
+export function JobLink({ id }: { id: string }): JSX.Element {
+  return <a class="id" href={at("jobs", id)}>{id}</a>;
+}
+
+export function NodeLink({ id }: { id: string }): JSX.Element {
+  return <a class="id" href={at("nodes", id)}>{id}</a>;
+}
+
+/** Who came second: a node, or in pull pools a job. */
+export function Other({ id }: { id: string }): JSX.Element {
+  return /^\d+(\.\d+)?$/.test(id) ? <JobLink id={id} /> : <NodeLink id={id} />;
+}
+
+export function Facts({ rows }: { rows: [ComponentChildren, ComponentChildren][] }): JSX.Element {
+  return (
+    <dl class="facts">
+      {rows.filter(([, value]) => value !== undefined && value !== null && value !== "" && value !== false).map(([name, value], place) => (
+        <div key={place}>
+          <dt>{name}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+/** A word with its explanation in a pop-up beside it. */
+export function Tip({ word, children }: { word: ComponentChildren; children: ComponentChildren }): JSX.Element {
+  const id = useId();
+  const box = useRef<HTMLDivElement>(null);
+  const button = useRef<HTMLButtonElement>(null);
+  const place = (): void => {
+    const from = button.current!.getBoundingClientRect();
+    const tip = box.current!;
+    const width = Math.min(360, innerWidth - 24);
+    tip.style.width = `${width}px`;
+    tip.style.left = `${Math.max(12, Math.min(from.left, innerWidth - width - 12))}px`;
+    tip.style.top = `${Math.min(from.bottom + 6, innerHeight - 120)}px`;
+  };
+  return (
+    <>
+      <button ref={button} type="button" class="tip" popovertarget={id} onClick={place}>{word}</button>
+      <div ref={box} id={id} popover="auto" class="tip-box" role="tooltip">{children}</div>
+    </>
+  );
+}
+
+export interface Choice {
+  value: string;
+  text: string;
+}
+
+export function Select({ name, value, choices, onChange }: { name: string; value: string; choices: Choice[]; onChange: (value: string) => void }): JSX.Element {
+  const id = useId();
+  return (
+    <div class="field">
+      <label for={id}>{name}</label>
+      <select id={id} value={value} onChange={(event) => onChange(event.currentTarget.value)}>
+        {choices.map((choice) => <option key={choice.value} value={choice.value} selected={choice.value === value}>{choice.text}</option>)}
+      </select>
+    </div>
+  );
+}
+
+export function Segments({ name, value, choices, onChange }: { name: string; value: string; choices: Choice[]; onChange: (value: string) => void }): JSX.Element {
+  return (
+    <div class="segments" role="radiogroup" aria-label={name}>
+      {choices.map((choice) => (
+        <button key={choice.value} type="button" role="radio" aria-checked={choice.value === value} onClick={() => onChange(choice.value)}>{choice.text}</button>
+      ))}
+    </div>
+  );
+}
+
+/** Short word about something that was done, or could not be. */
+export const toast = signal<{ text: string; hint?: string | undefined; bad: boolean } | null>(null);
+let fading: ReturnType<typeof setTimeout> | undefined;
+
+export function say(text: string, wrong?: Problem): void {
+  toast.value = wrong ? { text: `${text}: ${wrong.message}`, hint: wrong.hint, bad: true } : { text, bad: false };
+  clearTimeout(fading);
+  fading = setTimeout(() => (toast.value = null), wrong ? 9000 : 4000);
+}
+
+export function Toast(): JSX.Element {
+  const told = toast.value;
+  return (
+    <div class="toasts" role="status" aria-live="polite">
+      {told && (
+        <div class={`toast ${told.bad ? "bad" : ""}`}>
+          {told.text}
+          {told.hint && <small>{told.hint}</small>}
+        </div>
+      )}
+    </div>
+  );
+}
+
+interface Question {
+  title: string;
+  text: string;
+  yes: string;
+  danger: boolean;
+  answer: (yes: boolean) => void;
+}
+const question = signal<Question | null>(null);
+
+/** Asks before something is done. */
+export function ask(title: string, text: string, yes: string, danger = false): Promise<boolean> {
+  return new Promise((answer) => (question.value = { title, text, yes, danger, answer }));
+}
+
+export function Confirm(): JSX.Element {
+  const box = useRef<HTMLDialogElement>(null);
+  const asked = question.value;
+  useEffect(() => {
+    if (asked && !box.current?.open) box.current?.showModal();
+  }, [asked]);
+  const done = (yes: boolean): void => {
+    question.value = null;
+    box.current?.close();
+    asked?.answer(yes);
+  };
+  return (
+    <dialog ref={box} class="confirm" aria-labelledby="confirm-title" onCancel={(event) => { event.preventDefault(); done(false); }}>
+      {asked && (
+        <>
+          <h2 id="confirm-title">{asked.title}</h2>
+          <p>{asked.text}</p>
+          <div class="buttons">
+            <button type="button" autofocus onClick={() => done(false)}>No, leave it</button>
+            <button type="button" class={asked.danger ? "danger" : "primary"} onClick={() => done(true)}>{asked.yes}</button>
+          </div>
+        </>
+      )}
+    </dialog>
+  );
+}
+
+/** Does something after asking, and says how it went. */
+export async function act(title: string, text: string, yes: string, danger: boolean, work: () => Promise<{ ignored?: string | null }>, done: string): Promise<void> {
+  if (!(await ask(title, text, yes, danger))) return;
+  try {
+    const answer = await work();
+    say(answer.ignored ? `nothing to do: ${answer.ignored}` : done);
+  } catch (wrong) {
+    say("that did not work", wrong instanceof Problem ? wrong : new Problem(0, "", String(wrong)));
+  }
+}

@@ -1,0 +1,24 @@
+//! How peers reach each other: libp2p carries what [`landfall_negotiate`] says, and decides nothing.
+//!
+//! ```text
+//!  server ──Order──► Network ──gossip (signed)──► everybody: requests, claims, closings, capacity
+//!         ◄─Heard──          ──direct stream────► one peer: offers, acks, leases, results, bodies, output
+//! ```
+//!
+//! *Who said it.* On a topic every message is signed with the key of its author, and libp2p drops what is not; a direct
+//! stream is encrypted and authenticated by noise, so its author is whoever is at the other end. A peer's id is its key.
+//!
+//! *What is dropped here*, before anybody thinks about it: what is no message in its one encoding, too large, of another
+//! version, too much from one author. Each is counted, and the gossip score of whoever handed it on falls.
+#![forbid(unsafe_code)]
+
+mod behaviour;
+mod direct;
+mod key;
+mod network;
+mod rate;
+
+pub use direct::{Question, Reply};
+pub use key::{Identity, KeyError, peer_id};
+pub use libp2p::Multiaddr;
+pub use network::{Heard, Network, NetworkError, Order, Settings, Standing, peer_in, port_of};

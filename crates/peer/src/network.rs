@@ -1,0 +1,502 @@
+//! The loop that owns the swarm: orders go in, what was heard comes out.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::str::FromStr as _;
+use std::time::{Duration, Instant};
+
+use futures::StreamExt as _;
+use landfall_model::NodeId;
+use landfall_negotiate::wire::{Channel, Envelope, WireError, decode, encode};
+use landfall_negotiate::{Message, Topic};
+use libp2p::gossipsub::{self, MessageAcceptance, PublishError};
+use libp2p::multiaddr::Protocol;
+use libp2p::request_response::{self, OutboundRequestId};
+use libp2p::swarm::SwarmEvent;
+use libp2p::swarm::dial_opts::{DialOpts, PeerCondition};
+use libp2p::{Multiaddr, PeerId, Swarm, SwarmBuilder, identify, noise, ping, tcp, yamux};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::behaviour::{Behaviour, BehaviourEvent, topic};
+use crate::direct::{Asked, Question, Reply};
+use crate::key::{Identity, id_of};
+use crate::rate::Rates;
+
+/// How a peer reaches others.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Settings {
+    pub listen: Vec<Multiaddr>,
+    /// Peers to be in touch with, whatever happens.
+    pub bootstrap: Vec<Multiaddr>,
+    /// Peers with whom nothing is exchanged.
+    pub blocked: Vec<NodeId>,
+}
+
+/// Why there is no network.
+#[derive(Debug, thiserror::Error)]
+pub enum NetworkError {
+    #[error("the network of peers cannot be set up: {0}")]
+    SetUp(String),
+    #[error("peers cannot be listened for on {address}: {why}")]
+    Listen { address: Multiaddr, why: String },
+}
+
+/// Something to do.
+#[derive(Debug)]
+pub enum Order {
+    Broadcast(Message),
+    Send {
+        to: NodeId,
+        message: Message,
+    },
+    /// Ask one peer something beside the protocol; no answer means that it could not be had.
+    Ask {
+        to: NodeId,
+        question: Question,
+        answer: oneshot::Sender<Reply>,
+    },
+    /// Keep in touch with a peer at this address.
+    Add(Multiaddr),
+    Block {
+        peer: NodeId,
+        blocked: bool,
+    },
+    /// Say who is connected.
+    List(oneshot::Sender<Vec<Standing>>),
+}
+
+/// A peer as the network sees it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Standing {
+    pub peer: NodeId,
+    pub address: Option<Multiaddr>,
+    /// Its gossip score; below 0 it has handed on bad messages.
+    pub score: f64,
+}
+
+/// Something that came.
+#[derive(Debug)]
+pub enum Heard {
+    Message {
+        from: NodeId,
+        message: Message,
+    },
+    Rtt {
+        peer: NodeId,
+        ms: u32,
+    },
+    /// Something was dropped, for this reason.
+    Dropped {
+        from: NodeId,
+        reason: &'static str,
+    },
+    Asked {
+        from: NodeId,
+        question: Question,
+        reply: oneshot::Sender<Reply>,
+    },
+    Connected(NodeId),
+    Gone(NodeId),
+}
+
+/// A broadcast that nobody could hear is tried again for so long.
+const BROADCAST_KEPT: Duration = Duration::from_secs(2);
+/// Broadcasts kept for that.
+const KEPT_MAX: usize = 1024;
+/// What is heard and not taken yet; more is dropped, which the protocol bears.
+const HEARD_MAX: usize = 8192;
+/// How often it is looked whether somebody is missing.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// Pauses between two tries to reach somebody.
+const REDIAL: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
+
+/// Somebody to be in touch with.
+struct Wanted {
+    address: Multiaddr,
+    peer: Option<PeerId>,
+    pause: Duration,
+    next: Instant,
+}
+
+fn named_in(address: &Multiaddr) -> Option<PeerId> {
+    address.iter().find_map(|part| match part {
+        Protocol::P2p(peer) => Some(peer),
+        _ => None,
+    })
+}
+
+/// The port that an address names, if it names one.
+pub fn port_of(address: &Multiaddr) -> Option<u16> {
+    address.iter().find_map(|part| match part {
+        Protocol::Tcp(port) => Some(port),
+        _ => None,
+    })
+}
+
+/// The peer that an address names, if it names one.
+pub fn peer_in(address: &Multiaddr) -> Option<NodeId> {
+    named_in(address).map(|peer| id_of(&peer))
+}
+
+impl Wanted {
+    fn new(address: Multiaddr) -> Self {
+        let peer = named_in(&address);
+        Self { address, peer, pause: REDIAL.0, next: Instant::now() }
+    }
+}
+
+/// A peer among others.
+pub struct Network {
+    swarm: Swarm<Behaviour>,
+    heard: mpsc::Sender<Heard>,
+    orders: mpsc::UnboundedReceiver<Order>,
+    connected: BTreeMap<PeerId, Multiaddr>,
+    wanted: Vec<Wanted>,
+    kept: VecDeque<(Instant, Topic, Vec<u8>)>,
+    asked: BTreeMap<OutboundRequestId, oneshot::Sender<Reply>>,
+    answers: futures::stream::FuturesUnordered<Answering>,
+    rates: Rates,
+}
+
+type Channel_ = request_response::ResponseChannel<Reply>;
+type Answering = futures::future::BoxFuture<'static, (Channel_, Reply)>;
+
+impl std::fmt::Debug for Network {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Network").field("connected", &self.connected.len()).finish_non_exhaustive()
+    }
+}
+
+fn peer_of(id: &NodeId) -> Option<PeerId> {
+    PeerId::from_str(id.as_str()).ok()
+}
+
+impl Network {
+    /// Sets a peer up and says where it listens. Nothing happens before it runs.
+    pub async fn start(
+        identity: &Identity,
+        settings: Settings,
+    ) -> Result<(Self, Vec<Multiaddr>, mpsc::UnboundedSender<Order>, mpsc::Receiver<Heard>), NetworkError>
+    {
+        let set_up = |error: &dyn std::fmt::Display| NetworkError::SetUp(error.to_string());
+        let mut swarm = SwarmBuilder::with_existing_identity(identity.key.clone())
+            .with_tokio()
+            .with_tcp(tcp::Config::default().nodelay(true), noise::Config::new, yamux::Config::default)
+            .map_err(|error| set_up(&error))?
+            .with_behaviour(|key| Behaviour::new(key).map_err(Into::into))
+            .map_err(|error| set_up(&error))?
+            // Peers stay in touch; `ping` finds out who is gone.
+            .with_swarm_config(|config| config.with_idle_connection_timeout(Duration::from_secs(3600)))
+            .build();
+        for peer in settings.blocked.iter().filter_map(peer_of) {
+            swarm.behaviour_mut().blocked.block_peer(peer);
+        }
+        let mut addresses = Vec::new();
+        for address in settings.listen {
+            let failed = |why: &dyn std::fmt::Display| NetworkError::Listen {
+                address: address.clone(),
+                why: why.to_string(),
+            };
+            let listener = swarm.listen_on(address.clone()).map_err(|error| failed(&error))?;
+            loop {
+                match swarm.select_next_some().await {
+                    SwarmEvent::NewListenAddr { listener_id, address } if listener_id == listener => {
+                        addresses.push(address);
+                        break;
+                    }
+                    SwarmEvent::ListenerClosed { listener_id, reason, .. } if listener_id == listener => {
+                        return Err(match reason {
+                            Err(error) => failed(&error),
+                            Ok(()) => failed(&"it was closed"),
+                        });
+                    }
+                    _ => {}
+                }
+            }
+        }
+        let (give, orders) = mpsc::unbounded_channel();
+        let (heard, hear) = mpsc::channel(HEARD_MAX);
+        let network = Self {
+            swarm,
+            heard,
+            orders,
+            connected: BTreeMap::new(),
+            wanted: settings.bootstrap.into_iter().map(Wanted::new).collect(),
+            kept: VecDeque::new(),
+            asked: BTreeMap::new(),
+            answers: futures::stream::FuturesUnordered::new(),
+            rates: Rates::default(),
+        };
+        Ok((network, addresses, give, hear))
+    }
+
+    /// Carries on until nobody gives orders any more.
+    pub async fn run(mut self) {
+        let mut look = tokio::time::interval(LOOK_EVERY);
+        look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                event = self.swarm.select_next_some() => self.on_event(event),
+                order = self.orders.recv() => match order {
+                    Some(order) => self.carry_out(order),
+                    None => return,
+                },
+                Some((channel, reply)) = self.answers.next(), if !self.answers.is_empty() => {
+                    // Whoever asked may be gone.
+                    let _ = self.swarm.behaviour_mut().direct.send_response(channel, reply);
+                }
+                _ = look.tick() => self.look_after(),
+            }
+        }
+    }
+
+    fn tell(&self, heard: Heard) {
+        if self.heard.try_send(heard).is_err() {
+            tracing::warn!("more is heard from peers than can be taken in; some of it is dropped");
+        }
+    }
+
+    fn carry_out(&mut self, order: Order) {
+        match order {
+            Order::Broadcast(message) => {
+                let of = message.topic();
+                self.publish(of, &Envelope::to_all(message));
+            }
+            Order::Send { to, message } => self.send(&to, message),
+            Order::Ask { to, question, answer } => {
+                // Dropping the answer says that there is none.
+                if let Some(peer) = peer_of(&to) {
+                    let id = self.swarm.behaviour_mut().direct.send_request(&peer, Asked::Aside(question));
+                    self.asked.insert(id, answer);
+                }
+            }
+            Order::Add(address) => {
+                self.wanted.retain(|wanted| wanted.address != address);
+                self.wanted.push(Wanted::new(address));
+                self.look_after();
+            }
+            Order::Block { peer, blocked } => {
+                let Some(peer) = peer_of(&peer) else { return };
+                let list = &mut self.swarm.behaviour_mut().blocked;
+                if blocked {
+                    list.block_peer(peer)
+                } else {
+                    list.unblock_peer(peer)
+                };
+            }
+            Order::List(answer) => {
+                let standing = self.connected.iter().map(|(peer, address)| Standing {
+                    peer: id_of(peer),
+                    address: Some(address.clone()),
+                    score: self.swarm.behaviour().gossip.peer_score(peer).unwrap_or(0.0),
+                });
+                let _ = answer.send(standing.collect());
+            }
+        }
+    }
+
+    fn send(&mut self, to: &NodeId, message: Message) {
+        let Some(peer) = peer_of(to) else { return };
+        let envelope = Envelope::to_one(to.clone(), message);
+        let direct_only = matches!(envelope.message, Message::Body { .. } | Message::BodyRequest { .. });
+        if self.swarm.is_connected(&peer) || direct_only {
+            match encode(&envelope, Channel::Direct) {
+                Ok(bytes) => {
+                    self.swarm.behaviour_mut().direct.send_request(&peer, Asked::Message(bytes));
+                }
+                Err(error) => tracing::warn!(%to, %error, "a message to a peer cannot be written"),
+            }
+        } else {
+            self.publish(Topic::Placement, &envelope);
+        }
+    }
+
+    fn publish(&mut self, of: Topic, envelope: &Envelope) {
+        match encode(envelope, Channel::Gossip) {
+            Ok(bytes) => self.publish_bytes(of, bytes, Instant::now() + BROADCAST_KEPT),
+            Err(error) => tracing::warn!(%error, "a message to all peers cannot be written"),
+        }
+    }
+
+    fn publish_bytes(&mut self, of: Topic, bytes: Vec<u8>, until: Instant) {
+        match self.swarm.behaviour_mut().gossip.publish(topic(of), bytes.clone()) {
+            Ok(_) => {}
+            Err(PublishError::NoPeersSubscribedToTopic) => {
+                if self.kept.len() < KEPT_MAX {
+                    self.kept.push_back((until, of, bytes));
+                }
+            }
+            Err(error) => tracing::warn!(%error, "a message to all peers was not sent"),
+        }
+    }
+
+    /// Says again what nobody could hear, and calls whoever is missing.
+    fn look_after(&mut self) {
+        let now = Instant::now();
+        for (until, of, bytes) in std::mem::take(&mut self.kept) {
+            if until > now {
+                self.publish_bytes(of, bytes, until);
+            }
+        }
+        let me = *self.swarm.local_peer_id();
+        for place in 0..self.wanted.len() {
+            let wanted = &mut self.wanted[place];
+            let there = match wanted.peer {
+                Some(peer) => peer == me || self.connected.contains_key(&peer),
+                None => self.connected.values().any(|address| same_place(address, &wanted.address)),
+            };
+            if there {
+                (wanted.pause, wanted.next) = (REDIAL.0, now + REDIAL.0);
+                continue;
+            }
+            if wanted.next > now {
+                continue;
+            }
+            wanted.next = now + wanted.pause;
+            wanted.pause = (wanted.pause * 2).min(REDIAL.1);
+            let address = wanted.address.clone();
+            let options = match wanted.peer {
+                Some(peer) => DialOpts::peer_id(peer)
+                    .condition(PeerCondition::DisconnectedAndNotDialing)
+                    .addresses(vec![address.clone()])
+                    .build(),
+                None => DialOpts::unknown_peer_id().address(address.clone()).build(),
+            };
+            if let Err(error) = self.swarm.dial(options) {
+                tracing::debug!(%address, %error, "a peer was not called");
+            }
+        }
+    }
+
+    fn on_event(&mut self, event: SwarmEvent<BehaviourEvent>) {
+        match event {
+            SwarmEvent::Behaviour(BehaviourEvent::Gossip(event)) => self.on_gossip(event),
+            SwarmEvent::Behaviour(BehaviourEvent::Direct(event)) => self.on_direct(event),
+            SwarmEvent::Behaviour(BehaviourEvent::Ping(ping::Event { peer, result: Ok(took), .. })) => {
+                // A round trip below a millisecond is still one.
+                let ms = u32::try_from(took.as_millis()).unwrap_or(u32::MAX).max(1);
+                self.tell(Heard::Rtt { peer: id_of(&peer), ms });
+            }
+            SwarmEvent::Behaviour(BehaviourEvent::Identify(identify::Event::Received {
+                peer_id,
+                info,
+                ..
+            })) => {
+                if let Some(address) = info.listen_addrs.into_iter().next() {
+                    self.connected.entry(peer_id).and_modify(|known| *known = address);
+                }
+            }
+            SwarmEvent::ConnectionEstablished { peer_id, endpoint, num_established, .. } => {
+                self.connected.entry(peer_id).or_insert_with(|| endpoint.get_remote_address().clone());
+                if num_established.get() == 1 {
+                    self.tell(Heard::Connected(id_of(&peer_id)));
+                }
+            }
+            SwarmEvent::ConnectionClosed { peer_id, num_established: 0, .. } => {
+                self.connected.remove(&peer_id);
+                self.tell(Heard::Gone(id_of(&peer_id)));
+            }
+            SwarmEvent::OutgoingConnectionError { error, .. } => {
+                tracing::debug!(%error, "a peer could not be reached");
+            }
+            _ => {}
+        }
+    }
+
+    fn on_gossip(&mut self, event: gossipsub::Event) {
+        match event {
+            gossipsub::Event::Message { propagation_source, message_id, message } => {
+                let Some(author) = message.source else { return };
+                let acceptance = match self.take_in(author, &message.data, Channel::Gossip) {
+                    Ok(()) => MessageAcceptance::Accept,
+                    // Too much may be the author's fault and not that of whoever handed it on.
+                    Err(FLOOD) => MessageAcceptance::Ignore,
+                    Err(_) => MessageAcceptance::Reject,
+                };
+                let gossip = &mut self.swarm.behaviour_mut().gossip;
+                gossip.report_message_validation_result(&message_id, &propagation_source, acceptance);
+            }
+            gossipsub::Event::Subscribed { .. } => self.look_after(),
+            _ => {}
+        }
+    }
+
+    /// Hands on what is a message for this peer; says why it was dropped otherwise.
+    fn take_in(&mut self, author: PeerId, bytes: &[u8], channel: Channel) -> Result<(), &'static str> {
+        let from = id_of(&author);
+        let read = match self.rates.admits(author, Instant::now()) {
+            true => decode(bytes, channel).map_err(reason_of),
+            false => Err(FLOOD),
+        };
+        match read {
+            Ok(Envelope { to, message, .. }) => {
+                if to.is_none_or(|to| Some(*self.swarm.local_peer_id()) == peer_of(&to)) {
+                    self.tell(Heard::Message { from, message });
+                }
+                Ok(())
+            }
+            Err(reason) => {
+                self.tell(Heard::Dropped { from, reason });
+                Err(reason)
+            }
+        }
+    }
+
+    fn on_direct(&mut self, event: request_response::Event<Asked, Reply>) {
+        match event {
+            request_response::Event::Message { peer, message, .. } => match message {
+                request_response::Message::Request { request, channel, .. } => match request {
+                    Asked::Message(bytes) => {
+                        let reply = match self.take_in(peer, &bytes, Channel::Direct) {
+                            Ok(()) => Reply::Done,
+                            Err(reason) => Reply::Refused(reason.to_owned()),
+                        };
+                        let _ = self.swarm.behaviour_mut().direct.send_response(channel, reply);
+                    }
+                    Asked::Aside(question) => {
+                        let (reply, answer) = oneshot::channel();
+                        self.tell(Heard::Asked { from: id_of(&peer), question, reply });
+                        self.answers.push(Box::pin(async move {
+                            let reply = answer.await.unwrap_or_else(|_| Reply::Refused("busy".to_owned()));
+                            (channel, reply)
+                        }));
+                    }
+                },
+                request_response::Message::Response { request_id, response } => {
+                    if let Some(answer) = self.asked.remove(&request_id) {
+                        // Whoever wanted to know may have gone away.
+                        let _ = answer.send(response);
+                    }
+                }
+            },
+            request_response::Event::OutboundFailure { request_id, error, peer, .. } => {
+                self.asked.remove(&request_id);
+                tracing::debug!(%peer, %error, "a peer did not answer");
+            }
+            request_response::Event::InboundFailure { peer, error, .. } => {
+                if matches!(error, request_response::InboundFailure::Io(_)) {
+                    self.tell(Heard::Dropped { from: id_of(&peer), reason: "malformed" });
+                }
+            }
+            request_response::Event::ResponseSent { .. } => {}
+        }
+    }
+}
+
+const FLOOD: &str = "flood";
+
+const fn reason_of(error: WireError) -> &'static str {
+    match error {
+        WireError::Oversize => "oversize",
+        WireError::UnknownVersion => "unknown_version",
+        WireError::Malformed => "malformed",
+        WireError::NotDirect => "not_direct",
+    }
+}
+
+/// Whether two addresses are one, whoever answers there.
+fn same_place(one: &Multiaddr, other: &Multiaddr) -> bool {
+    let place = |address: &Multiaddr| -> Multiaddr {
+        address.iter().filter(|part| !matches!(part, Protocol::P2p(_))).collect()
+    };
+    place(one) == place(other)
+}
