@@ -1,6 +1,7 @@
 //! What a newcomer's first build costs: `make up` without anything built before.
 
 use std::path::Path;
+use std::time::Instant;
 
 pub(crate) fn measure(root: &Path) -> Result<(), String> {
     let place = super::target(root).join("build-time");
@@ -8,13 +9,31 @@ pub(crate) fn measure(root: &Path) -> Result<(), String> {
     if place.exists() {
         std::fs::remove_dir_all(&place).map_err(failed)?;
     }
-    let (before, began) = (children_seconds()?, std::time::Instant::now());
+    let clock = Clock::start()?;
     let target = place.display().to_string();
     super::cargo(&["build", "--profile", "up", "--package", "landfall-cli", "--target-dir", &target])?;
-    let (cpu, wall) = (children_seconds()? - before, began.elapsed().as_secs());
+    let taken = clock.taken()?;
     let bytes = std::fs::metadata(place.join("up/landfall")).map_err(failed)?.len();
-    println!("{cpu} CPU seconds, {wall} s on {} cores, {} MB", cores(), bytes / 1_000_000);
+    println!("{taken} on {} cores, {} MB", cores(), bytes / 1_000_000);
     std::fs::remove_dir_all(&place).map_err(failed)
+}
+
+/// What the programs that were started and have ended since then took.
+pub(crate) struct Clock {
+    began: Instant,
+    before: u64,
+}
+
+impl Clock {
+    pub(crate) fn start() -> Result<Self, String> {
+        Ok(Self { began: Instant::now(), before: children_seconds()? })
+    }
+
+    /// In CPU time and on the clock.
+    pub(crate) fn taken(&self) -> Result<String, String> {
+        let cpu = children_seconds()? - self.before;
+        Ok(format!("{cpu} CPU seconds, {} s", self.began.elapsed().as_secs()))
+    }
 }
 
 fn cores() -> usize {

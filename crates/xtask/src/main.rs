@@ -93,7 +93,10 @@ fn main() -> ExitCode {
 
 fn run((name, purpose, step): &Step, root: &Path) -> Result<(), String> {
     println!("== {name}: {purpose}");
-    step(root).map_err(|message| format!("{name}: {message}"))
+    let began = build_time::Clock::start()?;
+    step(root).map_err(|message| format!("{name}: {message}"))?;
+    println!("   {name} took {}", began.taken()?);
+    Ok(())
 }
 
 fn target(root: &Path) -> PathBuf {
