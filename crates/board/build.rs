@@ -14,19 +14,24 @@ fn main() {
     let mut files = Vec::new();
     collect(&page, &mut files);
     files.sort();
+    // Copied beside the table: a build directory outlives the clone it was filled from.
+    let copied = |file: &Path, to: &str| {
+        std::fs::copy(file, out.join(to))
+            .expect("the page can be read, and cargo's own directory be written to");
+        format!("include_bytes!({to:?})")
+    };
     let mut table = String::from("&[\n");
-    for file in files.iter().filter(|file| file.extension().is_none_or(|ending| ending != "gz")) {
+    let unpacked = files.iter().filter(|file| file.extension().is_none_or(|ending| ending != "gz"));
+    for (number, file) in unpacked.enumerate() {
         let name = file.strip_prefix(&page).unwrap_or(file).display().to_string();
         let mut packed = file.clone().into_os_string();
         packed.push(".gz");
         let packed = match Path::new(&packed).exists() {
-            true => format!("Some(include_bytes!({:?}))", PathBuf::from(&packed)),
+            true => format!("Some({})", copied(Path::new(&packed), &format!("{number}.gz"))),
             false => "None".to_owned(),
         };
-        let _ = writeln!(
-            table,
-            "    Asset {{ path: {name:?}, bytes: include_bytes!({file:?}), packed: {packed} }},"
-        );
+        let bytes = copied(file, &number.to_string());
+        let _ = writeln!(table, "    Asset {{ path: {name:?}, bytes: {bytes}, packed: {packed} }},");
     }
     table += "]\n";
     std::fs::write(out.join("assets.rs"), table).expect("cargo's own directory can be written to");

@@ -40,6 +40,8 @@ pub struct Engine {
     pub(crate) heard: BTreeMap<NodeId, Time>,
     /// Since when somebody has listened without a break.
     pub(crate) listening_since: Time,
+    /// When the journal last kept everybody waiting.
+    pub(crate) stalled_at: Time,
     /// Pools whose cycles somebody asks for, whatever their beat.
     asked_for: BTreeSet<PoolId>,
     /// Specs of which jobs that are submitted share one.
@@ -101,6 +103,7 @@ impl Engine {
         let mut engine = Self {
             now: state.now,
             listening_since,
+            stalled_at: Time::ZERO,
             taken_on: BTreeMap::new(),
             state,
             pools: BTreeMap::new(),
@@ -241,6 +244,7 @@ impl Engine {
             Input::Cycle(pool) => self.cycle_now(&pool),
             Input::TakeOver => self.take_over(),
             Input::Listen => self.listen(),
+            Input::Stalled => self.stalled(),
             Input::ClockJumped { by_ms, ahead_ms } => self.done(Event::ClockJumped { by_ms, ahead_ms }),
             Input::SetPool { pool, policy } => self.set_pool(pool, policy),
             Input::SetTenant(tenant) => self.set_tenant(tenant),

@@ -77,6 +77,8 @@ pub enum Input {
     TakeOver,
     /// Nobody listened for a while: the silence of nodes counts from now.
     Listen,
+    /// To store what happened took long: nodes that were told to start something may have answered and not have been heard yet.
+    Stalled,
     /// The wall clock jumped by so much and is so much ahead of the engine's time since, in milliseconds. The engine's own time
     /// does not care; people should know.
     ClockJumped { by_ms: i64, ahead_ms: i64 },

@@ -10,13 +10,15 @@ use crate::state::{GIVEN_UP_WINDOW, PoolState};
 use crate::timers::Timer;
 
 /// A start command without answer goes out again after these times, and is given up after the last. A node that names the attempt
-/// has heard of it: it is given up when it was not named for the last of them.
+/// has heard of it: it is given up when it was not named for the last of them. While the journal is slow, an answer stands in line
+/// behind others, each of which waits to be stored: then the last of them counts from when that was over.
 const START_AGAIN: [Millis; 4] = [Millis::secs(1), Millis::secs(2), Millis::secs(5), Millis::secs(10)];
 /// A node with a sensitive job is given so many times as long.
 const SENSITIVE_TIMES: u64 = 5;
 
 /// When something has to happen to a job by itself.
-fn deadline(record: &JobRecord, now: Time, listening_since: Time) -> Option<Time> {
+fn deadline(record: &JobRecord, engine: &Engine) -> Option<Time> {
+    let (now, listening_since) = (engine.now, engine.listening_since);
     let Some(run) = &record.run else {
         // Back-off and `not_before`.
         return record.job.retry_at.filter(|at| record.is_queued() && *at > now);
@@ -27,7 +29,9 @@ fn deadline(record: &JobRecord, now: Time, listening_since: Time) -> Option<Time
         }
         JobState::Staging => {
             let again = usize::from(run.sends.max(1) - 1).min(START_AGAIN.len() - 1);
-            Some(run.committed_at.max(listening_since) + START_AGAIN[again])
+            let last = again == START_AGAIN.len() - 1;
+            let since = if last { listening_since.max(engine.stalled_at) } else { listening_since };
+            Some(run.committed_at.max(since) + START_AGAIN[again])
         }
         JobState::Running | JobState::Checkpointing => {
             let saving = run.saving.as_ref().map(|saving| saving.deadline);
@@ -42,7 +46,7 @@ fn deadline(record: &JobRecord, now: Time, listening_since: Time) -> Option<Time
 impl Engine {
     pub(crate) fn set_job_timer(&mut self, job: &JobId) {
         let at = self.state.job(job).and_then(|record| {
-            let mut at = deadline(record, self.now, self.listening_since)?;
+            let mut at = deadline(record, self)?;
             if let Some(given_up) = self.given_up_at(record) {
                 at = at.max(given_up);
             }
@@ -112,7 +116,11 @@ impl Engine {
                 if usize::from(run.sends) < START_AGAIN.len() {
                     self.send_start(job);
                     self.emit(Event::StartSent(job.clone()));
-                } else if self.given_up_at(record).is_none_or(|at| at <= now) {
+                } else if [self.given_up_at(record), deadline(record, self)]
+                    .iter()
+                    .flatten()
+                    .all(|at| *at <= now)
+                {
                     let silent: Vec<NodeId> = run
                         .nodes
                         .iter()

@@ -25,6 +25,12 @@ impl Engine {
         Answer::Done
     }
 
+    /// Answers to starts that went out before now may stand in line.
+    pub(crate) fn stalled(&mut self) -> Answer {
+        self.stalled_at = self.now;
+        Answer::Done
+    }
+
     pub(crate) fn set_pool(&mut self, pool: Box<Pool>, policy: Option<Arc<str>>) -> Answer {
         if let Err(error) = pool.validate() {
             return Answer::Refused(Refused::new("out_of_range", error.message, "change the setting"));

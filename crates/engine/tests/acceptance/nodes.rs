@@ -235,6 +235,24 @@ fn a_start_that_its_node_names_is_not_given_up() {
 }
 
 #[test]
+fn a_start_is_not_given_up_while_its_answer_may_stand_in_line() {
+    let mut cluster = batch(TWO);
+    cluster.at(0.0).submit(r#"jobs = [{ id = "j" }]"#);
+    cluster.run_until(0.0);
+    // A disk that takes three seconds for each commit.
+    for secs in (3..40).step_by(3) {
+        cluster.run_until(f64::from(secs));
+        cluster.done(Input::Stalled);
+        assert_eq!((cluster.state("j"), cluster.record("j").attempt), (JobState::Staging, 1), "{secs} s");
+    }
+    assert_eq!(cluster.record("j").run.as_ref().unwrap().sends, 4, "it went out as often as ever");
+    cluster.run_until(48.0);
+    assert_eq!(cluster.record("j").attempt, 1);
+    cluster.run_until(49.0);
+    assert_eq!(cluster.record("j").attempt, 2, "ten seconds after the last of them");
+}
+
+#[test]
 fn times_of_silence_are_settings_of_the_pool() {
     use landfall_model::Millis;
     let set = |pool: &mut landfall_model::Pool| {

@@ -13,6 +13,8 @@ use crate::clock::{Anchor, Clock};
 /// Rounds are a second apart at most. After a longer pause (a machine that slept, a process that was stopped, a disk that hung)
 /// nobody can be blamed for not having been heard.
 const DEAF_AFTER: Duration = Duration::from_secs(5);
+/// After a pause that is shorter, what nodes answer may stand in line behind others that wait for the disk.
+const STALLED_AFTER: Duration = Duration::from_millis(1200);
 /// What ties engine time to the machine is stored anew when it moved by so much.
 const ANCHOR_MOVED_MS: u64 = 1000;
 /// Key of what ties engine time to the machine.
@@ -51,7 +53,7 @@ impl Timekeeper {
             Self { clock: Arc::new(clock), anchor, listened_at: Duration::ZERO, news: Vec::new() };
         keeper.round();
         // The server that takes over listens from then on.
-        keeper.news.retain(|news| *news != Input::Listen);
+        keeper.news.retain(|news| !matches!(news, Input::Listen | Input::Stalled));
         Ok(keeper)
     }
 
@@ -66,6 +68,8 @@ impl Timekeeper {
         let away = ticks.saturating_sub(std::mem::replace(&mut self.listened_at, ticks));
         if away > DEAF_AFTER {
             self.news.push(Input::Listen);
+        } else if away > STALLED_AFTER {
+            self.news.push(Input::Stalled);
         }
         for jump in jumps {
             tracing::warn!(
