@@ -9,6 +9,7 @@ use crate::effect::{Answer, Effect};
 use crate::event::Event;
 use crate::input::Input;
 use crate::life::ahead::ShortRun;
+use crate::notes::Note;
 use crate::record::JobState;
 use crate::specs::Specs;
 use crate::state::{PoolState, State, Touched};
@@ -49,6 +50,8 @@ pub struct Engine {
     pub(crate) taken_on: BTreeMap<NodeId, (Time, Vec<(JobId, u32)>)>,
     /// Elements of arrays that ended soon after they began, in the present step.
     pub(crate) short_runs: Vec<ShortRun>,
+    /// What decisions looked at, if somebody wants to know. Not part of the state.
+    pub(crate) notes: Option<Vec<Note>>,
     events: Vec<Event>,
     effects: Vec<Effect>,
     /// Draining nodes from which something was taken.
@@ -109,6 +112,7 @@ impl Engine {
             asked_for: BTreeSet::new(),
             short_runs: Vec::new(),
             specs: Specs::default(),
+            notes: None,
             events: Vec::new(),
             effects: Vec::new(),
             emptied: Vec::new(),
@@ -246,6 +250,7 @@ impl Engine {
             Input::SetTenant(tenant) => self.set_tenant(tenant),
             Input::DeletePool(pool) => self.delete_pool(pool),
             Input::DeleteTenant(tenant) => self.delete_tenant(tenant),
+            Input::Undecided(undecided) => self.done(Event::Undecided(undecided)),
             Input::SetProviders(providers) => self.done(Event::ProvidersSet(providers)),
             Input::SetMix { pool, mix } => self.in_pool(&pool.clone(), Event::MixSet { pool, mix }),
             Input::Measure { pool, power_w, io_bytes_s } => {

@@ -14,10 +14,11 @@ use crate::array::{Ranges, Shape};
 use crate::dag::Submission;
 use crate::heartbeat::Heartbeat;
 use crate::life::capacity::Capacity;
+use crate::notes::Undecided;
 use crate::record::{Cause, JobState, Phase, StartKind};
 use crate::solver::{MoveCause, Reservation};
 use landfall_capacity::reactive::Reactive;
-use landfall_model::life::Breakdown;
+use landfall_model::life::{Beside, Breakdown};
 use landfall_negotiate::{self as negotiate, Peer};
 
 /// What the ledger gives a job on one node.
@@ -47,6 +48,9 @@ pub struct Commit {
     /// Whether the node is only told: it has no room for it before another one ends there.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ahead: bool,
+    /// What was looked at beside it, as far as somebody noted that. The state has no use for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beside: Option<Box<Beside>>,
 }
 
 /// A hold: devices and amounts kept for a placement that is being prepared.
@@ -142,6 +146,8 @@ pub enum Event {
     WalltimeSet { job: JobId, walltime: Millis },
     /// A proposal was committed.
     Committed(Box<Commit>),
+    /// Nobody was chosen; for whoever asks later why not.
+    Undecided(Box<Undecided>),
     /// There is room for a job that its node was told ahead.
     TookRoom(JobId),
     /// A start command was sent again.

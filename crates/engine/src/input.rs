@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::dag::{Edge, Element, Join};
 use crate::heartbeat::Heartbeat;
+use crate::notes::Undecided;
 use landfall_capacity::provider::Delivery;
 use landfall_capacity::reactive::Sample;
 use landfall_capacity::{AutoscaleSettings, BlockEvent, Description, ProviderError, Quote, RequestId};
@@ -88,6 +89,8 @@ pub enum Input {
     DeletePool(PoolId),
     /// A tenant that has no jobs is taken away.
     DeleteTenant(TenantId),
+    /// Somebody keeps in mind that a decision chose nobody.
+    Undecided(Box<Undecided>),
     /// Providers are set.
     SetProviders(Vec<Provider>),
     /// The expected mix of a pool is set.

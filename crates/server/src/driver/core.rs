@@ -23,6 +23,7 @@ use super::instance::Instances;
 use super::jobs::{JobMeta, Jobs, LiveRun};
 use super::nodes::Nodes;
 use super::pull::PullPools;
+use super::rings::Rings;
 use super::stats::Stats;
 use super::stops::Stops;
 use super::submit::Remembered;
@@ -66,6 +67,8 @@ pub struct View<'a> {
     pub nodes: &'a Nodes,
     /// What people should look at, oldest first.
     pub alarms: &'a [AlarmView],
+    /// The last decisions.
+    pub(crate) rings: &'a Rings,
     /// Which agents are connected.
     pub connections: &'a Connections,
     pub now: Time,
@@ -93,6 +96,7 @@ pub(super) struct Core {
     pub(super) instances: Instances,
     pub(super) facts: Facts,
     pub(super) alarms: Alarms,
+    pub(super) rings: Rings,
     /// The peer of the pool that negotiates, if one does.
     pub(super) peers: Option<super::peers::PeerSide>,
     pub(super) next_job: u64,
@@ -193,6 +197,7 @@ impl Core {
             instances: Instances::default(),
             facts: Facts::default(),
             alarms: Alarms::default(),
+            rings: Rings::default(),
             peers: None,
             next_job: 1,
             origin: None,
@@ -234,6 +239,7 @@ impl Core {
         (self.seq, self.snapshot_tried) = (loaded.seq, loaded.snapshot_seq);
         self.snapshot_stored.store(loaded.snapshot_seq, Ordering::Relaxed);
         self.engine = Engine::of(loaded.state);
+        self.engine.keep_notes();
         #[cfg(feature = "mutations")]
         if crate::mutation::Fault::SilenceFromBefore.is_planted() {
             self.engine.fault = Some(landfall_engine::mutation::Fault::SilenceFromBefore);
@@ -276,7 +282,9 @@ impl Core {
         self.ended = ended.into_iter().map(|(_, id)| id).collect();
         self.pull = PullPools::of(state);
         self.facts = Facts::of(state);
+        self.instances = Instances::load(&mut *self.store, self.engine.state())?;
         self.alarms = Alarms::load(&mut *self.store)?;
+        self.rings = Rings::load(&mut *self.store, self.engine.state())?;
         Ok(())
     }
 
@@ -419,14 +427,19 @@ impl Core {
     /// Gives the engine an input and keeps what comes of it for the commit.
     pub(super) fn step(&mut self, input: Input) -> Answer {
         let began = Instant::now();
-        let outcome = self.engine.step(self.now, input);
+        let mut outcome = self.engine.step(self.now, input);
         Stats::took(&self.stats.step_nanos, began.elapsed());
         Stats::add(&self.stats.steps, 1);
+        let notes = self.engine.take_notes();
+        let undecided = self.keep_decisions(&mut outcome.events, notes);
         for event in outcome.events {
             self.follow(&event);
             self.batch.events.push((outcome.at, event));
         }
         self.effects.extend(outcome.effects);
+        for input in undecided {
+            self.step(input);
+        }
         outcome.answer
     }
 
@@ -647,6 +660,7 @@ impl Core {
             jobs: &self.jobs,
             nodes: &self.nodes,
             alarms: self.alarms.open(),
+            rings: &self.rings,
             connections: &self.connections,
             now: self.now,
             seq: self.seq,

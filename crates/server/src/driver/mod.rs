@@ -27,6 +27,7 @@ mod listing;
 pub mod nodes;
 pub mod peers;
 mod pull;
+pub(crate) mod rings;
 #[cfg(feature = "simulation")]
 pub mod simulation;
 mod stats;

@@ -15,7 +15,6 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use super::auth::{Principal, StoredToken, Tokens};
-use super::board::Board;
 use super::look::Looks;
 use super::metrics::Metrics;
 use super::problem::{Problem, shortened};
@@ -47,8 +46,6 @@ pub(crate) struct App {
     pub(crate) metrics: Arc<Metrics>,
     /// What the driver counts.
     pub(crate) stats: Arc<Stats>,
-    /// Recent decisions.
-    pub(crate) board: Arc<Board>,
     /// What people look at, made once for all of them.
     pub(crate) looks: Arc<Looks>,
     /// Browsers that are signed in.
@@ -89,7 +86,6 @@ impl App {
             logs,
             metrics: Arc::new(Metrics::new()),
             stats,
-            board: Arc::new(Board::default()),
             looks: Arc::new(Looks::new()),
             sessions: Sessions::default(),
             edits: tokio::sync::Mutex::new(()),

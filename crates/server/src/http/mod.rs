@@ -128,7 +128,6 @@ pub(crate) fn chores(app: Arc<App>) -> tokio::task::JoinHandle<()> {
                 batch = happened.recv() => match batch {
                     Ok(batch) => {
                         count(&app, &batch).await;
-                        app.board.follow(&app, &batch).await;
                         app.looks.note(&batch);
                         for happened in batch.iter() {
                             if let landfall_engine::Event::Ended { job, .. } = &happened.event {

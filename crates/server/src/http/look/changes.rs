@@ -100,7 +100,7 @@ impl Gathered {
                 self.decisions.push(DecisionGlance {
                     seq: made.seq,
                     at_ms: made.at_ms,
-                    job: made.job,
+                    job: made.job.unwrap_or_default(),
                     name: None,
                     pool: String::new(),
                     tenant: None,
