@@ -15,8 +15,10 @@ struct Noun {
 
 const NOUNS: &[Noun] = &[
     Noun { plural: "jobs", singular: "job", list: &["jobs"], show: &["job"] },
+    Noun { plural: "arrays", singular: "array", list: &["arrays"], show: &["job"] },
     Noun { plural: "nodes", singular: "node", list: &["nodes"], show: &["node"] },
     Noun { plural: "pools", singular: "pool", list: &["pools", "list"], show: &["pools", "show"] },
+    Noun { plural: "peers", singular: "peer", list: &["peers", "list"], show: &["peers", "show"] },
     Noun { plural: "tenants", singular: "tenant", list: &["tenants", "list"], show: &["tenants", "show"] },
     Noun {
         plural: "workloads",
@@ -46,6 +48,9 @@ pub(crate) fn settled(words: Vec<OsString>) -> Vec<OsString> {
         _ if verb("show") => (2, show),
         true if !named && second != Some("-h") && second != Some("--help") => (1, list),
         true => (1, &list[..1]),
+        false if noun == "array" && is_verb(list[0], second) => (1, list),
+        // `peer id` is about this server, not about the peer of that name.
+        false if show.len() == 2 && is_verb(noun, second.filter(|_| named).or(Some("help"))) => (0, &[]),
         false if named && show.len() == 2 && !is_verb(show[0], second) => (1, show),
         false => (1, &show[..1]),
     };
@@ -80,6 +85,9 @@ mod tests {
             ("jobs list --all", "jobs --all"),
             ("jobs show 12", "job 12"),
             ("job 12", "job 12"),
+            ("array 12", "job 12"),
+            ("array add 12 5", "arrays add 12 5"),
+            ("arrays close 12", "arrays close 12"),
             ("nodes show n1", "node n1"),
             ("pools", "pools list"),
             ("--json pools", "--json pools list"),
@@ -90,6 +98,12 @@ mod tests {
             ("pool set gpu", "pools set gpu"),
             ("tenant lab", "tenants show lab"),
             ("workload w", "workloads show w"),
+            ("peers", "peers list"),
+            ("peers add x", "peers add x"),
+            ("peer id", "peer id"),
+            ("peer", "peer"),
+            ("peer --help", "peer --help"),
+            ("peer lab", "peers show lab"),
             ("policies", "policy list"),
             ("policy fit", "policy show fit"),
             ("policy terms", "policy terms"),

@@ -259,6 +259,8 @@ impl Engine {
             Input::SubmitArray { submission, first, last, step } => {
                 self.submit_array(*submission, first, last, step)
             }
+            Input::ExtendArray { array, count } => self.extend_array(&array, count),
+            Input::CloseArray(array) => self.close_array(&array),
             Input::Cancel(job) => self.cancel(&job),
             Input::UserHold { job, held } => self.user_hold(job, held),
             Input::Suspend(job) => self.suspend(&job),

@@ -128,6 +128,10 @@ pub enum Event {
     /// An array was accepted; none of its elements has a record yet. The job is what they have in common, under the array's
     /// id; `after` are arrays that it follows element by element.
     ArraySubmitted { job: Box<Job>, pool: PoolId, user_hold: bool, shape: Shape, after: Vec<JobId> },
+    /// An open array got more elements: this is its last index now.
+    ArrayExtended { array: JobId, last: u32 },
+    /// An open array takes no more elements.
+    ArrayClosed(JobId),
     /// Elements of an array, by position from 0, got records: they are jobs from now on.
     Unfolded { array: JobId, positions: Ranges },
     /// Elements of an array, by position from 0, that had no record yet were cancelled.

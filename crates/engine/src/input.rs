@@ -33,6 +33,9 @@ pub struct Submission {
     pub join: Join,
     /// Its place in an array, if it is in one.
     pub element: Option<Element>,
+    /// Whether it is an array that takes more elements until it is closed.
+    #[serde(default)]
+    pub open: bool,
 }
 
 impl Submission {
@@ -48,6 +51,7 @@ impl Submission {
             edges: Vec::new(),
             join: Join::All,
             element: None,
+            open: false,
         }
     }
 }
@@ -115,6 +119,10 @@ pub enum Input {
         /// From one index to the next, 1 or more.
         step: u32,
     },
+    /// An array that is open gets so many elements more, with the indices that follow.
+    ExtendArray { array: JobId, count: u32 },
+    /// An array that is open takes no more elements.
+    CloseArray(JobId),
     /// A job is taken back, or all elements of an array.
     Cancel(JobId),
     /// A job is kept from starting, or no longer; of an array, all elements that wait.

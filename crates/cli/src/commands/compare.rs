@@ -26,7 +26,7 @@ with the difference to the baseline; the first policy is the baseline unless --b
 Examples:
   landfall compare kth.swf.gz --procs 100 --policy easy --policy easy++ --policy landfall-batch
   landfall compare pods.csv --nodes nodes.csv --policy fgd --policy landfall-pack --seeds 10 --out packing
-  landfall compare week.jsonl --cluster lab.toml --policy balanced --policy hpc-batch --fail-if 'mean_wait_s>+10%'
+  landfall compare week.jsonl --cluster hpc.toml --policy balanced --policy hpc-batch --fail-if 'mean_wait_s>+10%'
 
 Ends with 4 if a bound given with --fail-if was broken.")]
 pub(crate) struct Args {

@@ -4,17 +4,19 @@
 use std::sync::Arc;
 
 use landfall_api::ApiError;
-use landfall_api::job::{ArrayRange, ArrayView, JobRequest};
-use landfall_engine::Event;
+use landfall_api::job::{ArrayRange, ArrayView, JobRequest, MoreElements, Submitted};
 use landfall_engine::array::{Array, element_id, parse_element_id};
 use landfall_engine::record::{JobRecord, JobState};
+use landfall_engine::{Answer, Event, Input};
 use landfall_model::{Job, JobId};
 use landfall_store::{Change, Table};
 
 use super::archive::{ArrayRow, archive_key};
 use super::core::{Core, View};
-use super::handle::Failure;
+use super::handle::{Caller, Failure};
+use super::intake::check_entries;
 use super::jobs::JobMeta;
+use super::submit::{invalid, refused_answer};
 use super::view::{ms, needs_of};
 
 /// What the elements of an array have in common.
@@ -42,9 +44,43 @@ impl Core {
                     self.pull.waits(&pool, element);
                 }
             }
+            Event::ArrayClosed(array) => self.array_may_be_over(array.as_str()),
             Event::FoldedDropped { array, .. } => self.array_may_be_over(array.as_str()),
             _ => {}
         }
+    }
+
+    /// Adds elements to an array that is open.
+    pub(super) fn extend(
+        &mut self,
+        caller: &Caller,
+        id: &JobId,
+        more: MoreElements,
+        key: Option<&str>,
+    ) -> Result<(Vec<Submitted>, bool), Failure> {
+        let key = key.map(|key| self.repeatable(caller, key, &(id, &more))).transpose()?;
+        if let Some(before) = key.as_ref().and_then(|key| key.before.clone()) {
+            return Ok((before, true));
+        }
+        let closed = || {
+            let error = ApiError::new("array_closed", format!("array `{id}` has ended"));
+            Failure::refused(422, error.hint("submit another one"))
+        };
+        let known = self.jobs.meta(id).cloned().ok_or_else(closed)?;
+        let (meta, count) = with_more(&known, more)?;
+        let meta = Arc::new(meta);
+        // The engine may place them at once, and a start command needs to know what to run.
+        self.jobs.insert(id.clone(), meta.clone());
+        if let Answer::Refused(refused) = self.step(Input::ExtendArray { array: id.clone(), count }) {
+            self.jobs.insert(id.clone(), known);
+            return Err(refused_answer(refused));
+        }
+        self.put(Table::Jobs, id.as_str(), &*meta);
+        let added =
+            Submitted { id: id.to_string(), count: count.into(), repeated: false, warnings: Vec::new() };
+        let added = vec![added];
+        self.remember(key, &added);
+        Ok((added, false))
     }
 
     /// Files an array away whose last element has ended.
@@ -69,6 +105,40 @@ impl Core {
     }
 }
 
+/// What is kept of an array with more elements, and how many come.
+fn with_more(known: &JobMeta, more: MoreElements) -> Result<(JobMeta, u32), Failure> {
+    let given = u32::try_from(more.entries.len()).unwrap_or(u32::MAX);
+    match (known.entries.is_empty(), given) {
+        (true, 1..) => {
+            let message = "the elements of this array have no entries";
+            return Err(invalid("entries", message, "say how many come"));
+        }
+        (false, 0) => {
+            let message = "the elements of this array have entries";
+            return Err(invalid("entries", message, "give one for each element that comes"));
+        }
+        (false, given) if more.count > 0 && more.count != given => {
+            let message = format!("there are {given} entries for {} elements", more.count);
+            return Err(invalid("entries", message, "give one for each, or leave the count out"));
+        }
+        _ => {}
+    }
+    let count = given.max(more.count);
+    let range = known.array.ok_or_else(|| invalid("", "it is no array", "name an array"))?;
+    let last = u32::try_from(range.count() - 1).ok().and_then(|last| last.checked_add(count));
+    let last = last.and_then(|last| last.checked_mul(range.step)?.checked_add(range.first));
+    let last = last.ok_or_else(|| invalid("count", "indices would become too large", "add fewer"))?;
+    let mut request = JobRequest {
+        run: (*known.run).clone(),
+        array: Some(ArrayRange { last, ..range }),
+        entries: known.entries.iter().cloned().chain(more.entries).collect(),
+        ..JobRequest::default()
+    };
+    check_entries(&mut request, "")?;
+    let meta = JobMeta { array: request.array, entries: Arc::new(request.entries), ..known.clone() };
+    Ok((meta, count))
+}
+
 /// How an array that lives is shown.
 fn array_view(array: &Array, meta: &JobMeta, running: u64) -> ArrayView {
     let tally = array.tally();
@@ -86,6 +156,8 @@ fn array_view(array: &Array, meta: &JobMeta, running: u64) -> ArrayView {
         failed: tally.failed.into(),
         cancelled: tally.cancelled.into(),
         why: None,
+        open: array.open,
+        ids_to: array.shape.ids_to,
     }
 }
 
@@ -159,8 +231,11 @@ impl View<'_> {
         let Some((array, index)) = parse_element_id(&id) else { return Some(id) };
         let array = JobId::new(array).ok()?;
         let last = match self.engine.state().folded.get(&array) {
-            Some(known) => known.shape.last,
-            None => self.array_row(array.as_str())?.array.range.last,
+            Some(known) => known.shape.longest(),
+            None => {
+                let array = self.array_row(array.as_str())?.array;
+                array.ids_to.unwrap_or(array.range.last)
+            }
         };
         element_id(&array, index, last).ok()
     }

@@ -392,6 +392,11 @@ impl Core {
                 let submitted = self.submit(&caller, jobs, key.as_deref());
                 owe(reply, submitted)
             }
+            Request::Extend(asked, reply) => {
+                let (caller, array, more, key) = *asked;
+                let extended = self.extend(&caller, &array, more, key.as_deref());
+                owe(reply, extended)
+            }
             Request::Register(node, reply) => {
                 let registered = self.register(*node);
                 owe(reply, registered)
@@ -458,6 +463,7 @@ impl Core {
                     run.nodes.extend(gained.iter().map(|grant| landfall_api::job::OnNode {
                         node: grant.node.to_string(),
                         gpus: grant.placement.devices.iter().map(|device| device.index).collect(),
+                        cpus: None,
                         phase: "assigned".into(),
                         exit_code: None,
                     }));

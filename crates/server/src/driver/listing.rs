@@ -79,7 +79,7 @@ impl JobFilter {
     fn wants_folded(&self, array: &Array) -> bool {
         let tenant = array.job.spec.tenant.as_ref().map(TenantId::as_str);
         self.wants_state("pending")
-            && array.tally().folded > 0
+            && (array.tally().folded > 0 || is_idle(array))
             && self.pool.as_deref().is_none_or(|pool| pool == array.pool.as_str())
             && self.tenant.as_deref().is_none_or(|wanted| tenant == Some(wanted))
             && self.array.is_none()
@@ -103,6 +103,11 @@ impl JobFilter {
         self.name.as_deref().is_none_or(|wanted| name == Some(wanted))
             && self.search.as_deref().is_none_or(found)
     }
+}
+
+/// Whether an array lives only because it takes more elements.
+fn is_idle(array: &Array) -> bool {
+    array.open && array.left() == 0
 }
 
 impl View<'_> {
@@ -190,7 +195,9 @@ impl View<'_> {
         let id = &array.job.id;
         let mut view = job_view(&folded_record(array, id, JobState::Pending), self.jobs, None);
         view.elements = Some(array.tally().folded.into());
-        if let Some(why) = self.why_waiting(id) {
+        if is_idle(array) {
+            view.why = Some("it is open, and all it has have ended".to_owned());
+        } else if let Some(why) = self.why_waiting(id) {
             (view.reason, view.why) = (Some(why.reason.to_string()), Some(why.detail));
         }
         view

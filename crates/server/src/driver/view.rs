@@ -37,6 +37,7 @@ pub(super) fn live_run(state: &State, id: &JobId, run: &Run) -> LiveRun {
         OnNode {
             node: at.node.to_string(),
             gpus: held.into_iter().flat_map(|held| &held.devices).map(|device| device.index).collect(),
+            cpus: None,
             phase: word(&at.phase),
             exit_code: at.exit,
         }
@@ -158,6 +159,7 @@ impl View<'_> {
             if let Some(why) = self.why_waiting(id) {
                 (view.reason, view.why) = (Some(why.reason.to_string()), Some(why.detail));
             }
+            view.note = view.note.or_else(|| self.engine.usual_walltime(&record.job.spec, &record.pool));
             return Some(view);
         }
         if let Some((array, _)) = self.engine.state().folded_element(id) {
@@ -173,6 +175,14 @@ impl View<'_> {
         let position = array.position(id)?;
         array.end_of(position)?;
         Some(job_view(&folded_record(array, id, JobState::Cancelled), self.jobs, None))
+    }
+
+    /// Which cores a running job has to itself, in words.
+    pub fn pinned(&self, id: &JobId) -> Vec<String> {
+        let nodes = self.jobs.run(id).map_or(&[][..], |run| run.nodes.as_slice());
+        let on =
+            |at: &OnNode| Some(format!("it has cores {} of node {} to itself", at.cpus.as_ref()?, at.node));
+        nodes.iter().filter_map(on).collect()
     }
 
     pub fn node(&self, id: &NodeId) -> Option<NodeView> {

@@ -185,6 +185,7 @@ pub(crate) fn event_view(seq: u64, at: Time, event: &Event) -> EventView {
     let is_job = matches!(
         kind.as_str(),
         "eligible"
+            | "array_closed"
             | "start_sent"
             | "started"
             | "saved"

@@ -50,7 +50,7 @@ Examples:
   landfall replay kth.swf.gz --procs 100 --policy easy
   landfall replay kth.swf.gz --procs 100 --policy sjbf --estimate true --events single --schedule-out sjbf.swf
   landfall replay pods.csv --nodes nodes.csv --policy fgd --seed 42 --curve-out fgd.csv
-  landfall replay week.jsonl --cluster lab.toml --policy balanced --out week
+  landfall replay week.jsonl --cluster hpc.toml --policy balanced --out week
   landfall replay --journal /var/lib/landfall --verify
   landfall replay lublin.swf --procs 256 --policy f1 --sequence 1981:1024 --sequence 2756:1024
 

@@ -34,7 +34,7 @@ others. Jobs that had not ended are cancelled at the end of the trace. What the 
 Examples:
   landfall trace export --out week.jsonl.gz
   landfall trace export --data-dir /var/lib/landfall --out week.jsonl && landfall replay week.jsonl
-  landfall trace export --pool gpu --out gpu.jsonl && landfall replay gpu.jsonl --policy balanced")]
+  landfall trace export --pool default --out one.jsonl && landfall replay one.jsonl --policy fit")]
 pub(crate) struct Args {
     /// The trace to write; a name that ends in .gz is compressed.
     #[arg(long, value_name = "FILE")]

@@ -70,7 +70,10 @@ impl Gathered {
     fn take_in_one(&mut self, happened: &Happened) {
         match &happened.event {
             Event::Submitted { job, .. } | Event::ArraySubmitted { job, .. } => self.job(&job.id),
-            Event::Unfolded { array, .. } | Event::FoldedDropped { array, .. } => self.job(array),
+            Event::Unfolded { array, .. }
+            | Event::FoldedDropped { array, .. }
+            | Event::ArrayExtended { array, .. }
+            | Event::ArrayClosed(array) => self.job(array),
             Event::Eligible(job)
             | Event::Started(job)
             | Event::TookRoom(job)
