@@ -11,6 +11,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::job::{JobView, PlannedJob};
+use crate::peer::NegotiationView;
 
 /// What became of an order.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
@@ -259,4 +260,7 @@ pub struct PlanView {
     pub answer: PlanAnswer,
     /// The jobs as they would be submitted, if the change submits any.
     pub submitted: Vec<PlannedJob>,
+    /// What peers offer for the job, if they would place it: nothing is kept and nothing is awarded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub negotiation: Option<NegotiationView>,
 }

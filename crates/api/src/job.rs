@@ -76,6 +76,9 @@ pub struct RunSpec {
     /// Whether the job is also told what it is in the variables of Slurm, such as `SLURM_JOB_ID`.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub slurm: bool,
+    /// Whether the job is cut off from the network (`container`; `wasm` has none).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub offline: bool,
     /// Longest run in milliseconds, enforced by the agent in every pool. Batch pools also enforce `needs.walltime_ms`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,

@@ -144,7 +144,7 @@ pub(crate) enum Command {
     /// Pools of the server: list, show, set, delete.
     #[command(subcommand)]
     Pools(live::pools::Command),
-    /// Other servers that place work with this one: list, show, add, trust, block, accounts.
+    /// Other servers that place work with this one: list, show, add, trust, block, accounts, export, import.
     #[command(subcommand)]
     Peers(live::peers::Command),
     /// This server among its peers: id.

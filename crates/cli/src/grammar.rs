@@ -17,6 +17,8 @@ const NOUNS: &[Noun] = &[
     Noun { plural: "jobs", singular: "job", list: &["jobs"], show: &["job"] },
     Noun { plural: "nodes", singular: "node", list: &["nodes"], show: &["node"] },
     Noun { plural: "pools", singular: "pool", list: &["pools", "list"], show: &["pools", "show"] },
+    // `landfall peer` is this server among them.
+    Noun { plural: "peers", singular: "peers", list: &["peers", "list"], show: &["peers", "show"] },
     Noun { plural: "tenants", singular: "tenant", list: &["tenants", "list"], show: &["tenants", "show"] },
     Noun {
         plural: "workloads",
@@ -85,6 +87,9 @@ mod tests {
             ("--json pools", "--json pools list"),
             ("pools --server x", "pools list --server x"),
             ("pools --help", "pools --help"),
+            ("peers", "peers list"),
+            ("peers trust x 1", "peers trust x 1"),
+            ("peer id", "peer id"),
             ("pools set gpu", "pools set gpu"),
             ("pool gpu", "pools show gpu"),
             ("pool set gpu", "pools set gpu"),

@@ -167,6 +167,11 @@ fn what_people_from_elsewhere_read_is_true() {
 }
 
 #[test]
+fn the_guide_about_peers_is_true() {
+    walk_through("peers.md");
+}
+
+#[test]
 fn the_operators_guide_is_true() {
     walk_through("operators.md");
 }

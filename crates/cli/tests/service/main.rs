@@ -2,6 +2,7 @@
 
 mod agree;
 mod arrays;
+mod bad_peers;
 mod clock;
 mod crash;
 mod dags;
@@ -20,6 +21,7 @@ mod nodes;
 mod operators;
 mod peers;
 mod pools;
+mod puppet;
 mod ready;
 mod restored;
 mod resume;

@@ -643,6 +643,10 @@ fn check_run(request: &JobRequest, runtime: &str, path: &str) -> Result<(), Fail
         let message = format!("`{}` is for processes, and this is a job of runtime `{runtime}`", field.0);
         return Err(invalid(&format!("{path}run.{}", field.0), message, "leave it out"));
     }
+    if run.offline && !matches!(runtime, "container" | "wasm") {
+        let message = format!("a job of runtime `{runtime}` cannot be cut off from the network");
+        return Err(invalid(&format!("{path}run.offline"), message, "run it in a container"));
+    }
     if run.script.as_ref().is_some_and(|text| interpreter(text).is_none()) {
         let message = "the script does not say what runs it";
         return Err(invalid(&format!("{path}run.script"), message, "begin it with a line such as #!/bin/sh"));
@@ -718,6 +722,7 @@ fn merged(template: RunSpec, job: RunSpec) -> RunSpec {
         stdout: job.stdout.or(template.stdout),
         stderr: job.stderr.or(template.stderr),
         slurm: job.slurm || template.slurm,
+        offline: job.offline || template.offline,
         timeout_ms: job.timeout_ms.or(template.timeout_ms),
         retry_on: if job.retry_on.is_empty() { template.retry_on } else { job.retry_on },
         checkpoint_signal: job.checkpoint_signal.or(template.checkpoint_signal),
