@@ -196,6 +196,10 @@ pub struct PlanRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(max_items = 10000)]
     pub lose: Option<Vec<String>>,
+    /// Nodes join: each in the fields of a scenario, with `count` for several alike.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<Object>>, max_items = 1000)]
+    pub add: Option<Vec<serde_json::Map<String, Value>>>,
     /// A tenant gets another share or quota: the fields of a tenant.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]

@@ -16,6 +16,7 @@ mod identity;
 mod jobs;
 mod keepers;
 mod learning;
+mod looks;
 mod nodes;
 mod operators;
 mod peers;

@@ -391,6 +391,20 @@ impl Stand {
         (status, serde_json::from_str(&text).unwrap_or_default())
     }
 
+    /// The status and the headers of something that is no JSON.
+    pub(crate) fn page(&self, token: &str, path: &str) -> (u16, Vec<(String, String)>) {
+        let url = format!("{}{path}", self.url);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let _ = rustls::crypto::ring::default_provider().install_default();
+            let client = reqwest::Client::builder().no_proxy().build().unwrap();
+            let answer = client.get(&url).bearer_auth(token.trim()).send().await.unwrap();
+            let text = |value: &reqwest::header::HeaderValue| value.to_str().unwrap_or_default().to_owned();
+            let headers = answer.headers().iter().map(|(name, value)| (name.to_string(), text(value)));
+            (answer.status().as_u16(), headers.collect())
+        })
+    }
+
     /// Sends lines of JSON, and gives the lines of the answer.
     pub(crate) fn says_lines(&self, path: &str, headers: &[(&str, &str)], lines: &[String]) -> Vec<Value> {
         let token = std::fs::read_to_string(self.data().join("token")).unwrap();

@@ -5,16 +5,17 @@ use std::sync::Arc;
 
 use landfall_api::ApiError;
 use landfall_api::job::{ArrayRange, ArrayView, JobRequest};
-use landfall_engine::Event;
 use landfall_engine::array::{Array, element_id, parse_element_id};
 use landfall_engine::record::{JobRecord, JobState};
+use landfall_engine::{Event, State};
 use landfall_model::{Job, JobId};
 use landfall_store::{Change, Table};
 
 use super::archive::{ArrayRow, archive_key};
 use super::core::{Core, View};
 use super::handle::Failure;
-use super::jobs::JobMeta;
+use super::jobs::{JobMeta, Jobs};
+use super::roster::Row;
 use super::view::{ms, needs_of};
 
 /// What the elements of an array have in common.
@@ -25,6 +26,32 @@ pub(super) struct Shared {
     pub(super) pool: String,
     pub(super) tenant: Option<String>,
     pub(super) submitted_at_ms: u64,
+}
+
+impl Shared {
+    /// That of an array that the engine knows and that is not over.
+    pub(super) fn of_live(state: &State, jobs: &Jobs, array: &str) -> Option<Self> {
+        let live = state.folded.get(array)?;
+        let meta = jobs.meta(&live.job.id)?;
+        Some(Self {
+            meta: meta.clone(),
+            needs: needs_of(&live.job.spec),
+            pool: live.pool.to_string(),
+            tenant: live.job.spec.tenant.as_ref().map(ToString::to_string),
+            submitted_at_ms: ms(live.job.submitted_at),
+        })
+    }
+
+    /// The same from its row.
+    pub(super) fn of_row(row: &Row) -> Option<Self> {
+        Some(Self {
+            meta: row.meta.clone()?,
+            needs: needs_of(&row.spec),
+            pool: row.pool.to_string(),
+            tenant: row.tenant().map(ToString::to_string),
+            submitted_at_ms: ms(row.since),
+        })
+    }
 }
 
 impl Core {
@@ -59,7 +86,7 @@ impl Core {
             ended_at_ms: array.ended_at.map(ms),
             array: array_view(array, &meta, 0),
             meta: (*meta).clone(),
-            needs: needs_of(&array.job),
+            needs: needs_of(&array.job.spec),
         };
         self.jobs.remove(&id);
         self.batch.changes.push(Change::delete(Table::Jobs, id.as_str()));
@@ -121,7 +148,7 @@ impl View<'_> {
             }
             return Some(view);
         }
-        self.array_row(text).map(|row| row.array)
+        self.of_ended(|ended| ended.array(text)).map(|row| row.array)
     }
 
     /// A job, an array or an element of one, as it could be submitted again.
@@ -130,7 +157,7 @@ impl View<'_> {
     /// When another version wrote something into it that this one does not know.
     pub fn as_submitted(&mut self, text: &str) -> Result<Option<JobRequest>, Failure> {
         let array = match self.array(text) {
-            Some(array) => self.shared_by(text).map(|shared| (shared, array.range)),
+            Some(array) => self.of_ended(|ended| ended.shared_by(text)).map(|shared| (shared, array.range)),
             None => None,
         };
         let (name, needs, run, array, entries) = match array {
@@ -160,35 +187,8 @@ impl View<'_> {
         let array = JobId::new(array).ok()?;
         let last = match self.engine.state().folded.get(&array) {
             Some(known) => known.shape.last,
-            None => self.array_row(array.as_str())?.array.range.last,
+            None => self.of_ended(|ended| ended.array(array.as_str()))?.array.range.last,
         };
         element_id(&array, index, last).ok()
-    }
-
-    /// What is shared by the elements of an array, wherever it is kept.
-    pub(super) fn shared_by(&mut self, array: &str) -> Option<Arc<Shared>> {
-        if let Some(known) = self.shared.get(array) {
-            return Some(known.clone());
-        }
-        let live = self.engine.state().folded.get(array);
-        let live = live.and_then(|live| Some((live, self.jobs.meta(&live.job.id)?)));
-        let shared = match live {
-            Some((live, meta)) => Shared {
-                meta: meta.clone(),
-                needs: needs_of(&live.job),
-                pool: live.pool.to_string(),
-                tenant: live.job.spec.tenant.as_ref().map(ToString::to_string),
-                submitted_at_ms: ms(live.job.submitted_at),
-            },
-            None => {
-                let row = self.array_row(array)?;
-                let (pool, tenant) = (row.array.pool, row.array.tenant);
-                let submitted_at_ms = row.array.submitted_at_ms;
-                Shared { meta: Arc::new(row.meta), needs: row.needs, pool, tenant, submitted_at_ms }
-            }
-        };
-        let shared = Arc::new(shared);
-        self.shared.insert(array.to_owned(), shared.clone());
-        Some(shared)
     }
 }

@@ -21,8 +21,10 @@ use super::handle::{Failure, Happened, Reply, Request};
 use super::health::Health;
 use super::instance::Instances;
 use super::jobs::{JobMeta, Jobs, LiveRun};
+use super::listing::Whys;
 use super::nodes::Nodes;
 use super::pull::PullPools;
+use super::roster::Roster;
 use super::stats::Stats;
 use super::stops::Stops;
 use super::submit::Remembered;
@@ -73,6 +75,9 @@ pub struct View<'a> {
     pub seq: u64,
     /// What elements of arrays share, as far as it was looked up for this question.
     pub(super) shared: BTreeMap<String, Arc<Shared>>,
+    /// The rows of all jobs.
+    pub(super) roster: &'a mut Roster,
+    pub(super) whys: &'a mut Whys,
     /// Whether something can be stored.
     pub(super) health: &'a mut Health,
     /// Whether the memory is ahead of what is stored.
@@ -87,6 +92,8 @@ pub(super) struct Core {
     pub(super) connections: Arc<Connections>,
     pub(super) stats: Arc<Stats>,
     pub(super) jobs: Jobs,
+    roster: Roster,
+    whys: Whys,
     pub(super) nodes: Nodes,
     pub(super) pull: PullPools,
     pub(super) stops: Stops,
@@ -187,6 +194,8 @@ impl Core {
             connections,
             stats,
             jobs: Jobs::default(),
+            roster: Roster::default(),
+            whys: Whys::default(),
             nodes: Nodes::default(),
             pull: PullPools::default(),
             stops: Stops::default(),
@@ -274,6 +283,7 @@ impl Core {
             a.cmp(b).then_with(|| other.as_str().contains('.').cmp(&one.as_str().contains('.')))
         });
         self.ended = ended.into_iter().map(|(_, id)| id).collect();
+        self.roster = Roster::of(state, &self.jobs);
         self.pull = PullPools::of(state);
         self.facts = Facts::of(state);
         self.alarms = Alarms::load(&mut *self.store)?;
@@ -432,6 +442,7 @@ impl Core {
 
     /// Keeps what is beside the engine up with an event.
     fn follow(&mut self, event: &Event) {
+        self.roster.note(event, self.engine.state());
         self.note_instance(event);
         self.follow_hosted(event);
         match event {
@@ -651,6 +662,8 @@ impl Core {
             now: self.now,
             seq: self.seq,
             shared: BTreeMap::new(),
+            roster: &mut self.roster,
+            whys: &mut self.whys,
             health: &mut self.health,
             ahead: self.ahead,
             damage: None,
@@ -659,6 +672,9 @@ impl Core {
 
     /// Makes snapshots and drops what is too old, now and then.
     pub(super) fn keep_house(&mut self) {
+        if self.roster.is_far_behind() {
+            self.roster.catch_up(self.engine.state(), &self.jobs);
+        }
         let now = self.time.ticks();
         if self.resting_until.is_some() {
             return;

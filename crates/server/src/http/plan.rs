@@ -12,7 +12,8 @@ use landfall_engine::Engine;
 use landfall_engine::answers::{Change, misfit};
 use landfall_model::answer::PlanAnswer;
 use landfall_model::life::Refused;
-use landfall_model::{JobId, Pool, PoolId, Tenant, TenantId};
+use landfall_model::scenario::{NodeRow, Rows};
+use landfall_model::{JobId, Node, Pool, PoolId, Tenant, TenantId};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
@@ -54,18 +55,16 @@ async fn dry_run(
     answer(&app, principal, PlanRequest { submit: Some(request), ..PlanRequest::default() }).await
 }
 
+/// Nodes that a plan may add.
+const ADDED_MAX: usize = 10_000;
 /// Plans made at once: each works on a copy of everything.
-static LOOKING_AHEAD: Semaphore = Semaphore::const_new(2);
+pub(crate) static LOOKING_AHEAD: Semaphore = Semaphore::const_new(2);
 
 async fn answer(app: &App, principal: Principal, request: PlanRequest) -> Reply<PlanView> {
     let _place = LOOKING_AHEAD.acquire().await.map_err(|_| crate::driver::Failure::Closing)?;
     let asks = principal.clone();
-    let (state, now, change, submitted) = app
-        .ask(move |view| {
-            let (change, submitted) = change(view, &asks, request)?;
-            Ok((view.engine.state().clone(), view.now, change, submitted))
-        })
-        .await?;
+    let (change, submitted) = app.ask(move |view| change(view, &asks, request)).await?;
+    let (state, now) = app.copy().await?;
     // Looking ahead may take long; meanwhile the driver goes on.
     let planned = tokio::task::spawn_blocking(move || {
         let engine = Engine::of(state).at(now);
@@ -104,7 +103,7 @@ async fn scenario(
         Some(pool) => Some(PoolId::new(pool).map_err(|_| Problem::unknown("pool", pool))?),
         None => None,
     };
-    let (state, now) = app.ask(|view| Ok((view.engine.state().clone(), view.now))).await?;
+    let (state, now) = app.copy().await?;
     let written = tokio::task::spawn_blocking(move || -> Result<ScenarioView, Problem> {
         let exported = Engine::of(state).at(now).export(only.as_ref())?;
         let text = landfall_model::scenario::write(&exported.situation).map_err(|error| {
@@ -150,6 +149,7 @@ fn change(
         request.jobs.is_some(),
         request.cancel.is_some(),
         request.lose.is_some(),
+        request.add.is_some(),
         request.set_tenant.is_some(),
         request.set_pool.is_some(),
     ];
@@ -185,6 +185,10 @@ fn other_change(view: &mut View<'_>, principal: &Principal, request: PlanRequest
         operator()?;
         return nodes.iter().map(|id| node_id(id)).collect::<Result<_, _>>().map(Change::NodesLost);
     }
+    if let Some(nodes) = request.add {
+        operator()?;
+        return added(view, nodes).map(Change::NodesAdded);
+    }
     if let Some(fields) = request.set_tenant {
         operator()?;
         return tenant(view, None, fields).map(|tenant| Change::SetTenant(Box::new(tenant)));
@@ -203,6 +207,27 @@ fn other_change(view: &mut View<'_>, principal: &Principal, request: PlanRequest
         return Ok(Change::SetPool { pool: Box::new(pool), policy });
     }
     Ok(Change::Nothing)
+}
+
+/// Nodes that might join, from the fields of a scenario; one that is there already would be told anew, not added.
+fn added(view: &View<'_>, rows: Vec<Map<String, Value>>) -> Result<Vec<Node>, Problem> {
+    let mut made = Vec::new();
+    for (place, row) in rows.into_iter().enumerate() {
+        let place = format!("add[{place}]");
+        let row: NodeRow = typed(None, row, &place)?;
+        let nodes = Rows::default().nodes(row, view.now, &place);
+        made.extend(nodes.map_err(|error| {
+            Problem::invalid(&place, error.to_string(), "see docs/reference/scenario.md")
+        })?);
+        if made.len() > ADDED_MAX {
+            return Err(Problem::invalid("add", format!("at most {ADDED_MAX} nodes"), "add fewer at once"));
+        }
+    }
+    if let Some(known) = made.iter().find(|node| view.engine.state().node(&node.id).is_some()) {
+        let message = format!("there is a node `{}` already", known.id);
+        return Err(Problem::invalid("add", message, "give new nodes another name"));
+    }
+    Ok(made)
 }
 
 /// A pool from its fields; the id may come from the path.

@@ -218,7 +218,7 @@ impl Args {
 
 /// Replays, with the log of decisions written where it is wanted.
 fn replayed(args: &Args, read: &Read, policy: &Chosen) -> Result<(Run, Duration), CliError> {
-    let bar = Bar::new(read.subject.size(args.seed));
+    let bar = Bar::new(read.subject.size(args.seed), None);
     let replay = |out: Option<&mut dyn Write>| {
         let began = Instant::now();
         let run = read.subject.run(policy, args.seed, Decisions::new(out), &mut step(&bar));

@@ -75,7 +75,7 @@ pub(crate) fn run(args: &Args) -> Result<Written, CliError> {
     Ok(Written { schema, file, kind, jobs, nodes, dropped, estimates_defaulted: 0, left_out })
 }
 
-fn write(recorded: &Recorded, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn write(recorded: &Recorded, out: &mut dyn Write) -> io::Result<()> {
     let description = Some("what a server has lived through".to_owned());
     let mut writer = Writer::new(out, &Header { description })?;
     recorded.records.iter().try_for_each(|record| writer.record(record))

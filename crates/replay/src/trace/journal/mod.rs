@@ -15,6 +15,7 @@
 //! *The end.* What had not ended when the trace was made is cancelled at its last instant, so that a replay ends there too
 //! and does not make up how it would have gone on.
 
+mod begin;
 mod runs;
 
 use std::collections::{BTreeMap, BTreeSet};

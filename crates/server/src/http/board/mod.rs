@@ -15,10 +15,10 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use landfall_engine::record::JobRecord;
+use landfall_engine::record::{JobRecord, JobState};
 use landfall_engine::state::PoolState;
 use landfall_engine::{Event, State as EngineState};
-use landfall_model::{JobKind, Millis, Node, NodeState};
+use landfall_model::{JobId, JobKind, Millis, Node, NodeState, TenantId};
 use landfall_policy::catalogue;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -32,7 +32,8 @@ use super::auth::{Admin, Principal, Submitter};
 use super::extract::{At, Params};
 use super::history::{decision, decisions_before};
 use super::problem::Problem;
-use crate::driver::{Happened, View};
+use crate::driver::roster::{Kind, Row};
+use crate::driver::{Failure, Happened, View};
 use load::{Running, Worker, load};
 use ring::{Kept, Ring};
 pub(crate) use time::rfc3339;
@@ -227,39 +228,57 @@ async fn scores(
 }
 
 fn sees(principal: &Principal, record: &JobRecord) -> bool {
-    principal.sees(record.job.spec.tenant.as_ref().map(landfall_model::TenantId::as_str))
+    principal.sees(record.job.spec.tenant.as_ref().map(TenantId::as_str))
 }
 
 /// Jobs that wait, and why.
 #[utoipa::path(get, path = "/board/jobs/pending", tag = "board",
     responses((status = 200, description = "`jobs` and `other_pending`.", body = Envelope), BoardProblems))]
 async fn pending(State(app): Shared, Submitter(principal): Submitter) -> Result<Said, Problem> {
+    let waits =
+        |row: &Row| row.kind == Kind::Job && matches!(row.state, JobState::Pending | JobState::Suspended);
+    let (ids, others) = chosen(&app, principal, waits, false, PENDING_MAX).await?;
     let answer = app.handle.read(move |view| {
-        let waiting = |record: &&JobRecord| {
-            matches!(
-                record.state,
-                landfall_engine::record::JobState::Pending | landfall_engine::record::JobState::Suspended
-            )
-        };
-        let all = view.engine.state().jobs.values().map(|record| &**record).filter(waiting);
-        let (mut own, others): (Vec<&JobRecord>, Vec<&JobRecord>) = all.partition(|record| sees(&principal, record));
-        own.sort_by(|a, b| (a.job.queued_at, &a.job.id).cmp(&(b.job.queued_at, &b.job.id)));
-        let more = own.len().saturating_sub(PENDING_MAX);
-        let jobs = own.iter().take(PENDING_MAX).enumerate().map(|(place, record)| {
+        let state = view.engine.state();
+        let records = ids.iter().filter_map(|id| state.job(id));
+        let jobs = records.enumerate().map(|(place, record)| {
             let (job, spec) = (&record.job, &record.job.spec);
             let explained = Some(()).filter(|()| place < EXPLAINED_MAX);
             let explained = explained.and_then(|()| view.engine.explain(&job.id)).and_then(|it| it.reason);
             json!({
                 "kind": kind_code(spec.kind), "tenant": spec.tenant, "job_id": job.id, "parent_id": parent_of(record),
                 "queued_at": rfc3339(job.queued_at),
-                "dependency_count": spec.dependents.max(view.engine.state().graph.dependents(&job.id)),
+                "dependency_count": spec.dependents.max(state.graph.dependents(&job.id)),
                 "name": view.jobs.meta(&job.id).and_then(|meta| meta.name.clone()),
                 "reason": explained.map_or("queued", |reason| reason.name()),
             })
         });
-        json!({ "jobs": jobs.collect::<Vec<Value>>(), "other_pending": others.len() + more })
+        json!({ "jobs": jobs.collect::<Vec<Value>>(), "other_pending": others })
     });
     Ok(Said(answer.await?))
+}
+
+/// The jobs that wait or have nodes longest, or shortest, of those that the asker may see; and how many others there are.
+async fn chosen(
+    app: &App,
+    principal: Principal,
+    wanted: impl Fn(&Row) -> bool + Send + 'static,
+    newest_first: bool,
+    most: usize,
+) -> Result<(Vec<JobId>, usize), Problem> {
+    let listing = app.listing().await?;
+    let chosen = tokio::task::spawn_blocking(move || {
+        let rows = listing.rows().filter(|row| wanted(row));
+        let (mut own, others): (Vec<&Row>, Vec<&Row>) =
+            rows.partition(|row| principal.sees(row.tenant().map(TenantId::as_str)));
+        own.sort_unstable_by(|a, b| (a.since, &a.id).cmp(&(b.since, &b.id)));
+        if newest_first {
+            own.reverse();
+        }
+        let more = own.len().saturating_sub(most);
+        (own.iter().take(most).map(|row| row.id.clone()).collect(), others.len() + more)
+    });
+    chosen.await.map_err(|_| Failure::Closing.into())
 }
 
 /// The newest jobs that have nodes.
@@ -274,13 +293,12 @@ async fn dispatched(State(app): Shared, Submitter(principal): Submitter) -> Resu
         .rev()
         .map(|kept| (kept.decision.job.clone(), kept.id()))
         .collect();
+    let placed = |row: &Row| row.nodes.is_some();
+    let (ids, others) = chosen(&app, principal, placed, true, DISPATCHED_MAX).await?;
     let answer = app.handle.read(move |view| {
-        let placed = view.engine.state().jobs.values().map(|record| &**record);
-        let placed = placed.filter_map(|record| Some((record, record.run.as_deref()?)));
-        let (mut own, others): (Vec<_>, Vec<_>) = placed.partition(|(record, _)| sees(&principal, record));
-        own.sort_by(|a, b| (b.1.committed_at, &b.0.job.id).cmp(&(a.1.committed_at, &a.0.job.id)));
-        let more = own.len().saturating_sub(DISPATCHED_MAX);
-        let jobs = own.iter().take(DISPATCHED_MAX).map(|(record, run)| {
+        let state = view.engine.state();
+        let placed = ids.iter().filter_map(|id| state.job(id).and_then(|it| Some((it, it.run.as_deref()?))));
+        let jobs = placed.map(|(record, run)| {
             let (id, spec) = (&record.job.id, &record.job.spec);
             json!({
                 "id": known.get(id.as_str()).cloned().unwrap_or_else(|| id.to_string()),
@@ -290,7 +308,7 @@ async fn dispatched(State(app): Shared, Submitter(principal): Submitter) -> Resu
                 "name": view.jobs.meta(id).and_then(|meta| meta.name.clone()),
             })
         });
-        json!({ "jobs": jobs.collect::<Vec<Value>>(), "other_running": others.len() + more })
+        json!({ "jobs": jobs.collect::<Vec<Value>>(), "other_running": others })
     });
     Ok(Said(answer.await?))
 }
