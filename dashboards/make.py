@@ -68,6 +68,21 @@ DASHBOARDS = {
         panel("Silent nodes that keep their jobs", [("sum by (pool) (landfall_requeue_limited_nodes{})", "{{pool}}")]),
         panel("Snapshots", [("sum(increase(landfall_snapshots_total{}[1d]))", "last day")]),
     ]),
+    "placement": ("Landfall: placement among peers", [
+        panel("Requests and offers", [("sum by (instance) (rate(landfall_placement_requests_received_total{}[RATE]))", "requests at {{instance}}"), ("sum by (instance) (rate(landfall_placement_offers_sent_total{}[RATE]))", "offers of {{instance}}")], "ops"),
+        panel("Offers per request", [("sum(rate(landfall_placement_offers_sent_total{}[RATE])) / sum(rate(landfall_placement_requests_received_total{}[RATE]))", "offers")], text="near 0: nobody fits, see the declines"),
+        panel("Offers received", [("sum by (result) (rate(landfall_placement_offers_received_total{}[RATE]))", "{{result}}")], "ops"),
+        panel("Scores", [("sum by (le) (rate(landfall_placement_score_bucket{,role=\"arbiter\"}[RATE]))", "{{le}}")], kind="heatmap", text="of accepted offers, by the arbiter"),
+        panel("Time to place", [(f"histogram_quantile({share}, sum by (le) (rate(landfall_placement_duration_seconds_bucket{{}}[RATE])))", name) for share, name in ((0.5, "half"), (0.95, "95 of 100"), (0.99, "99 of 100"))], "s", text="near 1 s is usual; steps of 0.5 s are silent winners"),
+        panel("Wins and losses", [("sum by (instance) (rate(landfall_placement_wins_total{}[RATE]))", "won by {{instance}}"), ("sum by (instance) (rate(landfall_placement_losses_total{}[RATE]))", "lost by {{instance}}")], "ops"),
+        panel("Share of wins", [("sum by (instance) (rate(landfall_placement_wins_total{}[RATE])) / ignoring (instance) group_left sum(rate(landfall_placement_wins_total{}[RATE]))", "{{instance}}")], "percentunit", stack=True),
+        panel("Declines", [("sum by (reason) (rate(landfall_placement_declines_total{}[RATE]))", "{{reason}}")], "ops"),
+        panel("Jobs that failed", [("sum by (reason) (rate(landfall_placement_failures_total{}[RATE]))", "{{reason}}")], "ops"),
+        panel("Messages dropped", [("sum by (reason) (rate(landfall_placement_messages_rejected_total{}[RATE]))", "{{reason}}")], "ops"),
+        panel("Leases lost", [("sum(increase(landfall_placement_lease_losses_total{}[1h]))", "last hour")]),
+        panel("What peers did", [("sum by (deed) (increase(landfall_placement_deeds_total{}[1h]))", "{{deed}}")], text="promises kept, and what counts against peers"),
+        panel("Messages", [("sum by (direction) (rate(landfall_placement_messages_total{}[RATE]))", "{{direction}}")], "ops"),
+    ]),
 }
 
 

@@ -13,6 +13,7 @@ use landfall_model::life::{Failure, Fence, Report};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use crate::attend::Attended;
 use crate::config::Config;
 use crate::error::AgentError;
 use crate::jobs::{Action, Jobs};
@@ -50,6 +51,8 @@ pub(crate) struct Hub {
     limits: Mutex<Option<Limits>>,
     reports: mpsc::UnboundedSender<Told>,
     logs: mpsc::UnboundedSender<Writing>,
+    /// What people type for jobs.
+    attended: Attended,
     /// When the server last answered.
     heard: Mutex<Instant>,
     /// Reports and output that the server has not stored yet.
@@ -100,6 +103,7 @@ impl Hub {
             limits: Mutex::new(None),
             reports,
             logs,
+            attended: Attended::default(),
             heard: Mutex::new(Instant::now()),
             unsent: AtomicU64::new(0),
             sent: Notify::new(),
@@ -198,7 +202,11 @@ impl Hub {
         for action in actions {
             match action {
                 Action::Keeper(request) => self.keeper(request),
-                Action::Track(fence, shipped) => drop(self.logs.send(Writing::Track(fence, shipped))),
+                Action::Track(fence, shipped) => {
+                    let attended = self.jobs().is_attended(&fence);
+                    let _ = self.logs.send(Writing::Track(fence, shipped, attended));
+                }
+                Action::Type(fence, typed) => self.attended.pass_on(self, &fence, &typed),
                 Action::Report(item) => self.report(item),
                 Action::End { ended, report } => self.on_end(&ended, report),
                 Action::Refuse { report, why } => {

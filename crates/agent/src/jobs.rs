@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use landfall_api::agent::{Command, FetchEntry, Offered, ReportItem, Start};
+use landfall_api::job::Typed;
 use landfall_model::life::Fence;
 use landfall_model::life::{Failure, Report, RunUsage, StartRefusal};
 use landfall_model::{Bytes, JobId, Mib, Millis};
@@ -65,6 +66,8 @@ pub(crate) enum Action {
     Probed(bool),
     /// Note that the server has heard that this keeper cannot tell what began before it.
     NoteForgotten(u32),
+    /// Pass on what somebody typed for a job.
+    Type(Fence, Typed),
     /// There is work to ask for.
     Ask,
     /// Say which inputs are missing.
@@ -90,7 +93,8 @@ struct Live {
 
 impl Live {
     fn started(&self) -> ReportItem {
-        report(&self.fence, if self.note.afresh { Report::StartedAfresh } else { Report::Started })
+        let began = if self.note.afresh { Report::StartedAfresh } else { Report::Started };
+        ReportItem { cpus: self.note.cpus.clone(), ..report(&self.fence, began) }
     }
 }
 
@@ -223,9 +227,19 @@ impl Jobs {
     /// The server took a registration that said so of this keeper. It need not hear it again: whatever it tells to start from
     /// now on is known here.
     pub(crate) fn on_registered(&mut self, said: Option<u32>) -> Vec<Action> {
-        let Some(pid) = self.forgot.filter(|_| self.forgot == said) else { return Vec::new() };
-        self.forgot = None;
-        vec![Action::NoteForgotten(pid)]
+        // A server that was started anew no longer knows which cores jobs have.
+        let pinned = self.live.values().filter(|live| live.running && live.note.cpus.is_some());
+        let mut actions: Vec<Action> = pinned.map(|live| Action::Report(live.started())).collect();
+        if let Some(pid) = self.forgot.filter(|_| self.forgot == said) {
+            self.forgot = None;
+            actions.push(Action::NoteForgotten(pid));
+        }
+        actions
+    }
+
+    /// Whether somebody is at a job.
+    pub(crate) fn is_attended(&self, fence: &Fence) -> bool {
+        self.live.get(&fence.job).is_some_and(|live| live.note.attended)
     }
 
     /// Whether something of another journal still runs.
@@ -250,6 +264,10 @@ impl Jobs {
             Command::Notice { fence, in_ms } => {
                 let known = self.newest(&fence).is_some_and(|live| live.running);
                 if known { vec![Action::Notice(fence.job, in_ms)] } else { Vec::new() }
+            }
+            Command::Input { fence, typed } => {
+                let known = self.newest(&fence).is_some_and(|live| live.running && live.note.attended);
+                if known { vec![Action::Type(fence, typed)] } else { Vec::new() }
             }
             Command::Probe => self.on_probe(),
             Command::Work => vec![Action::Ask],
@@ -518,6 +536,12 @@ impl Jobs {
     pub(crate) fn on_event(&mut self, event: Event) -> Vec<Action> {
         match event {
             Event::Hello(_) => Vec::new(),
+            Event::Pinned { fence, cpus } => {
+                if let Some(live) = self.live.get_mut(&fence.job) {
+                    live.note.cpus = Some(cpus);
+                }
+                Vec::new()
+            }
             Event::Spawned(fence) => match self.live.get_mut(&fence.job) {
                 Some(live) if live.fence.attempt == fence.attempt => {
                     (live.running, live.ahead) = (true, false);
@@ -588,6 +612,7 @@ impl Jobs {
         }
         let mut report = report(&ended.fence, verdict(&ended));
         report.files.clone_from(&ended.kept);
+        report.cpus.clone_from(&ended.note.cpus);
         self.unreported.insert((ended.fence.job.clone(), ended.fence.attempt), report.clone());
         self.remember(report.clone(), None);
         Action::End { ended: Box::new(ended), report }

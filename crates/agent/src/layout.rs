@@ -99,6 +99,11 @@ impl Layout {
         self.log(fence, "script")
     }
 
+    /// Where what is typed for a job goes in, if somebody is at it.
+    pub(crate) fn typed(&self, fence: &Fence) -> PathBuf {
+        self.log(fence, "typed")
+    }
+
     /// Where a runtime of ours says why it ended a job.
     pub(crate) fn outcome(&self, fence: &Fence) -> PathBuf {
         self.log(fence, "outcome")
@@ -139,7 +144,7 @@ impl Layout {
 
     /// Everything that belongs to an attempt alone.
     pub(crate) fn all_of(&self, fence: &Fence) -> Vec<PathBuf> {
-        let logs = ["out", "err", "in", "script", "outcome"].map(|ending| self.log(fence, ending));
+        let logs = ["out", "err", "in", "script", "typed", "outcome"].map(|ending| self.log(fence, ending));
         logs.into_iter().chain([self.work(fence)]).collect()
     }
 

@@ -15,6 +15,7 @@
 //! - nothing of the agent's own environment reaches a job, but for a short list of names.
 #![forbid(unsafe_code)]
 
+pub mod attend;
 mod backoff;
 mod config;
 mod error;

@@ -28,6 +28,8 @@ const PIECE_BYTES_MAX: u64 = 256 << 10;
 const REQUEST_BYTES_MAX: u64 = 768 << 10;
 /// How soon a job that writes is looked at again.
 const LOOK_FIRST: Duration = Duration::from_millis(250);
+/// How soon one is that somebody is at, always.
+const LOOK_ATTENDED: Duration = Duration::from_millis(20);
 /// How soon a silent one is.
 const LOOK_LAST: Duration = Duration::from_secs(2);
 /// Size at which what nobody will read is cut off.
@@ -40,8 +42,8 @@ const AGAIN_MAX: u32 = 3;
 /// What the log task is told.
 #[derive(Debug)]
 pub(crate) enum Writing {
-    /// A job runs; the server has so much of its output.
-    Track(Fence, (u64, u64)),
+    /// A job runs; the server has so much of its output, and somebody may be waiting for every word.
+    Track(Fence, (u64, u64), bool),
     /// A job ended: send the rest, then the report.
     Ended(ReportItem, (u64, u64)),
     /// A job ended and everything was sent.
@@ -61,6 +63,8 @@ struct Tail {
     end: Option<ReportItem>,
     look_at: Instant,
     pause: Duration,
+    /// The shortest and the longest pause.
+    pauses: (Duration, Duration),
 }
 
 #[derive(Debug, Default)]
@@ -79,7 +83,15 @@ impl Tail {
     fn new(fence: Fence, shipped: (u64, u64), limit: u64, now: Instant) -> Self {
         let stream = |shipped: u64| Stream { shipped, full: shipped >= limit, said: None, again: 0 };
         let streams = [stream(shipped.0), stream(shipped.1)];
-        Self { fence, streams, end: None, look_at: now + LOOK_FIRST, pause: LOOK_FIRST }
+        let pauses = (LOOK_FIRST, LOOK_LAST);
+        Self { fence, streams, end: None, look_at: now + LOOK_FIRST, pause: LOOK_FIRST, pauses }
+    }
+
+    /// One that is looked at again and again.
+    fn attended(mut self) -> Self {
+        self.pauses = (LOOK_ATTENDED, LOOK_ATTENDED);
+        (self.look_at, self.pause) = (Instant::now(), LOOK_ATTENDED);
+        self
     }
 
     fn path(&self, hub: &Hub, stream: usize) -> PathBuf {
@@ -206,8 +218,11 @@ fn is_other_journal(error: &ClientError) -> bool {
 fn on_writing(hub: &Hub, tails: &mut BTreeMap<Key, Tail>, writing: Writing) {
     let (limit, now) = (hub.config.log_bytes_max, Instant::now());
     match writing {
-        Writing::Track(fence, shipped) => {
-            tails.entry(key(&fence)).or_insert_with(|| Tail::new(fence, shipped, limit, now));
+        Writing::Track(fence, shipped, attended) => {
+            tails.entry(key(&fence)).or_insert_with(|| {
+                let tail = Tail::new(fence, shipped, limit, now);
+                if attended { tail.attended() } else { tail }
+            });
         }
         Writing::Ended(report, shipped) => {
             let fence = report.fence.clone();
@@ -270,11 +285,11 @@ fn collect(hub: &Hub, tails: &mut BTreeMap<Key, Tail>, now: Instant) -> (Vec<Log
             sent.push(Sent { at: at.clone(), stream, offset, bytes });
         }
         if !wrote && tail.end.is_none() {
-            tail.pause = (tail.pause * 2).min(LOOK_LAST);
+            tail.pause = (tail.pause * 2).min(tail.pauses.1);
             tail.look_at = now + tail.pause;
         } else if wrote {
             // It is looked at again after this round; what it writes meanwhile waits a moment for company.
-            tail.pause = LOOK_FIRST;
+            tail.pause = tail.pauses.0;
         }
     }
     (pieces, sent)
@@ -321,7 +336,7 @@ fn on_shipped(hub: &Hub, tails: &mut BTreeMap<Key, Tail>, sent: &[Sent], next: &
         state.shipped = if back { wanted } else { wanted.max(reached) };
         state.full |= piece.offset >= limit && state.said.is_none();
         if tail.end.is_none() {
-            tail.look_at = now + LOOK_FIRST;
+            tail.look_at = now + tail.pauses.0;
             let shipped = (tail.streams[0].shipped, tail.streams[1].shipped);
             hub.keeper(Request::Shipped { fence: tail.fence.clone(), shipped });
         }

@@ -83,6 +83,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> Result<(), Agen
         gpus: machine.gpus(),
         programs: machine.programs.clone(),
         limits: config.limits,
+        helper: helper.clone(),
     };
     tracing::info!(node = config.node_id, runtimes = machine.runtimes().join(","), "the agent begins");
     if machine.programs.wasm.is_none() {

@@ -15,7 +15,7 @@ use utoipa::ToSchema;
 use landfall_model::life::Fence;
 use landfall_model::life::Report;
 
-use crate::job::RunSpec;
+use crate::job::{RunSpec, Typed};
 use crate::node::FenceView;
 
 /// What a job gets on this node.
@@ -122,6 +122,14 @@ pub enum Command {
         /// In how many milliseconds.
         in_ms: u64,
     },
+    /// Somebody who is at a job typed something.
+    Input {
+        /// The attempt.
+        #[schema(value_type = FenceView)]
+        fence: Fence,
+        /// What was typed.
+        typed: Typed,
+    },
     /// Look whether the node is well, and say so.
     Probe,
     /// There is work in a pull pool: ask for it.
@@ -157,12 +165,15 @@ pub struct ReportItem {
     /// Where on the node lies what an ended attempt left in its fresh directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub files: Option<String>,
+    /// The cores that a pinned attempt has to itself, such as `0-1,4`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<String>,
 }
 
 impl ReportItem {
-    /// A report without files.
+    /// A report and nothing beside it.
     pub fn new(fence: Fence, report: Report) -> Self {
-        Self { fence, report, files: None }
+        Self { fence, report, files: None, cpus: None }
     }
 }
 

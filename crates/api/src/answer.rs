@@ -3,14 +3,16 @@
 use std::collections::BTreeMap;
 
 use landfall_model::answer::{Explanation, Placed, PlanAnswer, WhyNot};
-use landfall_model::life::{JobState, Points};
+use landfall_model::life::{Against, JobState, Points, RunnerUp};
 use landfall_model::reason::Reason;
+use landfall_model::verdict::Facts;
 use landfall_model::{JobId, PoolId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::job::{JobView, PlannedJob};
+use crate::peer::NegotiationView;
 
 /// What became of an order.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
@@ -136,18 +138,25 @@ pub struct Granted {
     pub lender: Option<String>,
 }
 
-/// A committed decision with its breakdown.
+/// A decision with its breakdown and what it looked at.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct DecisionView {
     /// Number of its event in the journal.
     pub seq: u64,
     /// When.
     pub at_ms: u64,
-    /// The job.
-    pub job: String,
-    /// `start`, `backfill` or `preempt`.
+    /// The job it chose, or could choose nobody for; absent if a worker asked and no job was chosen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<String>,
+    /// The worker that asked and got nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<String>,
+    /// The pool whose scheduler decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool: Option<String>,
+    /// `start`, `backfill`, `preempt`, or `none` if nobody was chosen.
     pub kind: String,
-    /// What the job got.
+    /// What the job got; empty if nobody was chosen.
     pub nodes: Vec<Granted>,
     /// The total; absent if nothing was scored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -157,6 +166,21 @@ pub struct DecisionView {
     /// The next best candidate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runner_up: Option<String>,
+    /// Candidates there were: nodes, or in a pull pool waiting jobs. 0 if nothing was noted.
+    #[serde(default)]
+    pub looked_at: u32,
+    /// The best of the others with their totals, best first.
+    #[serde(default)]
+    pub runners_up: Vec<RunnerUp>,
+    /// What stood against the rest, with how many.
+    #[serde(default)]
+    pub against: Vec<Against>,
+    /// What the winner's points rest on.
+    #[serde(default)]
+    pub facts: Facts,
+    /// How old what the node had said of itself was, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heard_ms: Option<u64>,
 }
 
 /// An event of the journal, as the event stream tells it.
@@ -196,6 +220,10 @@ pub struct PlanRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(max_items = 10000)]
     pub lose: Option<Vec<String>>,
+    /// Nodes join: each in the fields of a scenario, with `count` for several alike.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<Object>>, max_items = 1000)]
+    pub add: Option<Vec<serde_json::Map<String, Value>>>,
     /// A tenant gets another share or quota: the fields of a tenant.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
@@ -259,4 +287,7 @@ pub struct PlanView {
     pub answer: PlanAnswer,
     /// The jobs as they would be submitted, if the change submits any.
     pub submitted: Vec<PlannedJob>,
+    /// What peers offer for the job, if they would place it: nothing is kept and nothing is awarded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub negotiation: Option<NegotiationView>,
 }

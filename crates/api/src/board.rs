@@ -202,7 +202,7 @@ pub struct Series {
     pub running: Vec<f32>,
 }
 
-/// How the last hours went. It is kept in memory and begins with the start of the server.
+/// How the last hours went. A day is kept.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct HistoryView {
     /// Instants, in seconds since 1970.
@@ -324,4 +324,82 @@ pub struct TimelineView {
     /// Give this as `cursor` to get the next page; absent on the last one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
+}
+
+/// Where a waiting job stands under one of two policies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Standing {
+    /// Its place in the order in which waiting jobs would start, from 1.
+    pub rank: u32,
+    /// When it would start, in milliseconds since 1970; absent if no start can be told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_ms: Option<u64>,
+}
+
+/// A waiting job under two policies.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RankedJob {
+    /// The job.
+    pub job: String,
+    /// What people call it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Its tenant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
+    /// Under the first policy.
+    pub one: Standing,
+    /// Under the second one.
+    pub other: Standing,
+}
+
+/// The present queue of a pool under two policies.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RanksView {
+    /// The pool.
+    pub pool: String,
+    /// The first policy.
+    pub one: String,
+    /// The second policy.
+    pub other: String,
+    /// Jobs that wait.
+    pub waiting: u64,
+    /// Of those, how many would change places.
+    pub moved: u64,
+    /// Jobs that the asker may see, those that would move farthest first; at most 500.
+    pub jobs: Vec<RankedJob>,
+}
+
+/// A job in a graph of dependencies.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct GraphJob {
+    /// The job or the array.
+    pub id: String,
+    /// What people call it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Where it stands.
+    pub state: String,
+}
+
+/// One job waits for another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct GraphEdge {
+    /// What is waited for.
+    pub on: String,
+    /// Who waits.
+    pub job: String,
+    /// What is needed of it: `success`, `failure`, `any`, `mutex`, `corresponding`.
+    pub kind: String,
+}
+
+/// Jobs that wait for each other, around one of them. What has come true already is no longer in it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+pub struct GraphView {
+    /// The jobs, the one that was asked about first; at most 100.
+    pub jobs: Vec<GraphJob>,
+    /// Who waits for whom.
+    pub edges: Vec<GraphEdge>,
+    /// Whether there are more than are shown.
+    pub more: bool,
 }

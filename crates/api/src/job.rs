@@ -76,6 +76,19 @@ pub struct RunSpec {
     /// Whether the job is also told what it is in the variables of Slurm, such as `SLURM_JOB_ID`.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub slurm: bool,
+    /// Whether it gets the cores it asks for to itself, as far as other pinned jobs go; it then asks for whole ones (`process`).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub pin: bool,
+    /// Somebody is at its standard input while it runs (`POST /jobs/{id}/input`), in a terminal of this size, or through pipes where rows
+    /// and columns are 0 (`process`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub terminal: Option<Terminal>,
+    /// After how many milliseconds in which nothing is heard of them it ends; a minute if left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hang_up_ms: Option<u64>,
+    /// Whether the job is cut off from the network (`container`; `wasm` has none).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub offline: bool,
     /// Longest run in milliseconds, enforced by the agent in every pool. Batch pools also enforce `needs.walltime_ms`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
@@ -97,6 +110,32 @@ impl RunSpec {
             _ => "process",
         }
     }
+}
+
+/// The size of a terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Terminal {
+    /// Lines.
+    pub rows: u16,
+    /// Characters in a line.
+    pub cols: u16,
+}
+
+/// What somebody who is at a job does. An empty one says that they are still there.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Typed {
+    /// Bytes for its standard input, in base64.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schema(max_length = 1000000)]
+    pub data: String,
+    /// The terminal has this size now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size: Option<Terminal>,
+    /// No more input comes.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub end: bool,
 }
 
 /// Where somebody stood who submitted a job. An agent of the same user on the same machine runs the job there.
@@ -231,6 +270,9 @@ pub struct JobRequest {
     /// Submit one job for each index.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub array: Option<ArrayRange>,
+    /// Whether the array takes more elements, until it is closed (`POST /arrays/{id}/elements`, `POST /arrays/{id}/close`).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub open: bool,
     /// What differs from element to element, one for each in order: an element finds its own in `LANDFALL_ENTRY`, and where its command
     /// says `{entry}`, or `{entry.FIELD}` of one that is an object in JSON. Without `array` the elements count from 1.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -251,6 +293,18 @@ pub struct JobRequest {
     /// Refuse it if no node that its pool has could ever run it, instead of a warning.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub strict: bool,
+}
+
+/// More elements for an array that is open: so many, or one for each entry.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct MoreElements {
+    /// How many, where the elements of the array have no entries.
+    #[schema(maximum = 1000000)]
+    pub count: u32,
+    /// What they differ in, one for each in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub entries: Vec<String>,
 }
 
 /// How a negotiated job wants to be placed.
@@ -382,6 +436,9 @@ pub struct OnNode {
     /// Indices of the GPUs it holds there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpus: Vec<u16>,
+    /// The cores it has to itself there, if it was pinned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<String>,
     /// How far it is there: `assigned`, `started`, `checkpointed`, `ended`.
     pub phase: String,
     /// Its exit code there.
@@ -523,12 +580,18 @@ pub struct ArrayView {
     /// Why none of them has started, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
+    /// Whether it takes more elements.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub open: bool,
+    /// The index that the ids of its elements have room for, where that is not the last one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ids_to: Option<u32>,
 }
 
 impl ArrayView {
-    /// Whether all its jobs have ended.
+    /// Whether all its jobs have ended, and no more come.
     pub fn is_over(&self) -> bool {
-        self.completed + self.failed + self.cancelled >= self.total
+        self.completed + self.failed + self.cancelled >= self.total && !self.open
     }
 }
 

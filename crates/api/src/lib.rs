@@ -18,6 +18,7 @@ pub mod needs;
 pub mod node;
 pub mod page;
 pub mod peer;
+pub mod replay;
 pub mod token;
 pub mod workload;
 

@@ -48,9 +48,12 @@ pub struct PeerFacts {
 pub struct PeerView {
     /// Its id.
     pub id: String,
-    /// Trust in it, 0 to 1; absent if nobody said.
+    /// Trust in it that somebody set, 0 to 1; absent if nobody did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trust: Option<f64>,
+    /// How far what it did has moved that; absent if it has not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trust_moved: Option<f64>,
     /// How near it is: `cell`, `org`, `federation`, `commons`.
     pub scope: String,
     /// Whether there is a connection to it.
@@ -61,7 +64,7 @@ pub struct PeerView {
     /// The last round trip in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_ms: Option<f64>,
-    /// Its standing as a messenger; below 0 it has handed on bad messages.
+    /// Its standing; below 0 it has sent or handed on what it should not, below -80 it is not listened to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub standing: Option<f64>,
     /// What it last said it has.
@@ -75,6 +78,10 @@ pub struct PeerView {
     /// Messages of it that were dropped since the start, by reason.
     #[serde(default, skip_serializing_if = "std::collections::BTreeMap::is_empty")]
     pub dropped: std::collections::BTreeMap<String, u64>,
+    /// What it did that counts for or against it: `kept`, `silent`, `overstated`, `lease_lost`, `forged`, `invalid`, `stale_result`,
+    /// `repeated`, `claimed_twice`, `flooded`.
+    #[serde(default, skip_serializing_if = "std::collections::BTreeMap::is_empty")]
+    pub deeds: std::collections::BTreeMap<String, u64>,
     /// Jobs it ran for this server, and jobs this server ran for it.
     pub account: Account,
 }

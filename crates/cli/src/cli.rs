@@ -24,13 +24,14 @@ Usage: landfall [--json] COMMAND
 To begin with:
   up                      a server and this machine's agent, here and now
   submit                  hand in a command, a script or a file of jobs
+  run                     a shell or a command to be at, on a node
   jobs, job               list what waits and runs; show one job or array
   logs                    what a job or an array wrote
   explain                 why a job is where it is, or why not on that node
   top                     queue, nodes and reasons on one live screen
 
 Your jobs:
-  wait, retry             wait for what was submitted; run again what failed
+  wait, retry, arrays     wait for jobs; run again what failed; add elements
   cancel                  take jobs back, by id or by what they have in common
   hold, release           keep jobs from starting; let them start
   suspend, resume         make running jobs save their work and leave; go on
@@ -91,6 +92,8 @@ pub(crate) enum Command {
     Hollow(live::hollow::Args),
     /// Hand in a job, and wait for it if asked.
     Submit(Box<live::submit::Args>),
+    /// Run something that you are at, on a node, within a job's limits: a shell if nothing is named.
+    Run(Box<live::run::Args>),
     /// List jobs.
     Jobs(live::jobs::Args),
     /// Show a job or an array.
@@ -101,6 +104,9 @@ pub(crate) enum Command {
     Wait(live::again::WaitArgs),
     /// Run jobs again that have ended, or what failed of an array.
     Retry(live::again::RetryArgs),
+    /// Arrays that take more elements: add, close.
+    #[command(subcommand)]
+    Arrays(live::arrays::Command),
     /// Take jobs back; those that run are stopped.
     Cancel(live::steer::CancelArgs),
     /// Keep jobs from starting.
@@ -144,7 +150,7 @@ pub(crate) enum Command {
     /// Pools of the server: list, show, set, delete.
     #[command(subcommand)]
     Pools(live::pools::Command),
-    /// Other servers that place work with this one: list, show, add, trust, block, accounts.
+    /// Other servers that place work with this one: list, show, add, trust, block, accounts, export, import.
     #[command(subcommand)]
     Peers(live::peers::Command),
     /// This server among its peers: id.
@@ -255,6 +261,7 @@ fn alone<A: clap::Args>(
 fn scripted(cli: Cli, args: &[OsString]) -> Result<Result<Cli, clap::Error>, CliError> {
     let (job, name) = match &cli.command {
         Command::Submit(args) => (&args.job, "submit"),
+        Command::Run(args) => (&args.job, "run"),
         Command::Plan(args) => (&args.submit, "plan"),
         _ => return Ok(Ok(cli)),
     };
@@ -262,16 +269,19 @@ fn scripted(cli: Cli, args: &[OsString]) -> Result<Result<Cli, clap::Error>, Cli
     let (script, flags) = Script::read(Path::new(path), &job.skip)?;
     let behind = args.iter().position(|word| word == name).map_or(args.len(), |at| at + 1);
     let words = flags.into_iter().map(OsString::from).chain(args[behind..].iter().cloned());
-    let command = if name == "submit" {
-        alone::<Box<live::submit::Args>>(words, true).map(|(mut args, _)| {
+    let command = match name {
+        "submit" => alone::<Box<live::submit::Args>>(words, true).map(|(mut args, _)| {
             args.job.read = Some(script);
             Command::Submit(args)
-        })
-    } else {
-        alone::<Box<plan::Args>>(words, true).map(|(mut args, _)| {
+        }),
+        "run" => alone::<Box<live::run::Args>>(words, true).map(|(mut args, _)| {
+            args.job.read = Some(script);
+            Command::Run(args)
+        }),
+        _ => alone::<Box<plan::Args>>(words, true).map(|(mut args, _)| {
             args.submit.read = Some(script);
             Command::Plan(args)
-        })
+        }),
     };
     Ok(command.map(|command| Cli { json: cli.json, command }))
 }
@@ -285,11 +295,13 @@ fn answer(command: Command, json: bool) -> Result<Box<dyn Answer>, CliError> {
         Command::Agent(args) => live::agent::run(&args),
         Command::Hollow(args) => live::hollow::run(&args),
         Command::Submit(args) => live::submit::run(&args, json),
+        Command::Run(args) => live::run::run(&args),
         Command::Jobs(args) => live::jobs::list(&args),
         Command::Job(args) => live::jobs::one(&args),
         Command::Logs(args) => live::logs::run(&args, json),
         Command::Wait(args) => live::again::wait_for(&args, json),
         Command::Retry(args) => live::again::retry(&args, json),
+        Command::Arrays(command) => live::arrays::run(&command),
         Command::Cancel(args) => live::steer::cancel(&args),
         Command::Hold(args) => live::steer::run(&args, Order::HOLD),
         Command::Release(args) => live::steer::run(&args, Order::RELEASE),

@@ -9,6 +9,7 @@ use crate::effect::{Answer, Effect};
 use crate::event::Event;
 use crate::input::Input;
 use crate::life::ahead::ShortRun;
+use crate::notes::Note;
 use crate::record::JobState;
 use crate::specs::Specs;
 use crate::state::{PoolState, State, Touched};
@@ -51,6 +52,8 @@ pub struct Engine {
     pub(crate) taken_on: BTreeMap<NodeId, (Time, Vec<(JobId, u32)>)>,
     /// Elements of arrays that ended soon after they began, in the present step.
     pub(crate) short_runs: Vec<ShortRun>,
+    /// What decisions looked at, if somebody wants to know. Not part of the state.
+    pub(crate) notes: Option<Vec<Note>>,
     events: Vec<Event>,
     effects: Vec<Effect>,
     /// Draining nodes from which something was taken.
@@ -112,6 +115,7 @@ impl Engine {
             asked_for: BTreeSet::new(),
             short_runs: Vec::new(),
             specs: Specs::default(),
+            notes: None,
             events: Vec::new(),
             effects: Vec::new(),
             emptied: Vec::new(),
@@ -250,6 +254,7 @@ impl Engine {
             Input::SetTenant(tenant) => self.set_tenant(tenant),
             Input::DeletePool(pool) => self.delete_pool(pool),
             Input::DeleteTenant(tenant) => self.delete_tenant(tenant),
+            Input::Undecided(undecided) => self.done(Event::Undecided(undecided)),
             Input::SetProviders(providers) => self.done(Event::ProvidersSet(providers)),
             Input::SetMix { pool, mix } => self.in_pool(&pool.clone(), Event::MixSet { pool, mix }),
             Input::Measure { pool, power_w, io_bytes_s } => {
@@ -263,6 +268,8 @@ impl Engine {
             Input::SubmitArray { submission, first, last, step } => {
                 self.submit_array(*submission, first, last, step)
             }
+            Input::ExtendArray { array, count } => self.extend_array(&array, count),
+            Input::CloseArray(array) => self.close_array(&array),
             Input::Cancel(job) => self.cancel(&job),
             Input::UserHold { job, held } => self.user_hold(job, held),
             Input::Suspend(job) => self.suspend(&job),

@@ -14,10 +14,11 @@ use crate::array::{Ranges, Shape};
 use crate::dag::Submission;
 use crate::heartbeat::Heartbeat;
 use crate::life::capacity::Capacity;
+use crate::notes::Undecided;
 use crate::record::{Cause, JobState, Phase, StartKind};
 use crate::solver::{MoveCause, Reservation};
 use landfall_capacity::reactive::Reactive;
-use landfall_model::life::Breakdown;
+use landfall_model::life::{Beside, Breakdown};
 use landfall_negotiate::{self as negotiate, Peer};
 
 /// What the ledger gives a job on one node.
@@ -47,6 +48,9 @@ pub struct Commit {
     /// Whether the node is only told: it has no room for it before another one ends there.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ahead: bool,
+    /// What was looked at beside it, as far as somebody noted that. The state has no use for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beside: Option<Box<Beside>>,
 }
 
 /// A hold: devices and amounts kept for a placement that is being prepared.
@@ -128,6 +132,10 @@ pub enum Event {
     /// An array was accepted; none of its elements has a record yet. The job is what they have in common, under the array's
     /// id; `after` are arrays that it follows element by element.
     ArraySubmitted { job: Box<Job>, pool: PoolId, user_hold: bool, shape: Shape, after: Vec<JobId> },
+    /// An open array got more elements: this is its last index now.
+    ArrayExtended { array: JobId, last: u32 },
+    /// An open array takes no more elements.
+    ArrayClosed(JobId),
     /// Elements of an array, by position from 0, got records: they are jobs from now on.
     Unfolded { array: JobId, positions: Ranges },
     /// Elements of an array, by position from 0, that had no record yet were cancelled.
@@ -142,6 +150,8 @@ pub enum Event {
     WalltimeSet { job: JobId, walltime: Millis },
     /// A proposal was committed.
     Committed(Box<Commit>),
+    /// Nobody was chosen; for whoever asks later why not.
+    Undecided(Box<Undecided>),
     /// There is room for a job that its node was told ahead.
     TookRoom(JobId),
     /// A start command was sent again.

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::dag::{Edge, Element, Join};
 use crate::heartbeat::Heartbeat;
+use crate::notes::Undecided;
 use landfall_capacity::provider::Delivery;
 use landfall_capacity::reactive::Sample;
 use landfall_capacity::{AutoscaleSettings, BlockEvent, Description, ProviderError, Quote, RequestId};
@@ -33,6 +34,9 @@ pub struct Submission {
     pub join: Join,
     /// Its place in an array, if it is in one.
     pub element: Option<Element>,
+    /// Whether it is an array that takes more elements until it is closed.
+    #[serde(default)]
+    pub open: bool,
 }
 
 impl Submission {
@@ -48,6 +52,7 @@ impl Submission {
             edges: Vec::new(),
             join: Join::All,
             element: None,
+            open: false,
         }
     }
 }
@@ -90,6 +95,8 @@ pub enum Input {
     DeletePool(PoolId),
     /// A tenant that has no jobs is taken away.
     DeleteTenant(TenantId),
+    /// Somebody keeps in mind that a decision chose nobody.
+    Undecided(Box<Undecided>),
     /// Providers are set.
     SetProviders(Vec<Provider>),
     /// The expected mix of a pool is set.
@@ -117,6 +124,10 @@ pub enum Input {
         /// From one index to the next, 1 or more.
         step: u32,
     },
+    /// An array that is open gets so many elements more, with the indices that follow.
+    ExtendArray { array: JobId, count: u32 },
+    /// An array that is open takes no more elements.
+    CloseArray(JobId),
     /// A job is taken back, or all elements of an array.
     Cancel(JobId),
     /// A job is kept from starting, or no longer; of an array, all elements that wait.

@@ -25,6 +25,7 @@ pub mod habits;
 pub mod heartbeat;
 pub mod input;
 pub mod ledger;
+pub mod notes;
 pub mod record;
 pub mod state;
 pub mod units;

@@ -5,8 +5,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::verdict::{TermScore, Verdict};
-use crate::{Bytes, JobId, Mib, Millis, Name};
+use crate::reason::Reason;
+use crate::verdict::{Facts, TermScore, Verdict};
+use crate::{Bytes, JobId, Mib, Millis, Name, PoolId};
 
 /// Where a job stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -303,6 +304,82 @@ impl Breakdown {
         let points =
             |term: &TermScore| Points { term: term.term.clone(), raw: term.raw, points: term.contribution };
         Self { total: verdict.total, terms: terms.map(points).collect(), runner_up }
+    }
+}
+
+/// Runners-up that are kept with a decision.
+pub const RUNNERS_UP_KEPT: usize = 4;
+
+/// A candidate that might have been chosen and was not, or that scored and may not be.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct RunnerUp {
+    /// A node where nodes were ranked, a job where jobs were.
+    pub candidate: Name,
+    pub total: f64,
+    /// Why it may not be chosen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub barred: Option<Reason>,
+    /// The rules that vetoed it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub vetoes: Vec<Cow<'static, str>>,
+}
+
+impl RunnerUp {
+    /// What is kept of a verdict; nothing if a filter refuses the pair.
+    pub fn of(verdict: &Verdict) -> Option<Self> {
+        let (candidate, vetoes) = (verdict.candidate.clone(), verdict.vetoes.clone());
+        Some(Self { candidate, total: verdict.total?, barred: verdict.barred, vetoes })
+    }
+}
+
+/// What stands against candidates, with how many of them it stands against first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Against {
+    pub reason: Reason,
+    pub candidates: u32,
+}
+
+/// What a decision looked at beside the one it chose. It is kept with the decision, so it is small whatever the cluster.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(default)]
+pub struct Beside {
+    /// The pool whose scheduler decided.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pool: Option<PoolId>,
+    /// Candidates there were.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub looked_at: u32,
+    /// The best of the others, best first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub runners_up: Vec<RunnerUp>,
+    /// What stood against the rest, most frequent first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub against: Vec<Against>,
+    /// What the winner's points rest on.
+    #[serde(skip_serializing_if = "Facts::is_empty")]
+    pub facts: Facts,
+    /// How old what the node had said of itself was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub heard_ms: Option<Millis>,
+}
+
+fn is_zero(count: &u32) -> bool {
+    *count == 0
+}
+
+impl Beside {
+    /// Against whom what stands, most frequent first.
+    pub fn counted(against: impl IntoIterator<Item = (Reason, u32)>) -> Vec<Against> {
+        let mut counted: Vec<Against> = against
+            .into_iter()
+            .filter(|(_, candidates)| *candidates > 0)
+            .map(|(reason, candidates)| Against { reason, candidates })
+            .collect();
+        counted.sort_by_key(|against| (std::cmp::Reverse(against.candidates), against.reason.name()));
+        counted
     }
 }
 

@@ -40,6 +40,10 @@ pub struct MixShare {
     /// GPU models that will do; empty means any.
     #[serde(default)]
     pub gpu_models: Vec<Name>,
+    /// Too rare to be part of the mix. It counts only where it fits on few nodes, which are then spared for it; its share is
+    /// on the scale of the others.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub rare: bool,
 }
 
 fn whole() -> MilliGpu {

@@ -145,6 +145,10 @@ impl Facts {
         }
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The fact of that name.
     pub fn get(&self, name: &str) -> Option<&Fact> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, fact)| fact)

@@ -24,6 +24,16 @@ pub struct ProbedGpu {
     pub busy: bool,
 }
 
+/// One machine of several, and what is free on it now.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Machine {
+    pub cpu_free: u64,
+    pub memory_free: u64,
+    /// Which of the devices are in it.
+    pub gpus: Vec<u16>,
+}
+
 /// What the agent found on its machine. Use is measured over everything; `own` is the part of negotiated jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -52,6 +62,10 @@ pub struct Probe {
     pub runtimes: BTreeSet<Name>,
     /// Digests of data it holds.
     pub data: BTreeSet<Name>,
+    /// The machines, where there are several: a job runs on one of them. None means one that has everything.
+    pub machines: Vec<Machine>,
+    /// Negotiated jobs that have their place on one of them, so that it is not free any more.
+    pub placed: BTreeSet<Digest>,
 }
 
 impl Probe {
@@ -208,7 +222,7 @@ impl Ledger {
             memory_mib: need.memory_mib.unwrap_or(0),
             storage_mib: need.storage_mib.unwrap_or(0),
             network_mbit_s: need.network_mbit_s.unwrap_or(0).into(),
-            gpus: self.choose_gpus(need.gpu.as_ref())?,
+            gpus: self.choose_gpus(need)?,
         };
         let fits = grant.cpu_milli <= facts.cpu_free
             && grant.memory_mib <= facts.memory_free
@@ -217,10 +231,55 @@ impl Ledger {
         fits.then_some(grant)
     }
 
+    /// The machine that has room for a job beside all that is promised and has no place yet. What is promised takes the
+    /// first machine with room for it, the largest promise first.
+    fn machine_for(&self, need: &Profile) -> Option<usize> {
+        let probe = self.probe.as_ref()?;
+        let mut left: Vec<(u64, u64, &[u16])> =
+            probe.machines.iter().map(|has| (has.cpu_free, has.memory_free, has.gpus.as_slice())).collect();
+        let mut promised: Vec<&Grant> = self
+            .grants
+            .iter()
+            .filter(|(job, _)| !probe.placed.contains(*job))
+            .map(|(_, grant)| grant)
+            .collect();
+        promised.sort_by_key(|grant| std::cmp::Reverse((grant.cpu_milli, grant.memory_mib)));
+        for grant in promised {
+            let fits = |(cpu, memory, gpus): &&mut (u64, u64, &[u16])| {
+                *cpu >= grant.cpu_milli
+                    && *memory >= grant.memory_mib
+                    && grant.gpus.iter().all(|index| gpus.contains(index))
+            };
+            let (cpu, memory, _) = left.iter_mut().find(fits)?;
+            *cpu -= grant.cpu_milli;
+            *memory -= grant.memory_mib;
+        }
+        let (cpu, memory) = (need.cpu_milli.unwrap_or(0), need.memory_mib.unwrap_or(0));
+        left.iter().position(|(has_cpu, has_memory, gpus)| {
+            *has_cpu >= cpu
+                && *has_memory >= memory
+                && self.choose_among(need.gpu.as_ref(), Some(gpus)).is_some()
+        })
+    }
+
+    /// Whether one machine has room for a job.
+    pub(super) fn has_machine_for(&self, need: &Profile) -> bool {
+        self.probe.as_ref().is_some_and(|probe| probe.machines.is_empty()) || self.machine_for(need).is_some()
+    }
+
+    fn choose_gpus(&self, need: &Profile) -> Option<Vec<u16>> {
+        let machines = self.probe.as_ref().map_or(&[][..], |probe| &probe.machines);
+        let among =
+            if machines.is_empty() { None } else { Some(machines[self.machine_for(need)?].gpus.as_slice()) };
+        self.choose_among(need.gpu.as_ref(), among)
+    }
+
     /// The smallest devices that will do, so that large ones stay for those who need them.
-    fn choose_gpus(&self, need: Option<&GpuNeed>) -> Option<Vec<u16>> {
+    fn choose_among(&self, need: Option<&GpuNeed>, among: Option<&[u16]>) -> Option<Vec<u16>> {
         let Some(need) = need else { return Some(Vec::new()) };
-        let mut fitting: Vec<&ProbedGpu> = self.free_gpus().filter(|gpu| will_do(gpu, need)).collect();
+        let there = |gpu: &&ProbedGpu| among.is_none_or(|indices| indices.contains(&gpu.index));
+        let free = self.free_gpus().filter(there);
+        let mut fitting: Vec<&ProbedGpu> = free.filter(|gpu| will_do(gpu, need)).collect();
         fitting.sort_by_key(|gpu| (gpu.memory_mib, gpu.index));
         let chosen: Vec<u16> = fitting.iter().take(need.count as usize).map(|gpu| gpu.index).collect();
         (chosen.len() == need.count as usize).then_some(chosen)
@@ -279,6 +338,27 @@ mod tests {
         ledger.release(&Digest([1; 32]));
         let facts = ledger.facts(Time::ZERO, need(1, 30).gpu.as_ref(), &[]).unwrap();
         assert_eq!((facts.gpus_free, facts.gpus_total, facts.gpus_fitting), (2, 4, 1));
+    }
+
+    #[test]
+    fn a_job_runs_on_one_machine_whatever_all_have_together() {
+        let machine = |cpu_free| Machine { cpu_free, memory_free: 1000, gpus: Vec::new() };
+        let machines = vec![machine(2000), machine(3000)];
+        let probe = Probe { cpu_total: 5000, memory_total: 2000, machines, ..Probe::default() };
+        let mut ledger = Ledger::default();
+        ledger.set_probe(probe.clone(), Time::ZERO);
+        let job = |byte| Digest([byte; 32]);
+        assert!(!ledger.has_machine_for(&need(3001)) && ledger.has_machine_for(&need(3000)));
+        assert!(ledger.grant(job(1), &need(3000), GrantKind::Hold, Time::ZERO));
+        assert!(!ledger.has_machine_for(&need(2001)), "the larger one is promised");
+        assert!(ledger.grant(job(2), &need(2000), GrantKind::Reservation, Time::ZERO));
+        assert!(!ledger.grant(job(3), &need(1), GrantKind::Hold, Time::ZERO));
+        // What has its place is in what the machines say, and is not counted twice.
+        ledger.release(&job(1));
+        let placed = [job(2)].into();
+        let machines = vec![machine(0), machine(3000)];
+        ledger.set_probe(Probe { machines, placed, ..probe }, Time::ZERO);
+        assert!(ledger.grant(job(3), &need(3000), GrantKind::Hold, Time::ZERO));
     }
 
     #[test]

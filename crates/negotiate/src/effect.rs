@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::arbiter::Progress;
 use crate::blob::Blob;
 use crate::capacity::{Grant, Probe};
+use crate::conduct::{Conduct, Deed};
 use crate::message::{Fence, Message, PlacementRequest, TaskOutcome, TaskResult};
 use crate::reason::{Failure, Reason};
 use crate::submission::Submission;
@@ -29,6 +30,8 @@ pub enum RunnerEvent {
 pub enum Input {
     /// Another peer said something; its author is authenticated.
     Message { from: NodeId, message: Message },
+    /// Another peer asks for an offer, and whoever runs this one will not have the job, for these reasons.
+    Unwilling { from: NodeId, request: Box<PlacementRequest>, reasons: Vec<Reason> },
     /// A timer is due.
     Timer { id: TimerId },
     /// A job is submitted here.
@@ -86,6 +89,9 @@ pub struct RunRecord {
     pub received_at: Time,
     pub fence: Fence,
     pub lease_ms: u64,
+    /// Credits per 1000 fuel.
+    #[serde(default)]
+    pub price: u64,
     /// What it may use.
     pub grant: Option<Grant>,
     /// Whether the runner was told to start.
@@ -109,6 +115,10 @@ pub enum Entry {
     Progress { job: Digest, progress: Box<Progress> },
     /// A result was accepted, and so many credits are due; happens once per job.
     Accepted { job: Digest, fence: Fence, node: NodeId, charge: u64 },
+    /// A result of this node was accepted, and so many credits are due from the arbiter; happens once per run.
+    Earned { job: Digest, arbiter: NodeId, charge: u64 },
+    /// Another peer did something that counts for or against it.
+    Deed { peer: NodeId, deed: Deed, conduct: Conduct },
     /// A finished job of this arbiter is forgotten.
     Forgotten { job: Digest },
     /// This node has taken an award; its fence is spent from now on.
@@ -129,6 +139,9 @@ pub struct Durable {
     pub taken: BTreeMap<Digest, (NodeId, Fence, Time)>,
     /// Runs of this node.
     pub runs: BTreeMap<Digest, RunRecord>,
+    /// What others did.
+    #[serde(default)]
+    pub conduct: BTreeMap<NodeId, Conduct>,
 }
 
 /// Awards remembered; older ones cannot come back because their jobs are long over.
@@ -146,7 +159,10 @@ impl Durable {
                     *known = Some(*progress);
                 }
             }
-            Entry::Accepted { .. } => {}
+            Entry::Accepted { .. } | Entry::Earned { .. } => {}
+            Entry::Deed { peer, conduct, .. } => {
+                self.conduct.insert(peer, conduct);
+            }
             Entry::Forgotten { job } => {
                 self.jobs.remove(&job);
             }

@@ -27,6 +27,7 @@
 mod arbiter;
 mod blob;
 mod capacity;
+mod conduct;
 mod effect;
 mod message;
 mod node;
@@ -46,7 +47,8 @@ use serde::{Deserialize, Serialize};
 
 pub use arbiter::{ArbiterJob, Award, JobState, OfferRecord, OfferStatus, Progress, RoundRecord, Verdict};
 pub use blob::Blob;
-pub use capacity::{Grant, GrantKind, Ledger, Probe, ProbedGpu};
+pub use capacity::{Grant, GrantKind, Ledger, Machine, Probe, ProbedGpu};
+pub use conduct::{Conduct, Deed};
 pub use effect::{Durable, Effect, Entry, Input, Metric, Received, Role, RunRecord, RunnerEvent, Start};
 pub use message::{
     AwardAck, AwardRefuse, BodyRef, Closing, Fence, LeaseGrant, LeaseRenew, Message, NodeCapacityAnnounce,
@@ -95,6 +97,8 @@ pub struct Peer {
     epoch: u64,
     boot: u64,
     trust: TrustTable,
+    #[serde(default)]
+    conduct: BTreeMap<NodeId, Conduct>,
     rtts: BTreeMap<NodeId, (u32, Time)>,
     known: BTreeMap<NodeId, Known>,
     jobs: BTreeMap<Digest, ArbiterJob>,
@@ -140,6 +144,7 @@ impl Peer {
             epoch: 1,
             boot: 0,
             trust: TrustTable::default(),
+            conduct: BTreeMap::new(),
             rtts: BTreeMap::new(),
             known: BTreeMap::new(),
             jobs: BTreeMap::new(),
@@ -167,6 +172,7 @@ impl Peer {
         peer.epoch = durable.epoch.saturating_add(1);
         peer.boot = boot;
         peer.trust = trust;
+        peer.conduct = durable.conduct;
         let mut out = Out::default();
         out.journal(Entry::Epoch(peer.epoch));
         peer.restart_jobs(now, durable.jobs, &mut out);
@@ -180,7 +186,13 @@ impl Peer {
         let jobs = self.jobs.iter();
         let jobs = jobs.map(|(id, job)| (*id, (job.submission.clone(), Some(job.progress.clone()))));
         let runs = self.host.jobs.keys().filter_map(|job| Some((*job, self.run_record(job)?)));
-        Durable { epoch: self.epoch, jobs: jobs.collect(), taken: self.host.taken(), runs: runs.collect() }
+        Durable {
+            epoch: self.epoch,
+            jobs: jobs.collect(),
+            taken: self.host.taken(),
+            runs: runs.collect(),
+            conduct: self.conduct.clone(),
+        }
     }
 
     pub const fn id(&self) -> &NodeId {
@@ -222,6 +234,9 @@ impl Peer {
         let mut out = Out::default();
         match input {
             Input::Message { from, message } => self.receive(now, &from, message, &mut out),
+            Input::Unwilling { from, request, reasons } => {
+                self.refuse_request(now, &from, &request, &reasons, &mut out);
+            }
             Input::Timer { id } => self.fire(now, &id, &mut out),
             Input::Submit(submission) => {
                 // The refusal is for the caller of `submit`; here it is only counted.
@@ -231,7 +246,7 @@ impl Peer {
             }
             Input::Cancel { job } => self.cancel(now, job, &mut out),
             Input::Capacity(probe) => self.probed(now, *probe, &mut out),
-            Input::Trust(table) => self.trust = table,
+            Input::Trust(table) => self.load_trust(table),
             Input::Rtt { peer, ms } => {
                 self.rtts.retain(|_, (_, at)| now.since(*at).get() <= RTT_FRESH_MS);
                 self.rtts.insert(peer, (ms, now));
@@ -349,16 +364,56 @@ impl Peer {
     }
 
     /// Whether the author is who the message says; a forgery is counted.
-    fn is_author(&self, from: &NodeId, named: &NodeId, out: &mut Out) -> bool {
+    fn is_author(&mut self, from: &NodeId, named: &NodeId, out: &mut Out) -> bool {
         if from != named {
-            out.metric(Metric::MessageRejected(Reason::Forged));
+            self.reject(from, Reason::Forged, Deed::Forged, out);
         }
         from == named
     }
 
+    /// Drops a message that its author should not have sent.
+    fn reject(&mut self, from: &NodeId, reason: Reason, deed: Deed, out: &mut Out) {
+        out.metric(Metric::MessageRejected(reason));
+        self.note(from, deed, out);
+    }
+
+    /// Remembers what another peer did.
+    fn note(&mut self, peer: &NodeId, deed: Deed, out: &mut Out) {
+        if *peer == self.id || (self.conduct.len() >= KNOWN_MAX && !self.conduct.contains_key(peer)) {
+            return;
+        }
+        let conduct = self.conduct.entry(peer.clone()).or_default();
+        conduct.note(deed, &self.settings);
+        let (peer, conduct) = (peer.clone(), conduct.clone());
+        out.journal(Entry::Deed { peer, deed, conduct });
+    }
+
+    /// What others did, as far as it was noted.
+    pub const fn conduct(&self) -> &BTreeMap<NodeId, Conduct> {
+        &self.conduct
+    }
+
+    /// Trust in a peer: what the table says, as far as what it did has moved that. Somebody unknown stays unknown.
+    pub fn trust_in(&self, peer: &NodeId) -> f64 {
+        match (self.trust.entry(peer), self.conduct.get(peer)) {
+            (Some(set), Some(conduct)) => conduct.moves(set, &self.settings),
+            (set, _) => set.unwrap_or(0.0),
+        }
+    }
+
+    /// Takes another table; where it says something new, that is where trust starts from again.
+    fn load_trust(&mut self, table: TrustTable) {
+        for (peer, conduct) in &mut self.conduct {
+            if table.entry(peer) != self.trust.entry(peer) {
+                conduct.moved_milli = 0;
+            }
+        }
+        self.trust = table;
+    }
+
     /// Own trust in a submitter; a peer trusts itself.
     fn trusts_submitter(&self, submitter: &NodeId) -> bool {
-        *submitter == self.id || self.trust.of(submitter) >= self.settings.trust_submit
+        *submitter == self.id || self.trust_in(submitter) >= self.settings.trust_submit
     }
 
     /// How near a peer is; the peer itself is as near as can be.
@@ -377,7 +432,7 @@ impl Peer {
             return;
         }
         if !announce.capacity.are_plausible(0) {
-            out.metric(Metric::MessageRejected(Reason::Invalid));
+            self.reject(from, Reason::Invalid, Deed::Invalid, out);
             return;
         }
         let known_ms = self.settings.known_ms;

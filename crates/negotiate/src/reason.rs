@@ -44,6 +44,16 @@ words! {
         StaleCapacity = "stale_capacity",
         /// The node has none of the runtimes.
         RuntimeMissing = "runtime_missing",
+        /// Jobs of other peers may not use this runtime there.
+        ForeignRuntime = "foreign_runtime",
+        /// Jobs of other peers may not set one of these variables there.
+        ForeignEnvironment = "foreign_environment",
+        /// Jobs of other peers may not use the network there.
+        ForeignNetwork = "foreign_network",
+        /// Jobs of other peers may not mount anything there.
+        ForeignMounts = "foreign_mounts",
+        /// Jobs of other peers may not run so long there.
+        ForeignWalltime = "foreign_walltime",
         /// The node has too little free.
         DoesNotFit = "does_not_fit",
         /// The job avoids the node.

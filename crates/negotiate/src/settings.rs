@@ -4,6 +4,8 @@ use landfall_model::settings;
 use landfall_policy::policy_file::load;
 use serde::{Deserialize, Serialize};
 
+use crate::message::{TaskOutcome, TaskResult};
+
 /// Which terms an arbiter weighs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -67,6 +69,14 @@ settings! {
         pub trust_execute: f64 = 0.3,
         /// Least trust in a submitter.
         pub trust_submit: f64 = 0.1,
+        /// Whether kept and broken promises move trust.
+        pub trust_moves: bool = false,
+        /// What a kept promise adds to trust then.
+        pub trust_gain: f64 = 0.005,
+        /// What a broken one takes.
+        pub trust_loss: f64 = 0.05,
+        /// How far trust moves from what was set.
+        pub trust_reach: f64 = 0.2,
         /// A score must be above this.
         pub min_score: f64 = 0.0,
         /// Which terms count, for jobs that do not say.
@@ -83,7 +93,7 @@ settings! {
         /// Oldest probe on which an offer may rest.
         pub capacity_stale_ms: u64 = 90_000,
         /// Longest pause between two announcements.
-        pub announce_ms: u64 = 60_000,
+        pub announce_ms: u64 = 30_000,
         /// A peer is known this long after its last announcement.
         pub known_ms: u64 = 180_000,
         /// Whether scopes have a budget on this node.
@@ -139,6 +149,9 @@ impl Settings {
             ("lease_losses_max", self.lease_losses_max <= 100, "0 to 100"),
             ("trust_execute", share(self.trust_execute), "0 to 1"),
             ("trust_submit", share(self.trust_submit), "0 to 1"),
+            ("trust_gain", share(self.trust_gain), "0 to 1"),
+            ("trust_loss", share(self.trust_loss), "0 to 1"),
+            ("trust_reach", share(self.trust_reach), "0 to 1"),
             ("min_score", share(self.min_score), "0 to 1"),
             ("jitter_weight", (0.0..=0.10).contains(&self.jitter_weight), "0 to 0.10"),
             ("jitter_seed", i64::try_from(self.jitter_seed).is_ok(), "below 2^63"),
@@ -184,6 +197,14 @@ pub fn charge(fuel: u64, price: u64) -> u64 {
     }
     let credits = u128::from(fuel) * u128::from(price) / 1000;
     u64::try_from(credits).unwrap_or(u64::MAX).max(1)
+}
+
+/// What an accepted result costs at the price of its award: only what was done is paid for.
+pub(crate) fn due(result: &TaskResult, price: u64) -> u64 {
+    match result.outcome {
+        TaskOutcome::Success | TaskOutcome::OutOfFuel => charge(result.fuel_used, price),
+        TaskOutcome::Failed | TaskOutcome::Timeout => 0,
+    }
 }
 
 #[cfg(test)]

@@ -80,5 +80,11 @@ fn scores() -> PeerScoreParams {
         ..TopicScoreParams::default()
     };
     let topics = TOPICS.map(|of| (topic(of).hash(), topic_score.clone()));
-    PeerScoreParams { topics: topics.into(), ip_colocation_factor_weight: 0.0, ..PeerScoreParams::default() }
+    PeerScoreParams {
+        topics: topics.into(),
+        ip_colocation_factor_weight: 0.0,
+        // What the rest of this program thinks of a peer counts as it is.
+        app_specific_weight: 1.0,
+        ..PeerScoreParams::default()
+    }
 }

@@ -32,6 +32,8 @@ pub enum Reply {
     /// The next piece begins at this offset.
     Next(u64),
     Refused(String),
+    /// Where others are to be reached.
+    Peers(Vec<String>),
 }
 
 /// What a request is.
@@ -40,6 +42,8 @@ pub(crate) enum Asked {
     /// An envelope of the protocol, not looked at yet.
     Message(Vec<u8>),
     Aside(Question),
+    /// Who else is there?
+    Who,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -84,6 +88,7 @@ fn parsed<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> std::io::Result<T> {
 
 const MESSAGE: u8 = 0;
 const ASIDE: u8 = 1;
+const WHO: u8 = 2;
 
 impl request_response::Codec for Codec {
     type Protocol = StreamProtocol;
@@ -98,6 +103,7 @@ impl request_response::Codec for Codec {
         match bytes.pop() {
             Some(MESSAGE) => Ok(Asked::Message(bytes)),
             Some(ASIDE) => Ok(Asked::Aside(parsed(&bytes)?)),
+            Some(WHO) if bytes.is_empty() => Ok(Asked::Who),
             _ => Err(invalid("of no known kind")),
         }
     }
@@ -116,6 +122,7 @@ impl request_response::Codec for Codec {
         match asked {
             Asked::Message(bytes) => write(io, &[&bytes, &[MESSAGE]]).await,
             Asked::Aside(question) => write(io, &[&cbor(&question)?, &[ASIDE]]).await,
+            Asked::Who => write(io, &[&[WHO]]).await,
         }
     }
 
@@ -146,7 +153,9 @@ mod tests {
         let stream = "stdout".to_owned();
         let piece =
             Question::Output { job, attempt: 2, stream, offset: 7, bytes: Blob::new(vec![200; 70_000]) };
-        for asked in [Asked::Message(vec![1, 2, 3]), Asked::Message(Vec::new()), Asked::Aside(piece)] {
+        for asked in
+            [Asked::Message(vec![1, 2, 3]), Asked::Message(Vec::new()), Asked::Aside(piece), Asked::Who]
+        {
             assert_eq!(through(asked.clone()).unwrap(), asked);
         }
     }

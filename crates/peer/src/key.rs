@@ -43,6 +43,19 @@ pub fn peer_id(text: &str) -> Option<NodeId> {
     text.parse::<PeerId>().ok().map(|peer| id_of(&peer))
 }
 
+/// Writes a file that only its owner can read, as a whole or not at all.
+pub fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let draft = path.with_extension("new");
+    let _ = std::fs::remove_file(&draft);
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(&draft)?;
+    file.write_all(bytes).and_then(|()| file.sync_all())?;
+    std::fs::rename(&draft, path)
+}
+
 impl Identity {
     /// The key in a data directory, made if there is none.
     pub fn load_or_make(data_dir: &Path) -> Result<Self, KeyError> {
@@ -67,20 +80,12 @@ impl Identity {
     }
 
     fn make(data_dir: &Path) -> Result<Self, KeyError> {
-        let (path, draft) = (data_dir.join(FILE), data_dir.join("peer.key.new"));
-        let failed = |source| KeyError::Io { path: path.clone(), source };
+        let path = data_dir.join(FILE);
         let key = Keypair::generate_ed25519();
         let encoded = key.to_protobuf_encoding();
         let bytes =
             encoded.map_err(|error| KeyError::Unreadable { path: path.clone(), why: error.to_string() })?;
-        let _ = std::fs::remove_file(&draft);
-        let mut options = std::fs::OpenOptions::new();
-        options.write(true).create_new(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let mut file = options.open(&draft).map_err(failed)?;
-        file.write_all(&bytes).and_then(|()| file.sync_all()).map_err(failed)?;
-        std::fs::rename(&draft, &path).map_err(failed)?;
+        write_private(&path, &bytes).map_err(|source| KeyError::Io { path, source })?;
         Ok(Self::of(key))
     }
 

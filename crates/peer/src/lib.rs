@@ -9,16 +9,19 @@
 //! stream is encrypted and authenticated by noise, so its author is whoever is at the other end. A peer's id is its key.
 //!
 //! *What is dropped here*, before anybody thinks about it: what is no message in its one encoding, too large, of another
-//! version, too much from one author. Each is counted, and the gossip score of whoever handed it on falls.
+//! version, too much from one author. Each is counted, and the standing of whoever sent or handed it on falls; whoever has lost
+//! enough of it is not listened to until some time has passed.
 #![forbid(unsafe_code)]
 
 mod behaviour;
 mod direct;
 mod key;
 mod network;
+mod others;
 mod rate;
+mod standing;
 
 pub use direct::{Question, Reply};
-pub use key::{Identity, KeyError, peer_id};
+pub use key::{Identity, KeyError, peer_id, write_private};
 pub use libp2p::Multiaddr;
 pub use network::{Heard, Network, NetworkError, Order, Settings, Standing, peer_in, port_of};

@@ -1,6 +1,6 @@
 //! The loop that owns the swarm: orders go in, what was heard comes out.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::str::FromStr as _;
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,9 @@ use tokio::sync::{mpsc, oneshot};
 use crate::behaviour::{Behaviour, BehaviourEvent, topic};
 use crate::direct::{Asked, Question, Reply};
 use crate::key::{Identity, id_of};
+use crate::others::{LINES_WANTED, Others, named};
 use crate::rate::Rates;
+use crate::standing::{IGNORED_BELOW, Standings};
 
 /// How a peer reaches others.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -60,7 +62,12 @@ pub enum Order {
         peer: NodeId,
         blocked: bool,
     },
-    /// Say who is connected.
+    /// A peer did something that costs it standing.
+    Fault {
+        peer: NodeId,
+        cost: f64,
+    },
+    /// Say who is connected, and who has lost standing.
     List(oneshot::Sender<Vec<Standing>>),
 }
 
@@ -68,8 +75,9 @@ pub enum Order {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Standing {
     pub peer: NodeId,
+    pub connected: bool,
     pub address: Option<Multiaddr>,
-    /// Its gossip score; below 0 it has handed on bad messages.
+    /// Below 0 it has sent or handed on what it should not.
     pub score: f64,
 }
 
@@ -84,10 +92,11 @@ pub enum Heard {
         peer: NodeId,
         ms: u32,
     },
-    /// Something was dropped, for this reason.
+    /// So many things were dropped, for this reason.
     Dropped {
         from: NodeId,
         reason: &'static str,
+        count: u64,
     },
     Asked {
         from: NodeId,
@@ -106,6 +115,8 @@ const KEPT_MAX: usize = 1024;
 const HEARD_MAX: usize = 8192;
 /// How often it is looked whether somebody is missing.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// How often somebody is asked who else is there.
+const WHO_EVERY: Duration = Duration::from_secs(30);
 /// Pauses between two tries to reach somebody.
 const REDIAL: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
 
@@ -155,6 +166,16 @@ pub struct Network {
     asked: BTreeMap<OutboundRequestId, oneshot::Sender<Reply>>,
     answers: futures::stream::FuturesUnordered<Answering>,
     rates: Rates,
+    standings: Standings,
+    blocked: BTreeSet<PeerId>,
+    others: Others,
+    /// Whoever is asked next who else is there comes after this one.
+    last_asked: Option<PeerId>,
+    ask_again: Instant,
+    /// What was dropped and is not told yet.
+    dropped: BTreeMap<(PeerId, &'static str), u64>,
+    /// What was heard and could not be told.
+    untold: u64,
 }
 
 type Channel_ = request_response::ResponseChannel<Reply>;
@@ -225,6 +246,13 @@ impl Network {
             asked: BTreeMap::new(),
             answers: futures::stream::FuturesUnordered::new(),
             rates: Rates::default(),
+            standings: Standings::default(),
+            blocked: settings.blocked.iter().filter_map(peer_of).collect(),
+            others: Others::default(),
+            last_asked: None,
+            ask_again: Instant::now(),
+            dropped: BTreeMap::new(),
+            untold: 0,
         };
         Ok((network, addresses, give, hear))
     }
@@ -244,14 +272,54 @@ impl Network {
                     // Whoever asked may be gone.
                     let _ = self.swarm.behaviour_mut().direct.send_response(channel, reply);
                 }
-                _ = look.tick() => self.look_after(),
+                _ = look.tick() => {
+                    self.settle_standings();
+                    self.look_around();
+                    self.look_after();
+                }
             }
         }
     }
 
-    fn tell(&self, heard: Heard) {
+    fn tell(&mut self, heard: Heard) {
         if self.heard.try_send(heard).is_err() {
-            tracing::warn!("more is heard from peers than can be taken in; some of it is dropped");
+            self.untold += 1;
+        }
+    }
+
+    /// Counts what is dropped; it is told together, so that a flood of it stays small.
+    fn drop_from(&mut self, peer: PeerId, reason: &'static str) {
+        let cost = match reason {
+            BLOCKED | LOW => 0.0,
+            FLOOD => FLOOD_COST,
+            _ => DROPPED_COST,
+        };
+        self.fall(peer, cost);
+        if self.dropped.len() < KEPT_MAX || self.dropped.contains_key(&(peer, reason)) {
+            *self.dropped.entry((peer, reason)).or_default() += 1;
+        }
+    }
+
+    fn fall(&mut self, peer: PeerId, cost: f64) {
+        if cost > 0.0 {
+            let now = Instant::now();
+            self.standings.fall(peer, cost, now);
+            let score = self.standings.of(&peer, now);
+            self.swarm.behaviour_mut().gossip.set_application_score(&peer, score);
+        }
+    }
+
+    /// Tells what was dropped, and lets time heal.
+    fn settle_standings(&mut self) {
+        for ((peer, reason), count) in std::mem::take(&mut self.dropped) {
+            self.tell(Heard::Dropped { from: id_of(&peer), reason, count });
+        }
+        for (peer, score) in self.standings.all(Instant::now()) {
+            self.swarm.behaviour_mut().gossip.set_application_score(&peer, score);
+        }
+        if self.untold > 0 {
+            tracing::warn!(messages = self.untold, "more is heard from peers than can be taken in");
+            self.untold = 0;
         }
     }
 
@@ -278,18 +346,32 @@ impl Network {
                 let Some(peer) = peer_of(&peer) else { return };
                 let list = &mut self.swarm.behaviour_mut().blocked;
                 if blocked {
-                    list.block_peer(peer)
+                    self.blocked.insert(peer);
+                    list.block_peer(peer);
                 } else {
-                    list.unblock_peer(peer)
-                };
+                    self.blocked.remove(&peer);
+                    list.unblock_peer(peer);
+                }
+            }
+            Order::Fault { peer, cost } => {
+                if let Some(peer) = peer_of(&peer) {
+                    self.fall(peer, cost);
+                }
             }
             Order::List(answer) => {
-                let standing = self.connected.iter().map(|(peer, address)| Standing {
+                let gossip = &self.swarm.behaviour().gossip;
+                let connected = self.connected.iter().map(|(peer, address)| Standing {
                     peer: id_of(peer),
+                    connected: true,
                     address: Some(address.clone()),
-                    score: self.swarm.behaviour().gossip.peer_score(peer).unwrap_or(0.0),
+                    score: gossip.peer_score(peer).unwrap_or(0.0),
                 });
-                let _ = answer.send(standing.collect());
+                let mut all: Vec<Standing> = connected.collect();
+                let lost = self.standings.all(Instant::now()).into_iter();
+                all.extend(lost.filter(|(peer, _)| !self.connected.contains_key(peer)).map(
+                    |(peer, score)| Standing { peer: id_of(&peer), connected: false, address: None, score },
+                ));
+                let _ = answer.send(all);
             }
         }
     }
@@ -326,6 +408,38 @@ impl Network {
                 }
             }
             Err(error) => tracing::warn!(%error, "a message to all peers was not sent"),
+        }
+    }
+
+    /// Asks one after the other who else is there.
+    fn look_around(&mut self) {
+        let now = Instant::now();
+        if now < self.ask_again || self.connected.len() >= LINES_WANTED {
+            return;
+        }
+        let after = self.connected.keys().find(|peer| self.last_asked.is_none_or(|last| **peer > last));
+        if let Some(peer) = after.or_else(|| self.connected.keys().next()).copied() {
+            self.ask_again = now + WHO_EVERY;
+            self.last_asked = Some(peer);
+            self.swarm.behaviour_mut().direct.send_request(&peer, Asked::Who);
+        }
+    }
+
+    /// Gets in touch with whoever somebody told of.
+    fn call_others(&mut self, told: &[String]) {
+        let me = *self.swarm.local_peer_id();
+        for (peer, places) in named(told) {
+            let known = peer == me || self.connected.contains_key(&peer) || self.blocked.contains(&peer);
+            if known || self.connected.len() >= LINES_WANTED || self.is_ignored(&peer) {
+                continue;
+            }
+            let options = DialOpts::peer_id(peer)
+                .condition(PeerCondition::DisconnectedAndNotDialing)
+                .addresses(places.into_iter().collect())
+                .build();
+            if let Err(error) = self.swarm.dial(options) {
+                tracing::debug!(%peer, %error, "a peer that was told of was not called");
+            }
         }
     }
 
@@ -381,8 +495,11 @@ impl Network {
                 info,
                 ..
             })) => {
-                if let Some(address) = info.listen_addrs.into_iter().next() {
+                if let Some(address) = info.listen_addrs.first().cloned() {
                     self.connected.entry(peer_id).and_modify(|known| *known = address);
+                    self.others.learn(peer_id, info.listen_addrs);
+                    // Who is new may know others.
+                    self.swarm.behaviour_mut().direct.send_request(&peer_id, Asked::Who);
                 }
             }
             SwarmEvent::ConnectionEstablished { peer_id, endpoint, num_established, .. } => {
@@ -393,6 +510,7 @@ impl Network {
             }
             SwarmEvent::ConnectionClosed { peer_id, num_established: 0, .. } => {
                 self.connected.remove(&peer_id);
+                self.others.forget(&peer_id);
                 self.tell(Heard::Gone(id_of(&peer_id)));
             }
             SwarmEvent::OutgoingConnectionError { error, .. } => {
@@ -409,7 +527,7 @@ impl Network {
                 let acceptance = match self.take_in(author, &message.data, Channel::Gossip) {
                     Ok(()) => MessageAcceptance::Accept,
                     // Too much may be the author's fault and not that of whoever handed it on.
-                    Err(FLOOD) => MessageAcceptance::Ignore,
+                    Err(FLOOD | BLOCKED | LOW) => MessageAcceptance::Ignore,
                     Err(_) => MessageAcceptance::Reject,
                 };
                 let gossip = &mut self.swarm.behaviour_mut().gossip;
@@ -420,12 +538,22 @@ impl Network {
         }
     }
 
+    fn is_ignored(&self, peer: &PeerId) -> bool {
+        self.standings.of(peer, Instant::now()) < IGNORED_BELOW
+    }
+
     /// Hands on what is a message for this peer; says why it was dropped otherwise.
     fn take_in(&mut self, author: PeerId, bytes: &[u8], channel: Channel) -> Result<(), &'static str> {
         let from = id_of(&author);
-        let read = match self.rates.admits(author, Instant::now()) {
-            true => decode(bytes, channel).map_err(reason_of),
-            false => Err(FLOOD),
+        let now = Instant::now();
+        let read = if self.blocked.contains(&author) {
+            Err(BLOCKED)
+        } else if self.is_ignored(&author) {
+            Err(LOW)
+        } else if !self.rates.admits(author, now) {
+            Err(FLOOD)
+        } else {
+            decode(bytes, channel).map_err(reason_of)
         };
         match read {
             Ok(Envelope { to, message, .. }) => {
@@ -435,7 +563,7 @@ impl Network {
                 Ok(())
             }
             Err(reason) => {
-                self.tell(Heard::Dropped { from, reason });
+                self.drop_from(author, reason);
                 Err(reason)
             }
         }
@@ -452,6 +580,14 @@ impl Network {
                         };
                         let _ = self.swarm.behaviour_mut().direct.send_response(channel, reply);
                     }
+                    Asked::Who => {
+                        let told = self.others.told_to(&peer, self.connected.get(&peer));
+                        let _ = self.swarm.behaviour_mut().direct.send_response(channel, Reply::Peers(told));
+                    }
+                    Asked::Aside(_) if self.is_ignored(&peer) => {
+                        let reply = Reply::Refused(LOW.to_owned());
+                        let _ = self.swarm.behaviour_mut().direct.send_response(channel, reply);
+                    }
                     Asked::Aside(question) => {
                         let (reply, answer) = oneshot::channel();
                         self.tell(Heard::Asked { from: id_of(&peer), question, reply });
@@ -462,6 +598,9 @@ impl Network {
                     }
                 },
                 request_response::Message::Response { request_id, response } => {
+                    if let Reply::Peers(told) = &response {
+                        self.call_others(told);
+                    }
                     if let Some(answer) = self.asked.remove(&request_id) {
                         // Whoever wanted to know may have gone away.
                         let _ = answer.send(response);
@@ -473,8 +612,10 @@ impl Network {
                 tracing::debug!(%peer, %error, "a peer did not answer");
             }
             request_response::Event::InboundFailure { peer, error, .. } => {
-                if matches!(error, request_response::InboundFailure::Io(_)) {
-                    self.tell(Heard::Dropped { from: id_of(&peer), reason: "malformed" });
+                // A line that breaks is nobody's fault.
+                let bad = |error: &std::io::Error| error.kind() == std::io::ErrorKind::InvalidData;
+                if matches!(&error, request_response::InboundFailure::Io(error) if bad(error)) {
+                    self.drop_from(peer, MALFORMED);
                 }
             }
             request_response::Event::ResponseSent { .. } => {}
@@ -483,12 +624,19 @@ impl Network {
 }
 
 const FLOOD: &str = "flood";
+const BLOCKED: &str = "blocked";
+/// Of somebody who is not listened to any more.
+const LOW: &str = "low_standing";
+const MALFORMED: &str = "malformed";
+/// What one message too many costs of standing, and what one costs that should never have been sent.
+const FLOOD_COST: f64 = 0.2;
+const DROPPED_COST: f64 = 10.0;
 
 const fn reason_of(error: WireError) -> &'static str {
     match error {
         WireError::Oversize => "oversize",
         WireError::UnknownVersion => "unknown_version",
-        WireError::Malformed => "malformed",
+        WireError::Malformed => MALFORMED,
         WireError::NotDirect => "not_direct",
     }
 }

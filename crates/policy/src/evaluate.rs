@@ -22,7 +22,7 @@ use crate::view::{Devices, Pass, View};
 pub(crate) enum Outcome {
     /// Refused. `never` means as long as job and node stay what they are, whatever runs there; otherwise `until` is the
     /// instant at which time alone may change that.
-    Refused { never: bool, until: Option<Time> },
+    Refused { never: bool, until: Option<Time>, reason: Reason },
     /// Admitted and scored.
     Scored(Scored, Devices),
 }
@@ -228,20 +228,28 @@ impl Policy {
                 refused.get_or_insert(refusal);
             }
         }
-        if let Some(Refusal { class, until_ms, .. }) = refused {
-            return Err(Outcome::Refused { never: class == Finality::Never, until: until_ms });
+        if let Some(Refusal { class, until_ms, reason, .. }) = refused {
+            return Err(Outcome::Refused { never: class == Finality::Never, until: until_ms, reason });
         }
         Ok(self.devices.choose(self, pair))
     }
 
-    /// Judges a job for a node that keeps nothing for it, so that others can be judged by it; `None` if a filter refuses
+    /// Judges a job for a node that keeps nothing for it, so that others can be judged by it; the reason if a filter refuses
     /// it.
-    pub(crate) fn judge_first(&self, pair: Pair<'_>) -> Option<Judged> {
-        let devices = self.admit(pair, &mut Nothing).ok()?;
+    pub(crate) fn judge_first(&self, pair: Pair<'_>) -> Result<Judged, Reason> {
+        let devices = self.admit(pair, &mut Nothing).map_err(|refused| match refused {
+            Outcome::Refused { reason, .. } => reason,
+            Outcome::Scored(..) => Reason::NoEligibleNode,
+        })?;
         let view = pair.view(&self.filters, &devices);
         let said = self.said(&view, false);
         let scored = self.total(&view, &said, &mut Nothing);
-        Some(Judged { scored, said, devices })
+        Ok(Judged { scored, said, devices })
+    }
+
+    /// Why the job that was judged may not be chosen, though every filter admits it.
+    pub(crate) fn first_barred(&self, judged: &Judged) -> Option<Reason> {
+        self.choice.barred(&judged.scored)
     }
 
     /// The key of the job that was judged, if it may be chosen.

@@ -39,5 +39,5 @@ pub mod index;
 
 pub use choice::CHOICE_PARAMS;
 pub use policy::{Policy, PolicyError};
-pub use rank::Best;
+pub use rank::{Best, Looked};
 pub use score::q;

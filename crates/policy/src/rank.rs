@@ -24,6 +24,15 @@ pub struct Best {
     pub runner_up: Option<usize>,
 }
 
+/// What was looked at for a decision beside the one that is chosen.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Looked {
+    /// Positions of the next best, best first.
+    pub runners_up: Vec<usize>,
+    /// What stands first against those that may not be chosen.
+    pub against: BTreeMap<Reason, u32>,
+}
+
 /// What could open a node that may not be chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Closed {
@@ -88,12 +97,32 @@ impl Policy {
         let pair = |slot: usize| Pair { pass, job, node: &pass.nodes()[slot], ranks_nodes: true };
         let slots = (0..pass.nodes().len()).filter(|slot| !skipped.contains(slot));
         if self.picks_uniformly() {
-            let admitted: Vec<usize> = slots.filter(|&slot| self.may_take(pair(slot))).collect();
+            let may_take = |slot: &usize| self.node_key(pair(*slot), tie_ranks[*slot]).is_ok();
+            let admitted: Vec<usize> = slots.filter(may_take).collect();
             let slot = *admitted.get(draw(self.draw_for(job), admitted.len()))?;
             return Some(Best { slot, verdict: self.verdict(pair(slot)).1, runner_up: None });
         }
         let keys = slots.filter_map(|slot| Some((self.node_key(pair(slot), tie_ranks[slot]).ok()?, slot)));
         self.best_of(keys, pair)
+    }
+
+    /// What stands beside the best node for a job, by looking at every node: the oracle of [`crate::index::NodeIndex`].
+    pub fn looked_at(&self, pass: &Pass<'_>, tie_ranks: &[u32], job: &Job, most: usize) -> Looked {
+        let skipped = self.left_out(pass, job);
+        let mut looked = Looked::default();
+        let mut keys = Vec::new();
+        for slot in (0..pass.nodes().len()).filter(|slot| !skipped.contains(slot)) {
+            let pair = Pair { pass, job, node: &pass.nodes()[slot], ranks_nodes: true };
+            match self.node_key(pair, tie_ranks[slot]) {
+                Ok(key) => keys.push((key, slot)),
+                Err((_, reason)) => *looked.against.entry(reason).or_default() += 1,
+            }
+        }
+        if !self.picks_uniformly() {
+            keys.sort_unstable();
+            looked.runners_up = keys.into_iter().skip(1).take(most).map(|(_, slot)| slot).collect();
+        }
+        looked
     }
 
     /// The best job for a node, by looking at every job: the oracle of [`crate::index::JobIndex`].
@@ -121,17 +150,25 @@ impl Policy {
         Some(Best { slot, verdict: self.verdict(pair(slot)).1, runner_up: second.map(|(_, slot)| slot) })
     }
 
-    /// The key of a node that may be chosen; otherwise what could change that.
-    pub(crate) fn node_key(&self, pair: Pair<'_>, rank: u32) -> Result<Key, Closed> {
+    /// The key of a node that may be chosen; otherwise what could change that, and what stands against it first.
+    pub(crate) fn node_key(&self, pair: Pair<'_>, rank: u32) -> Result<Key, (Closed, Reason)> {
         match self.judge(pair) {
-            Outcome::Refused { never: true, .. } => Err(Closed::ToThisClass),
-            Outcome::Refused { until: Some(until), .. } => Err(Closed::Until(until)),
-            Outcome::Refused { .. } => Err(Closed::ForNow),
+            Outcome::Refused { never: true, reason, .. } => Err((Closed::ToThisClass, reason)),
+            Outcome::Refused { until: Some(until), reason, .. } => Err((Closed::Until(until), reason)),
+            Outcome::Refused { reason, .. } => Err((Closed::ForNow, reason)),
             Outcome::Scored(scored, devices) if self.choice.may_choose(&scored) => {
                 Ok(self.choice.node_key(&pair.view(&self.filters, &devices), &scored, rank))
             }
-            Outcome::Scored(..) => Err(Closed::ForNow),
+            Outcome::Scored(scored, _) => {
+                Err((Closed::ForNow, self.choice.barred(&scored).unwrap_or(Reason::BelowFloor)))
+            }
         }
+    }
+
+    /// What the policy says about one pair, without the facts it rests on.
+    pub fn pair_points(&self, pass: &Pass<'_>, job: &Job, node: &Node, direction: Direction) -> Verdict {
+        let ranks_nodes = direction == Direction::NodesForJob;
+        self.verdict(Pair { pass, job, node, ranks_nodes }).1
     }
 
     /// The key of a job that may be chosen.
@@ -142,11 +179,6 @@ impl Policy {
             }
             _ => None,
         }
-    }
-
-    /// Whether a node may be drawn.
-    pub(crate) fn may_take(&self, pair: Pair<'_>) -> bool {
-        matches!(self.judge(pair), Outcome::Scored(scored, _) if self.choice.may_choose(&scored))
     }
 
     /// The random word of a job under this policy.

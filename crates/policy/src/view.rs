@@ -252,7 +252,7 @@ impl<'a> Pass<'a> {
     }
 
     /// What each class of the expected mix weighs on these nodes.
-    pub(crate) fn mix_weights(&self) -> &[f64] {
+    pub(crate) fn mix_weights(&self) -> &Weights {
         self.mix_weights.get_or_init(|| Supply::of(self.nodes).weights(&self.world.mix))
     }
 

@@ -33,6 +33,8 @@ pub struct PeerConfig {
     pub invitation: Option<String>,
     /// How it negotiates.
     pub settings: landfall_negotiate::Settings,
+    /// What jobs of other peers may do here.
+    pub foreign: crate::Foreign,
     /// Whom it trusts, and how much, from the start.
     pub trust: BTreeMap<NodeId, f64>,
 }

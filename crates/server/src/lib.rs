@@ -15,6 +15,7 @@ pub mod config;
 pub mod driver;
 mod embedded;
 pub mod error;
+mod foreign;
 pub mod http;
 pub mod logs;
 #[cfg(feature = "mutations")]
@@ -26,5 +27,6 @@ pub mod serve;
 pub use config::{Config, PeerConfig, PoolConfig, Tls};
 pub use embedded::Embedded;
 pub use error::ServerError;
+pub use foreign::Foreign;
 pub use peers::{peer_address, peer_id, peer_settings};
 pub use serve::{Ready, check, serve};

@@ -56,6 +56,8 @@ pub(crate) struct Peers {
 
 /// How much somebody is trusted who was invited, or invited this peer: enough to run work and to submit it.
 const TRUST_OF_INVITED: f64 = 0.5;
+/// What a message that nobody sends who means well costs of standing.
+const ABUSE_COST: f64 = 10.0;
 /// Peers whose dropped messages are counted one by one.
 const DROPPED_MAX: usize = 1000;
 
@@ -77,11 +79,11 @@ impl Peers {
         self.dropped.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn note_dropped(&self, from: NodeId, reason: &str) {
-        self.counted.dropped(reason);
+    fn note_dropped(&self, from: NodeId, reason: &str, count: u64) {
+        self.counted.dropped(reason, count);
         let mut dropped = self.dropped.lock().unwrap_or_else(PoisonError::into_inner);
         if dropped.len() < DROPPED_MAX || dropped.contains_key(&from) {
-            *dropped.entry(from).or_default().entry(reason.to_owned()).or_default() += 1;
+            *dropped.entry(from).or_default().entry(reason.to_owned()).or_default() += count;
         }
     }
 
@@ -200,6 +202,7 @@ struct Service {
     handle: Handle,
     logs: Arc<Logs>,
     peers: Peers,
+    foreign: crate::Foreign,
     runs: BTreeMap<JobId, watch::Sender<Option<Over>>>,
     rtts: BTreeMap<NodeId, (u32, Instant)>,
 }
@@ -244,8 +247,14 @@ pub(crate) async fn start(
         invited_by: Arc::new(Mutex::new(inviting)),
         edits: Arc::default(),
     };
-    let service =
-        Service { handle, logs, peers: peers.clone(), runs: BTreeMap::new(), rtts: BTreeMap::new() };
+    let service = Service {
+        handle,
+        logs,
+        peers: peers.clone(),
+        foreign: config.foreign.clone(),
+        runs: BTreeMap::new(),
+        rtts: BTreeMap::new(),
+    };
     let tasks = vec![tokio::spawn(network.run()), tokio::spawn(service.run(line.out, heard))];
     Ok((peers, tasks))
 }
@@ -336,8 +345,17 @@ impl Service {
 
     fn carry_out(&mut self, out: Out) {
         match out {
-            Out::Order(order) => self.peers.order(order),
+            Out::Order(order) => {
+                self.peers.counted.message("sent");
+                self.peers.order(order);
+            }
             Out::Count(metric) => self.peers.counted.count(&metric),
+            Out::Deed { peer, deed } => {
+                self.peers.counted.deed(deed);
+                if deed.is_abuse() {
+                    self.peers.order(Order::Fault { peer, cost: ABUSE_COST });
+                }
+            }
             Out::Hosted(hosted) => {
                 let (over, until) = watch::channel(None);
                 self.runs.insert(hosted.id.clone(), over);
@@ -363,7 +381,19 @@ impl Service {
 
     fn take_in(&mut self, heard: Heard) -> Option<negotiate::Input> {
         match heard {
-            Heard::Message { from, message } => Some(negotiate::Input::Message { from, message }),
+            Heard::Message { from, message } => {
+                self.peers.counted.message("received");
+                Some(match message {
+                    negotiate::Message::PlacementRequest(request)
+                    | negotiate::Message::TaskSubmitted(request)
+                        if !self.foreign.against(&request).is_empty() =>
+                    {
+                        let reasons = self.foreign.against(&request);
+                        negotiate::Input::Unwilling { from, request, reasons }
+                    }
+                    message => negotiate::Input::Message { from, message },
+                })
+            }
             Heard::Rtt { peer, ms } => {
                 let known = self.rtts.get(&peer);
                 let near = known.is_some_and(|(before, at)| {
@@ -375,9 +405,9 @@ impl Service {
                 self.rtts.insert(peer.clone(), (ms, Instant::now()));
                 Some(negotiate::Input::Rtt { peer, ms })
             }
-            Heard::Dropped { from, reason } => {
-                tracing::debug!(%from, reason, "something a peer sent was dropped");
-                self.peers.note_dropped(from, reason);
+            Heard::Dropped { from, reason, count } => {
+                tracing::debug!(%from, reason, count, "something a peer sent was dropped");
+                self.peers.note_dropped(from, reason, count);
                 None
             }
             Heard::Asked { from, question, reply } => {
@@ -453,7 +483,7 @@ async fn answer(handle: &Handle, logs: &Arc<Logs>, peers: &Peers, from: NodeId, 
         }
         Question::Invited { secret } => {
             if !bool::from(secret.as_bytes().ct_eq(peers.secret.as_bytes())) {
-                peers.note_dropped(from, "not_invited");
+                peers.note_dropped(from, "not_invited", 1);
                 return Reply::Refused("not_invited".to_owned());
             }
             peers.trust_invited(handle, &from).await;
@@ -582,7 +612,7 @@ impl Carrier {
             match self.ask_arbiter(question.clone()).await {
                 Some(Reply::Done | Reply::Next(_)) => return Handed::Taken,
                 Some(Reply::Refused(why)) if why == "stale_fence" => return Handed::Unwanted,
-                Some(Reply::Refused(_)) | None => {}
+                Some(Reply::Refused(_) | Reply::Peers(_)) | None => {}
             }
             if Instant::now() + pause > until {
                 return Handed::Late;

@@ -213,16 +213,6 @@ pub(crate) async fn admin_token(app: &App) -> Result<PathBuf, ServerError> {
 
 /// Writes a file that only its owner can read, as a whole or not at all.
 pub(crate) fn write_file(path: &Path, text: &str) -> Result<(), ServerError> {
-    use std::io::Write as _;
-    let failed =
-        |error: std::io::Error| ServerError::File { path: path.to_owned(), message: error.to_string() };
-    let draft = path.with_extension("new");
-    let _ = std::fs::remove_file(&draft);
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(&draft).map_err(failed)?;
-    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
-    std::fs::rename(&draft, path).map_err(failed)
+    landfall_peer::write_private(path, text.as_bytes())
+        .map_err(|error| ServerError::File { path: path.to_owned(), message: error.to_string() })
 }

@@ -179,6 +179,10 @@ impl Reader for Disk {
         self.store.last_seq()
     }
 
+    fn seq_at(&mut self, at: Time) -> Result<u64, StoreError> {
+        self.store.seq_at(at)
+    }
+
     fn state_at(&mut self, at: Time) -> Result<Option<State>, StoreError> {
         self.store.state_at(at)
     }

@@ -277,6 +277,7 @@ impl<'a> World<'a> {
         }
         let ids: Vec<String> = self.history.standing().into_values().collect();
         let views = ids.into_iter().map(|id| (id.clone(), self.view(&id))).collect();
+        self.check_lists();
         let mut all = Vec::new();
         for tenant in TENANTS {
             let filter = JobFilter { tenant: Some(tenant.into()), limit: 1000, ..JobFilter::default() };
@@ -293,6 +294,12 @@ impl<'a> World<'a> {
         self.history.check(plan, &views, &all);
     }
 
+    fn check_lists(&mut self) {
+        if self.server.service.as_mut().is_some_and(|service| !service.lists_rightly()) {
+            self.history.fail("lists are made of rows that are not those of the jobs there are");
+        }
+    }
+
     fn happen(&mut self, event: Event) {
         match event {
             Event::Submit(job) => self.submit(job),
@@ -304,7 +311,10 @@ impl<'a> World<'a> {
                     self.soon(Event::Submit(job));
                 }
             }
-            Event::Look(job) => self.look(job),
+            Event::Look(job) => {
+                self.check_lists();
+                self.look(job);
+            }
             Event::Order(job, order) => self.order(job, order),
             Event::ToServer(node, outgoing) => self.server_hears(node, *outgoing),
             Event::ToNode(node, id, mut reply) => {

@@ -172,6 +172,9 @@ pub trait Reader: Send {
     /// Number of the last event; 0 if there is none.
     fn last_seq(&mut self) -> Result<u64, StoreError>;
 
+    /// Number of the last event that is not after an instant; 0 if there is none. Instants never go back in a journal.
+    fn seq_at(&mut self, at: Time) -> Result<u64, StoreError>;
+
     /// The state as it was at an instant, after all events up to it; `None` if what it is made of is gone.
     fn state_at(&mut self, at: Time) -> Result<Option<State>, StoreError>;
 

@@ -4,11 +4,15 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// Debian packages, with a file of each (`*` is one directory), and what is skipped without it.
-const PACKAGES: [(&str, &str, &str); 4] = [
+const PACKAGES: [(&str, &str, &str); 8] = [
     ("faketime", "/usr/lib/*/faketime/libfaketimeMT.so.1", "tests in which the wall clock jumps"),
     ("chromium", "/usr/bin/chromium", "the walk through the board"),
     ("npm", "/usr/bin/npm", "the board itself"),
     ("prometheus", "/usr/bin/promtool", "alert rules, and dashboards against a live server"),
+    ("podman", "/usr/bin/podman", "the container"),
+    ("runc", "/usr/sbin/runc", "the container"),
+    ("busybox-static", "/usr/bin/busybox", "the container"),
+    ("logrotate", "/usr/sbin/logrotate", "rotation of logs"),
 ];
 
 /// Installs what is missing, where that may be done. With `CI=true` it is an error if it may not.

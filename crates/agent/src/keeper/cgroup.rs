@@ -313,6 +313,11 @@ impl Group {
         }
     }
 
+    /// Whether the kernel killed something for memory and left the rest alone, as version 1 does.
+    pub(crate) fn lost_a_part(&self) -> bool {
+        matches!(self, Self::Each(_)) && self.counted().oom
+    }
+
     /// What the kernel counted.
     pub(crate) fn counted(&self) -> Counted {
         let (group, peak, events) = match self {
@@ -417,6 +422,7 @@ mod tests {
         .unwrap();
         std::fs::write(memory.join("job.1/memory.max_usage_in_bytes"), "1048576\n").unwrap();
         assert_eq!(group.counted(), Counted { peak_bytes: Some(1 << 20), oom: true });
+        assert!(group.lost_a_part());
         // One of the two is better than none, and said.
         let (_dir, mounts, own) = each(&["memory"]);
         let limits = Cgroups::set_up(Path::new("/nowhere"), &mounts, &own, "77").limits();

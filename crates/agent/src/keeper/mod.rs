@@ -13,6 +13,7 @@
 //! The agent's side is `crate::link`.
 
 pub(crate) mod cgroup;
+mod cores;
 pub mod journal;
 mod orphans;
 mod outbox;
@@ -32,6 +33,7 @@ pub use cgroup::Cgroups;
 pub use serve::{KeeperError, keep};
 #[cfg(feature = "simulation")]
 pub(crate) use spawn::lost;
+pub(crate) use spawn::say;
 
 /// How long a keeper without jobs waits for an agent, and how long jobs may run past their walltime without one.
 pub(crate) const DISCONNECTED_MS: u64 = 60_000;

@@ -47,6 +47,7 @@ pub(crate) fn work(keeper: &Keeper) -> std::io::Result<()> {
         if keeper.orphans.were_seen() || looked.elapsed() >= LOOK_EVERY {
             looked = Instant::now();
             keeper.sweep();
+            keeper.end_what_ran_out_of_memory();
         }
         if nobody_needs_it(keeper) {
             return Ok(());
@@ -75,6 +76,7 @@ fn reap(keeper: &Keeper, pid: u32) {
     let Some(job) = state.jobs.get_mut(&at) else { return };
     let Phase::Live(mut live) = std::mem::replace(&mut job.phase, Phase::Starting) else { return };
     let (elsewhere, fence) = (job.elsewhere, job.fence.clone());
+    state.pinned.remove(&at);
     let next = begin_next(keeper, state, &at);
 
     // Until it is waited for the process stays in the table: what it counted can be read, and its number is its own.

@@ -17,6 +17,7 @@ use rustix::event::epoll;
 use rustix::process::{Pid, PidfdFlags};
 
 use super::cgroup::Group;
+use super::cores::listed;
 use super::journal::{Key, Started};
 use super::procfs;
 use super::state::{Keeper, Live, Phase, State, Succession};
@@ -138,7 +139,7 @@ fn begin(
     let noted = Started { fence: fence.clone(), pid: 0, ticks: 0, kill_command };
     let noted_first = keeper.journal().started(noted.clone());
     let started = match noted_first {
-        Ok(()) => start(keeper, fence, program, files),
+        Ok(()) => pin(keeper, at, program.pin).and_then(|cores| start(keeper, fence, program, files, &cores)),
         Err(error) => Err(SpawnError::Node(format!("cannot write keeper.journal: {error}"))),
     };
     match started {
@@ -149,11 +150,29 @@ fn begin(
             remove_files(&keeper.layout, fence);
             let mut state = keeper.lock();
             state.jobs.remove(at);
+            state.pinned.remove(at);
             keeper.outbox.add(&Event::Unstartable { fence: fence.clone(), why });
             drop(state);
             keeper.outbox.flush();
         }
     }
+}
+
+/// Gives a job cores of its own, if it wants any.
+fn pin(keeper: &Keeper, at: &Key, count: u32) -> Result<Vec<usize>, SpawnError> {
+    if count == 0 {
+        return Ok(Vec::new());
+    }
+    let mut state = keeper.lock();
+    let chosen = keeper.cores.choose(count, state.pinned.values());
+    let chosen = chosen.map_err(|why| SpawnError::Job(NOT_EXECUTABLE, why))?;
+    state.pinned.insert(at.clone(), chosen.clone());
+    if let Some(job) = state.jobs.get_mut(at) {
+        let cpus = listed(&chosen);
+        job.note.cpus = Some(cpus.clone());
+        keeper.outbox.add_waiting(&Event::Pinned { fence: job.fence.clone(), cpus });
+    }
+    Ok(chosen)
 }
 
 /// Watches a process, so that its end wakes the reaper.
@@ -208,6 +227,7 @@ fn end_unstarted(keeper: &Keeper, at: &Key, fence: &Fence, code: i32, message: O
         say(&keeper.layout, fence, &message);
     }
     let mut state = keeper.lock();
+    state.pinned.remove(at);
     let Some(job) = state.jobs.get_mut(at) else { return };
     let ended = Ended {
         fence: fence.clone(),
@@ -242,6 +262,7 @@ fn start(
     fence: &Fence,
     program: &Program,
     files: Option<(File, File)>,
+    cores: &[usize],
 ) -> Result<(Child, Option<Group>), SpawnError> {
     let node = |what: &str, error: io::Error| SpawnError::Node(format!("{what}: {error}"));
     let layout = &keeper.layout;
@@ -315,10 +336,13 @@ fn start(
         .stdin(stdin)
         .stdout(stdout)
         .stderr(stderr);
-    let spawned = match &group {
+    if !cores.is_empty() {
+        command.env("LANDFALL_CPU_LIST", listed(cores));
+    }
+    let spawned = keeper.cores.within(cores, || match &group {
         Some(group) => group.within(|| command.spawn()),
         None => command.spawn(),
-    };
+    });
     match spawned {
         Ok(child) => Ok((child, group)),
         Err(error) => {

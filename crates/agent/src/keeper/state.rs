@@ -12,6 +12,7 @@ use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::process::{Pid, Signal};
 
 use super::cgroup::{Cgroups, Group};
+use super::cores::Cores;
 use super::journal::{Found, Journal, Key, key};
 use super::orphans::Orphans;
 use super::outbox::Outbox;
@@ -88,6 +89,8 @@ pub(crate) struct State {
     /// By the one that begins.
     pub(crate) successions: BTreeMap<Key, Succession>,
     pub(crate) by_pid: BTreeMap<u32, Key>,
+    /// Cores that jobs have to themselves.
+    pub(crate) pinned: BTreeMap<Key, Vec<usize>>,
     pub(crate) helpers: BTreeMap<u32, (Child, OwnedFd)>,
     pub(crate) timers: BTreeSet<(Instant, Key, Due)>,
     pub(crate) alone_since: Option<Instant>,
@@ -102,6 +105,7 @@ pub(crate) struct Keeper {
     pub(crate) cgroups: Cgroups,
     pub(crate) orphans: Orphans,
     pub(crate) spares: Spares,
+    pub(crate) cores: Cores,
     pub(crate) journal: Mutex<Journal>,
     remembers: bool,
     pub(crate) epoll: OwnedFd,
@@ -134,6 +138,7 @@ impl Keeper {
             cgroups,
             orphans,
             spares: Spares::default(),
+            cores: Cores::of_this_process(),
             journal: Mutex::new(journal),
             remembers: found.whole,
             epoll,
@@ -377,6 +382,19 @@ impl Keeper {
         };
         self.orphans
             .sweep(|pid| self.lock().helpers.contains_key(&pid.as_raw_nonzero().get().cast_unsigned()), over);
+    }
+
+    /// Ends jobs of which the kernel killed a part for memory, where it does not end all of them by itself.
+    pub(crate) fn end_what_ran_out_of_memory(&self) {
+        let state = self.lock();
+        for job in state.jobs.values() {
+            let Phase::Live(live) = &job.phase else { continue };
+            if live.group.as_ref().is_some_and(Group::lost_a_part) {
+                let message = "it ran out of memory: a process of it was killed, and so is the rest";
+                super::spawn::say(&self.layout, &job.fence, message);
+                kill_live(live);
+            }
+        }
     }
 
     /// What is told first on a connection.

@@ -34,6 +34,12 @@ pub struct Note {
     /// Whether it had saved its work elsewhere and began anew here.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub afresh: bool,
+    /// The cores it has to itself, if it was pinned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<String>,
+    /// Whether somebody is at it, so that what it writes is wanted at once.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub attended: bool,
     /// Tokens per second that this machine should reach, for models.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected_milli_tok_s: Option<u64>,
@@ -44,6 +50,10 @@ pub struct Note {
 
 fn is_nothing(shipped: &(u64, u64)) -> bool {
     *shipped == (0, 0)
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -69,6 +79,9 @@ pub struct Program {
     pub timeout_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limits: Option<Limits>,
+    /// How many cores it gets to itself; zero if it may run on any.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub pin: u32,
     /// Run this instead of sending a signal that asks it to end; `{grace_s}` becomes the seconds it has.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stop_command: Vec<String>,
@@ -213,6 +226,11 @@ pub struct Ended {
 pub enum Event {
     /// First on every connection.
     Hello(Box<Hello>),
+    /// A job that is about to begin got these cores to itself.
+    Pinned {
+        fence: Fence,
+        cpus: String,
+    },
     Spawned(Fence),
     /// A job could not be started through no fault of its own.
     Unstartable {

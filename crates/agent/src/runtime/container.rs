@@ -72,6 +72,9 @@ pub(crate) fn run(
     if start.run.stdin.is_some() {
         add(&["--interactive"]);
     }
+    if start.run.offline {
+        add(&["--network", "none"]);
+    }
     if start.share.cpu_milli > 0 {
         add(&["--cpus", &env::cpus(start.share.cpu_milli)]);
     }

@@ -8,7 +8,7 @@ pub mod template;
 pub(crate) mod wasm;
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use landfall_api::agent::Start;
 use landfall_api::fill;
@@ -52,6 +52,8 @@ pub(crate) struct Site {
     pub(crate) programs: Programs,
     /// Whether jobs are kept within what they asked for.
     pub(crate) limits: bool,
+    /// The program that stands beside jobs that somebody is at.
+    pub(crate) helper: PathBuf,
 }
 
 impl Site {
@@ -98,6 +100,7 @@ impl Site {
             stderr: file(&start.run.stderr).filter(|name| Some(name) != file(&start.run.stdout).as_ref()),
             timeout_ms: start.run.timeout_ms,
             limits: limits(start.share.cpu_milli, start.share.ram_mib).filter(|_| self.limits),
+            pin: if start.run.pin { cores(start)? } else { 0 },
             ..Program::default()
         };
         let mut note = Note {
@@ -106,6 +109,7 @@ impl Site {
             checkpoint_signal: start.run.checkpoint_signal.clone(),
             walltime_ms: start.walltime_ms,
             stop_after_silence_ms: start.stop_after_silence_ms,
+            attended: start.run.terminal.is_some(),
             ..Note::default()
         };
         match (start.runtime.as_str(), self.programs.templates.get(&start.runtime)) {
@@ -133,15 +137,24 @@ impl Site {
             }
             (other, None) => return Err(Refusal::unsupported(format!("no runtime {other} on this node"))),
         }
+        if start.run.terminal.is_some() {
+            let socket = self.layout.typed(&start.fence);
+            program.argv = crate::attend::command(&self.helper, &socket, &start.run, program.argv);
+        }
         let array = start.array.as_ref().map(|(array, _)| array.clone());
         Ok(Spawn { fence: start.fence.clone(), program, note, array, ahead: start.ahead })
     }
 
     /// A job that brings its script, as the command that runs it.
     fn scripted(&self, start: &Start) -> Result<Option<Start>, Refusal> {
-        let own =
-            [("script", &start.run.script), ("stdout", &start.run.stdout), ("stderr", &start.run.stderr)];
-        let Some((field, _)) = own.into_iter().find(|(_, given)| given.is_some()) else { return Ok(None) };
+        let own = [
+            ("script", start.run.script.is_some()),
+            ("stdout", start.run.stdout.is_some()),
+            ("stderr", start.run.stderr.is_some()),
+            ("terminal", start.run.terminal.is_some()),
+            ("pin", start.run.pin),
+        ];
+        let Some((field, _)) = own.into_iter().find(|(_, given)| *given) else { return Ok(None) };
         // What is shut in must not reach the machine through a file that is opened for it outside.
         let runtime = start.runtime.as_str();
         if !matches!(runtime, "process" | "") || self.programs.templates.contains_key(runtime) {
@@ -212,6 +225,13 @@ fn directory_here(run: &RunSpec) -> Option<String> {
     (from.host == host && from.uid == uid).then(|| from.dir.clone())
 }
 
+/// How many cores a job gets to itself.
+fn cores(start: &Start) -> Result<u32, Refusal> {
+    let milli = start.share.cpu_milli;
+    let whole = u32::try_from(milli / 1000).ok().filter(|whole| *whole > 0 && milli.is_multiple_of(1000));
+    whole.ok_or_else(|| Refusal::malformed("run.pin is for jobs that ask for whole cores"))
+}
+
 fn limits(cpu_milli: u64, ram_mib: u64) -> Option<Limits> {
     (cpu_milli > 0 || ram_mib > 0).then_some(Limits { cpu_milli, ram_mib })
 }
@@ -254,6 +274,7 @@ pub(crate) mod tests {
             gpus: Vec::new(),
             programs: Programs::default(),
             limits: true,
+            helper: "/bin/landfall".into(),
         }
     }
 

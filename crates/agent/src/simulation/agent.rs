@@ -129,6 +129,7 @@ impl Node {
             gpus: Vec::new(),
             programs: Programs::default(),
             limits: true,
+            helper: "landfall".into(),
         };
         #[cfg_attr(
             not(feature = "mutations"),
@@ -229,7 +230,7 @@ impl Node {
                         agent.ask = true;
                     }
                 }
-                Action::Track(..) | Action::Notice(..) | Action::Fetches(_) => {}
+                Action::Track(..) | Action::Type(..) | Action::Notice(..) | Action::Fetches(_) => {}
             }
         }
     }

@@ -17,6 +17,7 @@ import { Nodes } from "./pages/nodes";
 import { Overview } from "./pages/overview";
 import { Plan } from "./pages/plan";
 import { Policies } from "./pages/policies";
+import { Replayed, Replays } from "./pages/replays";
 import { SignIn } from "./pages/signin";
 import { Tenants } from "./pages/tenants";
 import { Timeline } from "./pages/timeline";
@@ -39,6 +40,7 @@ export const PAGES: Entry[] = [
   { path: "decisions", text: "Decisions", key: "d", page: Decisions },
   { path: "policies", text: "Policies", key: "p", page: Policies },
   { path: "plan", text: "Plan", key: "w", page: Plan },
+  { path: "replays", text: "Replays", key: "r", page: Replays, one: Replayed },
   { path: "workloads", text: "Workloads", key: "k", page: Workloads },
   { path: "tenants", text: "Tenants", key: "t", page: Tenants },
   { path: "capacity", text: "Capacity", key: "c", page: Capacity },
@@ -126,13 +128,14 @@ function Frame(): JSX.Element {
   );
 }
 
+// Asked before anything is drawn. With a code in the address the person wants to be somebody else.
+if (place.value.path[0] === "sign-in") session.value = null;
+const asked = session.value === undefined ? whoami() : undefined;
+
 function Board(): JSX.Element {
   const [failed, setFailed] = useState(false);
   useEffect(() => {
-    if (session.value !== undefined) return;
-    // With a code in the address the person wants to be somebody else.
-    if (place.value.path[0] === "sign-in") session.value = null;
-    else whoami().then(() => setFailed(false), () => { setFailed(true); setTimeout(() => whoami().then(() => setFailed(false), () => undefined), 3000); });
+    asked?.catch(() => { setFailed(true); setTimeout(() => whoami().then(() => setFailed(false), () => undefined), 3000); });
   }, []);
   if (session.value === undefined) return <p class="empty" role="status">{failed ? "The server does not answer; the page tries again." : ""}</p>;
   return session.value ? <Frame /> : <SignIn />;

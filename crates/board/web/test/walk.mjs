@@ -11,7 +11,7 @@ import { World, until } from "./world.mjs";
 const shots = process.argv[2];
 if (shots) mkdirSync(shots, { recursive: true });
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-const PAGES = ["/", "/jobs", "/nodes", "/timeline", "/decisions", "/policies", "/plan", "/workloads", "/tenants", "/capacity"];
+const PAGES = ["/", "/jobs", "/nodes", "/timeline", "/decisions", "/policies", "/plan", "/replays", "/workloads", "/tenants", "/capacity"];
 
 const began = Date.now();
 const world = new World(process.env.LANDFALL_PROGRAM ?? "landfall");
@@ -173,6 +173,69 @@ async function walk() {
     assert.equal(await page.getByRole("alert").count(), 0);
   });
 
+  await step("plan: nodes are added, and jobs that wait would start on them", async () => {
+    await go(page, "/plan?change=add");
+    await page.getByLabel("How many nodes").fill("2");
+    await page.getByLabel("GPUs of each").fill("8");
+    await page.getByLabel("GPU model").fill("A100");
+    await page.getByLabel("Pool", { exact: true }).selectOption("gpu");
+    await page.getByRole("button", { name: "Look ahead" }).click();
+    await page.getByRole("heading", { name: /would start now/ }).waitFor();
+    await sees(page, "added-1");
+    assert.equal(await page.getByRole("alert").count(), 0);
+  });
+
+  await step("two policies on the present queue", async () => {
+    await go(page, "/policies?pool=hpc");
+    await page.getByLabel("Against").selectOption("hpc-batch");
+    await page.getByRole("button", { name: "Compare" }).click();
+    await page.getByText(/that wait would change places/).waitFor();
+  });
+
+  await step("who waits for whom is drawn, and leads from job to job", async () => {
+    await go(page, `/jobs/${jobs.last}`);
+    const graph = page.getByRole("region", { name: "Graph of dependencies" });
+    await graph.locator(".graph-job").nth(3).waitFor();
+    assert.equal(await graph.locator("path.edge").count(), 4);
+    await graph.getByRole("link", { name: new RegExp(`^${jobs.first} `) }).click();
+    await page.locator("h1", { hasText: `Job ${jobs.first}` }).waitFor();
+  });
+
+  await step("an alarm is acknowledged", async () => {
+    await go(page, "/");
+    const alarms = page.getByRole("list", { name: "Alarms" });
+    await alarms.getByRole("button", { name: "Acknowledge" }).first().click();
+    await alarms.getByText(/seen by/).first().waitFor();
+    assert.ok((await world.get("/alarms")).items.some((alarm) => alarm.acknowledged_by));
+  });
+
+  await step("what if last week: a stretch of the journal under another policy, and its report", async () => {
+    await go(page, "/replays?pool=gpu");
+    await page.getByLabel("Stretch").selectOption("1");
+    await page.getByLabel("Against").selectOption("fit");
+    await page.getByRole("button", { name: "Replay" }).click();
+    await page.getByRole("heading", { level: 1, name: "as it was against fit in pool gpu" }).waitFor();
+    const report = page.frameLocator("iframe.report");
+    await report.getByText("fit").first().waitFor({ timeout: 120_000 });
+    const [made] = await world.get("/replays");
+    assert.deepEqual([made.state, made.policies], ["done", ["own", "fit"]]);
+  });
+
+  await step("a report that was made elsewhere is shown, and can do nothing", async () => {
+    await go(page, "/replays");
+    const evil = `<!doctype html><title>x</title><style>p { color: rgb(1, 2, 3) }</style><p>made elsewhere</p><script>document.body.textContent = "a script ran"</script>`;
+    // The browser says that it kept the script from running.
+    expected = /Blocked script execution|Content Security Policy/;
+    await page.getByLabel("From a file").setInputFiles({ name: "report.html", mimeType: "text/html", buffer: Buffer.from(evil) });
+    const text = page.frameLocator("iframe.report").getByText("made elsewhere");
+    await text.waitFor();
+    assert.equal(await text.evaluate((found) => getComputedStyle(found).color), "rgb(1, 2, 3)");
+    expected = /(?!)/;
+    await page.getByRole("button", { name: "Remove" }).click();
+    await page.getByRole("button", { name: "Remove it" }).click();
+    await page.locator("h1", { hasText: "What if last week" }).waitFor();
+  });
+
   await step("a node is drained and comes back", async () => {
     await go(page, "/nodes/gpu-3");
     await page.getByRole("button", { name: "Drain" }).click();
@@ -242,6 +305,7 @@ async function walk() {
     await sees(page, /its share is 50 %/);
     await go(page, "/capacity");
     await sees(page, "lease-7");
+    await sees(page, "This server is no peer");
   });
 
   await step("keys: go to a page, find, move through rows, help", async () => {
@@ -279,15 +343,18 @@ async function walk() {
     expected = /40[34]/;
     const drained = await ana.evaluate(async () => (await fetch("/api/v1/nodes/gpu-1/drain", { method: "POST", headers: { "landfall-board": "1" } })).status);
     const foreign = await ana.evaluate(async (id) => (await fetch(`/api/v1/jobs/${id}`)).status, jobs.gang);
-    assert.deepEqual([drained, foreign], [403, 404]);
+    const replays = await ana.evaluate(async () => (await fetch("/api/v1/replays")).status);
+    assert.deepEqual([drained, foreign, replays], [403, 404, 403]);
     expected = /(?!)/;
+    await go(ana, "/replays");
+    await sees(ana, "Operators replay what a server has lived through");
     await go(ana, `/jobs/${jobs.wide}`);
     await sees(ana, "finetune-70b");
     await own.close();
   });
 
   await step("every page: nothing serious for axe, in light and dark; nothing wider than 390, 1280 and 2560 pixels", async () => {
-    const places = [...PAGES, `/jobs/${jobs.wide}`, `/jobs/${jobs.done}`, `/jobs/${jobs.array}`, "/nodes/gpu-1", "/policies?pool=hpc"];
+    const places = [...PAGES, `/jobs/${jobs.wide}`, `/jobs/${jobs.done}`, `/jobs/${jobs.array}`, "/nodes/gpu-1", "/policies?pool=hpc", `/jobs/${jobs.last}`, "/replays/1"];
     const state = await admin.storageState();
     await Promise.all([["light", 1280], ["dark", 390], ["light", 390], ["dark", 2560]].map(async ([colorScheme, width]) => {
       const looks = await context({ colorScheme, storageState: state, viewport: { width, height: width < 500 ? 844 : 1000 } });

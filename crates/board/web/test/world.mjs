@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { front } from "./front.mjs";
 
-const SETTINGS = (dir) => `
+const SETTINGS = (dir, pools) => `
 [server]
 allow_hollow = true
 [agent]
@@ -22,7 +22,7 @@ policy = "bin-pack"
 [[pools]]
 id = "hpc"
 dispatch = "batch"
-[[tenants]]
+${pools}[[tenants]]
 id = "vision"
 share = 0.5
 [[tenants]]
@@ -36,14 +36,14 @@ share = 0.2
 export class World {
   #children = [];
 
-  constructor(program) {
+  constructor(program, pools = "") {
     this.program = program;
     this.dir = mkdtempSync(join(tmpdir(), "landfall-board-"));
     this.data = join(this.dir, "data");
     this.env = { ...process.env, LANDFALL_CONFIG: join(this.dir, "settings.toml"), LANDFALL_DATA_DIR: this.data, NO_COLOR: "1" };
     for (const name of ["LANDFALL_SERVER", "LANDFALL_TOKEN", "LANDFALL_TOKEN_FILE"]) delete this.env[name];
     mkdirSync(this.data, { recursive: true });
-    writeFileSync(this.env.LANDFALL_CONFIG, SETTINGS(this.dir));
+    writeFileSync(this.env.LANDFALL_CONFIG, SETTINGS(this.dir, pools));
   }
 
   /** Runs a command of Landfall and gives what it answered. */
@@ -106,11 +106,17 @@ export class World {
     await this.put("/workloads/llm-serve", { needs: { pool: "gpu", gpu_count: 2, vram_mib: "40GiB", walltime_ms: "4h" }, run: { command: ["./serve"] } });
     await this.put("/workloads/render", { needs: { pool: "default", cpu_milli: 500 }, run: { command: ["echo", "rendered"] } });
     await this.put("/blocks/lease-7", { provider: "northern", instance_type: "8xA100", cost_per_hour: 2650, ends_in_ms: 40 * 60000 });
+    // A machine that says what cannot be true is an alarm.
+    await this.put("/nodes/odd/registration", { pool: "hpc", heartbeat: { epoch: 1, seq: 1, agent_version: "0.1.0", platform: "desktop", cpu_milli: 1000, ram_mib: 1024, power_w: 1e12 } });
     jobs.done = await this.submit("tests", { cpu_milli: 100 }, ["sh", "-c", "echo compiling; echo 42 tests passed"]);
     jobs.failed = await this.submit("lint", { cpu_milli: 100 }, ["sh", "-c", "echo 'src/main.c:7: missing semicolon' >&2; exit 3"]);
     jobs.talks = await this.submit("train-small", { cpu_milli: 100, tenant: "vision" }, ["sh", "-c", "for i in $(seq 1 4000); do echo epoch $i loss 0.$((9000 - i)); sleep 0.3; done"]);
     jobs.held = await this.submit("nightly", { cpu_milli: 100 }, ["true"], { hold: true });
     jobs.after = await this.submit("report", { cpu_milli: 100, tenant: "vision" }, ["true"], { depends_on: [{ on: jobs.talks }] });
+    jobs.first = await this.submit("fetch", { cpu_milli: 100, tenant: "vision" }, ["true"], { hold: true });
+    const follows = (name, ...on) => this.submit(name, { cpu_milli: 100, tenant: "vision" }, ["true"], { depends_on: on.map((on) => ({ on })) });
+    const [left, right] = [await follows("train-a", jobs.first), await follows("train-b", jobs.first)];
+    jobs.last = await follows("evaluate", left, right);
     jobs.never = await this.submit("eight-node-dream", { pool: "gpu", gpu_count: 16, tenant: "vision" });
     for (const [tenant, gpus, number] of [["vision", 4, 18], ["speech", 2, 22], ["climate", 1, 13], ["speech", 1, 9]])
       for (let place = 0; place < number; place++) await this.submit(`${tenant}-${gpus}g`, { pool: "gpu", gpu_count: gpus, vram_mib: "30GiB", tenant, walltime_ms: `${1 + (place % 5)}h` });

@@ -5,12 +5,13 @@
 //! absolute figures move from run to run, so compare the ratios.
 //!
 //! `cargo bench -p landfall-cli --bench service`; `-- --short` runs a small part of everything, so that it cannot rot, and
-//! `-- start`, `submissions`, `queues`, `tasks`, `fleet`, `growth` or `large` only that part; the last two take a quarter of an hour each and are run
+//! `-- start`, `submissions`, `queues`, `tasks`, `fleet`, `peers`, `growth` or `large` only that part; the last three take long and are run
 //! only when named. `growth` draws what docs/scale.md shows. `tasks` is a comparison with `xargs` and HyperQueue: where `hq` is on the
 //! path it is measured in the same run.
 
 mod growth;
 mod machine;
+mod peers;
 mod stand;
 
 use std::path::PathBuf;
@@ -79,6 +80,11 @@ fn main() {
         let (nodes, waiting) =
             ([10, 100, 1000, 10_000, 100_000], [10, 100, 1000, 10_000, 100_000, 1_000_000]);
         growth::curves(&nodes, &waiting, 5, std::path::Path::new("../../docs/scale"));
+    }
+    if named("peers") {
+        let (sizes, jobs, seconds): (&[usize], _, _) =
+            if short { (&[3], 3, 1) } else { (&[5, 20, 100], 20, 30) };
+        peers::placements(sizes, jobs, seconds);
     }
     if named("large") {
         growth::large(100_000, 1_000_000, 10);

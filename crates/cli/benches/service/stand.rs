@@ -53,6 +53,11 @@ impl Stand {
         Self::with(below, &format!("dispatch = \"{dispatch}\"\n"))
     }
 
+    /// A peer, with these settings of its own.
+    pub(crate) fn peer(settings: &str) -> Self {
+        Self::with(&std::env::temp_dir(), &format!("dispatch = \"negotiate\"\n[peer]\n{settings}\n"))
+    }
+
     fn with(below: &Path, settings: &str) -> Self {
         // The provider may be set already.
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -160,21 +165,42 @@ impl Stand {
 
     /// What the server counts, and what it wrote to disk.
     pub(crate) fn counters(&self) -> Counters {
-        let page = self.runtime.block_on(async {
-            let answer = self.client.get(format!("{}/metrics", self.url)).bearer_auth(&self.token).send();
-            answer.await.unwrap().text().await.unwrap()
-        });
-        let sum = |name: &str| -> f64 {
-            let values = page.lines().filter_map(|line| line.strip_prefix(name));
-            let values = values.filter(|rest| rest.starts_with([' ', '{']));
-            values.filter_map(|rest| rest.rsplit_once(' ')?.1.parse::<f64>().ok()).sum()
-        };
+        let page = self.metrics();
+        let sum = |name: &str| sum_of(&page, name);
         Counters {
             placed: sum("landfall_starts_total"),
             ended: sum("landfall_jobs_ended_total"),
             engine_s: sum("landfall_engine_step_seconds_total"),
             journal_s: sum("landfall_journal_append_seconds_total"),
             written: machine::written_bytes(self.pid()),
+        }
+    }
+
+    /// What the server counts.
+    pub(crate) fn metrics(&self) -> String {
+        self.runtime.block_on(async {
+            let answer = self.client.get(format!("{}/metrics", self.url)).bearer_auth(&self.token).send();
+            answer.await.unwrap().text().await.unwrap()
+        })
+    }
+
+    /// CPU time of the server.
+    pub(crate) fn own_cpu(&self) -> f64 {
+        machine::cpu_seconds(self.pid(), false)
+    }
+
+    /// Submits one job that asks for a little, and waits until it has ended.
+    pub(crate) fn place_one(&self) {
+        let job = json!({ "run": { "command": ["true"] }, "needs": { "cpu_milli": 100 } });
+        let answer = self.runtime.block_on(self.post("/jobs", &job));
+        let id = answer["jobs"][0]["id"].as_str().or(answer["id"].as_str()).unwrap().to_owned();
+        loop {
+            let state = self.get(&format!("/jobs/{id}"))["state"].clone();
+            assert!(state != "failed" && state != "cancelled", "{state}");
+            if state == "completed" {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(5));
         }
     }
 
@@ -229,7 +255,7 @@ impl Stand {
         serde_json::from_str(&text).unwrap()
     }
 
-    fn get(&self, path: &str) -> Value {
+    pub(crate) fn get(&self, path: &str) -> Value {
         let url = format!("{}/api/v1{path}", self.url);
         self.runtime.block_on(async {
             let answer = self.client.get(url).bearer_auth(&self.token).send().await.unwrap();
@@ -322,6 +348,13 @@ impl Stand {
             std::thread::sleep(Duration::from_millis(if count == 1 { 1 } else { 20 }));
         }
     }
+}
+
+/// The sum of a metric over its labels, on a page of them.
+pub(crate) fn sum_of(page: &str, name: &str) -> f64 {
+    let values = page.lines().filter_map(|line| line.strip_prefix(name));
+    let values = values.filter(|rest| rest.starts_with([' ', '{']));
+    values.filter_map(|rest| rest.rsplit_once(' ')?.1.parse::<f64>().ok()).sum()
 }
 
 /// Sends a request and reads its answer, with next to no work of its own: what is measured is the server.

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use landfall_model::Mib;
 use landfall_replay::decisions::Decisions;
 use landfall_replay::measures::{Comparison, Measures};
 use landfall_replay::report::{Extract, of_comparison};
@@ -13,6 +14,7 @@ use landfall_replay::subject::{Chosen, ReplayError};
 use serde::Serialize;
 
 use super::replay::{Bar, Bound, OutArgs, Read, SubjectArgs, parse_bound, policy_for, replay_error, step};
+use super::trace::stretch::StretchArgs;
 use crate::answer::{Answer, Page, to_json};
 use crate::error::{CliError, usage};
 use crate::exit::Exit;
@@ -26,16 +28,19 @@ with the difference to the baseline; the first policy is the baseline unless --b
 Examples:
   landfall compare kth.swf.gz --procs 100 --policy easy --policy easy++ --policy landfall-batch
   landfall compare pods.csv --nodes nodes.csv --policy fgd --policy landfall-pack --seeds 10 --out packing
-  landfall compare week.jsonl --cluster lab.toml --policy balanced --policy hpc-batch --fail-if 'mean_wait_s>+10%'
+  landfall compare week.jsonl --cluster hpc.toml --policy balanced --policy hpc-batch --fail-if 'mean_wait_s>+10%'
+  landfall compare --journal /var/lib/landfall --since 7d --pool gpu --policy own --policy fgd --out last-week
 
 Ends with 4 if a bound given with --fail-if was broken.")]
 pub(crate) struct Args {
     /// Traces: SWF, openb pods, Muri or Landfall's own; plain or gzip.
-    #[arg(value_name = "TRACE", required = true)]
+    #[arg(value_name = "TRACE", required_unless_present = "journal")]
     traces: Vec<PathBuf>,
     #[command(flatten)]
+    stretch: StretchArgs,
+    #[command(flatten)]
     subject: SubjectArgs,
-    /// A policy for logs, a built-in policy or a policy file; give several.
+    /// A policy for logs, a built-in policy, a policy file, or `own` for what pools have; give several.
     #[arg(long, visible_alias = "profile", value_name = "NAME|FILE", required = true)]
     policy: Vec<String>,
     /// The policy that others are measured against; the first one without it.
@@ -54,6 +59,15 @@ pub(crate) struct Args {
     /// `mean_wait_s>+10%`; may be given several times.
     #[arg(long, value_name = "BOUND", value_parser = parse_bound)]
     fail_if: Vec<Bound>,
+    /// Give way to everything else on this machine.
+    #[arg(long)]
+    low_priority: bool,
+    /// Fail rather than take more memory than this, such as 4GiB.
+    #[arg(long, value_name = "SIZE")]
+    memory_max: Option<Mib>,
+    /// Say in this file how far it is, from 0 to 1.
+    #[arg(long, value_name = "FILE")]
+    progress_file: Option<PathBuf>,
     #[command(flatten)]
     out: OutArgs,
 }
@@ -80,8 +94,10 @@ struct Task<'a> {
 pub(crate) fn run(args: &Args) -> Result<Compared, CliError> {
     args.out.check(&["report.json", "report.html"], &[])?;
     twice("policy", args.policy.iter().map(String::as_str))?;
-    let reads: Vec<Read> =
-        args.traces.iter().map(|trace| args.subject.read(trace, false)).collect::<Result<_, _>>()?;
+    bounded(args)?;
+    let stretch = args.stretch.write(args.out.directory()?, args.out.force)?;
+    let traces = stretch.iter().chain(&args.traces);
+    let reads: Vec<Read> = traces.map(|trace| args.subject.read(trace, false)).collect::<Result<_, _>>()?;
     twice("trace", reads.iter().map(|read| read.subject.name()))?;
     if args.seed.checked_add(args.seeds).is_none() {
         return Err(usage("--seed is too large for so many seeds", "begin with a smaller one"));
@@ -98,7 +114,7 @@ pub(crate) fn run(args: &Args) -> Result<Compared, CliError> {
             }));
         }
     }
-    let extracts = replay_all(&tasks, args.threads).map_err(replay_error)?;
+    let extracts = replay_all(&tasks, args.threads, args.progress_file.as_deref()).map_err(replay_error)?;
     let measures: Vec<Measures> = extracts.iter().map(|extract| extract.measures.clone()).collect();
     let wrong = |error: landfall_replay::measures::CompareError| {
         usage(error.to_string(), "name one of the policies with --baseline")
@@ -126,6 +142,22 @@ pub(crate) fn run(args: &Args) -> Result<Compared, CliError> {
     Ok(answer)
 }
 
+/// Takes no more of this machine than it was told to.
+fn bounded(args: &Args) -> Result<(), CliError> {
+    use rustix::process::{Resource, Rlimit, nice, setrlimit};
+    let failed =
+        |what: &str, error: rustix::io::Errno| usage(format!("{what}: {error}"), "leave it out, or ask less");
+    if args.low_priority {
+        nice(19).map_err(|error| failed("--low-priority", error))?;
+    }
+    if let Some(most) = args.memory_max {
+        let bytes = Some(most.get().saturating_mul(1 << 20));
+        let limit = Rlimit { current: bytes, maximum: bytes };
+        setrlimit(Resource::As, limit).map_err(|error| failed("--memory-max", error))?;
+    }
+    Ok(())
+}
+
 /// Refuses what could not be told apart in the answer.
 fn twice<'a>(what: &str, names: impl Iterator<Item = &'a str>) -> Result<(), CliError> {
     let mut seen = BTreeSet::new();
@@ -139,10 +171,14 @@ fn twice<'a>(what: &str, names: impl Iterator<Item = &'a str>) -> Result<(), Cli
 }
 
 /// Replays everything on so many threads; answers come in the order of the tasks.
-fn replay_all(tasks: &[Task<'_>], threads: Option<usize>) -> Result<Vec<Extract>, ReplayError> {
+fn replay_all(
+    tasks: &[Task<'_>],
+    threads: Option<usize>,
+    told_in: Option<&Path>,
+) -> Result<Vec<Extract>, ReplayError> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = threads.unwrap_or(cores).clamp(1, tasks.len().max(1));
-    let bar = Bar::new(tasks.iter().map(|task| task.read.subject.size(task.seed)).sum());
+    let bar = Bar::new(tasks.iter().map(|task| task.read.subject.size(task.seed)).sum(), told_in);
     let next = AtomicUsize::new(0);
     let done: Mutex<Vec<Option<Result<Extract, ReplayError>>>> =
         Mutex::new(tasks.iter().map(|_| None).collect());

@@ -27,8 +27,8 @@ node's pool, and else `fit` for a job or `resource-aware` for a node. Changes in
 whichever it is.
 
 Examples:
-  landfall rank --job 7                                          on the running server, as it is now
-  landfall rank --job 7 --policy-file mine.toml                  with another policy
+  landfall rank --job 17                                         on the running server, as it is now
+  landfall rank --job 17 --policy-file mine.toml                 with another policy
   landfall rank --scenario lab.toml --job train-7
   landfall rank --scenario lab.toml --job train-7 --policy bin-pack --limit all
   landfall rank --scenario ci.toml --node builder-3 --json | jq .winner")]

@@ -90,6 +90,14 @@ pub(crate) const SETTINGS: &[Setting] = settings! {
     "peer.bootstrap", "LANDFALL_PEER_BOOTSTRAP", List, "none",
         "addresses of peers to be in touch with, or an invitation of one";
     "peer.trust", "LANDFALL_PEER_TRUST", List, "none", "trust in peers from the start, such as ID=0.8";
+    "peer.foreign_runtimes", "LANDFALL_PEER_FOREIGN_RUNTIMES", List, "all that the pool has",
+        "runtimes that jobs of other peers may use";
+    "peer.foreign_env", "LANDFALL_PEER_FOREIGN_ENV", List, "*",
+        "variables that jobs of other peers may set: names, or MY_* for all that begin so";
+    "peer.foreign_network", "LANDFALL_PEER_FOREIGN_NETWORK", Switch, "true",
+        "whether jobs of other peers may use the network; if not, containers are cut off and processes declined";
+    "peer.foreign_walltime", "LANDFALL_PEER_FOREIGN_WALLTIME", Span, "24h",
+        "how long jobs of other peers may run";
     "peer.settings", "LANDFALL_PEER_SETTINGS", List, "as in docs/guides/peers.md",
         "how it negotiates, such as deliberation_ms=300,base_price=12";
     "agent.server", "LANDFALL_AGENT_SERVER", Url, "client.server", "the server that the agent speaks to";

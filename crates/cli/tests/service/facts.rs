@@ -71,15 +71,27 @@ fn what_the_kernel_shows_is_seen_and_seen_to_change() {
 
 #[test]
 fn what_was_decided_can_be_looked_up_later() {
-    let stand = Stand::with_agent(&["--cpus", "2"]);
+    let mut stand = Stand::with_agent(&["--cpus", "2"]);
     let done = stand.submit(&["--", "true"]);
     stand.wait_for(&done, &["completed"]);
     let waits = stand.submit(&["--cpu", "64", "--", "true"]);
-    let listed = stand.json(&["decisions"]);
+    let listed = stand.json(&["decisions", "--node", "n1"]);
     assert_eq!(
         (&listed["decisions"][0]["job"], &listed["decisions"][0]["nodes"][0]["node"]),
         (&done.as_str().into(), &"n1".into())
     );
+    let chosen = stand.json(&["decisions", "--job", &done]);
+    let chosen = &chosen["decisions"][0];
+    assert_eq!((&chosen["pool"], &chosen["looked_at"]), (&"default".into(), &1.into()), "{chosen}");
+    assert!(chosen["heard_ms"].as_u64().is_some() && chosen["facts"].is_object(), "{chosen}");
+    // Nobody was chosen, and why is kept with it.
+    let none = stand.json(&["decisions", "--pool", "default", "--none"]);
+    let none = &none["decisions"][0];
+    assert_eq!((&none["job"], &none["kind"]), (&waits.as_str().into(), &"none".into()), "{none}");
+    assert_eq!(none["against"], serde_json::json!([{ "reason": "cpu_short", "candidates": 1 }]), "{none}");
+    assert_eq!(stand.json(&["decisions", "--pool", "other"])["decisions"], serde_json::json!([]));
+    let full = stand.run(&["decisions", "--job", &waits, "--full"]).ok();
+    assert!(full.contains(": nobody") && full.contains("1: nodes have too little CPU (cpu_short)"), "{full}");
     assert_eq!(stand.json(&["decisions", "--node", "n2"])["decisions"], serde_json::json!([]));
     assert_eq!(stand.json(&["decisions", "--job", &done])["decisions"].as_array().unwrap().len(), 1);
     let at = listed["now_ms"].to_string();
@@ -88,6 +100,13 @@ fn what_was_decided_can_be_looked_up_later() {
     let then = stand.json(&["explain", &waits, "--at", &at]);
     assert_eq!(then["explanation"]["state"], "pending", "{then}");
     assert_eq!(then["explanation"]["nodes"][0]["reason"], "cpu_short", "{then}");
+    assert_eq!(then["decision"]["against"][0]["reason"], "cpu_short", "{then}");
+    // All of it is there after a restart.
+    let kept = stand.json(&["decisions", "--until", &at])["decisions"].clone();
+    assert!(kept.as_array().is_some_and(|kept| kept.len() >= 2), "{kept}");
+    stand.kill_server();
+    stand.start_server();
+    assert_eq!(stand.json(&["decisions", "--until", &at])["decisions"], kept);
     let before = stand.run(&["explain", &waits, "--at", "400d"]);
     assert!(before.code != 0 && before.err.contains("job"), "{}", before.err);
     let nonsense = stand.run(&["explain", &waits, "--at", "yesterday"]);

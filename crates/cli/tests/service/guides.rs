@@ -161,9 +161,19 @@ fn the_guide_about_machines_is_true() {
 }
 
 #[test]
+fn the_guide_about_decisions_is_true() {
+    walk_through("decisions.md");
+}
+
+#[test]
 fn what_people_from_elsewhere_read_is_true() {
     walk_through("slurm.md");
     walk_through("hyperqueue.md");
+}
+
+#[test]
+fn the_guide_about_peers_is_true() {
+    walk_through("peers.md");
 }
 
 #[test]

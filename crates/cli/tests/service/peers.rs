@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::stand::Stand;
+use crate::stand::{Process, Stand};
 
 const POOL: &str = "[[pools]]\nid = \"default\"\ndispatch = \"negotiate\"\n";
 
@@ -11,22 +11,22 @@ fn text(value: &Value) -> String {
 }
 
 /// A peer that nobody invited yet.
-fn first(settings: &str) -> Stand {
+pub(crate) fn first(settings: &str) -> Stand {
     Stand::with_config(&format!("[server]\nallow_hollow = true\n[peer]\n{settings}\n{POOL}"))
 }
 
 /// A peer that another one invited.
-fn joined(by: &Stand, settings: &str) -> Stand {
+pub(crate) fn joined(by: &Stand, settings: &str) -> Stand {
     let invitation = text(&by.json(&["peer", "id"])["invitation"]);
     first(&format!("bootstrap = ['{invitation}']\n{settings}"))
 }
 
-fn id(stand: &Stand) -> String {
+pub(crate) fn id(stand: &Stand) -> String {
     text(&stand.json(&["peer", "id"])["id"])
 }
 
 /// Waits until a peer trusts another one and knows what it has.
-fn until_known(here: &Stand, there: &str) {
+pub(crate) fn until_known(here: &Stand, there: &str) {
     here.until("the other peer is known", || {
         let peers = here.json(&["peers", "list"]);
         let known =
@@ -38,7 +38,7 @@ fn until_known(here: &Stand, there: &str) {
 }
 
 /// The value of a metric, whatever its labels; 0 if it is not there.
-fn metric(stand: &Stand, name: &str) -> f64 {
+pub(crate) fn metric(stand: &Stand, name: &str) -> f64 {
     let page = stand.metrics();
     let lines =
         page.lines().filter(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' '])));
@@ -46,7 +46,7 @@ fn metric(stand: &Stand, name: &str) -> f64 {
 }
 
 /// How often a job that writes a line when it begins has begun.
-fn begun(path: &std::path::Path) -> usize {
+pub(crate) fn begun(path: &std::path::Path) -> usize {
     std::fs::read_to_string(path).unwrap_or_default().lines().count()
 }
 
@@ -92,6 +92,11 @@ fn a_job_runs_on_another_peer_and_everything_comes_home() {
     assert!(page.contains("won") && page.contains("trust 0.200"), "{page}");
     let account = &near.json(&["peers", "show", &far_id])["account"];
     assert!(account["bought"] == 2 && account["spent"] == 1, "a failure costs nothing: {account}");
+    far.until("what it earned is booked", || {
+        let account = &far.json(&["peers", "show", &near_id])["account"];
+        account["sold"] == 2 && account["earned"] == 1
+    });
+    assert!(far.run(&["peers", "accounts"]).ok().contains(&near_id));
 
     // What no peer has room for says so.
     let said = near.run(&["submit", "--wait", "--cpu", "1000", "--", "true"]);
@@ -112,6 +117,91 @@ fn a_job_runs_on_another_peer_and_everything_comes_home() {
     });
     assert!(metric(&far, "landfall_placement_wins_total") >= 3.0, "{}", far.metrics());
     assert_eq!(metric(&near, "landfall_placement_wins_total"), 0.0);
+}
+
+#[test]
+fn peers_are_asked_without_submitting_and_a_job_fits_one_machine() {
+    let near = first("settings = [\"runs_work=false\"]");
+    let far = joined(&near, "foreign_env = \"MY_*\"");
+    let args = ["hollow", "--nodes", "2", "--cpus", "2", "--memory", "4GiB", "--task-time", "10ms"];
+    let _ghosts = far.start("hollow", far.command(), &args);
+    let far_id = id(&far);
+    until_known(&near, &far_id);
+    far.until("both machines are there", || {
+        near.json(&["peers", "show", &far_id])["facts"]["cpu_milli"] == 4000
+    });
+
+    let dry = |more: &[&str]| near.run(&[&["submit", "--dry-run"], more, &["--", "true"]].concat());
+    let said = dry(&["--cpu", "2"]);
+    assert_eq!(said.code, 0, "{} {}", said.out, said.err);
+    for words in ["would take it", "standing", "trust 0.200", "nothing was submitted"] {
+        assert!(said.out.contains(words), "{words}: {}", said.out);
+    }
+    let told = near.json(&["submit", "--dry-run", "--cpu", "0", "--", "true"]);
+    let offer = &told["negotiation"]["offers"][0];
+    assert_eq!(
+        (text(&offer["peer"]), text(&offer["status"])),
+        (far_id.clone(), "standing".to_owned()),
+        "{told}"
+    );
+    // Four cores in all, and no machine has more than two.
+    for (args, code, why) in [
+        (&["--cpu", "3"][..], 4, "does_not_fit"),
+        (&["--cpu", "1", "--max-cost", "1"], 5, "over_budget"),
+        (&["--cpu", "1", "--env", "OTHER=1"], 4, "foreign_environment"),
+        (&["--cpu", "1", "--avoid", &far_id], 4, "avoided"),
+    ] {
+        let said = dry(args);
+        assert!(said.code == code && said.out.contains(why), "{args:?}: {} {}", said.out, said.err);
+    }
+    assert_eq!(dry(&["--cpu", "1", "--env", "MY_X=1"]).code, 0);
+    assert_eq!(near.json(&["jobs", "--all"])["jobs"], serde_json::json!([]));
+    assert_eq!(metric(&far, "landfall_placement_wins_total"), 0.0);
+    // What is forbidden there runs nowhere, and says why.
+    let said = near.run(&["submit", "--wait", "--cpu", "1", "--env", "OTHER=1", "--", "true"]);
+    assert_eq!(said.code, 4, "{} {}", said.out, said.err);
+    assert!(near.run(&["explain", "1"]).ok().contains("foreign_environment"));
+}
+
+#[test]
+fn what_is_thought_of_peers_can_be_carried_elsewhere_and_a_block_goes_both_ways() {
+    let near = first("settings = [\"runs_work=false\", \"rounds_max=1\"]");
+    let far = joined(&near, "settings = [\"runs_work=false\", \"rounds_max=1\"]");
+    let (near_id, far_id) = (id(&near), id(&far));
+    let trusts = |here: &Stand, there: &str, trust: f64| {
+        here.until("trust is there", || {
+            here.json(&["peers"])["peers"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .any(|peer| peer["id"] == there && peer["trust"] == trust)
+        });
+    };
+    trusts(&near, &far_id, 0.5);
+    trusts(&far, &near_id, 0.5);
+    near.run(&["peers", "trust", &far_id, "0.7", "--note", "the lab upstairs", "--scope", "cell"]).ok();
+    let file = near.run(&["peers", "export"]).ok();
+    assert!(file.contains(&far_id) && !file.contains(&near_id), "{file}");
+    let path = near.path("trust.toml");
+    std::fs::write(&path, file.replace("0.7", "0.6")).unwrap();
+    near.run(&["peers", "import", path.to_str().unwrap()]).ok();
+    let told = near.json(&["peers", "show", &far_id]);
+    assert_eq!(
+        (&told["trust"], &told["note"], &told["scope"]),
+        (&0.6.into(), &"the lab upstairs".into(), &"cell".into())
+    );
+    std::fs::write(&path, file.replace("0.7", "7.0")).unwrap();
+    let said = near.run(&["peers", "import", path.to_str().unwrap()]);
+    assert!(said.code == 2 && said.err.contains("nothing was changed"), "{} {}", said.code, said.err);
+
+    near.run(&["peers", "block", &far_id]).ok();
+    for (here, there) in [(&near, &far_id), (&far, &near_id)] {
+        here.until("the line is cut", || here.json(&["peers", "show", there])["connected"] == false);
+    }
+    near.run(&["peers", "block", "--undo", &far_id]).ok();
+    for (here, there) in [(&near, &far_id), (&far, &near_id)] {
+        here.until("they are in touch again", || here.json(&["peers", "show", there])["connected"] == true);
+    }
 }
 
 #[test]
@@ -160,10 +250,18 @@ const FIVE: [(&str, &str, &str, &str); 5] = [
 
 #[test]
 fn five_peers_offer_and_the_best_wins() {
-    let arbiter = first("settings = [\"runs_work=false\"]");
+    five(|_, settings| first(settings));
+}
+
+/// The five as processes, made by whoever knows where they are to be; the place is 0 for the arbiter.
+fn five(make: impl Fn(usize, &str) -> Stand) {
+    // Longer windows than usual: on a busy machine nobody is late.
+    let patient = "\"grace_ms=1500\", \"ack_timeout_ms=2000\", \"hold_ttl_ms=8000\"";
+    let arbiter = make(0, &format!("settings = [\"runs_work=false\", {patient}]"));
     let mut nodes = Vec::new();
-    for (name, trust, cores, memory) in FIVE {
-        let node = joined(&arbiter, "");
+    for (place, (name, trust, cores, memory)) in FIVE.into_iter().enumerate() {
+        let invitation = text(&arbiter.json(&["peer", "id"])["invitation"]);
+        let node = make(place + 1, &format!("bootstrap = ['{invitation}']"));
         let args = ["hollow", "--nodes", "1", "--cpus", cores, "--memory", memory, "--prefix", name];
         let time = if name == "D" { "1h" } else { "100ms" };
         let ghost = node.start("hollow", node.command(), &[&args[..], &["--task-time", time]].concat());
@@ -183,8 +281,18 @@ fn five_peers_offer_and_the_best_wins() {
         let pool = &loaded.json(&["pools", "list"])["pools"][0];
         pool["running"] == 5 && pool["pending"] == 5
     });
-    const TIMES: u32 = 3;
-    for round in 1..=TIMES {
+    five_rounds(&arbiter, &nodes);
+}
+
+/// Rounds of the five: `LANDFALL_ROUNDS`, or three.
+fn rounds() -> u32 {
+    std::env::var("LANDFALL_ROUNDS").map_or(3, |text| text.parse().unwrap())
+}
+
+/// The same job again and again: A wins, B, C and D lose, E declines, and each process has counted that.
+fn five_rounds(arbiter: &Stand, nodes: &[(Stand, String, Process)]) {
+    let times = rounds();
+    for round in 1..=times {
         let args = ["--cpu", "2", "--memory", "4GiB", "--max-cost", "1000", "--", "true"];
         let job = arbiter.submit(&args);
         arbiter.wait_for(&job, &["completed"]);
@@ -205,7 +313,7 @@ fn five_peers_offer_and_the_best_wins() {
         assert_eq!(declined["peer"], nodes[4].1, "{offers}");
         assert_eq!(declined["reasons"], serde_json::json!(["self_trust"]), "{offers}");
     }
-    let times = f64::from(TIMES);
+    let times = f64::from(times);
     let counts = ["requests_received", "offers_sent", "wins", "losses", "declines"];
     for (place, (node, ..)) in nodes.iter().enumerate() {
         let want = match place {
@@ -216,6 +324,96 @@ fn five_peers_offer_and_the_best_wins() {
         let of = || counts.map(|name| metric(node, &format!("landfall_placement_{name}_total")));
         node.until(&format!("node {place} has counted {want:?}"), || of() == want);
     }
-    assert_eq!(metric(&arbiter, "landfall_placement_offers_received_total"), 4.0 * times);
-    assert_eq!(metric(&arbiter, "landfall_placement_duration_seconds_count"), times);
+    assert_eq!(metric(arbiter, "landfall_placement_offers_received_total"), 4.0 * times);
+    assert_eq!(metric(arbiter, "landfall_placement_duration_seconds_count"), times);
+}
+
+/// Network namespaces on one bridge, each line with 50 ms and 2 % loss; they go with the test.
+struct Lines(Vec<String>);
+
+impl Lines {
+    const BRIDGE: &str = "landfall-br";
+
+    fn address(place: usize) -> String {
+        format!("10.213.77.{}", place + 1)
+    }
+
+    fn ip(args: &str) -> Result<(), String> {
+        let done = std::process::Command::new("ip").args(args.split(' ')).output();
+        let done = done.map_err(|error| format!("ip: {error}"))?;
+        if done.status.success() {
+            Ok(())
+        } else {
+            Err(format!("ip {args}: {}", String::from_utf8_lossy(&done.stderr)))
+        }
+    }
+
+    /// So many, or why this machine allows none.
+    fn new(count: usize) -> Result<Self, String> {
+        let mut lines = Self(Vec::new());
+        Self::ip(&format!("link add {} type bridge", Self::BRIDGE))?;
+        Self::ip(&format!("addr add 10.213.77.254/24 dev {}", Self::BRIDGE))?;
+        Self::ip(&format!("link set {} up", Self::BRIDGE))?;
+        for place in 0..count {
+            let (name, outer) = (format!("landfall-{place}"), format!("landfall-v{place}"));
+            Self::ip(&format!("netns add {name}"))?;
+            lines.0.push(name.clone());
+            Self::ip(&format!("link add {outer} type veth peer name inner netns {name}"))?;
+            Self::ip(&format!("link set {outer} master {}", Self::BRIDGE))?;
+            Self::ip(&format!("link set {outer} up"))?;
+            Self::ip(&format!("-n {name} addr add {}/24 dev inner", Self::address(place)))?;
+            Self::ip(&format!("-n {name} link set inner up"))?;
+            Self::ip(&format!("-n {name} link set lo up"))?;
+            if std::env::var_os("LANDFALL_NO_NETEM").is_none() {
+                Self::ip(&format!("netns exec {name} tc qdisc add dev inner root netem delay 50ms loss 2%"))?;
+            }
+        }
+        Ok(lines)
+    }
+}
+
+impl Drop for Lines {
+    fn drop(&mut self) {
+        for name in &self.0 {
+            let _ = Self::ip(&format!("netns del {name}"));
+        }
+        let _ = Self::ip(&format!("link del {}", Self::BRIDGE));
+    }
+}
+
+/// Needs root, and a kernel with `netem`; without `LANDFALL_NO_NETEM=1` lines are slow and lossy.
+#[test]
+fn five_peers_over_slow_and_lossy_lines() {
+    let lines = match Lines::new(6) {
+        Ok(lines) => lines,
+        Err(why) => {
+            println!("skipped: this machine gives no lines with delay and loss: {why}");
+            let _ = Lines::ip(&format!("link del {}", Lines::BRIDGE));
+            return;
+        }
+    };
+    five(|place, settings| {
+        let address = Lines::address(place);
+        let config = format!(
+            "[server]\nallow_hollow = true\nallow_insecure = true\n[peer]\nlisten = '{address}:7879'\n{settings}\n{POOL}"
+        );
+        Stand::inside(&lines.0[place], &address, &config)
+    });
+}
+
+#[test]
+fn the_dashboard_of_placement_asks_for_what_is_counted() {
+    let read = |path: &str| std::fs::read_to_string(path).unwrap();
+    let (board, known) = (read("../../dashboards/placement.json"), read("../../docs/reference/metrics.md"));
+    let name = |text: &str| -> String {
+        text.chars().take_while(|letter| letter.is_ascii_lowercase() || *letter == '_').collect()
+    };
+    let parts = board.split("landfall_placement_").skip(1);
+    let asked: std::collections::BTreeSet<String> =
+        parts.map(|rest| format!("landfall_placement_{}", name(rest).trim_end_matches("_bucket"))).collect();
+    assert!(asked.len() >= 13, "{asked:?}");
+    for metric in asked {
+        // The page is made from what the server registers.
+        assert!(known.contains(&format!("`{metric}")), "{metric} is not counted");
+    }
 }

@@ -76,6 +76,8 @@ pub(crate) struct Stand {
     server: Option<Process>,
     agents: Vec<(String, Process)>,
     url: String,
+    /// The network namespace that the server runs in, and its address there, if that is not the usual one.
+    inside: Option<(String, String)>,
 }
 
 impl Stand {
@@ -102,14 +104,22 @@ impl Stand {
     pub(crate) fn unstarted(config: &str) -> Self {
         let dir = TempDir::new().unwrap();
         std::fs::write(dir.path().join("config.toml"), config).unwrap();
-        Self { dir, server: None, agents: Vec::new(), url: String::new() }
+        Self { dir, server: None, agents: Vec::new(), url: String::new(), inside: None }
+    }
+
+    /// A server in a network namespace, where it listens on this address.
+    pub(crate) fn inside(namespace: &str, address: &str, config: &str) -> Self {
+        let mut stand = Self::unstarted(config);
+        stand.inside = Some((namespace.to_owned(), address.to_owned()));
+        stand.start_server();
+        stand
     }
 
     /// A server on a journal that another one wrote, and the token that goes with it.
     pub(crate) fn on(journal: &[u8], token: &str) -> Self {
         let dir = TempDir::new().unwrap();
         std::fs::write(dir.path().join("config.toml"), "").unwrap();
-        let mut stand = Self { dir, server: None, agents: Vec::new(), url: String::new() };
+        let mut stand = Self { dir, server: None, agents: Vec::new(), url: String::new(), inside: None };
         std::fs::create_dir(stand.data()).unwrap();
         std::fs::write(stand.data().join("journal.db"), journal).unwrap();
         std::fs::write(stand.data().join("token"), token).unwrap();
@@ -125,7 +135,7 @@ impl Stand {
         let config =
             format!("[server]\ntls_cert = '{cert}'\ntls_key = '{key}'\n[client]\nca_file = '{cert}'\n");
         std::fs::write(dir.path().join("config.toml"), config).unwrap();
-        let mut stand = Self { dir, server: None, agents: Vec::new(), url: String::new() };
+        let mut stand = Self { dir, server: None, agents: Vec::new(), url: String::new(), inside: None };
         stand.run(&["certificate", "--host", "127.0.0.1", "--out", stand.path("tls").to_str().unwrap()]).ok();
         stand.start_server();
         assert!(stand.url.starts_with("https://"), "{}", stand.url);
@@ -163,10 +173,12 @@ impl Stand {
         let _ = std::fs::remove_file(&ready);
         let listen = match self.url.strip_prefix("http://") {
             Some(address) => address.to_owned(),
-            None => "127.0.0.1:0".to_owned(),
+            None => {
+                format!("{}:0", self.inside.as_ref().map_or("127.0.0.1", |(_, address)| address.as_str()))
+            }
         };
         let args = ["server", "--listen", &listen, "--ready-file", ready.to_str().unwrap()];
-        let mut command = self.command();
+        let mut command = self.command_inside();
         command.envs(self.server_env());
         let mut process = self.start("server", command, &args);
         let began = Instant::now();
@@ -276,8 +288,19 @@ impl Stand {
         self.command_of(Path::new(BINARY))
     }
 
+    /// The binary where the server is.
+    pub(crate) fn command_inside(&self) -> Command {
+        let Some((namespace, _)) = &self.inside else { return self.command() };
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", namespace, BINARY]);
+        self.dressed(command)
+    }
+
     fn command_of(&self, binary: &Path) -> Command {
-        let mut command = Command::new(binary);
+        self.dressed(Command::new(binary))
+    }
+
+    fn dressed(&self, mut command: Command) -> Command {
         command
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
@@ -389,6 +412,20 @@ impl Stand {
         let path = if path == "/readyz" { path.to_owned() } else { format!("/api/v1{path}") };
         let (status, text) = self.send(token, method, &path, headers, body.map(json_body));
         (status, serde_json::from_str(&text).unwrap_or_default())
+    }
+
+    /// The status and the headers of something that is no JSON.
+    pub(crate) fn page(&self, token: &str, path: &str) -> (u16, Vec<(String, String)>) {
+        let url = format!("{}{path}", self.url);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let _ = rustls::crypto::ring::default_provider().install_default();
+            let client = reqwest::Client::builder().no_proxy().build().unwrap();
+            let answer = client.get(&url).bearer_auth(token.trim()).send().await.unwrap();
+            let text = |value: &reqwest::header::HeaderValue| value.to_str().unwrap_or_default().to_owned();
+            let headers = answer.headers().iter().map(|(name, value)| (name.to_string(), text(value)));
+            (answer.status().as_u16(), headers.collect())
+        })
     }
 
     /// Sends lines of JSON, and gives the lines of the answer.

@@ -3,7 +3,7 @@
 use landfall_model::answer::{Ended, Explanation, NodeReason, OnNode, Placed, QueuePlace, Why, WhyNot};
 use landfall_model::reason::Reason;
 use landfall_model::verdict::{Decision, Direction};
-use landfall_model::{Dispatch, JobId, MilliCpu, NodeId};
+use landfall_model::{Dispatch, JobId, JobSpec, Lifecycle, MilliCpu, NodeId, PoolId};
 use landfall_policy::view::Pass;
 
 use crate::dispatch::proposal;
@@ -77,10 +77,26 @@ impl Engine {
         })
     }
 
-    /// What operators said about nodes of the pool.
+    /// How long a job may run where time is planned and nobody said how long.
+    pub fn usual_walltime(&self, spec: &JobSpec, pool: &PoolId) -> Option<String> {
+        let plans = self.state.pools.get(pool).is_some_and(|pool| pool.pool.dispatch == Dispatch::Batch);
+        let usual = spec.lifecycle == Lifecycle::Bounded && spec.walltime_ms == JobSpec::empty().walltime_ms;
+        (plans && usual).then(|| {
+            format!(
+                "it may run for {}, then it is stopped: pool `{pool}` plans time, and a job that names no walltime gets that",
+                spec.walltime_ms
+            )
+        })
+    }
+
+    /// What is worth knowing beside the reasons: how long it may run, and what operators said about nodes of the pool.
     fn notes(&self, record: &JobRecord, pool: &PoolState) -> Vec<String> {
-        if record.state != JobState::Pending {
+        if record.state.is_final() {
             return Vec::new();
+        }
+        let walltime = self.usual_walltime(&record.job.spec, &record.pool);
+        if record.state != JobState::Pending {
+            return walltime.into_iter().collect();
         }
         let mut out: Vec<(String, Vec<&NodeId>)> = Vec::new();
         for (node, kept) in pool.nodes.iter().zip(&pool.records).filter(|(node, _)| !node.has_left()) {
@@ -101,7 +117,7 @@ impl Engine {
             [only] => format!("node {only} is {said}"),
             several => format!("{} nodes, such as {}, are {said}", several.len(), several[0]),
         });
-        notes.collect()
+        notes.chain(walltime).collect()
     }
 
     fn waiting(&self, record: &JobRecord, dispatch: Dispatch) -> Waiting {

@@ -45,6 +45,8 @@ pub use record::{Array, ArrayTally, Shape};
 
 /// Most elements of one array.
 pub const ELEMENTS_MAX: u32 = 10_000_000;
+/// Most elements of an array that takes more after it was submitted: its ids have room for so many from the beginning.
+pub const OPEN_MAX: u32 = 1_000_000;
 /// Fewer elements that wait for their first start than these are filled up.
 pub const WINDOW_LOW: u32 = 256;
 /// So many wait for their first start after filling up.

@@ -5,7 +5,7 @@ use landfall_model::{Job, JobId, PoolId, Time};
 use serde::{Deserialize, Serialize};
 
 use super::id::{digits, element_id, parse_element_id};
-use super::{ELEMENTS_MAX, Ranges};
+use super::{ELEMENTS_MAX, OPEN_MAX, Ranges};
 use crate::dag::TerminalState;
 use crate::record::{JobRecord, JobState};
 
@@ -17,6 +17,9 @@ pub struct Shape {
     pub last: u32,
     /// From one index to the next.
     pub step: u32,
+    /// The index that ids have room for, where the last one is not known yet: all ids of an array have one length.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ids_to: Option<u32>,
 }
 
 impl Shape {
@@ -28,12 +31,34 @@ impl Shape {
         if first > last {
             return Err(format!("an array goes upwards, and {first} is above {last}"));
         }
-        let shape = Self { first, last, step };
+        let shape = Self { first, last, step, ids_to: None };
         if (last - first) / step >= ELEMENTS_MAX {
             let count = u64::from((last - first) / step) + 1;
             return Err(format!("an array has at most {ELEMENTS_MAX} elements, this one has {count}"));
         }
         Ok(shape)
+    }
+
+    /// The shape of an array that may get more elements.
+    pub fn open(self) -> Result<Self, String> {
+        let beyond = (OPEN_MAX - 1).checked_mul(self.step).and_then(|beyond| self.first.checked_add(beyond));
+        match beyond {
+            Some(most) if self.last <= most => Ok(Self { ids_to: Some(most), ..self }),
+            _ => {
+                Err(format!("an open array has at most {OPEN_MAX} elements, with indices below {}", u32::MAX))
+            }
+        }
+    }
+
+    /// The index whose digits say how long ids are.
+    pub fn longest(&self) -> u32 {
+        self.ids_to.unwrap_or(self.last)
+    }
+
+    /// The last index after so many more elements, if there is room for them.
+    pub fn extended(&self, count: u32) -> Option<u32> {
+        let last = self.index(self.total() - 1).checked_add(count.checked_mul(self.step)?)?;
+        (last <= self.longest()).then_some(last)
     }
 
     pub fn total(&self) -> u32 {
@@ -83,6 +108,9 @@ pub struct Array {
     pub followers: Vec<JobId>,
     /// When its last element ended.
     pub ended_at: Option<Time>,
+    /// Whether it takes more elements.
+    #[serde(default)]
+    pub open: bool,
 }
 
 impl Array {
@@ -104,11 +132,12 @@ impl Array {
             after: Vec::new(),
             followers: Vec::new(),
             ended_at: None,
+            open: shape.ids_to.is_some(),
         }
     }
 
     pub fn element(&self, position: u32) -> JobId {
-        element_id(&self.job.id, self.shape.index(position), self.shape.last)
+        element_id(&self.job.id, self.shape.index(position), self.shape.longest())
             .unwrap_or_else(|error| unreachable!("the longest id was checked when it was submitted: {error}"))
     }
 
@@ -120,7 +149,7 @@ impl Array {
     /// The position of an element, if the id is one.
     pub fn position(&self, id: &JobId) -> Option<u32> {
         let (array, index) = parse_element_id(id)?;
-        let written = id.as_str().len() == array.len() + 1 + digits(self.shape.last);
+        let written = id.as_str().len() == array.len() + 1 + digits(self.shape.longest());
         if array != self.job.id.as_str() || !written {
             return None;
         }
@@ -158,9 +187,9 @@ impl Array {
         self.job.spec.max_fails.is_some_and(|most| self.failed.len() > most) && !self.is_over()
     }
 
-    /// Whether all elements have ended.
+    /// Whether all elements have ended, and no more come.
     pub fn is_over(&self) -> bool {
-        self.left() == 0
+        self.left() == 0 && !self.open
     }
 
     /// Whether its folded elements wait for nothing but their time and their turn.

@@ -378,6 +378,15 @@ impl Graph {
         self.on_jobs.get(job).map_or(0, |successors| successors.iter().filter(waits).count() as u64)
     }
 
+    /// Jobs and arrays that wait for this job or array.
+    pub fn awaiting<'a>(&'a self, job: &'a JobId) -> impl Iterator<Item = &'a JobId> {
+        let waits = move |id: &&JobId| {
+            let waiting = self.waiting.get(*id);
+            waiting.is_some_and(|it| it.open.iter().any(|open| open.edge.on == *job))
+        };
+        [self.on_jobs.get(job), self.on_arrays.get(job)].into_iter().flatten().flatten().filter(waits)
+    }
+
     /// Jobs between two ids that somebody waits for.
     pub(crate) fn awaited_between(&self, first: &JobId, last: &JobId) -> impl Iterator<Item = &JobId> {
         self.on_jobs.range::<JobId, _>(first..=last).map(|(id, _)| id)

@@ -4,11 +4,16 @@
 //! per pool; only jobs that have not yet seen enough rounds differ by them, so a round moves the young jobs and leaves
 //! the others alone.
 
+use landfall_model::life::RUNNERS_UP_KEPT;
+use landfall_model::verdict::Direction;
 use landfall_model::{
-    Job, JobId, JobKind, JobReport, Name, NodeId, NodeState, PolicySetting, PoolId, Time, World,
+    Job, JobId, JobKind, JobReport, Millis, Name, NodeId, NodeState, PolicySetting, PoolId, Time, World,
 };
 use landfall_policy::Policy;
 use landfall_policy::index::{BestJob, JobIndex};
+use landfall_policy::view::Pass;
+
+use std::collections::BTreeMap;
 
 use super::Queue;
 use super::push::proposal;
@@ -17,15 +22,24 @@ use crate::engine::Engine;
 use crate::event::Event;
 use crate::ledger::Proposal;
 use crate::life::unknown;
+use crate::notes::{self, Note, Told};
 use crate::record::JobRecord;
-use crate::state::State;
+use crate::state::{PoolState, State};
 
 /// The queue of a pull pool.
 #[derive(Debug)]
 pub(super) struct PullQueue {
     kinds: [KindQueue; 2],
     rounds_that_count: u32,
+    /// What was last told about workers for which nothing was chosen.
+    told: BTreeMap<(NodeId, usize), Told>,
+    /// When all candidates of a question were last told.
+    told_all_at: Option<Time>,
 }
+
+/// Where workers ask more often than this, only some questions tell all their candidates; the others tell those that are kept
+/// with the decision. Each candidate costs a verdict, and nobody reads hundreds a second.
+const TOLD_ALL_EVERY: Millis = Millis::new(100);
 
 #[derive(Debug)]
 struct KindQueue {
@@ -58,6 +72,8 @@ impl PullQueue {
         Some(Self {
             kinds: [of_kind("build")?, of_kind("eval")?],
             rounds_that_count: policy.rescore_rounds(),
+            told: BTreeMap::new(),
+            told_all_at: None,
         })
     }
 
@@ -105,6 +121,39 @@ impl PullQueue {
         let runner_up = runner_up.and_then(|job| Name::new(job.as_str()).ok());
         Some(proposal(state.jobs.get(&job)?, node, &verdict, runner_up))
     }
+
+    /// What is looked at for a worker, before anything is committed; nothing if no job of the kind waits.
+    fn looked_at(
+        &mut self,
+        state: &State,
+        pool: &PoolId,
+        slot: usize,
+        kind: JobKind,
+        chosen: Option<&JobId>,
+        now: Time,
+    ) -> Option<Note> {
+        let PoolState { pool: settings, world, nodes, .. } = state.pools.get(pool)?;
+        let node = &nodes[slot];
+        let KindQueue { policy, index } = &self.kinds[position(kind)];
+        if index.is_empty() {
+            return None;
+        }
+        let mut most = RUNNERS_UP_KEPT + 1;
+        if self.told_all_at.is_none_or(|at| now.since(at) >= TOLD_ALL_EVERY) {
+            self.told_all_at = Some(now);
+            most = most.max(settings.pull.ring_candidates as usize);
+        }
+        let (candidates, against) = index.looked_at(policy, now, world, nodes, node, most);
+        let mut beside = notes::of_jobs(pool, index.len(), chosen, &candidates, against);
+        if let Some(job) = chosen.and_then(|job| index.get(job)) {
+            let pass = Pass::of_parts(now, world, nodes, Default::default());
+            beside.facts = policy.pair_verdict(&pass, job, node, Direction::JobsForNode).facts;
+        }
+        let told = self.told.entry((node.id.clone(), position(kind))).or_default();
+        let is_news = chosen.is_some() || told.is_news(now, &beside);
+        let asked = Some((node.id.clone(), kind));
+        Some(Note { job: chosen.cloned(), asked, placed: chosen.is_some(), is_news, beside, candidates })
+    }
 }
 
 impl Engine {
@@ -133,10 +182,22 @@ impl Engine {
                 break;
             };
             let best = queue.best(&self.state, &pool, slot as usize, kind, self.now);
-            let Some(proposal) = best else { break };
+            let chosen = best.as_ref().map(|proposal| &proposal.job);
+            let mut note = None;
+            if self.notes.is_some() {
+                note = queue.looked_at(&self.state, &pool, slot as usize, kind, chosen, self.now);
+            }
+            if let Some(note) = &mut note {
+                note.beside.heard_ms = self.heard_ago(node);
+            }
+            let Some(proposal) = best else {
+                self.notes.iter_mut().for_each(|notes| notes.extend(note.take()));
+                break;
+            };
             let job = proposal.job.clone();
             match self.propose(proposal) {
                 Ok(fence) => {
+                    self.notes.iter_mut().for_each(|notes| notes.extend(note.take()));
                     answer = Answer::Work(fence);
                     break;
                 }

@@ -20,10 +20,11 @@ use super::{Dispatcher, Queue};
 use crate::engine::Engine;
 use crate::event::Grant;
 use crate::ledger::{Proposal, Reason};
+use crate::notes::{self, Note, Told};
 use crate::record::{JobRecord, StartKind};
 use crate::specs::address_of;
 use crate::state::PoolState;
-use landfall_model::life::Breakdown;
+use landfall_model::life::{Beside, Breakdown, RUNNERS_UP_KEPT};
 
 /// Waiting jobs of one class.
 #[derive(Debug)]
@@ -32,6 +33,8 @@ struct Class {
     jobs: BTreeSet<(Time, JobId)>,
     /// Why the class was refused, if nothing has happened since.
     refused: Option<Refusal>,
+    /// What was last told about nobody being chosen for it.
+    told: Told,
 }
 
 /// What refused a class.
@@ -76,7 +79,7 @@ impl PushQueue {
         let spec = self.known(&job.spec).unwrap_or(&job.spec).clone();
         let class = self.classes.entry(address_of(&spec)).or_insert_with(|| {
             self.specs.insert(spec.clone());
-            Class { spec: spec.clone(), jobs: BTreeSet::new(), refused: None }
+            Class { spec: spec.clone(), jobs: BTreeSet::new(), refused: None, told: Told::default() }
         });
         class.jobs.insert((job.submitted_at, job.id.clone()));
         // One more job of a class that was refused cannot fit either.
@@ -192,13 +195,38 @@ enum Tried {
 }
 
 impl Dispatcher {
-    /// The best node of the pool for a job, as a proposal.
-    fn best_node(&mut self, state: &PoolState, record: &JobRecord, now: Time) -> Option<Proposal> {
+    /// The best node of the pool for a job, as a proposal, and its position.
+    fn best_node(&mut self, state: &PoolState, record: &JobRecord, now: Time) -> Option<(Proposal, usize)> {
         self.take_in(&state.nodes, &state.world.node_order);
         let pass = Pass::of_parts(now, &state.world, &state.nodes, Backlog::default());
         let best = self.index.best(&self.policy, &pass, &self.tie_ranks, &record.job)?;
         let runner_up = best.runner_up.and_then(|slot| Name::new(state.nodes[slot].id.as_str()).ok());
-        Some(proposal(record, &state.nodes[best.slot], &best.verdict, runner_up))
+        Some((proposal(record, &state.nodes[best.slot], &best.verdict, runner_up), best.slot))
+    }
+}
+
+impl Dispatcher {
+    /// What was looked at for a job when a node was chosen for it, or none.
+    fn looked_at(
+        &mut self,
+        state: &PoolState,
+        record: &JobRecord,
+        chosen: Option<usize>,
+        now: Time,
+    ) -> Beside {
+        let pass = Pass::of_parts(now, &state.world, &state.nodes, Backlog::default());
+        let most = if chosen.is_some() { RUNNERS_UP_KEPT } else { 0 };
+        let looked = self.index.looked_at(&self.policy, &pass, &self.tie_ranks, &record.job, most);
+        let chosen = chosen.map(|slot| &state.nodes[slot]);
+        notes::of_nodes(&self.policy, &pass, record, chosen, &looked)
+    }
+
+    /// Whether it is news that nobody is chosen for jobs of a class, for these reasons.
+    fn is_news(&mut self, spec: &Arc<JobSpec>, now: Time, beside: &Beside) -> bool {
+        let Queue::Push(queue) = &mut self.queue else { return false };
+        let address = queue.known(spec).map(address_of);
+        let class = address.and_then(|address| queue.classes.get_mut(&address));
+        class.is_some_and(|class| class.told.is_news(now, beside))
     }
 }
 
@@ -256,11 +284,26 @@ impl Engine {
             else {
                 return Tried::Refused(Refusal::Nodes);
             };
-            let Some(proposal) = dispatcher.best_node(state, record, self.now) else {
+            let best = dispatcher.best_node(state, record, self.now);
+            let slot = best.as_ref().map(|(_, slot)| *slot);
+            let mut note = None;
+            if self.notes.is_some() {
+                let mut beside = dispatcher.looked_at(state, record, slot, self.now);
+                let placed = slot.is_some();
+                let is_news = placed || dispatcher.is_news(&record.job.spec, self.now, &beside);
+                beside.heard_ms = slot.and_then(|slot| self.heard_ago(&state.nodes[slot].id));
+                let (job, candidates) = (Some(job.clone()), Vec::new());
+                note = Some(Note { job, asked: None, placed, is_news, beside, candidates });
+            }
+            let Some((proposal, _)) = best else {
+                self.notes.iter_mut().for_each(|notes| notes.extend(note.take().filter(|note| note.is_news)));
                 return Tried::Refused(Refusal::Nodes);
             };
             match self.propose(proposal) {
-                Ok(_) => return Tried::Placed,
+                Ok(_) => {
+                    self.notes.iter_mut().for_each(|notes| notes.extend(note.take()));
+                    return Tried::Placed;
+                }
                 Err(reasons) if reasons.iter().any(|reason| is_lasting(*reason)) => {
                     return Tried::Refused(Refusal::Ledger);
                 }

@@ -39,6 +39,12 @@ impl Engine {
         let id = submission.job.id.clone();
         let shape = Shape::new(first, last, step)
             .map_err(|message| Refused::new("bad_array", message, "change the indices of the array"))?;
+        let shape = match submission.open {
+            true => {
+                shape.open().map_err(|message| Refused::new("bad_array", message, "use smaller indices"))?
+            }
+            false => shape,
+        };
         self.free_ids(&id, shape)?;
         if submission.element.is_some() {
             let message = format!("array `{id}` is said to be an element itself");
@@ -80,8 +86,9 @@ impl Engine {
 
     /// Refuses an array that would share an id with something known.
     fn free_ids(&self, id: &JobId, shape: Shape) -> Result<(), Refused> {
-        let ids = element_id(id, shape.first, shape.last)
-            .and_then(|first| Ok((first, element_id(id, shape.last, shape.last)?)));
+        let most = shape.longest();
+        let ids =
+            element_id(id, shape.first, most).and_then(|first| Ok((first, element_id(id, most, most)?)));
         let (first, last) = ids.map_err(|error| {
             let message = format!("the ids of the elements of `{id}` would not do: {error}");
             Refused::new("bad_id", message, "give the array a shorter id")
@@ -128,7 +135,8 @@ impl Engine {
                 let error = dag::DagError::ForbiddenDependency { job: id, on: edge.on.clone() };
                 return Err(Refused::new(error.code(), error.to_string(), "change the dependencies"));
             }
-            if earlier.shape.total() != shape.total() || submission.join == Join::Any {
+            let open = earlier.open || submission.open;
+            if open || earlier.shape.total() != shape.total() || submission.join == Join::Any {
                 return Err(one_by_one());
             }
             if after.contains(&edge.on) {
@@ -160,8 +168,61 @@ impl Engine {
         }
     }
 
+    /// Adds elements to an array that is open.
+    pub(crate) fn extend_array(&mut self, id: &JobId, count: u32) -> Answer {
+        match self.accept_more(id, count) {
+            Ok(last) => {
+                self.emit(Event::ArrayExtended { array: id.clone(), last });
+                Answer::Done
+            }
+            Err(refused) => Answer::Refused(refused),
+        }
+    }
+
+    /// The last index of an open array after so many more elements.
+    fn accept_more(&mut self, id: &JobId, count: u32) -> Result<u32, Refused> {
+        let array = self.open_array(id)?;
+        let (job, pool) = (array.job.clone(), array.pool.clone());
+        let last = array.shape.extended(count).filter(|_| count > 0).ok_or_else(|| {
+            let left = (array.shape.longest() - array.shape.last) / array.shape.step;
+            let message = format!("array `{id}` has room for 1 to {left} elements more, not for {count}");
+            Refused::new("bad_array", message, "submit the rest as another array")
+        })?;
+        self.acceptable(&job, &pool, u64::from(count))?;
+        Ok(last)
+    }
+
+    fn open_array(&self, id: &JobId) -> Result<&Array, Refused> {
+        let Some(array) = self.state.folded.get(id) else { return Err(unknown("job", id.as_str())) };
+        if !array.open {
+            let message = format!("array `{id}` is closed");
+            let hint = "submit another one; with --open an array takes more elements";
+            return Err(Refused::new("array_closed", message, hint));
+        }
+        Ok(array)
+    }
+
+    pub(crate) fn close_array(&mut self, id: &JobId) -> Answer {
+        match self.open_array(id) {
+            Ok(_) => {
+                self.emit(Event::ArrayClosed(id.clone()));
+                Answer::Done
+            }
+            Err(refused) if refused.code == "array_closed" => Answer::Ignored("closed".into()),
+            Err(refused) => Answer::Refused(refused),
+        }
+    }
+
+    /// Nothing is added any more to what is to end.
+    fn close_if_open(&mut self, id: &JobId) {
+        if self.state.folded.get(id).is_some_and(|array| array.open) {
+            self.emit(Event::ArrayClosed(id.clone()));
+        }
+    }
+
     /// Cancels what is left of an array of which more elements failed than may.
     pub(crate) fn stop_failing(&mut self, id: &JobId) {
+        self.close_if_open(id);
         self.drop_folded(id, Cause::TooManyFailures);
         for element in self.live_elements(id) {
             let Some(record) = self.state.job(&element) else { continue };
@@ -256,6 +317,7 @@ impl Engine {
         if self.state.folded.get(id).is_some_and(|array| array.is_over()) {
             return Answer::Ignored("ended".into());
         }
+        self.close_if_open(id);
         self.drop_folded(id, Cause::User);
         for element in self.live_elements(id) {
             self.cancel(&element);
@@ -272,6 +334,7 @@ impl Engine {
 
     /// Ends an array that can never start.
     pub(crate) fn end_array(&mut self, id: &JobId, cause: Cause) {
+        self.close_if_open(id);
         self.drop_folded(id, cause.clone());
         for element in self.live_elements(id) {
             if self.is_in(&element, JobState::Pending) {

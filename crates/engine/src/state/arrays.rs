@@ -87,6 +87,30 @@ impl State {
         self.folded.insert(job.id.clone(), Box::new(array));
     }
 
+    pub(super) fn array_extended(&mut self, id: &JobId, last: u32, touched: &mut Touched) {
+        let Some(array) = self.folded.get_mut(id) else { return };
+        let before = array.shape.total();
+        array.shape.last = last;
+        let now = array.shape.total();
+        array.folded.insert(before, now);
+        if let Some(tenant) = array.job.spec.tenant.as_ref().and_then(|id| self.tenants.get_mut(id)) {
+            tenant.jobs += u64::from(now - before);
+        }
+        touched.arrays.push(id.clone());
+    }
+
+    pub(super) fn array_closed(&mut self, id: &JobId, touched: &mut Touched) {
+        let at = self.now;
+        let Some(array) = self.folded.get_mut(id) else { return };
+        array.open = false;
+        touched.arrays.push(id.clone());
+        if array.is_over() {
+            array.ended_at = Some(at);
+            touched.changes.extend(self.graph.ended(id, array.worst()));
+            self.note_unawaited(touched);
+        }
+    }
+
     pub(super) fn unfolded(&mut self, id: &JobId, positions: &Ranges, touched: &mut Touched) {
         let at = self.now;
         let Some(array) = self.folded.get_mut(id) else { return };

@@ -20,6 +20,8 @@ impl State {
             Event::ArraySubmitted { job, pool, user_hold, shape, after } => {
                 self.array_submitted(job, pool, *user_hold, *shape, after, touched);
             }
+            Event::ArrayExtended { array, last } => self.array_extended(array, *last, touched),
+            Event::ArrayClosed(array) => self.array_closed(array, touched),
             Event::Unfolded { array, positions } => self.unfolded(array, positions, touched),
             Event::FoldedDropped { array, positions, cause } => {
                 self.folded_dropped(array, positions, cause, touched);

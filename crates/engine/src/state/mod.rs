@@ -185,7 +185,7 @@ impl State {
                 self.epoch = *epoch;
                 self.out_of_touch(before, &mut touched);
             }
-            Event::ClockJumped { .. } => {}
+            Event::ClockJumped { .. } | Event::Undecided(_) => {}
             Event::PoolSet { pool, policy } => self.set_pool(pool, policy.clone(), &mut touched),
             Event::TenantSet(tenant) => self.set_tenant(tenant, &mut touched),
             Event::ProvidersSet(providers) => {

@@ -455,3 +455,59 @@ fn an_array_of_which_too_many_elements_fail_is_cancelled() {
     assert!(cluster.array("a").is_over());
     cluster.sound();
 }
+
+#[test]
+fn an_open_array_takes_elements_until_it_is_closed() {
+    let open = |array: &mut Submission| array.open = true;
+    let more = |array: &str, count: u32| Input::ExtendArray { array: job_id(array), count };
+    let mut cluster = push();
+    cluster.done(changed("a", 1, 5, 2, open));
+    assert_eq!(cluster.nodes_of("a.0000003"), ["n1"], "ids have room for a million");
+    cluster.run_all(0);
+    assert_eq!((cluster.tally("a").completed, cluster.array("a").is_over()), (3, false));
+    assert_eq!(cluster.refused(Input::Forget(job_id("a"))), "not_ended");
+    cluster.done(more("a", 2));
+    assert_eq!((cluster.tally("a").total, cluster.array("a").shape.last), (5, 9));
+    assert_eq!(cluster.engine.state().tenants.values().next().unwrap().jobs, 2);
+    cluster.run_all(0);
+    assert_eq!(cluster.state("a.0000009"), JobState::Completed);
+    assert_eq!((cluster.array("a").is_over(), cluster.array("a").ended_at), (false, None));
+    assert_eq!(cluster.refused(more("a", 0)), "bad_array");
+    assert_eq!(cluster.refused(more("a", 1_000_000)), "bad_array");
+    assert_eq!(cluster.refused(more("nobody", 1)), "unknown_job");
+    cluster.done(Input::CloseArray(job_id("a")));
+    assert!(cluster.array("a").is_over() && cluster.array("a").ended_at.is_some());
+    assert_eq!(cluster.refused(more("a", 1)), "array_closed");
+    assert_eq!(cluster.step(Input::CloseArray(job_id("a"))), Answer::Ignored("closed".into()));
+    cluster.sound();
+    cluster.done(Input::Forget(job_id("a")));
+
+    // One that is closed while elements run ends with the last of them.
+    cluster.done(changed("b", 1, 6, 1, open));
+    cluster.done(Input::CloseArray(job_id("b")));
+    assert!(!cluster.array("b").is_over());
+    cluster.run_all(0);
+    assert!(cluster.array("b").is_over());
+    // Taking it back, and too many failures, close it.
+    cluster.done(changed("c", 1, 9, 1, open));
+    cluster.done(Input::Cancel(job_id("c")));
+    assert!(!cluster.array("c").open);
+    let few = |array: &mut Submission| {
+        open(array);
+        std::sync::Arc::make_mut(&mut array.job.spec).max_fails = Some(0);
+    };
+    for node in cluster.nodes_of("c.0000001") {
+        for element in 1..=4 {
+            cluster.report(&format!("c.000000{element}"), &node, landfall_engine::input::Report::Stopped);
+        }
+    }
+    cluster.done(changed("d", 1, 1, 1, few));
+    cluster.run_all(1);
+    assert!(cluster.array("d").is_over(), "{:?}", cluster.tally("d"));
+    // Nobody follows one element by element, and it follows nobody.
+    cluster.done(changed("e", 1, 3, 1, open));
+    let follows = |new: &mut Submission| new.edges = vec![after("e", EdgeKind::Corresponding)];
+    assert_eq!(cluster.refused(changed("f", 1, 3, 1, follows)), "array_shape");
+    assert_eq!(cluster.refused(changed("g", 4_294_000_000, 4_294_000_001, 1, open)), "bad_array");
+    cluster.sound();
+}

@@ -4,7 +4,8 @@ use landfall_engine::dag::{Edge, EdgeKind, Element, Join};
 use landfall_engine::input::{Report, RunUsage, StartRefusal, Submission};
 use landfall_engine::record::{Cause, JobState};
 use landfall_engine::{Answer, Effect, Input};
-use landfall_model::{Dispatch, Millis, QuotaOnSubmit};
+use landfall_model::reason::Reason;
+use landfall_model::{Dispatch, Millis, QuotaOnSubmit, Time};
 
 use crate::support::{Cluster, job_id, node_id, pool};
 
@@ -355,4 +356,22 @@ fn never_fits_is_said_at_submission() {
     assert_eq!(refused(&mut cluster, "cpu_milli = 1001"), "never_fits");
     cluster.done(Input::Submit(vec![job("j", "nodes = 5, wait_for_capacity = true")]));
     assert_eq!(cluster.state("j"), JobState::Pending);
+}
+
+#[test]
+fn a_window_of_every_node_does_not_make_a_job_impossible() {
+    let mut cluster = batch(FOUR);
+    for node in ["n-0", "n-1", "n-2", "n-3"] {
+        let (node, at) = (node_id(node), Some(Time::from_millis(60_000)));
+        cluster.done(Input::Maintain { node, at, why: None });
+    }
+    cluster.done(Input::Submit(vec![job("long", "nodes = 1, walltime_ms = 7200000")]));
+    cluster.done(Input::Submit(vec![job("short", "nodes = 1, walltime_ms = 30000")]));
+    cluster.run_until(0.0);
+    assert_eq!(cluster.state("long"), JobState::Pending);
+    assert_eq!(cluster.state("short"), JobState::Staging);
+    let reasons = cluster.engine.explain(&job_id("long")).unwrap().reasons;
+    assert!(reasons.iter().all(|why| why.reason != Reason::NeverFits), "{reasons:?}");
+    assert!(reasons.iter().any(|why| why.reason == Reason::BlockEnd), "{reasons:?}");
+    assert_eq!(cluster.refused(Input::Submit(vec![job("wide", "nodes = 5")])), "never_fits");
 }

@@ -323,7 +323,7 @@ fn mix(mut classes: Vec<MixShare>) -> Result<Vec<MixShare>> {
     for (i, class) in classes.iter().enumerate() {
         in_range(class.share, 0.0, 1e12, || format!("mix[{i}].share"))?;
     }
-    let sum: f64 = classes.iter().map(|class| class.share).sum();
+    let sum: f64 = classes.iter().filter(|class| !class.rare).map(|class| class.share).sum();
     if !classes.is_empty() && sum <= 0.0 {
         return Err(ScenarioError::at("mix", "the shares of the mix sum to 0"));
     }

@@ -6,7 +6,7 @@ use super::{Award, JobState, OfferStatus, RoundRecord};
 use crate::message::{AwardAck, AwardRefuse, Closing, Message, Revoke, TaskClaimed};
 use crate::reason::{Failure, Reason};
 use crate::timers::JobTimer;
-use crate::{Metric, Out, Peer, after};
+use crate::{Deed, Metric, Out, Peer, after};
 
 impl Peer {
     /// Awards the best standing offer, judged anew: trust may have changed since it came.
@@ -100,11 +100,12 @@ impl Peer {
     }
 
     /// The awarded node refused or was silent.
-    pub(super) fn award_failed(&mut self, now: Time, job: Digest, out: &mut Out) {
+    pub(super) fn award_failed(&mut self, now: Time, job: Digest, deed: Deed, out: &mut Out) {
         self.clear_job_timers(job, &[JobTimer::Ack], out);
         let Some(known) = self.jobs.get_mut(&job) else { return };
         if let Some(award) = known.progress.award.take() {
             known.progress.set_status(&award.node, OfferStatus::Failed);
+            self.note(&award.node, deed, out);
         }
         self.award_next(now, job, out);
     }
@@ -158,7 +159,8 @@ impl Peer {
         let awarded = known.progress.award.as_ref().is_some_and(|award| award.node == *from);
         match known.progress.state {
             JobState::Awarded if awarded && refuse.fence == present => {
-                self.award_failed(now, refuse.job, out);
+                let deed = if refuse.reason == Reason::Capacity { Deed::Overstated } else { Deed::Silent };
+                self.award_failed(now, refuse.job, deed, out);
             }
             // It never saw the closing, so it never started.
             JobState::Running if awarded && refuse.fence.is_award_of(present) => {

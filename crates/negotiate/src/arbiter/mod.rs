@@ -19,7 +19,7 @@ use crate::reason::{Failure, Reason};
 use crate::score::TermLine;
 use crate::submission::Submission;
 use crate::timers::{JobTimer, TimerId};
-use crate::{Entry, Metric, Out, Peer};
+use crate::{Deed, Entry, Metric, Out, Peer};
 
 pub use verdict::Verdict;
 
@@ -263,7 +263,7 @@ impl Peer {
         let Some(state) = self.jobs.get(&job).map(|known| known.progress.state) else { return };
         match (kind, state) {
             (JobTimer::Decide, JobState::Open) => self.award_next(now, job, out),
-            (JobTimer::Ack, JobState::Awarded) => self.award_failed(now, job, out),
+            (JobTimer::Ack, JobState::Awarded) => self.award_failed(now, job, Deed::Silent, out),
             (JobTimer::Backoff, JobState::Waiting) => self.open_round(now, job, out),
             (JobTimer::Lease, JobState::Running) => self.lose_lease(now, job, true, out),
             (JobTimer::Deadline, state) if state.is_live() => {

@@ -8,7 +8,7 @@ use crate::reason::Reason;
 use crate::score::{Candidate, Judged, Question, job_id};
 use crate::settings::PRICE_MAX;
 use crate::timers::JobTimer;
-use crate::{Metric, Out, Peer, Received, Role, after};
+use crate::{Deed, Metric, Out, Peer, Received, Role, after};
 
 /// What becomes of an offer that just came.
 enum Fate {
@@ -26,9 +26,15 @@ impl Peer {
         let job = offer.job;
         let fate = self.fate_of(&offer);
         let status = match fate {
-            Fate::Rejected(reason) => OfferStatus::Rejected(reason),
+            Fate::Rejected(reason) => {
+                if reason == Reason::Invalid {
+                    self.note(from, Deed::Invalid, out);
+                }
+                OfferStatus::Rejected(reason)
+            }
             Fate::Duplicate => {
                 out.metric(Metric::OfferReceived(Received::Duplicate));
+                self.note(from, Deed::Repeated, out);
                 return;
             }
             Fate::Late => OfferStatus::Late,
@@ -148,7 +154,7 @@ impl Peer {
             facts: offer.facts.clone(),
             cost: offer.cost,
             start_delay_ms: offer.start_delay_ms,
-            trust: self.trust.of(&offer.node),
+            trust: self.trust_in(&offer.node),
             rtt_ms: self.rtt_to(&offer.node, now),
             scope: self.scope_of(&offer.node),
             cell: self.trust.cell(&offer.node).cloned(),
@@ -217,7 +223,7 @@ impl Peer {
         let need = known.submission.need();
         let could = self.known_now(now).filter(|(id, announce)| {
             let has = &announce.capacity;
-            self.trust.of(id) >= self.settings.trust_execute
+            self.trust_in(id) >= self.settings.trust_execute
                 && need.cpu_milli.unwrap_or(0) <= has.cpu_free
                 && need.memory_mib.unwrap_or(0) <= has.memory_free
                 && need.storage_mib.unwrap_or(0) <= has.storage_free

@@ -5,9 +5,9 @@ use landfall_model::{Digest, NodeId, Time};
 use super::JobState;
 use crate::message::{Closing, LeaseGrant, LeaseRenew, Message, ResultAck, TaskOutcome, TaskResult};
 use crate::reason::{Failure, Reason};
-use crate::settings::charge;
+use crate::settings::due;
 use crate::timers::JobTimer;
-use crate::{Entry, Metric, Out, Peer, after};
+use crate::{Deed, Entry, Metric, Out, Peer, after};
 
 impl Peer {
     pub(crate) fn on_renew(&mut self, now: Time, from: &NodeId, renew: &LeaseRenew, out: &mut Out) {
@@ -37,12 +37,16 @@ impl Peer {
         let Some(known) = self.jobs.get_mut(&job) else { return };
         let progress = &mut known.progress;
         progress.attempt += 1;
-        progress.award = None;
+        let gone = progress.award.take().filter(|_| is_loss);
         if is_loss {
             progress.losses += 1;
             out.metric(Metric::LeaseLost);
         }
-        if progress.losses > self.settings.lease_losses_max {
+        let losses = progress.losses;
+        if let Some(award) = gone {
+            self.note(&award.node, Deed::LeaseLost, out);
+        }
+        if losses > self.settings.lease_losses_max {
             self.finish(now, job, JobState::Failed(Failure::LeaseLost), out);
             self.broadcast(self.closing(job, Closing::Failed), out);
         } else {
@@ -70,6 +74,9 @@ impl Peer {
                 }
             }
         };
+        if answer.is_err() {
+            self.note(from, Deed::StaleResult, out);
+        }
         let ack = ResultAck { job, fence, accepted: answer.is_ok(), reason: answer.err() };
         self.send(from, Message::ResultAck(ack), out);
     }
@@ -77,10 +84,7 @@ impl Peer {
     fn take_result(&mut self, now: Time, job: Digest, result: TaskResult, out: &mut Out) {
         let Some(known) = self.jobs.get_mut(&job) else { return };
         let price = known.progress.award.as_ref().map_or(0, |award| award.price);
-        let due = match result.outcome {
-            TaskOutcome::Success | TaskOutcome::OutOfFuel => charge(result.fuel_used, price),
-            TaskOutcome::Failed | TaskOutcome::Timeout => 0,
-        };
+        let due = due(&result, price);
         let state = match result.outcome {
             TaskOutcome::Success => JobState::Completed,
             TaskOutcome::OutOfFuel => JobState::Failed(Failure::OutOfFuel),
@@ -93,6 +97,7 @@ impl Peer {
         known.progress.charge = Some(due);
         let (fence, node) = (result.fence, result.node.clone());
         known.progress.result = Some(result);
+        self.note(&node, Deed::Kept, out);
         out.journal(Entry::Accepted { job, fence, node, charge: due });
         self.finish(now, job, state, out);
     }

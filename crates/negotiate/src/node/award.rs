@@ -8,7 +8,7 @@ use crate::message::{AwardAck, AwardRefuse, Closing, Fence, Message, PlacementCl
 use crate::reason::Reason;
 use crate::settings::{LEASE_MS_MAX, LEASE_MS_MIN};
 use crate::timers::HostTimer;
-use crate::{Entry, Metric, Out, Peer, after};
+use crate::{Deed, Entry, Metric, Out, Peer, after};
 
 impl Peer {
     /// Whether a message about a job comes from its arbiter, in its newest start. Others are forged or stale.
@@ -22,7 +22,7 @@ impl Peer {
     ) -> bool {
         let Some(seen) = self.host.seen.get(job) else { return false };
         if seen.arbiter != *from {
-            out.metric(Metric::MessageRejected(Reason::Forged));
+            self.reject(from, Reason::Forged, Deed::Forged, out);
             return false;
         }
         self.host.is_newest_epoch(from, fence.epoch, now)
@@ -30,7 +30,19 @@ impl Peer {
 
     pub(crate) fn on_claim(&mut self, now: Time, from: &NodeId, claim: &TaskClaimed, out: &mut Out) {
         let (job, fence) = (claim.job, claim.fence);
-        if !self.is_from_arbiter(now, from, &job, fence, out) || !self.host.note_fence(job, fence, now) {
+        if !self.is_from_arbiter(now, from, &job, fence, out) {
+            return;
+        }
+        let newer = self.host.note_fence(job, fence, now);
+        if self.host.is_second_claim(claim) {
+            self.note(from, Deed::ClaimedTwice, out);
+            // Two nodes have the same award in hand, and only one of them may run it: neither does.
+            if self.holds_award(&job, fence) {
+                self.void_award(job, out);
+            }
+            return;
+        }
+        if !newer {
             return;
         }
         let to_me = claim.node == self.id;
@@ -59,6 +71,7 @@ impl Peer {
         }
         if let Some(hosted) = self.host.jobs.get_mut(&job) {
             hosted.stage = Stage::Reserved { fence, lease_ms: claim.lease_ms, first_ack_at: now };
+            hosted.price = claim.price;
         }
         out.journal(Entry::Taken { job, arbiter: arbiter.clone(), fence, at: now });
         self.set_host_timer(job, HostTimer::Confirm, after(now, self.settings.confirm_timeout_ms), out);
@@ -139,7 +152,7 @@ impl Peer {
     pub(crate) fn on_void(&mut self, from: &NodeId, job: Digest, fence: Fence, revoked: bool, out: &mut Out) {
         let Some(seen) = self.host.seen.get_mut(&job) else { return };
         if seen.arbiter != *from {
-            out.metric(Metric::MessageRejected(Reason::Forged));
+            self.reject(from, Reason::Forged, Deed::Forged, out);
             return;
         }
         let stale = fence < seen.fence;
@@ -153,6 +166,20 @@ impl Peer {
             Stage::Considering | Stage::Offered | Stage::Expired => {}
             Stage::Reserved { .. } | Stage::Reporting { .. } => self.drop_award(job, out),
             Stage::Running(_) => self.stop(job, out),
+        }
+    }
+
+    fn holds_award(&self, job: &Digest, fence: Fence) -> bool {
+        let held = self.host.jobs.get(job).and_then(|hosted| hosted.stage.fence());
+        held.is_some_and(|held| held.is_award_of(fence))
+    }
+
+    /// Gives up an award in whatever stage it is.
+    fn void_award(&mut self, job: Digest, out: &mut Out) {
+        match self.host.jobs.get(&job).map(|hosted| &hosted.stage) {
+            Some(Stage::Running(_)) => self.stop(job, out),
+            Some(_) => self.drop_award(job, out),
+            None => {}
         }
     }
 

@@ -12,7 +12,9 @@ use landfall_model::{Digest, NodeId, Scope, Time};
 use serde::{Deserialize, Serialize};
 
 use crate::capacity::{Ledger, Probe};
-use crate::message::{Fence, Message, NodeCapacityAnnounce, Phase, PlacementRequest, TaskResult};
+use crate::message::{
+    Fence, Message, NodeCapacityAnnounce, Phase, PlacementRequest, TaskClaimed, TaskResult,
+};
 use crate::profile::Profile;
 use crate::timers::{HostTimer, TimerId};
 use crate::{Out, Peer, after};
@@ -69,6 +71,9 @@ pub struct HostedJob {
     pub received_at: Time,
     /// Its place among the requests received.
     pub arrival: u64,
+    /// What the award says it pays, in credits per 1000 fuel.
+    #[serde(default)]
+    pub price: u64,
     pub stage: Stage,
 }
 
@@ -85,6 +90,9 @@ struct Seen {
     epoch: u64,
     round: u32,
     fence: Fence,
+    /// Whom the newest claim names, and its fence.
+    #[serde(default)]
+    claimed: Option<(Fence, NodeId)>,
     at: Time,
 }
 
@@ -135,6 +143,19 @@ impl Host {
         seen.fence = seen.fence.max(fence);
         seen.at = now;
         newer
+    }
+
+    /// Whether an arbiter has given the same award to somebody else before.
+    fn is_second_claim(&mut self, claim: &TaskClaimed) -> bool {
+        let Some(seen) = self.seen.get_mut(&claim.job) else { return false };
+        match &seen.claimed {
+            Some((fence, node)) if *fence == claim.fence => *node != claim.node,
+            Some((fence, _)) if *fence > claim.fence => false,
+            _ => {
+                seen.claimed = Some((claim.fence, claim.node.clone()));
+                false
+            }
+        }
     }
 
     fn remember(&mut self, job: Digest, seen: Seen) {

@@ -12,7 +12,7 @@ use crate::settings::{LEASE_MS_MAX, LEASE_MS_MIN};
 use crate::submission::hints_are_few;
 use crate::timers::HostTimer;
 use crate::wire::INLINE_BYTES_MAX;
-use crate::{Metric, Out, Peer, Role, after};
+use crate::{Deed, Metric, Out, Peer, Role, after};
 
 /// Requests of a peer are counted over this span.
 const REQUESTS_WINDOW_MS: u64 = 10_000;
@@ -47,26 +47,8 @@ impl Peer {
         if !self.settings.runs_work {
             return;
         }
-        if !is_valid(&request, simple) {
-            out.metric(Metric::MessageRejected(Reason::Invalid));
-            return;
-        }
         let job = request.job;
-        let before = self.host.seen.get(&job);
-        if before.is_some_and(|seen| seen.arbiter != *from) {
-            out.metric(Metric::MessageRejected(Reason::Forged));
-            return;
-        }
-        let copy = before.is_some_and(|seen| (request.epoch, request.round) <= (seen.epoch, seen.round));
-        let fence = before.map(|seen| seen.fence).unwrap_or_default();
-        if copy || !self.host.is_newest_epoch(from, request.epoch, now) {
-            return;
-        }
-        out.metric(Metric::RequestReceived);
-        let (epoch, round) = (request.epoch, request.round);
-        self.host.remember(job, Seen { arbiter: from.clone(), epoch, round, fence, at: now });
-        if self.is_flooded_by(from, now) {
-            self.decline(from, &request, &[Reason::RequestsPerPeer], out);
+        if !self.is_news(now, from, &request, simple, out) {
             return;
         }
         match self.host.jobs.get(&job).map(|hosted| hosted.stage.fence()) {
@@ -84,6 +66,7 @@ impl Peer {
             request,
             received_at: now,
             arrival,
+            price: 0,
             stage: Stage::Considering,
         };
         if simple {
@@ -97,6 +80,56 @@ impl Peer {
                 self.set_host_timer(job, HostTimer::Consider, after(now, deliberation), out);
             }
             Err(reasons) => self.decline(from, &hosted.request, &reasons, out),
+        }
+    }
+
+    /// Whether a request is sound, of its author, and one that was not seen before; what is not is counted.
+    fn is_news(
+        &mut self,
+        now: Time,
+        from: &NodeId,
+        request: &PlacementRequest,
+        simple: bool,
+        out: &mut Out,
+    ) -> bool {
+        if !is_valid(request, simple) {
+            self.reject(from, Reason::Invalid, Deed::Invalid, out);
+            return false;
+        }
+        let job = request.job;
+        let before = self.host.seen.get(&job);
+        if before.is_some_and(|seen| seen.arbiter != *from) {
+            self.reject(from, Reason::Forged, Deed::Forged, out);
+            return false;
+        }
+        let copy = before.is_some_and(|seen| (request.epoch, request.round) <= (seen.epoch, seen.round));
+        let (fence, claimed) = before.map(|seen| (seen.fence, seen.claimed.clone())).unwrap_or_default();
+        if copy || !self.host.is_newest_epoch(from, request.epoch, now) {
+            return false;
+        }
+        out.metric(Metric::RequestReceived);
+        let (epoch, round) = (request.epoch, request.round);
+        self.host.remember(job, Seen { arbiter: from.clone(), epoch, round, fence, claimed, at: now });
+        if self.is_flooded_by(from, now) {
+            self.note(from, Deed::Flooded, out);
+            self.decline(from, request, &[Reason::RequestsPerPeer], out);
+            return false;
+        }
+        true
+    }
+
+    /// Declines a request that whoever runs this peer will not have.
+    pub(crate) fn refuse_request(
+        &mut self,
+        now: Time,
+        from: &NodeId,
+        request: &PlacementRequest,
+        reasons: &[Reason],
+        out: &mut Out,
+    ) {
+        let simple = request.profile.is_none();
+        if self.settings.runs_work && self.is_news(now, from, request, simple, out) {
+            self.decline(from, request, reasons, out);
         }
     }
 
@@ -148,6 +181,9 @@ impl Peer {
             })),
         }
         if let Some(facts) = &facts {
+            if !reasons.contains(&Reason::DoesNotFit) && !self.host.ledger.has_machine_for(&need) {
+                reasons.push(Reason::DoesNotFit);
+            }
             if self.is_scope_full(&hosted.arbiter, &need) {
                 reasons.push(Reason::ScopeFull);
             }

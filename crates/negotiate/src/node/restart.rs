@@ -18,7 +18,7 @@ impl Peer {
     ) {
         for (job, (arbiter, fence, at)) in taken {
             // Rounds seen before are not in the journal; fences are, so nothing is taken or run twice.
-            self.host.remember(job, Seen { arbiter, epoch: 0, round: 0, fence, at });
+            self.host.remember(job, Seen { arbiter, epoch: 0, round: 0, fence, claimed: None, at });
         }
         for (job, run) in runs {
             let arrival = self.next_arrival();
@@ -27,6 +27,7 @@ impl Peer {
                 epoch: run.request.epoch,
                 round: run.request.round,
                 fence: run.fence,
+                claimed: None,
                 at: now,
             };
             self.host.remember(job, seen);
@@ -56,8 +57,8 @@ impl Peer {
                 next_renewal: self.epoch.saturating_mul(1 << 32),
             }),
         };
-        let (arbiter, request, received_at) = (run.arbiter, run.request, run.received_at);
-        self.host.jobs.insert(job, HostedJob { arbiter, request, received_at, arrival, stage });
+        let RunRecord { arbiter, request, received_at, price, .. } = run;
+        self.host.jobs.insert(job, HostedJob { arbiter, request, received_at, arrival, price, stage });
         if reports {
             self.report(now, job, out);
             return;

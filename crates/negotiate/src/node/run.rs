@@ -6,6 +6,7 @@ use super::{Run, Stage};
 use crate::blob::Blob;
 use crate::message::{Fence, LeaseGrant, LeaseRenew, Message, Phase, ResultAck, TaskOutcome, TaskResult};
 use crate::reason::Reason;
+use crate::settings::due;
 use crate::timers::{HostTimer, TimerId};
 use crate::{Effect, Entry, Out, Peer, RunRecord, RunnerEvent, Start, after};
 
@@ -104,6 +105,7 @@ impl Peer {
             received_at: hosted.received_at,
             fence,
             lease_ms,
+            price: hosted.price,
             grant: self.host.ledger.grants().get(job).cloned(),
             started,
             self_stop_at,
@@ -261,7 +263,14 @@ impl Peer {
             _ => return,
         }
         match &hosted.stage {
-            Stage::Reporting { .. } => self.drop_award(ack.job, out),
+            Stage::Reporting { result, .. } => {
+                if ack.accepted {
+                    let charge = due(result, hosted.price);
+                    let arbiter = from.clone();
+                    out.journal(Entry::Earned { job: ack.job, arbiter, charge });
+                }
+                self.drop_award(ack.job, out);
+            }
             // Only a refusal means anything before there is a result.
             Stage::Running(_) if ack.reason == Some(Reason::StaleFence) => self.stop(ack.job, out),
             Stage::Reserved { .. } if ack.reason == Some(Reason::StaleFence) => self.drop_award(ack.job, out),

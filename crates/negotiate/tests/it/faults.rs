@@ -130,14 +130,40 @@ fn trouble(net: &mut Net) -> Option<(&'static str, String)> {
     None
 }
 
+/// Runs one seed to its end; what is wrong names the seed and the step.
+fn sound(seed: u64) -> Net {
+    let mut net = troubled(seed);
+    if let Some((name, what)) = trouble(&mut net) {
+        panic!("seed {seed}, step {}, at {} ms: {name}: {what}", net.steps, net.now);
+    }
+    net
+}
+
+/// As many seeds as wanted, none if nobody wants any: `LANDFALL_SEED=0 LANDFALL_SEEDS=200000`, with `-- as_many_seeds --nocapture`.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a test may be told how much to do")]
+fn as_many_seeds_as_asked() {
+    let number = |name| std::env::var(name).map_or(0, |text| text.parse::<u64>().unwrap());
+    let (from, seeds) = (number("LANDFALL_SEED"), number("LANDFALL_SEEDS"));
+    let (mut steps, mut tally) = (0, [0; 4]);
+    for seed in from..from + seeds {
+        let net = sound(seed);
+        steps += net.steps;
+        tally.iter_mut().zip(net.tally).for_each(|(sum, count)| *sum += count);
+        if (seed - from + 1) % 1000 == 0 {
+            println!(
+                "{} seeds, {steps} steps; started, stopped, accepted, leases lost: {tally:?}",
+                seed - from + 1
+            );
+        }
+    }
+}
+
 #[test]
 fn three_thousand_seeds_of_faults() {
     let (mut steps, mut undecodable, mut tally) = (0, 0, [0; 4]);
     for seed in 0..3000 {
-        let mut net = troubled(seed);
-        if let Some((name, what)) = trouble(&mut net) {
-            panic!("seed {seed}, step {}, at {} ms: {name}: {what}", net.steps, net.now);
-        }
+        let net = sound(seed);
         steps += net.steps;
         undecodable += net.undecodable;
         tally.iter_mut().zip(net.tally).for_each(|(sum, count)| *sum += count);
@@ -159,6 +185,7 @@ mod planted {
         let mut names = Vec::new();
         for seed in 0..seeds {
             let mut net = troubled(seed);
+            net.private_claims = mutation == Mutation::DoubleAward;
             for slot in net.slots.values_mut() {
                 slot.peer.as_mut().unwrap().mutation = mutation;
             }

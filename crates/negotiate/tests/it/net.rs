@@ -92,6 +92,8 @@ pub(crate) struct Net {
     pub(crate) probe_every: u64,
     /// Messages of these peers are lost from an instant on.
     pub(crate) mute: BTreeMap<NodeId, u64>,
+    /// Whether claims reach only whom they name; then nobody can notice that there were two.
+    pub(crate) private_claims: bool,
     pub(crate) steps: u64,
     pub(crate) undecodable: u64,
     /// Runs started, stopped, results accepted, leases lost.
@@ -116,6 +118,7 @@ impl Net {
             stop_spread: 0,
             probe_every: 30_000,
             mute: BTreeMap::new(),
+            private_claims: false,
             steps: 0,
             undecodable: 0,
             tally: [0; 4],
@@ -228,8 +231,14 @@ impl Net {
             }
             match effect {
                 Effect::Broadcast { message } => {
+                    let only = match &message {
+                        Message::TaskClaimed(claim) if self.private_claims => Some(claim.node.clone()),
+                        _ => None,
+                    };
                     let bytes = wire::encode(&Envelope::to_all(message), Channel::Gossip).unwrap();
                     let others: Vec<NodeId> = self.slots.keys().filter(|to| *to != peer).cloned().collect();
+                    let others = others.into_iter().filter(|to| only.as_ref().is_none_or(|only| only == to));
+                    let others: Vec<NodeId> = others.collect();
                     others.into_iter().for_each(|to| self.post(peer, to, bytes.clone(), Channel::Gossip));
                 }
                 Effect::Send { to, message } => {

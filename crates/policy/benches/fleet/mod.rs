@@ -270,6 +270,7 @@ fn world(rng: &mut Rng, specs: &[Arc<JobSpec>]) -> World {
             gpu_milli: spec.gpu_milli,
             cpu_milli: spec.cpu_milli,
             gpu_models: Vec::new(),
+            rare: false,
         })
         .collect();
     world

@@ -1,5 +1,6 @@
 //! The best job for a node, kept in groups that differ only in waiting time.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -9,7 +10,9 @@ use super::queue::{WaitQueue, Waiting};
 use crate::choice::Key;
 use crate::evaluate::{Judged, Pair};
 use crate::policy::Policy;
+use crate::refusal::Reason;
 use crate::rules::snapshot::Backlog;
+use crate::score::q;
 use crate::spec::Tie;
 use crate::verdict::Verdict;
 use crate::view::Pass;
@@ -220,6 +223,53 @@ impl JobIndex {
         Some(BestJob { job: job.id.clone(), verdict, runner_up })
     }
 
+    /// What a worker's question looked at: up to so many jobs that were scored, best first, chosen or not, and what stands
+    /// against the others.
+    pub fn looked_at(
+        &self,
+        policy: &Policy,
+        now: Time,
+        world: &World,
+        nodes: &[Node],
+        node: &Node,
+        most: usize,
+    ) -> (Vec<Verdict>, BTreeMap<Reason, u32>) {
+        let pass = Pass::of_parts(now, world, nodes, self.backlog);
+        let ask = Ask { policy, pass: &pass, node };
+        let verdict = |waiting: &Waiting| policy.verdict(ask.pair(self.job(waiting.slot))).1;
+        let order =
+            |verdict: &Verdict| (Reverse(verdict.total.map_or(i64::MIN, q)), verdict.candidate.clone());
+        let mut against: BTreeMap<Reason, u32> = BTreeMap::new();
+        // Totals fall along a group, so the best of all are found by going along all groups at once.
+        let mut lines = BTreeMap::new();
+        for &group in self.by_key.values() {
+            let queue = &self.groups[group].queue;
+            let Some(head) = queue.head() else { continue };
+            let refused = match policy.judge_first(ask.pair(self.job(head.slot))) {
+                Ok(judged) => {
+                    let head = verdict(head);
+                    lines.insert(order(&head), (head, queue.iter().skip(1)));
+                    policy.first_barred(&judged)
+                }
+                Err(reason) => Some(reason),
+            };
+            if let Some(reason) = refused {
+                *against.entry(reason).or_default() += queue.len() as u32;
+            }
+        }
+        let mut best = Vec::new();
+        while best.len() < most
+            && let Some((_, (first, mut behind))) = lines.pop_first()
+        {
+            best.push(first);
+            if let Some(next) = behind.next() {
+                let next = verdict(next);
+                lines.insert(order(&next), (next, behind));
+            }
+        }
+        (best, against)
+    }
+
     fn job(&self, slot: u32) -> &Job {
         match &self.jobs[slot as usize] {
             Some((job, _)) => job,
@@ -247,7 +297,7 @@ impl JobIndex {
         heads.clear();
         heads.extend(self.by_key.values().filter_map(|&group| {
             let job = self.job(self.groups[group].queue.head()?.slot);
-            let judged = ask.policy.judge_first(ask.pair(job))?;
+            let judged = ask.policy.judge_first(ask.pair(job)).ok()?;
             Some(Head { standing: ask.policy.first_key(job, &judged).map(standing), judged, group })
         }));
         let found = self.first(ask, &heads, None).map(|first| {

@@ -11,7 +11,8 @@ use super::runs::Runs;
 use crate::choice::Key;
 use crate::evaluate::Pair;
 use crate::policy::Policy;
-use crate::rank::{Best, Closed};
+use crate::rank::{Best, Closed, Looked};
+use crate::refusal::Reason;
 use crate::rules::supply::{Supply, Weights};
 use crate::score::draw;
 use crate::view::{AsTheyAre, Pass};
@@ -62,6 +63,35 @@ struct Class {
     closed: Bits,
     /// Nodes to look at again when an instant passes, with the change they were judged at.
     opens: Opens,
+    against: Against,
+}
+
+/// What stands first against each node, and against how many.
+///
+/// Nodes that time has closed since they were judged count as open until they come up.
+#[derive(Debug, Default)]
+struct Against {
+    by_slot: Vec<Option<Reason>>,
+    counts: BTreeMap<Reason, u32>,
+}
+
+impl Against {
+    fn set(&mut self, slot: u32, reason: Option<Reason>) {
+        let before = std::mem::replace(&mut self.by_slot[slot as usize], reason);
+        if before == reason {
+            return;
+        }
+        if let Some(count) = before.and_then(|before| self.counts.get_mut(&before)) {
+            *count -= 1;
+        }
+        if let Some(reason) = reason {
+            *self.counts.entry(reason).or_default() += 1;
+        }
+    }
+
+    fn counted(&self) -> BTreeMap<Reason, u32> {
+        self.counts.iter().filter(|(_, count)| **count > 0).map(|(reason, count)| (*reason, *count)).collect()
+    }
 }
 
 type Opens = BinaryHeap<Reverse<(Time, u32, u64)>>;
@@ -167,6 +197,34 @@ impl NodeIndex {
         class.take_opened(ask, &self.changed_at);
         let (slot, runner_up) = class.pick(ask, &self.changed_at)?;
         Some(Best { slot, verdict: ask.policy.verdict(ask.pair(slot)).1, runner_up })
+    }
+
+    /// What stands beside the best node for a job, asked right after [`NodeIndex::best`]: up to so many runners-up, and what
+    /// stands against the nodes that may not be chosen.
+    pub fn looked_at(
+        &mut self,
+        policy: &Policy,
+        pass: &Pass<'_>,
+        tie_ranks: &[u32],
+        job: &Job,
+        most: usize,
+    ) -> Looked {
+        if !Self::covers(policy) || self.is_kept_for(pass, job) {
+            return policy.looked_at(pass, tie_ranks, job, most);
+        }
+        if policy.reads().supply {
+            self.know_supply(pass);
+        }
+        let ask = Ask { policy, pass, tie_ranks, job, has_clock: policy.reads_clock() };
+        pass.lend(Some(std::mem::take(&mut self.known)));
+        let class = self.class(&ask);
+        self.catch_up(&ask, class);
+        let class = &mut self.classes[class];
+        class.take_opened(&ask, &self.changed_at);
+        let runners_up = class.behind_first(&ask, &self.changed_at, most);
+        let looked = Looked { runners_up, against: class.against.counted() };
+        self.known = pass.lend(None).unwrap_or_default();
+        looked
     }
 
     /// Counts the GPUs of nodes that changed. If that moves the weights of the mix, every key is a new one.
@@ -288,7 +346,7 @@ impl<'a> Ask<'a> {
         Pair { pass: self.pass, job: self.job, node: &self.pass.nodes()[slot], ranks_nodes: true }
     }
 
-    fn key(&self, slot: u32) -> Result<Key, Closed> {
+    fn key(&self, slot: u32) -> Result<Key, (Closed, Reason)> {
         self.policy.node_key(self.pair(slot as usize), self.tie_ranks[slot as usize])
     }
 
@@ -304,7 +362,7 @@ impl<'a> Ask<'a> {
         match self.key(entry.slot) {
             Ok(key) if key == entry.key => Renewed::Same,
             Ok(key) => Renewed::Worse(Entry { key, ..entry }),
-            Err(closed) => Renewed::Closed(closed, change),
+            Err((closed, reason)) => Renewed::Closed(closed, change, reason),
         }
     }
 }
@@ -317,7 +375,9 @@ impl Class {
             Ready::Keys(Runs::new())
         };
         let closed = Bits::new(nodes);
-        Self { spec: ask.job.spec.clone(), seen: 0, used: 0, best, closed, opens: BinaryHeap::new() }
+        let against = Against { by_slot: vec![None; nodes], counts: BTreeMap::new() };
+        let spec = ask.job.spec.clone();
+        Self { spec, seen: 0, used: 0, best, closed, opens: BinaryHeap::new(), against }
     }
 
     fn rebuild(&mut self, ask: &Ask<'_>, changed_at: &[u64]) {
@@ -327,18 +387,21 @@ impl Class {
                 let mut entries = Vec::with_capacity(changed_at.len());
                 for (slot, &change) in (0u32..).zip(changed_at) {
                     let key = ask.key(slot);
-                    self.closed.set(slot as usize, key == Err(Closed::ToThisClass));
+                    self.closed.set(slot as usize, matches!(key, Err((Closed::ToThisClass, _))));
+                    self.against.set(slot, key.err().map(|(_, reason)| reason));
                     match key {
                         Ok(key) => entries.push(Entry { key, slot, change: change as u32 }),
-                        Err(Closed::Until(opens)) => self.opens.push(Reverse((opens, slot, change))),
+                        Err((Closed::Until(opens), _)) => self.opens.push(Reverse((opens, slot, change))),
                         Err(_) => {}
                     }
                 }
                 runs.reset(entries);
             }
             Ready::Set(bits) => {
-                for slot in 0..changed_at.len() {
-                    bits.set(slot, ask.policy.may_take(ask.pair(slot)));
+                for slot in 0..changed_at.len() as u32 {
+                    let key = ask.key(slot);
+                    bits.set(slot as usize, key.is_ok());
+                    self.against.set(slot, key.err().map(|(_, reason)| reason));
                 }
             }
         }
@@ -346,17 +409,18 @@ impl Class {
 
     /// Judges one node as of its last change.
     fn judge(&mut self, ask: &Ask<'_>, slot: u32, change: u64) {
+        let key = ask.key(slot);
+        self.against.set(slot, key.err().map(|(_, reason)| reason));
         match &mut self.best {
             Ready::Keys(runs) => {
-                let key = ask.key(slot);
-                self.closed.set(slot as usize, key == Err(Closed::ToThisClass));
+                self.closed.set(slot as usize, matches!(key, Err((Closed::ToThisClass, _))));
                 match key {
                     Ok(key) => runs.push(Entry { key, slot, change: change as u32 }),
-                    Err(Closed::Until(opens)) => self.opens.push(Reverse((opens, slot, change))),
+                    Err((Closed::Until(opens), _)) => self.opens.push(Reverse((opens, slot, change))),
                     Err(_) => {}
                 }
             }
-            Ready::Set(bits) => bits.set(slot as usize, ask.policy.may_take(ask.pair(slot as usize))),
+            Ready::Set(bits) => bits.set(slot as usize, key.is_ok()),
         }
     }
 
@@ -389,11 +453,25 @@ impl Class {
             }
             Ready::Keys(runs) => runs,
         };
-        let first = settle(runs, &mut self.opens, ask, changed_at)?;
+        let first = settle(runs, &mut self.opens, &mut self.against, ask, changed_at)?;
         runs.take_first();
-        let second = settle(runs, &mut self.opens, ask, changed_at);
+        let second = settle(runs, &mut self.opens, &mut self.against, ask, changed_at);
         runs.push(first);
         Some((first.slot as usize, second.map(|entry| entry.slot as usize)))
+    }
+
+    /// Those that come behind the best, best first.
+    fn behind_first(&mut self, ask: &Ask<'_>, changed_at: &[u64], most: usize) -> Vec<usize> {
+        let Ready::Keys(runs) = &mut self.best else { return Vec::new() };
+        let mut taken = Vec::with_capacity(most + 1);
+        while taken.len() <= most
+            && let Some(entry) = settle(runs, &mut self.opens, &mut self.against, ask, changed_at)
+        {
+            runs.take_first();
+            taken.push(entry);
+        }
+        taken.iter().for_each(|entry| runs.push(*entry));
+        taken.iter().skip(1).map(|entry| entry.slot as usize).collect()
     }
 }
 
@@ -404,13 +482,19 @@ enum Renewed {
     /// Time has made its key worse.
     Worse(Entry),
     /// Time has closed the node, which last changed at the given number.
-    Closed(Closed, u64),
+    Closed(Closed, u64, Reason),
     /// The node changed; another entry stands for it, if any.
     Stale,
 }
 
 /// Makes the first entry exact at the present instant and returns it.
-fn settle(runs: &mut Runs<Entry>, opens: &mut Opens, ask: &Ask<'_>, changed_at: &[u64]) -> Option<Entry> {
+fn settle(
+    runs: &mut Runs<Entry>,
+    opens: &mut Opens,
+    against: &mut Against,
+    ask: &Ask<'_>,
+    changed_at: &[u64],
+) -> Option<Entry> {
     loop {
         let entry = runs.first()?;
         match ask.renew(entry, changed_at) {
@@ -420,8 +504,9 @@ fn settle(runs: &mut Runs<Entry>, opens: &mut Opens, ask: &Ask<'_>, changed_at: 
                 runs.take_first();
                 runs.push(worse);
             }
-            Renewed::Closed(closed, change) => {
+            Renewed::Closed(closed, change, reason) => {
                 runs.take_first();
+                against.set(entry.slot, Some(reason));
                 if let Closed::Until(at) = closed {
                     opens.push(Reverse((at, entry.slot, change)));
                 }

@@ -131,6 +131,10 @@ impl WaitQueue {
         self.len == 0
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
     pub(super) fn head(&self) -> Option<&Waiting> {
         self.chunks.first()?.entries.front()
     }

@@ -36,7 +36,7 @@ pub(crate) fn fragmented(free: &[u64], cpu_free: u64, gpus: &[Gpu], mix: &[MixSh
     let total: u64 = free.iter().sum();
     let mut waste = [0.0; 6];
     let models = models_of(gpus);
-    for class in mix {
+    for class in mix.iter().filter(|class| !class.rare) {
         let (reason, amount) = wasted(free, total, cpu_free, &models, class);
         waste[reason as usize] += class.share * amount as f64;
     }

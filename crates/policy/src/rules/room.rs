@@ -7,15 +7,21 @@
 //! devices and CPU allow, each with its part of a GPU. A node is not filled with the next class that comes by, though: among
 //! a handful of offers, one suits. Room is therefore the expected best of that many classes drawn from the mix, times the
 //! weight of all classes that accept the node's GPUs, by which nodes that some classes depend on are worth more.
+//!
+//! *Places.* The best of several draws does not see the class that fits on hardly any node: others fill such a node as well. So
+//! each place for a job of such a class is worth something of its own, whatever else would fill the node; see
+//! [`Supply::weights`](super::supply::Supply::weights).
 
 use landfall_model::{Gpu, MixShare};
 use smallvec::SmallVec;
+
+use super::supply::Weights;
 
 /// The expected mix as a node sees it.
 #[derive(Clone, Copy)]
 pub(crate) struct Demand<'a> {
     pub(crate) mix: &'a [MixShare],
-    pub(crate) weights: &'a [f64],
+    pub(crate) weights: &'a Weights,
     /// How many draws the best is taken of.
     pub(crate) offers: u32,
 }
@@ -25,10 +31,18 @@ pub(crate) fn room(free: &[u64], cpu_free: u64, gpus: &[Gpu], demand: Demand<'_>
     let mut fitting: SmallVec<[(f64, f64); 64]> = SmallVec::new();
     let mut accepting = 0.0;
     let alike = are_alike(gpus);
-    for (class, &weight) in demand.mix.iter().zip(demand.weights) {
+    let mut places = 0.0;
+    let Weights { room, spare } = demand.weights;
+    for ((class, &weight), &spare) in demand.mix.iter().zip(&**room).zip(&**spare) {
         // What is true of one device is true of all where all are alike.
         let looked_at = if alike { &gpus[..gpus.len().min(1)] } else { gpus };
-        if weight <= 0.0 || !looked_at.iter().any(|gpu| accepts(class, gpu)) {
+        if (weight <= 0.0 && spare <= 0.0) || !looked_at.iter().any(|gpu| accepts(class, gpu)) {
+            continue;
+        }
+        if spare > 0.0 {
+            places += spare * jobs_of(class, free, cpu_free, |at| alike || accepts(class, &gpus[at])).floor();
+        }
+        if weight <= 0.0 {
             continue;
         }
         accepting += weight;
@@ -38,7 +52,7 @@ pub(crate) fn room(free: &[u64], cpu_free: u64, gpus: &[Gpu], demand: Demand<'_>
         }
     }
     if fitting.is_empty() {
-        return 0.0;
+        return places;
     }
     // Equal entries are interchangeable, so the sum does not depend on the order of the mix.
     fitting.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
@@ -53,13 +67,19 @@ pub(crate) fn room(free: &[u64], cpu_free: u64, gpus: &[Gpu], demand: Demand<'_>
         expected += used * (all_up_to - all_below);
         all_below = all_up_to;
     }
-    accepting * expected
+    accepting * expected + places
 }
 
 /// GPU compute in use if the node took as many jobs of the class as it can.
+fn filled_with(class: &MixShare, free: &[u64], cpu_free: u64, accepts: impl Fn(usize) -> bool) -> f64 {
+    let gpu = class.gpu_milli.get() * u64::from(class.gpu_count);
+    jobs_of(class, free, cpu_free, accepts) * gpu as f64
+}
+
+/// How many jobs of the class the node could take.
 ///
 /// CPU counts in fractions: what is left beside the last job of this class will do for a smaller one.
-fn filled_with(class: &MixShare, free: &[u64], cpu_free: u64, accepts: impl Fn(usize) -> bool) -> f64 {
+fn jobs_of(class: &MixShare, free: &[u64], cpu_free: u64, accepts: impl Fn(usize) -> bool) -> f64 {
     let (ask, count, cpu) = (class.gpu_milli.get(), u64::from(class.gpu_count), class.cpu_milli.get());
     if cpu_free < cpu {
         return 0.0;
@@ -76,8 +96,7 @@ fn filled_with(class: &MixShare, free: &[u64], cpu_free: u64, accepts: impl Fn(u
         return 0.0;
     }
     let by_gpu = (shares / count) as f64;
-    let jobs = if cpu == 0 { by_gpu } else { by_gpu.min(cpu_free as f64 / cpu as f64) };
-    jobs * (ask * count) as f64
+    if cpu == 0 { by_gpu } else { by_gpu.min(cpu_free as f64 / cpu as f64) }
 }
 
 /// Whether every class accepts all of the devices or none.
@@ -94,7 +113,7 @@ fn accepts(class: &MixShare, gpu: &Gpu) -> bool {
 }
 
 /// By multiplication alone, which gives the same bits everywhere.
-fn power(base: f64, exponent: u32) -> f64 {
+pub(super) fn power(base: f64, exponent: u32) -> f64 {
     (0..exponent).fold(1.0, |product, _| product * base)
 }
 
@@ -103,7 +122,7 @@ mod tests {
     use landfall_model::{Gpu, MilliCpu, MilliGpu, MixShare};
     use proptest::prelude::*;
 
-    use super::{Demand, room};
+    use super::{Demand, Weights, room};
 
     fn class() -> impl Strategy<Value = MixShare> {
         (1u32..4, 1u64..=1000, 0u64..32_000).prop_map(|(gpu_count, milli, cpu)| MixShare {
@@ -112,6 +131,7 @@ mod tests {
             gpu_milli: MilliGpu::new(if gpu_count > 1 { 1000 } else { milli }),
             cpu_milli: MilliCpu::new(cpu),
             gpu_models: Vec::new(),
+            rare: false,
         })
     }
 
@@ -126,7 +146,8 @@ mod tests {
             offers in 1u32..8,
         ) {
             let gpus: Vec<Gpu> = (0..free.len() as u16).map(|index| Gpu::new(index, None, None)).collect();
-            let weights = vec![1.0 / mix.len() as f64; mix.len()];
+            let room_weights = vec![1.0 / mix.len() as f64; mix.len()];
+            let weights = Weights { room: room_weights.into(), spare: vec![0.0; mix.len()].into() };
             let demand = Demand { mix: &mix, weights: &weights, offers };
             let before = room(&free, cpu, &gpus, demand);
             let left: Vec<u64> = free.iter().zip(&taken).map(|(free, taken)| free.saturating_sub(*taken)).collect();

@@ -38,6 +38,14 @@ fn nodes_for_jobs(policy: &Policy, seed: u64, nodes: usize) {
         let plain = policy.best_node(&pass, &fleet.tie_ranks, &job);
         let fast = index.best(policy, &pass, &fleet.tie_ranks, &job);
         assert_eq!(fast, plain, "policy {} seed {seed} step {step}", policy.name());
+        let beside = policy.looked_at(&pass, &fleet.tie_ranks, &job, 3);
+        let looked = index.looked_at(policy, &pass, &fleet.tie_ranks, &job, 3);
+        assert_eq!(looked.runners_up, beside.runners_up, "policy {} seed {seed} step {step}", policy.name());
+        if !policy.reads_clock() {
+            // A node that can never do keeps the reason for which it was closed, though another may come first by now.
+            let closed = |looked: &landfall_policy::Looked| looked.against.values().sum::<u32>();
+            assert_eq!(closed(&looked), closed(&beside), "policy {} seed {seed} step {step}", policy.name());
+        }
         if let Some(best) = plain {
             let devices = &best.verdict.gpus;
             let placement = Placement::of(job.id.clone(), &job.spec, devices);

@@ -14,6 +14,13 @@ const KEPT: (usize, usize) = (95, 100);
 ///
 /// A kind is CPU, GPU share, GPU count and allowed models; memory does not enter. Equally common kinds come largest first.
 pub fn typical_mix(pods: &[OpenbPod]) -> Vec<MixShare> {
+    let mut mix = expected_mix(pods);
+    mix.retain(|class| !class.rare);
+    mix
+}
+
+/// The same with the kinds that are too rare to be part of it behind, marked as such.
+pub fn expected_mix(pods: &[OpenbPod]) -> Vec<MixShare> {
     let mut counts: BTreeMap<(u64, u64, u32, &[String]), usize> = BTreeMap::new();
     for pod in pods {
         *counts.entry((pod.cpu_milli, pod.gpu_milli, pod.num_gpu, &*pod.gpu_spec)).or_default() += 1;
@@ -27,17 +34,19 @@ pub fn typical_mix(pods: &[OpenbPod]) -> Vec<MixShare> {
         held += count;
         more
     });
-    let kept: Vec<_> = kept.collect();
-    let total: usize = kept.iter().map(|(_, count)| count).sum();
+    let kept = kept.count();
+    let total: usize = kinds[..kept].iter().map(|(_, count)| count).sum();
     // Shares of all pods, then of those kept: the published steps, which differ in the last bit from one division.
     let all = pods.len() as f64;
     let share = |count: usize| (count as f64 / all) / (total as f64 / all);
-    let class = |((cpu, milli, gpus, models), count): &((u64, u64, u32, &[String]), usize)| MixShare {
+    type Counted<'a> = ((u64, u64, u32, &'a [String]), usize);
+    let class = |(place, ((cpu, milli, gpus, models), count)): (usize, &Counted<'_>)| MixShare {
         share: share(*count),
         gpu_count: *gpus,
         gpu_milli: MilliGpu::new(*milli),
         cpu_milli: MilliCpu::new(*cpu),
         gpu_models: models.iter().filter_map(|model| Name::new(model).ok()).collect(),
+        rare: place >= kept,
     };
-    kept.into_iter().map(class).collect()
+    kinds.iter().enumerate().map(class).collect()
 }

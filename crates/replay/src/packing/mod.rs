@@ -16,6 +16,6 @@ mod place;
 mod sequence;
 
 pub use curve::Curve;
-pub use mix::typical_mix;
+pub use mix::{expected_mix, typical_mix};
 pub use place::{Packed, PackingError, pack, published};
 pub use sequence::{RATIO, Sequence};

@@ -12,7 +12,7 @@ use landfall_model::{
 use landfall_policy::rules::fragmentation::fragmentation;
 use landfall_policy::spec::PolicySpec;
 
-use super::{Curve, Sequence, typical_mix};
+use super::{Curve, Sequence, expected_mix};
 use crate::trace::openb::{OpenbNode, OpenbPod};
 
 /// GPU that a pod asks for on all its devices, in thousandths.
@@ -115,7 +115,7 @@ pub fn pack(
     let nodes = nodes?;
     let rows: BTreeMap<NodeId, u32> = nodes.iter().map(|node| node.id.clone()).zip(0..).collect();
     let order: Vec<NodeId> = sequence.nodes.iter().map(|row| nodes[*row as usize].id.clone()).collect();
-    let mix = typical_mix(pods);
+    let mix = expected_mix(pods);
     let mut fragmented: Vec<f64> = nodes.iter().map(|node| fragmentation(node, &mix)).collect();
     let world = World { mix: mix.clone(), ..World::default() };
     let situation = Situation::new(Time::ZERO, nodes, Vec::new(), &order, world)

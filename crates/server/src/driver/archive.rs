@@ -3,12 +3,16 @@
 //! A job has a record of its own. An array has one for what its elements share, and each element a short one: a million
 //! of them should cost no more than what differs between them.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use landfall_api::job::{ArrayView, JobView, OnNode, UsageView};
 use landfall_model::{JobId, Time};
-use landfall_store::{Change, StoreError, Table};
+use landfall_store::{Change, Reader, StoreError, Table};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::arrays::Shared;
 use super::core::{Core, View, unreadable};
 use super::jobs::{JobMeta, element_of};
 use super::view::{job_view, version_of};
@@ -68,7 +72,7 @@ impl Core {
         let run = self.jobs.end_run(id);
         self.note_end(id, run.as_ref());
         let Some(record) = self.engine.state().job(id) else { return };
-        let view = job_view(record, &self.jobs, run.as_ref());
+        let view = job_view(record, self.jobs.meta(id).map(|meta| &**meta), run.as_ref());
         let key = archive_key(id.as_str());
         let Some(element) = view.array else {
             self.jobs.remove(id);
@@ -143,25 +147,33 @@ fn is_before(ms: Option<u64>, since: Time) -> bool {
     ms.is_none_or(|ms| i64::try_from(ms).unwrap_or(i64::MAX) < since.as_millis())
 }
 
-impl View<'_> {
+/// Reads records of jobs that ended, on the driver's thread or elsewhere.
+pub(super) struct Ended<'a> {
+    pub(super) reader: &'a mut dyn Reader,
+    /// What the elements of an array share that still lives.
+    pub(super) live: &'a dyn Fn(&str) -> Option<Shared>,
+    /// What elements of arrays share, as far as it was looked up.
+    pub(super) shared: &'a mut BTreeMap<String, Arc<Shared>>,
+}
+
+impl Ended<'_> {
     /// An ended job as it is shown.
-    pub fn archived(&mut self, text: &str) -> Option<JobView> {
-        let key = archive_key(text);
-        let found = self.store.get(Table::Archive, &key);
-        let bytes = self.noted(found)??;
-        self.read_row(&key, &bytes)
+    pub(super) fn job(&mut self, id: &str) -> Result<Option<JobView>, StoreError> {
+        let key = archive_key(id);
+        let Some(bytes) = self.reader.get(Table::Archive, &key)? else { return Ok(None) };
+        self.of_row(read(&key, &bytes)?)
     }
 
     /// An ended job from its record; arrays have records too, which are no jobs.
-    pub(super) fn read_row(&mut self, key: &str, bytes: &[u8]) -> Option<JobView> {
-        let row = match self.noted(read(key, bytes))? {
-            Row::Job(view) => return Some(*view),
-            Row::Array(_) => return None,
+    fn of_row(&mut self, row: Row) -> Result<Option<JobView>, StoreError> {
+        let row = match row {
+            Row::Job(view) => return Ok(Some(*view)),
+            Row::Array(_) => return Ok(None),
             Row::Element(row) => *row,
         };
-        let (array, index) = element_of(&row.0)?;
+        let Some((array, index)) = element_of(&row.0) else { return Ok(None) };
         let (array, index) = (array.to_owned(), index);
-        let shared = self.shared_by(&array)?;
+        let Some(shared) = self.shared_by(&array)? else { return Ok(None) };
         let mut view = JobView {
             name: shared.meta.name.clone(),
             array: Some(shared.meta.element(&array, index)),
@@ -189,37 +201,61 @@ impl View<'_> {
             version: String::new(),
         };
         view.version = version_of(&view);
-        Some(view)
+        Ok(Some(view))
+    }
+
+    /// What is shared by the elements of an array, wherever it is kept.
+    pub(super) fn shared_by(&mut self, array: &str) -> Result<Option<Arc<Shared>>, StoreError> {
+        if let Some(known) = self.shared.get(array) {
+            return Ok(Some(known.clone()));
+        }
+        let shared = match (self.live)(array) {
+            Some(shared) => shared,
+            None => {
+                let Some(row) = self.array(array)? else { return Ok(None) };
+                let (pool, tenant) = (row.array.pool, row.array.tenant);
+                let submitted_at_ms = row.array.submitted_at_ms;
+                Shared { meta: Arc::new(row.meta), needs: row.needs, pool, tenant, submitted_at_ms }
+            }
+        };
+        let shared = Arc::new(shared);
+        self.shared.insert(array.to_owned(), shared.clone());
+        Ok(Some(shared))
+    }
+
+    /// What is kept of an array all of whose elements ended.
+    pub(super) fn array(&mut self, id: &str) -> Result<Option<ArrayRow>, StoreError> {
+        let key = archive_key(id);
+        let Some(bytes) = self.reader.get(Table::Archive, &key)? else { return Ok(None) };
+        Ok(match read(&key, &bytes)? {
+            Row::Array(row) => Some(*row),
+            Row::Job(_) | Row::Element(_) => None,
+        })
     }
 
     /// Ended jobs behind a key, and where to go on.
-    pub fn archive_page(
+    pub(super) fn page(
         &mut self,
         after: Option<&str>,
         limit: usize,
     ) -> Result<(Vec<JobView>, Option<String>), StoreError> {
-        let page = self.store.scan(Table::Archive, after, limit, false)?;
+        let page = self.reader.scan(Table::Archive, after, limit, false)?;
         let next = page.last().filter(|_| page.len() == limit).map(|(key, _)| key.clone());
-        let jobs = page.iter().filter_map(|(key, bytes)| self.read_row(key, bytes)).collect();
+        let mut jobs = Vec::with_capacity(page.len());
+        for (key, bytes) in page {
+            jobs.extend(self.of_row(read(&key, &bytes)?)?);
+        }
         Ok((jobs, next))
     }
 
-    /// Jobs that have nodes now.
-    pub fn placed_jobs(&mut self) -> Vec<JobView> {
-        let placed = self.engine.state().jobs.values().filter(|record| record.run.is_some());
-        let ids: Vec<JobId> = placed.map(|record| record.job.id.clone()).collect();
-        ids.iter().filter_map(|id| self.job(id)).collect()
-    }
-
     /// What a list shows of a record: a job, or an array whose elements were taken back before they became jobs.
-    pub(super) fn listed_row(&mut self, key: &str, bytes: &[u8]) -> Option<JobView> {
-        let row = match self.noted(read(key, bytes))? {
+    pub(super) fn listed(&mut self, key: &str, bytes: &[u8]) -> Result<Option<JobView>, StoreError> {
+        let row = match read(key, bytes)? {
             Row::Array(row) => *row,
-            Row::Job(view) => return Some(*view),
-            Row::Element(_) => return self.read_row(key, bytes),
+            other => return self.of_row(other),
         };
         if row.array.cancelled == 0 {
-            return None;
+            return Ok(None);
         }
         let mut view = JobView {
             id: row.array.id,
@@ -248,17 +284,25 @@ impl View<'_> {
             version: String::new(),
         };
         view.version = version_of(&view);
-        Some(view)
+        Ok(Some(view))
+    }
+}
+
+impl View<'_> {
+    /// Reads something of what ended.
+    pub(super) fn of_ended<T>(
+        &mut self,
+        question: impl FnOnce(&mut Ended<'_>) -> Result<Option<T>, StoreError>,
+    ) -> Option<T> {
+        let (state, jobs) = (self.engine.state(), self.jobs);
+        let live = |array: &str| Shared::of_live(state, jobs, array);
+        let mut ended = Ended { reader: &mut **self.store, live: &live, shared: &mut self.shared };
+        let read = question(&mut ended);
+        self.noted(read)?
     }
 
-    /// What is kept of an array all of whose elements ended.
-    pub(super) fn array_row(&mut self, text: &str) -> Option<ArrayRow> {
-        let key = archive_key(text);
-        let found = self.store.get(Table::Archive, &key);
-        let bytes = self.noted(found)??;
-        match self.noted(read(&key, &bytes))? {
-            Row::Array(row) => Some(*row),
-            Row::Job(_) | Row::Element(_) => None,
-        }
+    /// An ended job as it is shown.
+    pub fn archived(&mut self, text: &str) -> Option<JobView> {
+        self.of_ended(|ended| ended.job(text))
     }
 }

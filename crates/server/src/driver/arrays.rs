@@ -4,17 +4,20 @@
 use std::sync::Arc;
 
 use landfall_api::ApiError;
-use landfall_api::job::{ArrayRange, ArrayView, JobRequest};
-use landfall_engine::Event;
+use landfall_api::job::{ArrayRange, ArrayView, JobRequest, MoreElements, Submitted};
 use landfall_engine::array::{Array, element_id, parse_element_id};
 use landfall_engine::record::{JobRecord, JobState};
+use landfall_engine::{Answer, Event, Input, State};
 use landfall_model::{Job, JobId};
 use landfall_store::{Change, Table};
 
 use super::archive::{ArrayRow, archive_key};
 use super::core::{Core, View};
-use super::handle::Failure;
-use super::jobs::JobMeta;
+use super::handle::{Caller, Failure};
+use super::intake::check_entries;
+use super::jobs::{JobMeta, Jobs};
+use super::roster::Row;
+use super::submit::{invalid, refused_answer};
 use super::view::{ms, needs_of};
 
 /// What the elements of an array have in common.
@@ -25,6 +28,32 @@ pub(super) struct Shared {
     pub(super) pool: String,
     pub(super) tenant: Option<String>,
     pub(super) submitted_at_ms: u64,
+}
+
+impl Shared {
+    /// That of an array that the engine knows and that is not over.
+    pub(super) fn of_live(state: &State, jobs: &Jobs, array: &str) -> Option<Self> {
+        let live = state.folded.get(array)?;
+        let meta = jobs.meta(&live.job.id)?;
+        Some(Self {
+            meta: meta.clone(),
+            needs: needs_of(&live.job.spec),
+            pool: live.pool.to_string(),
+            tenant: live.job.spec.tenant.as_ref().map(ToString::to_string),
+            submitted_at_ms: ms(live.job.submitted_at),
+        })
+    }
+
+    /// The same from its row.
+    pub(super) fn of_row(row: &Row) -> Option<Self> {
+        Some(Self {
+            meta: row.meta.clone()?,
+            needs: needs_of(&row.spec),
+            pool: row.pool.to_string(),
+            tenant: row.tenant().map(ToString::to_string),
+            submitted_at_ms: ms(row.since),
+        })
+    }
 }
 
 impl Core {
@@ -42,9 +71,43 @@ impl Core {
                     self.pull.waits(&pool, element);
                 }
             }
+            Event::ArrayClosed(array) => self.array_may_be_over(array.as_str()),
             Event::FoldedDropped { array, .. } => self.array_may_be_over(array.as_str()),
             _ => {}
         }
+    }
+
+    /// Adds elements to an array that is open.
+    pub(super) fn extend(
+        &mut self,
+        caller: &Caller,
+        id: &JobId,
+        more: MoreElements,
+        key: Option<&str>,
+    ) -> Result<(Vec<Submitted>, bool), Failure> {
+        let key = key.map(|key| self.repeatable(caller, key, &(id, &more))).transpose()?;
+        if let Some(before) = key.as_ref().and_then(|key| key.before.clone()) {
+            return Ok((before, true));
+        }
+        let closed = || {
+            let error = ApiError::new("array_closed", format!("array `{id}` has ended"));
+            Failure::refused(422, error.hint("submit another one"))
+        };
+        let known = self.jobs.meta(id).cloned().ok_or_else(closed)?;
+        let (meta, count) = with_more(&known, more)?;
+        let meta = Arc::new(meta);
+        // The engine may place them at once, and a start command needs to know what to run.
+        self.jobs.insert(id.clone(), meta.clone());
+        if let Answer::Refused(refused) = self.step(Input::ExtendArray { array: id.clone(), count }) {
+            self.jobs.insert(id.clone(), known);
+            return Err(refused_answer(refused));
+        }
+        self.put(Table::Jobs, id.as_str(), &*meta);
+        let added =
+            Submitted { id: id.to_string(), count: count.into(), repeated: false, warnings: Vec::new() };
+        let added = vec![added];
+        self.remember(key, &added);
+        Ok((added, false))
     }
 
     /// Files an array away whose last element has ended.
@@ -59,7 +122,7 @@ impl Core {
             ended_at_ms: array.ended_at.map(ms),
             array: array_view(array, &meta, 0),
             meta: (*meta).clone(),
-            needs: needs_of(&array.job),
+            needs: needs_of(&array.job.spec),
         };
         self.jobs.remove(&id);
         self.batch.changes.push(Change::delete(Table::Jobs, id.as_str()));
@@ -67,6 +130,40 @@ impl Core {
         // Its elements ended before it, so they are forgotten before it.
         self.ended_one(id);
     }
+}
+
+/// What is kept of an array with more elements, and how many come.
+fn with_more(known: &JobMeta, more: MoreElements) -> Result<(JobMeta, u32), Failure> {
+    let given = u32::try_from(more.entries.len()).unwrap_or(u32::MAX);
+    match (known.entries.is_empty(), given) {
+        (true, 1..) => {
+            let message = "the elements of this array have no entries";
+            return Err(invalid("entries", message, "say how many come"));
+        }
+        (false, 0) => {
+            let message = "the elements of this array have entries";
+            return Err(invalid("entries", message, "give one for each element that comes"));
+        }
+        (false, given) if more.count > 0 && more.count != given => {
+            let message = format!("there are {given} entries for {} elements", more.count);
+            return Err(invalid("entries", message, "give one for each, or leave the count out"));
+        }
+        _ => {}
+    }
+    let count = given.max(more.count);
+    let range = known.array.ok_or_else(|| invalid("", "it is no array", "name an array"))?;
+    let last = u32::try_from(range.count() - 1).ok().and_then(|last| last.checked_add(count));
+    let last = last.and_then(|last| last.checked_mul(range.step)?.checked_add(range.first));
+    let last = last.ok_or_else(|| invalid("count", "indices would become too large", "add fewer"))?;
+    let mut request = JobRequest {
+        run: (*known.run).clone(),
+        array: Some(ArrayRange { last, ..range }),
+        entries: known.entries.iter().cloned().chain(more.entries).collect(),
+        ..JobRequest::default()
+    };
+    check_entries(&mut request, "")?;
+    let meta = JobMeta { array: request.array, entries: Arc::new(request.entries), ..known.clone() };
+    Ok((meta, count))
 }
 
 /// How an array that lives is shown.
@@ -86,6 +183,8 @@ fn array_view(array: &Array, meta: &JobMeta, running: u64) -> ArrayView {
         failed: tally.failed.into(),
         cancelled: tally.cancelled.into(),
         why: None,
+        open: array.open,
+        ids_to: array.shape.ids_to,
     }
 }
 
@@ -121,7 +220,7 @@ impl View<'_> {
             }
             return Some(view);
         }
-        self.array_row(text).map(|row| row.array)
+        self.of_ended(|ended| ended.array(text)).map(|row| row.array)
     }
 
     /// A job, an array or an element of one, as it could be submitted again.
@@ -130,7 +229,7 @@ impl View<'_> {
     /// When another version wrote something into it that this one does not know.
     pub fn as_submitted(&mut self, text: &str) -> Result<Option<JobRequest>, Failure> {
         let array = match self.array(text) {
-            Some(array) => self.shared_by(text).map(|shared| (shared, array.range)),
+            Some(array) => self.of_ended(|ended| ended.shared_by(text)).map(|shared| (shared, array.range)),
             None => None,
         };
         let (name, needs, run, array, entries) = match array {
@@ -159,36 +258,12 @@ impl View<'_> {
         let Some((array, index)) = parse_element_id(&id) else { return Some(id) };
         let array = JobId::new(array).ok()?;
         let last = match self.engine.state().folded.get(&array) {
-            Some(known) => known.shape.last,
-            None => self.array_row(array.as_str())?.array.range.last,
-        };
-        element_id(&array, index, last).ok()
-    }
-
-    /// What is shared by the elements of an array, wherever it is kept.
-    pub(super) fn shared_by(&mut self, array: &str) -> Option<Arc<Shared>> {
-        if let Some(known) = self.shared.get(array) {
-            return Some(known.clone());
-        }
-        let live = self.engine.state().folded.get(array);
-        let live = live.and_then(|live| Some((live, self.jobs.meta(&live.job.id)?)));
-        let shared = match live {
-            Some((live, meta)) => Shared {
-                meta: meta.clone(),
-                needs: needs_of(&live.job),
-                pool: live.pool.to_string(),
-                tenant: live.job.spec.tenant.as_ref().map(ToString::to_string),
-                submitted_at_ms: ms(live.job.submitted_at),
-            },
+            Some(known) => known.shape.longest(),
             None => {
-                let row = self.array_row(array)?;
-                let (pool, tenant) = (row.array.pool, row.array.tenant);
-                let submitted_at_ms = row.array.submitted_at_ms;
-                Shared { meta: Arc::new(row.meta), needs: row.needs, pool, tenant, submitted_at_ms }
+                let array = self.of_ended(|ended| ended.array(array.as_str()))?.array;
+                array.ids_to.unwrap_or(array.range.last)
             }
         };
-        let shared = Arc::new(shared);
-        self.shared.insert(array.to_owned(), shared.clone());
-        Some(shared)
+        element_id(&array, index, last).ok()
     }
 }

@@ -14,6 +14,7 @@ pub(super) fn refuse(request: Request, failure: Failure) -> Owed {
     match request {
         Request::Apply(_, _, reply) => send(reply, failure),
         Request::Submit(_, reply) => send(reply, failure),
+        Request::Extend(_, reply) => send(reply, failure),
         Request::Register(_, reply) => send(reply, failure),
         Request::Heartbeat(_, _, reply) => send(reply, failure),
         Request::Reports(_, _, reply) => send(reply, failure),

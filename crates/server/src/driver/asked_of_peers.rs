@@ -3,7 +3,7 @@
 use landfall_api::ApiError;
 use landfall_api::job::{JobRequest, PlacementRequest};
 use landfall_engine::Input;
-use landfall_model::{Hints, JobSpec, Mib, MilliCpu, Needs, NodeId, Scope};
+use landfall_model::{Digest, Hints, JobSpec, Mib, MilliCpu, Needs, NodeId, PoolId, Scope};
 use landfall_negotiate::{Blob, GpuNeed, Preset, Profile, Protocol, Submission};
 
 use super::core::{Core, View};
@@ -22,20 +22,7 @@ impl Core {
             return Err(alone("jobs", "jobs that peers place are submitted one by one"));
         }
         let Some(job) = prepared.pop() else { return Ok(Input::Tick) };
-        let submission = &job.submission;
-        let waits = [
-            (
-                "array",
-                job.meta.array.is_some(),
-                "peers place each job by itself; arrays cannot be negotiated",
-            ),
-            ("depends_on", !submission.edges.is_empty(), "peers know nothing of other jobs"),
-            ("not_before_ms", submission.not_before.is_some(), "peers are asked at once"),
-            ("hold", submission.user_hold, "peers are asked at once"),
-        ];
-        if let Some((field, _, message)) = waits.into_iter().find(|(_, given, _)| *given) {
-            return Err(alone(field, message));
-        }
+        plain(&job)?;
         let Some(submitter) = self.peers.as_ref().map(|peers| peers.id.clone()) else {
             return Err(alone("needs.pool", "this server is no peer"));
         };
@@ -48,6 +35,39 @@ impl View<'_> {
     /// Whether peers would be asked about a job.
     pub fn asks_peers(&self, job: &Prepared) -> bool {
         self.negotiates(job.submission.pool.as_ref()) && !stays_here(job.placement.as_ref())
+    }
+
+    /// What peers are asked about a job that is not to be awarded, and what that question is called.
+    pub fn dry_run(&self, job: &Prepared) -> Result<(PoolId, Digest, Submission), Failure> {
+        plain(job)?;
+        let mut peers = self.engine.state().peers.iter();
+        let Some((pool, peer)) = peers.next() else {
+            return Err(alone("needs.pool", "this server is no peer"));
+        };
+        let mut asked = asked(job, peer.id().clone(), getrandom::u64().unwrap_or_default())?;
+        // Where the first offer would win, all are wanted to be seen.
+        (asked.dry_run, asked.protocol) = (true, Protocol::Always);
+        asked.want_declines = Some(true);
+        let digest = peer.check(self.now, &asked).map_err(|refusal| {
+            let error = ApiError::new(refusal.reason.as_str(), refusal.to_string());
+            Failure::refused(422, error.hint("change the field, or use another pool"))
+        })?;
+        Ok((pool.clone(), digest, asked))
+    }
+}
+
+/// Refuses what peers cannot be asked about.
+fn plain(job: &Prepared) -> Result<(), Failure> {
+    let submission = &job.submission;
+    let waits = [
+        ("array", job.meta.array.is_some(), "peers place each job by itself; arrays cannot be negotiated"),
+        ("depends_on", !submission.edges.is_empty(), "peers know nothing of other jobs"),
+        ("not_before_ms", submission.not_before.is_some(), "peers are asked at once"),
+        ("hold", submission.user_hold, "peers are asked at once"),
+    ];
+    match waits.into_iter().find(|(_, given, _)| *given) {
+        Some((field, _, message)) => Err(alone(field, message)),
+        None => Ok(()),
     }
 }
 

@@ -21,8 +21,11 @@ use super::handle::{Failure, Happened, Reply, Request};
 use super::health::Health;
 use super::instance::Instances;
 use super::jobs::{JobMeta, Jobs, LiveRun};
+use super::listing::Whys;
 use super::nodes::Nodes;
 use super::pull::PullPools;
+use super::rings::Rings;
+use super::roster::Roster;
 use super::stats::Stats;
 use super::stops::Stops;
 use super::submit::Remembered;
@@ -66,6 +69,8 @@ pub struct View<'a> {
     pub nodes: &'a Nodes,
     /// What people should look at, oldest first.
     pub alarms: &'a [AlarmView],
+    /// The last decisions.
+    pub(crate) rings: &'a Rings,
     /// Which agents are connected.
     pub connections: &'a Connections,
     pub now: Time,
@@ -73,6 +78,9 @@ pub struct View<'a> {
     pub seq: u64,
     /// What elements of arrays share, as far as it was looked up for this question.
     pub(super) shared: BTreeMap<String, Arc<Shared>>,
+    /// The rows of all jobs.
+    pub(super) roster: &'a mut Roster,
+    pub(super) whys: &'a mut Whys,
     /// Whether something can be stored.
     pub(super) health: &'a mut Health,
     /// Whether the memory is ahead of what is stored.
@@ -87,12 +95,15 @@ pub(super) struct Core {
     pub(super) connections: Arc<Connections>,
     pub(super) stats: Arc<Stats>,
     pub(super) jobs: Jobs,
+    roster: Roster,
+    whys: Whys,
     pub(super) nodes: Nodes,
     pub(super) pull: PullPools,
     pub(super) stops: Stops,
     pub(super) instances: Instances,
     pub(super) facts: Facts,
     pub(super) alarms: Alarms,
+    pub(super) rings: Rings,
     /// The peer of the pool that negotiates, if one does.
     pub(super) peers: Option<super::peers::PeerSide>,
     pub(super) next_job: u64,
@@ -187,12 +198,15 @@ impl Core {
             connections,
             stats,
             jobs: Jobs::default(),
+            roster: Roster::default(),
+            whys: Whys::default(),
             nodes: Nodes::default(),
             pull: PullPools::default(),
             stops: Stops::default(),
             instances: Instances::default(),
             facts: Facts::default(),
             alarms: Alarms::default(),
+            rings: Rings::default(),
             peers: None,
             next_job: 1,
             origin: None,
@@ -234,6 +248,7 @@ impl Core {
         (self.seq, self.snapshot_tried) = (loaded.seq, loaded.snapshot_seq);
         self.snapshot_stored.store(loaded.snapshot_seq, Ordering::Relaxed);
         self.engine = Engine::of(loaded.state);
+        self.engine.keep_notes();
         #[cfg(feature = "mutations")]
         if crate::mutation::Fault::SilenceFromBefore.is_planted() {
             self.engine.fault = Some(landfall_engine::mutation::Fault::SilenceFromBefore);
@@ -274,9 +289,12 @@ impl Core {
             a.cmp(b).then_with(|| other.as_str().contains('.').cmp(&one.as_str().contains('.')))
         });
         self.ended = ended.into_iter().map(|(_, id)| id).collect();
+        self.roster = Roster::of(state, &self.jobs);
         self.pull = PullPools::of(state);
         self.facts = Facts::of(state);
+        self.instances = Instances::load(&mut *self.store, self.engine.state())?;
         self.alarms = Alarms::load(&mut *self.store)?;
+        self.rings = Rings::load(&mut *self.store, self.engine.state())?;
         Ok(())
     }
 
@@ -392,6 +410,11 @@ impl Core {
                 let submitted = self.submit(&caller, jobs, key.as_deref());
                 owe(reply, submitted)
             }
+            Request::Extend(asked, reply) => {
+                let (caller, array, more, key) = *asked;
+                let extended = self.extend(&caller, &array, more, key.as_deref());
+                owe(reply, extended)
+            }
             Request::Register(node, reply) => {
                 let registered = self.register(*node);
                 owe(reply, registered)
@@ -419,19 +442,25 @@ impl Core {
     /// Gives the engine an input and keeps what comes of it for the commit.
     pub(super) fn step(&mut self, input: Input) -> Answer {
         let began = Instant::now();
-        let outcome = self.engine.step(self.now, input);
+        let mut outcome = self.engine.step(self.now, input);
         Stats::took(&self.stats.step_nanos, began.elapsed());
         Stats::add(&self.stats.steps, 1);
+        let notes = self.engine.take_notes();
+        let undecided = self.keep_decisions(&mut outcome.events, notes);
         for event in outcome.events {
             self.follow(&event);
             self.batch.events.push((outcome.at, event));
         }
         self.effects.extend(outcome.effects);
+        for input in undecided {
+            self.step(input);
+        }
         outcome.answer
     }
 
     /// Keeps what is beside the engine up with an event.
     fn follow(&mut self, event: &Event) {
+        self.roster.note(event, self.engine.state());
         self.note_instance(event);
         self.follow_hosted(event);
         match event {
@@ -458,6 +487,7 @@ impl Core {
                     run.nodes.extend(gained.iter().map(|grant| landfall_api::job::OnNode {
                         node: grant.node.to_string(),
                         gpus: grant.placement.devices.iter().map(|device| device.index).collect(),
+                        cpus: None,
                         phase: "assigned".into(),
                         exit_code: None,
                     }));
@@ -647,10 +677,13 @@ impl Core {
             jobs: &self.jobs,
             nodes: &self.nodes,
             alarms: self.alarms.open(),
+            rings: &self.rings,
             connections: &self.connections,
             now: self.now,
             seq: self.seq,
             shared: BTreeMap::new(),
+            roster: &mut self.roster,
+            whys: &mut self.whys,
             health: &mut self.health,
             ahead: self.ahead,
             damage: None,
@@ -659,6 +692,9 @@ impl Core {
 
     /// Makes snapshots and drops what is too old, now and then.
     pub(super) fn keep_house(&mut self) {
+        if self.roster.is_far_behind() {
+            self.roster.catch_up(self.engine.state(), &self.jobs);
+        }
         let now = self.time.ticks();
         if self.resting_until.is_some() {
             return;

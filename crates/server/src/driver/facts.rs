@@ -93,27 +93,34 @@ fn is_service(record: &JobRecord) -> bool {
     record.job.spec.lifecycle == Lifecycle::Reactive
 }
 
-/// The shortest list of kinds, most common first, that holds at least 95 % of the jobs; equally common ones come largest first.
+/// Kinds beyond the mix that are kept; they matter where they fit on few nodes.
+const RARE_MAX: usize = 64;
+
+/// The shortest list of kinds, most common first, that holds at least 95 % of the jobs; equally common ones come largest first. Some
+/// of the rarer ones that ask for GPUs come behind, marked as such.
 fn mix(came: &VecDeque<Kind>) -> Vec<MixShare> {
     let mut counts: BTreeMap<&Kind, usize> = BTreeMap::new();
     came.iter().for_each(|kind| *counts.entry(kind).or_default() += 1);
     let mut kinds: Vec<(&Kind, usize)> = counts.into_iter().collect();
     kinds.sort_by_key(|(kind, count)| Reverse((*count, *kind)));
-    let mut held = 0;
-    kinds.retain(|(_, count)| {
-        let wanted = held * 100 < came.len() * MIX_KEPT;
-        held += count;
+    let mut total = 0;
+    let common = kinds.iter().take_while(|(_, count)| {
+        let wanted = total * 100 < came.len() * MIX_KEPT;
+        total += if wanted { *count } else { 0 };
         wanted
     });
-    let total: usize = kinds.iter().map(|(_, count)| count).sum();
-    let class = |((cpu, milli, gpus, models), count): (&Kind, usize)| MixShare {
+    let common = common.count();
+    let rare = kinds.split_off(common).into_iter().filter(|((_, _, gpus, _), _)| *gpus > 0).take(RARE_MAX);
+    kinds.extend(rare);
+    let class = |(place, ((cpu, milli, gpus, models), count)): (usize, (&Kind, usize))| MixShare {
         share: count as f64 / total as f64,
         gpu_count: *gpus,
         gpu_milli: MilliGpu::new(*milli),
         cpu_milli: MilliCpu::new(*cpu),
         gpu_models: models.clone(),
+        rare: place >= common,
     };
-    kinds.into_iter().map(class).collect()
+    kinds.into_iter().enumerate().map(class).collect()
 }
 
 /// Whether the policy of a pool looks at what usually comes.
@@ -226,8 +233,12 @@ mod tests {
         came.extend(std::iter::repeat_n(kind(4000), 46));
         came.extend((0..4).map(kind));
         let classes = mix(&came);
-        let told: Vec<_> = classes.iter().map(|class| (class.cpu_milli.get(), class.share)).collect();
-        assert_eq!(told, [(8000, 50.0 / 96.0), (4000, 46.0 / 96.0)], "rare kinds are left out");
+        let of = |rare: bool| {
+            let some = classes.iter().filter(move |class| class.rare == rare);
+            some.map(|class| (class.cpu_milli.get(), class.share)).collect::<Vec<_>>()
+        };
+        assert_eq!(of(false), [(8000, 50.0 / 96.0), (4000, 46.0 / 96.0)], "rare kinds are no part of it");
+        assert_eq!(of(true), [3, 2, 1, 0].map(|cpu| (cpu, 1.0 / 96.0)), "and are known all the same");
     }
 
     #[test]

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use landfall_api::ApiError;
-use landfall_api::job::{DagRequest, JobRequest, Submitted, SubmittedDag};
+use landfall_api::job::{DagRequest, JobRequest, MoreElements, Submitted, SubmittedDag};
 use landfall_engine::{Answer, Event, Input};
-use landfall_model::{NodeId, Time};
+use landfall_model::{JobId, NodeId, Time};
 use landfall_store::Change;
 use tokio::sync::{Semaphore, broadcast, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -67,6 +67,8 @@ pub(super) enum Request {
     Apply(Vec<Input>, Vec<Change>, Reply<Vec<Answer>>),
     /// Jobs that depend on each other, or just one.
     Submit(Box<(Caller, Vec<JobRequest>, Option<String>)>, Reply<(Vec<Submitted>, bool)>),
+    /// More elements for an array that is open.
+    Extend(Box<(Caller, JobId, MoreElements, Option<String>)>, Reply<(Vec<Submitted>, bool)>),
     Register(Box<Registering>, Reply<landfall_api::node::Registered>),
     Heartbeat(NodeId, Box<landfall_api::node::Heartbeat>, Reply<landfall_api::node::Heard>),
     /// A node reports, and may ask for work in the same breath.
@@ -134,6 +136,20 @@ impl Handle {
         let (mut jobs, repeated) = self.ask(|reply| Request::Submit(asked, reply)).await?;
         let job = jobs.pop().ok_or(Failure::Closing)?;
         Ok(Submitted { repeated, ..job })
+    }
+
+    /// Adds elements to an array that is open.
+    pub async fn extend(
+        &self,
+        caller: Caller,
+        array: JobId,
+        more: MoreElements,
+        idempotency_key: Option<String>,
+    ) -> Result<Submitted, Failure> {
+        let asked = Box::new((caller, array, more, idempotency_key));
+        let (mut added, repeated) = self.ask(|reply| Request::Extend(asked, reply)).await?;
+        let added = added.pop().ok_or(Failure::Closing)?;
+        Ok(Submitted { repeated, ..added })
     }
 
     /// Submits jobs that depend on each other, all or none.

@@ -1,16 +1,20 @@
 //! What a pull pool has lately seen: trailing means over five minutes, an hour and a day, made anew every so often.
 //!
-//! The rules of a pull policy measure a job against what is usual here. What was seen before a restart is not carried over:
-//! until something is seen again the means are absent, and the rules fall back to their constants.
+//! The rules of a pull policy measure a job against what is usual here. What was seen is stored now and then, summed up over short
+//! spans, so that a server that starts again knows what was usual. Until something is seen the means are absent, and the rules
+//! fall back to their constants.
 
 use std::collections::{BTreeMap, VecDeque};
 
-use landfall_engine::{Event, Input};
+use landfall_engine::{Event, Input, State};
 use landfall_model::{
     Dispatch, Instance, JobId, JobKind, JobReport, Millis, NodeId, NodeState, PoolId, Time, Window,
 };
 
-use super::core::Core;
+use landfall_store::{Change, Reader, StoreError, Table};
+use serde::{Deserialize, Serialize};
+
+use super::core::{Core, unreadable};
 use super::jobs::LiveRun;
 
 /// Samples kept per mean; a busy pool forgets the oldest of the day earlier.
@@ -23,16 +27,46 @@ const DAY: Millis = Millis::secs(86_400);
 /// for a second all the points there are.
 const WAIT_SCALE_MIN: f64 = 1.0;
 
+/// What was seen is stored at most this often.
+const STORED_EVERY: Millis = Millis::secs(60);
+
+/// Some samples of about one instant: the instant, their sum, and how many they are.
+type Sample = (Time, f64, u32);
+
 /// Samples of one figure, oldest first.
-#[derive(Debug, Default)]
-struct Series(VecDeque<(Time, f64)>);
+#[derive(Debug, Default, Clone, PartialEq, Serialize, Deserialize)]
+struct Series(VecDeque<Sample>);
 
 impl Series {
     fn add(&mut self, at: Time, value: f64) {
         if self.0.len() == SAMPLES_MAX {
             self.0.pop_front();
         }
-        self.0.push_back((at, value));
+        self.0.push_back((at, value, 1));
+    }
+
+    fn count(&self) -> u64 {
+        self.0.iter().map(|(_, _, count)| u64::from(*count)).sum()
+    }
+
+    /// The same in few samples: those of a span are one, and spans are longer the longer ago they are.
+    fn summed_up(&self, now: Time) -> Self {
+        let span_of = |at: Time| {
+            let long = match now.since(at) {
+                ago if ago <= MINUTES_5 => 10_000,
+                ago if ago <= HOUR => 60_000,
+                _ => 900_000,
+            };
+            (long, at.as_millis().div_euclid(long))
+        };
+        let mut few: VecDeque<Sample> = VecDeque::new();
+        for &(at, sum, count) in &self.0 {
+            match few.back_mut().filter(|last| span_of(last.0) == span_of(at)) {
+                Some(last) => *last = (at, last.1 + sum, last.2 + count),
+                None => few.push_back((at, sum, count)),
+            }
+        }
+        Self(few)
     }
 
     fn add_known(&mut self, at: Time, value: Option<u64>) {
@@ -42,19 +76,20 @@ impl Series {
     }
 
     fn window(&mut self, now: Time) -> Window {
-        while self.0.front().is_some_and(|(at, _)| now.since(*at) > DAY) {
+        while self.0.front().is_some_and(|(at, _, _)| now.since(*at) > DAY) {
             self.0.pop_front();
         }
         let mean = |span: Millis| {
-            let within = self.0.iter().rev().take_while(|(at, _)| now.since(*at) <= span);
-            let (count, sum) = within.fold((0u32, 0.0), |(count, sum), (_, value)| (count + 1, sum + value));
+            let within = self.0.iter().rev().take_while(|(at, _, _)| now.since(*at) <= span);
+            let (count, sum) = within.fold((0u32, 0.0), |(count, all), (_, sum, of)| (count + of, all + sum));
             (count > 0).then(|| sum / f64::from(count))
         };
         Window { m5: mean(MINUTES_5), h1: mean(HOUR), h24: mean(DAY) }
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 struct Seen {
     missing_inputs: Series,
     missing_mib: Series,
@@ -69,7 +104,38 @@ struct Seen {
     input_bytes: Series,
     completed: Series,
     /// When the means were last made.
+    #[serde(skip)]
     made_at: Option<Time>,
+    /// When all this was last stored.
+    #[serde(skip)]
+    stored_at: Option<Time>,
+}
+
+/// Under which key what a pool has seen is stored.
+fn key(pool: &PoolId) -> String {
+    format!("instance/{pool}")
+}
+
+impl Seen {
+    fn all(&mut self) -> [&mut Series; 12] {
+        let Self { missing_inputs, missing_mib, dependency_count, wait_secs, cpu_time_ms, oom_rate, .. } =
+            self;
+        let Self { disk_bytes, build_time_ms, peak_ram_mib, avg_cpu_pct, input_bytes, completed, .. } = self;
+        [
+            missing_inputs,
+            missing_mib,
+            dependency_count,
+            wait_secs,
+            cpu_time_ms,
+            oom_rate,
+            disk_bytes,
+            build_time_ms,
+            peak_ram_mib,
+            avg_cpu_pct,
+            input_bytes,
+            completed,
+        ]
+    }
 }
 
 /// What all pull pools have seen.
@@ -78,6 +144,22 @@ pub(super) struct Instances {
     pools: BTreeMap<PoolId, Seen>,
     /// What nodes said they would have to fetch for jobs that wait.
     reports: BTreeMap<JobId, BTreeMap<NodeId, JobReport>>,
+}
+
+impl Instances {
+    /// What pull pools had seen when that was last stored.
+    pub(super) fn load(store: &mut dyn Reader, state: &State) -> Result<Self, StoreError> {
+        let mut pools = BTreeMap::new();
+        for pool in state.pools.values().filter(|pool| pool.pool.dispatch == Dispatch::Pull) {
+            let (id, key) = (&pool.pool.id, key(&pool.pool.id));
+            if let Some(bytes) = store.get(Table::Meta, &key)? {
+                let seen: Seen =
+                    serde_json::from_slice(&bytes).map_err(|error| unreadable(Table::Meta, &key, error))?;
+                pools.insert(id.clone(), seen);
+            }
+        }
+        Ok(Self { pools, reports: BTreeMap::new() })
+    }
 }
 
 impl Core {
@@ -112,6 +194,9 @@ impl Core {
             }
             Event::Forgotten(job) => {
                 self.instances.reports.remove(job);
+            }
+            Event::PoolDeleted(pool) if self.instances.pools.remove(pool).is_some() => {
+                self.batch.changes.push(Change::delete(Table::Meta, key(pool)));
             }
             _ => {}
         }
@@ -159,9 +244,28 @@ impl Core {
             let instance = self.instance(&pool, now);
             let known = self.engine.state().pool(&pool).map(|state| &state.world.instance);
             if known != Some(&instance) {
-                self.step(Input::SetInstance { pool, instance: Box::new(instance) });
+                self.step(Input::SetInstance { pool: pool.clone(), instance: Box::new(instance) });
+                self.store_seen(&pool);
             }
         }
+    }
+
+    /// Stores what a pool has seen, summed up, if that was last done a while ago.
+    fn store_seen(&mut self, pool: &PoolId) {
+        let now = self.now;
+        let Some(seen) = self.instances.pools.get_mut(pool) else { return };
+        if seen.completed.0.is_empty() && seen.dependency_count.0.is_empty() {
+            return;
+        }
+        if seen.stored_at.is_some_and(|at| now.since(at) < STORED_EVERY) {
+            return;
+        }
+        let mut few = Seen::default();
+        for (few, all) in few.all().into_iter().zip(seen.all()) {
+            *few = all.summed_up(now);
+        }
+        seen.stored_at = Some(now);
+        self.put(Table::Meta, key(pool), &few);
     }
 
     fn instance(&mut self, pool: &PoolId, now: Time) -> Instance {
@@ -182,7 +286,7 @@ impl Core {
             ..Instance::default()
         };
         seen.completed.window(now);
-        instance.completed = seen.completed.0.len() as u64;
+        instance.completed = seen.completed.count();
         instance.pending_builds = self.engine.waiting_in(pool) as u64;
         let Some(state) = self.engine.state().pool(pool) else { return instance };
         for node in &state.nodes {

@@ -13,8 +13,8 @@ use landfall_engine::dag::{Edge, EdgeKind, JOBS_MAX};
 use landfall_engine::input::Submission;
 use landfall_model::scenario::closest;
 use landfall_model::{
-    Dispatch, Job, JobFacts, JobId, JobMaker, JobSpec, Lifecycle, Mib, Millis, Name, Needs, PoolId, TenantId,
-    Time, WorkloadId,
+    Dispatch, Job, JobFacts, JobId, JobMaker, JobSpec, Mib, Millis, Name, Needs, PoolId, TenantId, Time,
+    WorkloadId,
 };
 use landfall_store::Table;
 
@@ -154,10 +154,16 @@ impl View<'_> {
     ) -> Result<Prepared, Failure> {
         let (job, mut request) = self.settled(caller, request, id, maker, path)?;
         check_entries(&mut request, path)?;
+        if request.open && request.array.is_none() {
+            let message = "only an array can be open for more elements";
+            return Err(invalid(&format!("{path}open"), message, "give the indices it begins with"));
+        }
+        self.check_attended(&request, &job, path)?;
         check_run(&request, job.spec.runtime.as_str(), path)?;
         let mut submission = Submission::new(job);
         submission.join = request.join;
         submission.user_hold = request.hold;
+        submission.open = request.open;
         submission.not_before =
             request.not_before_ms.map(|ms| Time::from_millis(i64::try_from(ms).unwrap_or(i64::MAX)));
         submission.edges = self.edges(caller, &request.depends_on, keys, path)?;
@@ -174,8 +180,38 @@ impl View<'_> {
         let elsewhere = self.negotiates(submission.pool.as_ref());
         let warning = if elsewhere { None } else { self.never(&submission, request.strict, path)? };
         let warning = warning.or_else(|| self.unbound(&submission));
-        let warning = warning.or_else(|| self.usual_walltime(&submission).filter(|_| unsaid));
+        let pool = submission.pool.as_ref().filter(|_| unsaid);
+        let usual = pool.and_then(|pool| self.engine.usual_walltime(&submission.job.spec, pool));
+        let warning = warning.or(usual);
         Ok(Prepared { submission, meta, key: request.key, warning, placement: request.placement })
+    }
+
+    /// Sees to it that a job that somebody is at, or that wants cores of its own, can have that.
+    fn check_attended(&self, request: &JobRequest, job: &Job, path: &str) -> Result<(), Failure> {
+        let refused = |field: &str, message: &str, hint: &str| {
+            Err(invalid(&format!("{path}run.{field}"), message, hint))
+        };
+        let cores = job.spec.cpu_milli.get();
+        if request.run.pin && (cores == 0 || !cores.is_multiple_of(1000)) {
+            return refused("pin", "a pinned job has whole cores", "ask for some, such as --cpu 2");
+        }
+        if request.run.terminal.is_none() {
+            return Ok(());
+        }
+        if request.array.is_some() || job.spec.nodes.max > 1 {
+            return refused(
+                "terminal",
+                "nobody can be at several processes at once",
+                "submit one job on one node",
+            );
+        }
+        if request.run.stdin.is_some() || request.run.stdout.is_some() || request.run.stderr.is_some() {
+            return refused("terminal", "its input and output go to whoever is at it", "leave the files out");
+        }
+        if self.negotiates(job.spec.pool.as_ref()) {
+            return refused("terminal", "a peer runs it, and nobody can be at it there", "name another pool");
+        }
+        Ok(())
     }
 
     /// What stands between a job and every node that its pool has, if that is more than time: a warning, or a refusal for those
@@ -198,17 +234,6 @@ impl View<'_> {
             }
             false => Ok(Some(message)),
         }
-    }
-
-    /// Says how long a job may run where time is planned.
-    fn usual_walltime(&self, submission: &Submission) -> Option<String> {
-        let spec = &submission.job.spec;
-        let pool = submission.pool.as_ref().or(spec.pool.as_ref());
-        let pool = pool.filter(|pool| self.plans_time(Some(pool)) && spec.lifecycle == Lifecycle::Bounded)?;
-        Some(format!(
-            "it may run for {}, then it is stopped: pool `{pool}` plans time, and no walltime was given",
-            spec.walltime_ms
-        ))
     }
 
     /// Says that a limit of memory does not bind on some nodes of a job's pool. A container has limits of its own.
@@ -494,6 +519,12 @@ impl View<'_> {
             let known = self.resolve(&wish.on);
             let tenant = known.as_ref().and_then(|job| self.tenant_of_job(job));
             if let Some(job) = known.filter(|_| own(tenant.as_deref())) {
+                if self.engine.state().folded.get(&job).is_some_and(|array| array.open) {
+                    let message = format!("array `{job}` is open: when all of it has ended is not known");
+                    let hint = format!("`landfall arrays close {job}` first");
+                    let error = ApiError::new("array_open", message).hint(hint).field(field);
+                    return Err(Failure::refused(422, error));
+                }
                 edges.push(Edge { on: job, kind: wish.kind });
                 continue;
             }
@@ -580,7 +611,7 @@ fn tenant_of(caller: &Caller, named: Option<TenantId>, path: &str) -> Result<Opt
 }
 
 /// Sees to it that every element of an array has its entry, and that each has what the command asks of it.
-fn check_entries(request: &mut JobRequest, path: &str) -> Result<(), Failure> {
+pub(super) fn check_entries(request: &mut JobRequest, path: &str) -> Result<(), Failure> {
     let field = format!("{path}entries");
     let Ok(count) = u32::try_from(request.entries.len()) else {
         return Err(invalid(&field, "there are too many entries", "submit them in parts"));
@@ -636,12 +667,23 @@ fn check_run(request: &JobRequest, runtime: &str, path: &str) -> Result<(), Fail
     let variables = run.env.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>();
     let mounts = run.mounts.iter().map(|mount| mount.source.len() + mount.target.len()).sum::<usize>();
     let files = [("stdout", &run.stdout), ("stderr", &run.stderr)];
+    if let Some((field, _)) = [("pin", run.pin), ("terminal", run.terminal.is_some())]
+        .into_iter()
+        .find(|(_, given)| *given && runtime != "process")
+    {
+        let message = format!("`{field}` is for processes, and this is a job of runtime `{runtime}`");
+        return Err(invalid(&format!("{path}run.{field}"), message, "leave it out"));
+    }
     if runtime != "process"
         && let Some(field) =
             files.into_iter().chain([("script", &run.script)]).find(|(_, given)| given.is_some())
     {
         let message = format!("`{}` is for processes, and this is a job of runtime `{runtime}`", field.0);
         return Err(invalid(&format!("{path}run.{}", field.0), message, "leave it out"));
+    }
+    if run.offline && !matches!(runtime, "container" | "wasm") {
+        let message = format!("a job of runtime `{runtime}` cannot be cut off from the network");
+        return Err(invalid(&format!("{path}run.offline"), message, "run it in a container"));
     }
     if run.script.as_ref().is_some_and(|text| interpreter(text).is_none()) {
         let message = "the script does not say what runs it";
@@ -651,7 +693,8 @@ fn check_run(request: &JobRequest, runtime: &str, path: &str) -> Result<(), Fail
         let Some(file) = file else { continue };
         let field = format!("{path}run.{field}");
         check_file(file).map_err(|message| invalid(&field, message, "change the name"))?;
-        if request.array.is_some_and(|range| range.count() > 1) && !is_of_one_element(file) {
+        let several = request.open || request.array.is_some_and(|range| range.count() > 1);
+        if several && !is_of_one_element(file) {
             let message = format!("all elements of the array would write to `{file}`");
             return Err(invalid(&field, message, "put {index} into its name (%a under Slurm)"));
         }
@@ -718,6 +761,10 @@ fn merged(template: RunSpec, job: RunSpec) -> RunSpec {
         stdout: job.stdout.or(template.stdout),
         stderr: job.stderr.or(template.stderr),
         slurm: job.slurm || template.slurm,
+        pin: job.pin || template.pin,
+        terminal: job.terminal.or(template.terminal),
+        hang_up_ms: job.hang_up_ms.or(template.hang_up_ms),
+        offline: job.offline || template.offline,
         timeout_ms: job.timeout_ms.or(template.timeout_ms),
         retry_on: if job.retry_on.is_empty() { template.retry_on } else { job.retry_on },
         checkpoint_signal: job.checkpoint_signal.or(template.checkpoint_signal),

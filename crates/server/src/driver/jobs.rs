@@ -78,6 +78,7 @@ impl LiveRun {
         let nodes = commit.grants.iter().map(|grant| OnNode {
             node: grant.node.to_string(),
             gpus: grant.placement.devices.iter().map(|device| device.index).collect(),
+            cpus: None,
             phase: "assigned".into(),
             exit_code: None,
         });

@@ -1,19 +1,23 @@
-//! Long lists of jobs, a page at a time, newest first.
+//! Long lists of jobs, a page at a time, newest first: found in a [`Listing`] and in the archive, on whatever thread; only what the page
+//! shows of jobs that live is taken from the driver.
 
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::time::Instant;
 
 use landfall_api::Paged;
 use landfall_api::job::JobView;
-use landfall_engine::array::Array;
 use landfall_engine::record::{JobRecord, JobState};
 use landfall_model::answer::Why;
-use landfall_model::{JobId, TenantId};
-use landfall_store::Table;
+use landfall_model::{JobId, JobSpec, PoolId};
+use landfall_store::{Reader, StoreError, Table};
 
-use super::archive::archive_key;
-use super::arrays::folded_record;
+use super::archive::{Ended, archive_key};
+use super::arrays::{Shared, folded_record};
 use super::core::View;
-use super::jobs::element_of;
+use super::jobs::{JobMeta, LiveRun, element_of};
+use super::roster::{Kind, Listing, Row, Tally, bit, is_idle};
 use super::view::{job_view, word};
 
 /// Records of the archive that are looked at for one page.
@@ -23,6 +27,20 @@ const ARCHIVE_PAGE: usize = 1000;
 
 /// Reasons looked up for one page.
 const REASONS_MAX: usize = 16;
+/// Reasons that are kept for the next page.
+const WHYS_MAX: usize = 1024;
+/// A reason that took the driver so long to find holds for so many times that.
+const SHARE_OF_DRIVER: u32 = 50;
+
+/// States of jobs that may still change.
+const LIVE: [JobState; 6] = [
+    JobState::Pending,
+    JobState::Staging,
+    JobState::Running,
+    JobState::Checkpointing,
+    JobState::Stopping,
+    JobState::Suspended,
+];
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct JobFilter {
@@ -60,30 +78,24 @@ impl JobFilter {
         ENDED.iter().any(|state| self.wants_state(state))
     }
 
-    fn wants_record(&self, record: &JobRecord) -> bool {
-        let array = || element_of(record.job.id.as_str()).map(|(array, _)| array);
-        // Most lists want all states, and the word for each costs more than all the rest.
-        (self.states.is_empty() || self.wants_state(&word(&record.state)))
-            && self.pool.as_deref().is_none_or(|pool| pool == record.pool.as_str())
-            && self
-                .tenant
-                .as_deref()
-                .is_none_or(|wanted| record.job.spec.tenant.as_ref().is_some_and(|t| t.as_str() == wanted))
-            && self.array.as_deref().is_none_or(|wanted| array() == Some(wanted))
-            && self.node.as_deref().is_none_or(|wanted| {
-                record.run.iter().flat_map(|run| &run.nodes).any(|at| at.node.as_str() == wanted)
-            })
+    /// The states of live jobs that it wants, as bits.
+    fn live_states(&self) -> u16 {
+        let wanted = LIVE.into_iter().filter(|state| self.wants_state(&word(state)));
+        wanted.fold(0, |bits, state| bits | bit(state))
     }
 
-    /// Whether it wants an array as a whole, whose elements wait and are no jobs yet.
-    fn wants_folded(&self, array: &Array) -> bool {
-        let tenant = array.job.spec.tenant.as_ref().map(TenantId::as_str);
-        self.wants_state("pending")
-            && array.tally().folded > 0
-            && self.pool.as_deref().is_none_or(|pool| pool == array.pool.as_str())
-            && self.tenant.as_deref().is_none_or(|wanted| tenant == Some(wanted))
-            && self.array.is_none()
-            && self.node.is_none()
+    fn wants_row(&self, row: &Row) -> bool {
+        let array = || element_of(row.id.as_str()).map(|(array, _)| array);
+        let on = |wanted: &str| {
+            row.nodes.iter().flat_map(|nodes| nodes.iter()).any(|node| node.as_str() == wanted)
+        };
+        // Of an array that waits as a whole, only the whole is shown.
+        (row.kind == Kind::Job || (row.kind != Kind::Array(0) && self.array.is_none() && self.node.is_none()))
+            && self.pool.as_deref().is_none_or(|pool| pool == row.pool.as_str())
+            && self.tenant.as_deref().is_none_or(|wanted| row.tenant().is_some_and(|t| t.as_str() == wanted))
+            && self.array.as_deref().is_none_or(|wanted| array() == Some(wanted))
+            && self.node.as_deref().is_none_or(on)
+            && self.wants_name(row.id.as_str(), row.name())
     }
 
     fn wants_view(&self, view: &JobView) -> bool {
@@ -105,123 +117,249 @@ impl JobFilter {
     }
 }
 
-impl View<'_> {
-    /// One page of jobs, newest first: those that live and those that ended, in one order.
-    pub fn jobs(&mut self, filter: &JobFilter) -> Paged<JobView> {
-        let limit = filter.limit.clamp(1, 1000);
-        let before = filter.cursor.as_deref().map(archive_key);
-        let mut found = self.live_page(filter, before.as_deref(), limit + 1);
-        let mut looked_until = None;
-        if filter.wants_ended() {
-            let (ended, until) = self.ended_page(filter, before, limit + 1);
-            found.extend(ended);
-            found.sort_unstable_by(|a, b| b.0.cmp(&a.0));
-            // Beyond that nobody looked, so this page ends there.
-            found.retain(|(key, _)| until.as_ref().is_none_or(|until| key >= until));
-            looked_until = until;
-        }
-        let more = found.len() > limit;
-        found.truncate(limit);
-        let items: Vec<JobView> = found.into_iter().map(|(_, view)| view).collect();
-        let next = items.last().filter(|_| more).map(|view| view.id.clone()).or(looked_until);
-        Paged { items, next }
-    }
+/// What was found for a page, newest first: its key, and what is to be shown.
+#[derive(Debug)]
+pub struct Found {
+    items: Vec<(String, Item)>,
+    next: Option<String>,
+}
 
-    fn live_page(&mut self, filter: &JobFilter, before: Option<&str>, most: usize) -> Vec<(String, JobView)> {
-        let state = self.engine.state();
-        // The newest `most` keys, smallest on top so that it can be thrown out.
-        let mut newest = std::collections::BTreeSet::<(String, &JobId)>::new();
-        let jobs = state.jobs.iter().filter(|(_, record)| !record.state.is_final());
-        let jobs = jobs.filter(|(_, record)| filter.wants_record(record)).map(|(id, _)| id);
-        let arrays = state.folded.iter().filter(|(_, array)| filter.wants_folded(array)).map(|(id, _)| id);
-        for id in jobs.chain(arrays) {
-            if (filter.name.is_some() || filter.search.is_some())
-                && !filter.wants_name(id.as_str(), self.jobs.meta(id).and_then(|meta| meta.name.as_deref()))
-            {
-                continue;
-            }
-            let key = archive_key(id.as_str());
-            if before.is_some_and(|before| key.as_str() >= before) {
-                continue;
-            }
-            if newest.len() == most && newest.first().is_some_and(|(smallest, _)| key < *smallest) {
-                continue;
-            }
-            newest.insert((key, id));
-            if newest.len() > most {
-                newest.pop_first();
-            }
-        }
-        // Jobs with the same needs wait for the same reason, and only so many are asked about.
-        let mut reasons: Vec<(&JobRecord, Option<Why>)> = Vec::new();
-        let mut views = Vec::with_capacity(newest.len());
-        for (key, id) in newest.into_iter().rev() {
-            let Some(record) = state.job(id) else {
-                if let Some(array) = state.folded.get(id) {
-                    views.push((key, self.folded_view(array)));
-                }
-                continue;
-            };
-            let mut view = job_view(record, self.jobs, self.jobs.run(id));
-            if record.is_queued() && view.reason.is_none() {
-                let alike = |(known, _): &&(&JobRecord, Option<Why>)| {
-                    known.pool == record.pool && Arc::ptr_eq(&known.job.spec, &record.job.spec)
-                };
-                let why = match reasons.iter().find(alike) {
-                    Some((_, why)) => why.clone(),
-                    None if reasons.len() < REASONS_MAX => {
-                        let why = self.why_waiting(id);
-                        reasons.push((record, why.clone()));
-                        why
-                    }
-                    None => None,
-                };
-                if let Some(why) = why {
-                    (view.reason, view.why) = (Some(why.reason.to_string()), Some(why.detail));
-                }
-            }
-            views.push((key, view));
-        }
-        views
-    }
+#[derive(Debug)]
+enum Item {
+    /// The driver has to be asked about it.
+    Live(JobId),
+    Ended(Box<JobView>),
+}
 
-    /// An array of which elements wait that are no jobs yet.
-    fn folded_view(&self, array: &Array) -> JobView {
-        let id = &array.job.id;
-        let mut view = job_view(&folded_record(array, id, JobState::Pending), self.jobs, None);
-        view.elements = Some(array.tally().folded.into());
-        if let Some(why) = self.why_waiting(id) {
+/// An ended job with its key.
+type Keyed = (String, JobView);
+
+/// What the driver has about a live job.
+#[derive(Debug)]
+pub struct Taken {
+    record: JobRecord,
+    meta: Option<Arc<JobMeta>>,
+    run: Option<LiveRun>,
+    /// Elements of an array that are no jobs yet.
+    elements: Option<u64>,
+    why: Option<Why>,
+    /// Whether it is an open array of which everything has ended.
+    idle: bool,
+}
+
+impl Taken {
+    /// The job as it is shown. Making that costs more than taking, so it is not the driver who does.
+    pub fn shown(self) -> JobView {
+        let mut view = job_view(&self.record, self.meta.as_deref(), self.run.as_ref());
+        view.elements = self.elements;
+        if self.idle {
+            view.why = Some("it is open, and all it has have ended".to_owned());
+        }
+        if let Some(why) = self.why {
             (view.reason, view.why) = (Some(why.reason.to_string()), Some(why.detail));
         }
         view
     }
+}
 
-    fn ended_page(
-        &mut self,
+impl Listing {
+    /// Finds one page of jobs, newest first: those that live and those that ended, in one order.
+    ///
+    /// # Errors
+    /// When a record of the archive cannot be read.
+    pub fn find(&self, filter: &JobFilter, archive: &mut dyn Reader) -> Result<Found, StoreError> {
+        let limit = filter.limit.clamp(1, 1000);
+        let before = filter.cursor.as_deref();
+        let live = self.newest(filter.live_states(), before).filter(|row| filter.wants_row(row));
+        let live = live.take(limit + 1).map(|row| (archive_key(row.id.as_str()), Item::Live(row.id.clone())));
+        let mut items: BTreeMap<Reverse<String>, Item> =
+            live.map(|(key, item)| (Reverse(key), item)).collect();
+        let mut looked_until = None;
+        if filter.wants_ended() {
+            let (ended, until) = self.find_ended(filter, before.map(archive_key), limit + 1, archive)?;
+            // What ended since the listing was taken is in both.
+            items.extend(ended.into_iter().map(|(key, view)| (Reverse(key), Item::Ended(Box::new(view)))));
+            // Beyond that nobody looked, so this page ends there.
+            items.retain(|key, _| until.as_ref().is_none_or(|until| key.0 >= *until));
+            looked_until = until;
+        }
+        let more = items.len() > limit;
+        let items: Vec<_> = items.into_iter().take(limit).map(|(key, item)| (key.0, item)).collect();
+        let id = |(_, item): &(String, Item)| match item {
+            Item::Live(id) => id.to_string(),
+            Item::Ended(view) => view.id.clone(),
+        };
+        let next = items.last().filter(|_| more).map(id).or(looked_until);
+        Ok(Found { items, next })
+    }
+
+    fn find_ended(
+        &self,
         filter: &JobFilter,
         mut before: Option<String>,
         most: usize,
-    ) -> (Vec<(String, JobView)>, Option<String>) {
+        archive: &mut dyn Reader,
+    ) -> Result<(Vec<Keyed>, Option<String>), StoreError> {
         let mut found = Vec::new();
         let mut looked_at = 0;
+        let mut shared = BTreeMap::new();
+        let live = |array: &str| Shared::of_row(self.row(array)?);
+        let mut ended = Ended { reader: archive, live: &live, shared: &mut shared };
         while found.len() < most && looked_at < ARCHIVE_LOOKED_AT_MAX {
-            let page = self.store.scan(Table::Archive, before.as_deref(), ARCHIVE_PAGE, true);
-            let Some(page) = self.noted(page) else { return (found, None) };
-            let Some((last, _)) = page.last() else { return (found, None) };
+            let page = ended.reader.scan(Table::Archive, before.as_deref(), ARCHIVE_PAGE, true)?;
+            let Some((last, _)) = page.last() else { return Ok((found, None)) };
             before = Some(last.clone());
             looked_at += page.len();
             let is_last = page.len() < ARCHIVE_PAGE;
             for (key, bytes) in page {
-                let Some(view) = self.listed_row(&key, &bytes) else { continue };
-                if filter.wants_view(&view) && found.len() < most {
-                    found.push((key, view));
+                // What nobody wants need not be read.
+                if found.len() == most {
+                    break;
                 }
+                let view = ended.listed(&key, &bytes)?;
+                found.extend(view.filter(|view| filter.wants_view(view)).map(|view| (key, view)));
             }
             if is_last {
-                return (found, None);
+                return Ok((found, None));
             }
         }
         let full = found.len() >= most;
-        (found, before.filter(|_| !full))
+        Ok((found, before.filter(|_| !full)))
+    }
+
+    /// Ended jobs behind a key of the archive, oldest first, and where to go on.
+    ///
+    /// # Errors
+    /// When a record of the archive cannot be read.
+    pub fn ended(
+        &self,
+        after: Option<&str>,
+        limit: usize,
+        archive: &mut dyn Reader,
+    ) -> Result<(Vec<JobView>, Option<String>), StoreError> {
+        let live = |array: &str| Shared::of_row(self.row(array)?);
+        Ended { reader: archive, live: &live, shared: &mut BTreeMap::new() }.page(after, limit)
+    }
+}
+
+impl Found {
+    /// The jobs about which the driver has to be asked.
+    pub fn live(&self) -> Vec<JobId> {
+        let live = self.items.iter().filter_map(|(_, item)| match item {
+            Item::Live(id) => Some(id.clone()),
+            Item::Ended(_) => None,
+        });
+        live.collect()
+    }
+
+    /// The page, with what the driver had about those that live. Some may have ended meanwhile, or be no longer what was asked for.
+    pub fn shown(
+        self,
+        filter: &JobFilter,
+        taken: Vec<Result<Taken, Option<Box<JobView>>>>,
+    ) -> Paged<JobView> {
+        let mut taken = taken.into_iter();
+        let views = self.items.into_iter().filter_map(|(_, item)| match item {
+            Item::Ended(view) => Some(*view),
+            Item::Live(_) => match taken.next()? {
+                Ok(taken) => Some(taken.shown()),
+                Err(ended) => ended.map(|ended| *ended),
+            }
+            .filter(|view| filter.wants_view(view)),
+        });
+        Paged { items: views.collect(), next: self.next }
+    }
+}
+
+/// Why jobs of a kind wait, as it was found a moment ago. Many who look at long lists may cost the driver only so much of its time.
+#[derive(Debug, Default)]
+pub(super) struct Whys(HashMap<(PoolId, usize), Known>);
+
+#[derive(Debug)]
+struct Known {
+    /// The needs by whose address they are known; kept here so that nothing else gets it.
+    _needs: Arc<JobSpec>,
+    why: Option<Why>,
+    /// Holds until the clock says this.
+    until: Instant,
+}
+
+impl View<'_> {
+    /// The rows of all jobs as they stand, for whoever looks at many.
+    pub fn listing(&mut self) -> Listing {
+        self.roster.catch_up(self.engine.state(), self.jobs);
+        self.roster.listing(self.now)
+    }
+
+    /// Numbers of jobs by pool, tenant and state.
+    pub fn tally(&mut self) -> &Tally {
+        self.roster.catch_up(self.engine.state(), self.jobs);
+        self.roster.tally()
+    }
+
+    /// One page of jobs, found and shown by whoever has the view.
+    pub fn jobs(&mut self, filter: &JobFilter) -> Paged<JobView> {
+        let found = self.listing().find(filter, &mut **self.store);
+        let Some(found) = self.noted(found) else { return Paged { items: Vec::new(), next: None } };
+        let taken = self.take(&found.live());
+        found.shown(filter, taken)
+    }
+
+    /// What there is about jobs that lived a moment ago; an ended one as it is shown.
+    pub fn take(&mut self, ids: &[JobId]) -> Vec<Result<Taken, Option<Box<JobView>>>> {
+        let mut asked = 0;
+        ids.iter()
+            .map(|id| self.take_one(id, &mut asked).ok_or_else(|| self.archived(id.as_str()).map(Box::new)))
+            .collect()
+    }
+
+    fn take_one(&mut self, id: &JobId, asked: &mut usize) -> Option<Taken> {
+        let (state, meta) = (self.engine.state(), self.jobs.meta(id).cloned());
+        let Some(record) = state.job(id) else {
+            let array = state.folded.get(id)?;
+            let elements = Some(array.tally().folded.into());
+            let record = folded_record(array, id, JobState::Pending);
+            if is_idle(array) {
+                return Some(Taken { record, meta, run: None, elements, why: None, idle: true });
+            }
+            let why = self.why_alike(id, &array.pool, &array.job.spec, asked);
+            return Some(Taken { record, meta, run: None, elements, why, idle: false });
+        };
+        if record.state.is_final() {
+            return None;
+        }
+        let why = match record.is_queued() && record.job.retry_at.is_none() {
+            true => self.why_alike(id, &record.pool, &record.job.spec, asked),
+            false => None,
+        };
+        let run = self.jobs.run(id).cloned();
+        Some(Taken { record: record.clone(), meta, run, elements: None, why, idle: false })
+    }
+
+    /// Why a job waits. Jobs with the same needs wait for the same reason, and only so many are asked about.
+    fn why_alike(
+        &mut self,
+        id: &JobId,
+        pool: &PoolId,
+        spec: &Arc<JobSpec>,
+        asked: &mut usize,
+    ) -> Option<Why> {
+        let key = (pool.clone(), Arc::as_ptr(spec) as usize);
+        let began = Instant::now();
+        if let Some(known) = self.whys.0.get(&key).filter(|known| known.until > began) {
+            return known.why.clone();
+        }
+        if *asked == REASONS_MAX {
+            return None;
+        }
+        *asked += 1;
+        let why = self.why_waiting(id);
+        let took = began.elapsed();
+        if self.whys.0.len() >= WHYS_MAX {
+            self.whys.0.clear();
+        }
+        let known = Known { _needs: spec.clone(), why: why.clone(), until: began + took * SHARE_OF_DRIVER };
+        self.whys.0.insert(key, known);
+        why
     }
 }

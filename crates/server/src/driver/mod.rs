@@ -27,6 +27,8 @@ mod listing;
 pub mod nodes;
 pub mod peers;
 mod pull;
+pub(crate) mod rings;
+pub mod roster;
 #[cfg(feature = "simulation")]
 pub mod simulation;
 mod stats;
@@ -51,7 +53,8 @@ use tokio_util::sync::CancellationToken;
 pub use connections::Connections;
 pub use core::View;
 pub use handle::{Caller, Failure, Handle, Happened};
-pub use listing::JobFilter;
+pub use listing::{JobFilter, Taken};
+pub use roster::Listing;
 pub use stats::Stats;
 pub use view::version_of;
 

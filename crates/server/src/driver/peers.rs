@@ -23,9 +23,9 @@ use landfall_api::peer::{Account, DeclineView, NegotiationView, OfferTerm, Offer
 use landfall_engine::record::{Cause, JobState};
 use landfall_engine::{Answer, Effect, Event, Input};
 use landfall_model::life::Refused;
-use landfall_model::{Digest, Dispatch, JobId, Millis, NodeId, NodeState, OnDisconnect, PoolId, Scope, Time};
+use landfall_model::{Digest, Dispatch, JobId, Millis, NodeId, NodeState, PoolId, Scope, Time};
 use landfall_negotiate::{
-    self as negotiate, Entry, Metric, Probe, ProbedGpu, RunnerEvent, Stage, TaskOutcome,
+    self as negotiate, Deed, Entry, Machine, Metric, Probe, ProbedGpu, RunnerEvent, Stage, TaskOutcome,
 };
 use landfall_store::{Reader, StoreError, Table};
 use serde::{Deserialize, Serialize};
@@ -37,6 +37,7 @@ use super::intake;
 use super::view::word;
 use crate::config::Config;
 use crate::error::ServerError;
+use crate::foreign::{Foreign, under_lease};
 
 /// How often facts are told although nothing changed; a third of the age at which they are stale.
 const PROBE_EVERY: Millis = Millis::secs(30);
@@ -52,6 +53,11 @@ pub enum Out {
     /// Nobody waits for it any more.
     Dropped(JobId),
     Count(Metric),
+    /// Another peer did something that counts for or against it.
+    Deed {
+        peer: NodeId,
+        deed: Deed,
+    },
 }
 
 /// A job that this peer won.
@@ -85,6 +91,7 @@ pub(super) struct PeerSide {
     probed: Option<(Time, Probe)>,
     accounts: BTreeMap<String, Account>,
     data_dir: std::path::PathBuf,
+    foreign: Foreign,
 }
 
 /// What the service needs to know of the peer that it serves.
@@ -143,15 +150,27 @@ impl View<'_> {
         let peer = state.peers.values().find(|peer| peer.jobs().contains_key(digest))?;
         Some(NegotiationView { job: Some(id.to_string()), ..placement_view(peer, digest)? })
     }
+
+    /// What came of a question to peers, once they had time to answer.
+    pub fn ranked(&self, pool: &PoolId, digest: &Digest) -> Option<NegotiationView> {
+        let view = placement_view(self.engine.state().peers.get(pool)?, digest)?;
+        (view.state == "ranked").then_some(view)
+    }
 }
 
 /// How a negotiation stands.
-pub(super) fn placement_view(peer: &negotiate::Peer, digest: &Digest) -> Option<NegotiationView> {
+fn placement_view(peer: &negotiate::Peer, digest: &Digest) -> Option<NegotiationView> {
     let (verdict, known) = (peer.verdict(digest)?, peer.jobs().get(digest)?);
     let offers = verdict.offers.iter().map(|(round, offer)| OfferView {
         round: *round,
         peer: offer.node.to_string(),
-        status: word(&offer.status),
+        status: match (verdict.state, offer.status) {
+            // Nobody was to be chosen.
+            (negotiate::JobState::Ranked, negotiate::OfferStatus::Void) => {
+                word(&negotiate::OfferStatus::Standing)
+            }
+            (_, status) => word(&status),
+        },
         reason: match offer.status {
             negotiate::OfferStatus::Rejected(reason) => Some(reason.to_string()),
             _ => None,
@@ -230,6 +249,7 @@ impl Core {
             probed: None,
             accounts: record(&mut *self.store, ACCOUNTS)?,
             data_dir: config.data_dir.clone(),
+            foreign: config.peer.foreign.clone(),
         });
         let settings = Box::new(config.peer.settings.clone());
         let what = || format!("the peer of pool `{pool}`");
@@ -414,7 +434,21 @@ impl Core {
                 self.step(Input::Cancel(id));
             }
             negotiate::Effect::Metric(metric) => self.after_commit(Out::Count(metric)),
-            negotiate::Effect::Journal(Entry::Accepted { node, charge, .. }) => self.spent(&node, charge),
+            negotiate::Effect::Journal(Entry::Accepted { node, charge, .. }) => {
+                self.book(&node, |account| {
+                    account.bought += 1;
+                    account.spent = account.spent.saturating_add(charge);
+                });
+            }
+            negotiate::Effect::Journal(Entry::Earned { arbiter, charge, .. }) => {
+                self.book(&arbiter, |account| {
+                    account.sold += 1;
+                    account.earned = account.earned.saturating_add(charge);
+                });
+            }
+            negotiate::Effect::Journal(Entry::Deed { peer, deed, .. }) => {
+                self.after_commit(Out::Deed { peer, deed });
+            }
             negotiate::Effect::Journal(_)
             | negotiate::Effect::SetTimer { .. }
             | negotiate::Effect::ClearTimer { .. } => {}
@@ -426,13 +460,17 @@ impl Core {
         let negotiate::Start { job, attempt, request, body, .. } = start;
         let id = hosted_id(&job, attempt);
         let found = self.peer().and_then(|peer| Some(peer.host().jobs().get(&job)?.arbiter.clone()));
-        let (Some(arbiter), Some(pool)) = (found, self.peers.as_ref().map(|peers| peers.pool.clone())) else {
-            return;
-        };
+        let here =
+            self.peers.as_ref().map(|peers| (peers.pool.clone(), peers.id.clone(), peers.foreign.clone()));
+        let (Some(arbiter), Some((pool, own, foreign))) = (found, here) else { return };
         let hosted = Hosted { id: id.clone(), job, attempt, arbiter: arbiter.clone() };
         let submitted = serde_json::from_slice::<JobRequest>(body.as_slice())
             .map_err(|error| format!("what is to be run cannot be read: {error}"))
-            .and_then(|wanted| within_limits(wanted, request.lease_ms))
+            .and_then(|wanted| match arbiter == own {
+                // What was submitted here may do what any job may.
+                true => Ok(under_lease(wanted, request.lease_ms)),
+                false => foreign.admit(wanted, request.lease_ms).map_err(|reason| reason.to_string()),
+            })
             .and_then(|mut wanted| {
                 wanted.needs.pool = Some(pool);
                 let caller = Caller { name: format!("peer {arbiter}"), ..Caller::default() };
@@ -500,10 +538,20 @@ impl Core {
         let peers = self.peers.as_ref()?;
         let pool = self.engine.state().pools.get(&peers.pool)?;
         let mut probe = Probe::default();
+        let hosted = self.hosted_jobs();
         let ready = |node: &&landfall_model::Node| node.state == NodeState::Ready && node.accepting;
         for node in pool.nodes.iter().filter(ready) {
             probe.cpu_total += node.cpu_total.get();
             probe.memory_total += node.ram_total.get();
+            let first = u16::try_from(probe.gpus.len()).unwrap_or(u16::MAX);
+            let last = first.saturating_add(u16::try_from(node.gpus.len()).unwrap_or(u16::MAX));
+            probe.machines.push(Machine {
+                cpu_free: node.cpu_total.get().saturating_sub(node.cpu_committed.get()),
+                memory_free: node.ram_total.get().saturating_sub(node.ram_committed.get()),
+                gpus: (first..last).collect(),
+            });
+            let is_here = |id: &JobId| node.placements.iter().any(|placement| placement.job == *id);
+            probe.placed.extend(hosted.iter().filter(|hosted| is_here(&hosted.id)).map(|hosted| hosted.job));
             for placement in node.placements.iter().filter(|placement| !self.is_hosted(&placement.job)) {
                 probe.cpu_measured += placement.cpu.get();
                 probe.memory_measured += placement.ram.get();
@@ -532,12 +580,10 @@ impl Core {
         Some(probe)
     }
 
-    /// A result was accepted: somebody is owed something.
-    fn spent(&mut self, node: &NodeId, charge: u64) {
-        let Some(peers) = &mut self.peers else { return };
-        let account = peers.accounts.entry(node.to_string()).or_default();
-        account.bought += 1;
-        account.spent = account.spent.saturating_add(charge);
+    /// A result was accepted: somebody owes something to somebody else.
+    fn book(&mut self, peer: &NodeId, change: impl FnOnce(&mut Account)) {
+        let Some(peers) = self.peers.as_mut().filter(|peers| peers.id != *peer) else { return };
+        change(peers.accounts.entry(peer.to_string()).or_default());
         let accounts = peers.accounts.clone();
         self.put(Table::Meta, ACCOUNTS, &accounts);
     }
@@ -561,21 +607,4 @@ fn free_disk_mib(dir: &std::path::Path) -> u64 {
     const STEP_MIB: u64 = 1024;
     let free = rustix::fs::statvfs(dir).map_or(0, |stat| stat.f_bavail.saturating_mul(stat.f_frsize) >> 20);
     if free > STEP_MIB { free / STEP_MIB * STEP_MIB } else { free }
-}
-
-/// The job of another peer as it may run here: nothing of this machine but what its runtime gives every job.
-fn within_limits(mut wanted: JobRequest, lease_ms: u64) -> Result<JobRequest, String> {
-    if !wanted.run.mounts.is_empty() {
-        return Err("a job of another peer mounts no directories of this machine".to_owned());
-    }
-    wanted.run.cwd = None;
-    wanted.run.submitted_from = None;
-    let plain =
-        JobRequest { name: wanted.name, needs: wanted.needs, run: wanted.run, ..JobRequest::default() };
-    let mut needs = plain.needs;
-    (needs.tenant, needs.workload) = (None, None);
-    // The arbiter gives the job up after its lease; what lost its server must be gone before that.
-    needs.on_disconnect = Some(OnDisconnect::Stop);
-    needs.disconnect_stop_after_ms = Some(Millis::new(lease_ms / 2));
-    Ok(JobRequest { needs, ..plain })
 }

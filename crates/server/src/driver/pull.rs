@@ -228,6 +228,12 @@ impl Core {
                     run.failure = Some("timeout".into());
                 }
             }
+            if let Some(cpus) = item.cpus.filter(|_| self.runs_there(node, &item.fence))
+                && let Some(run) = self.jobs.run_mut(&item.fence.job)
+                && let Some(at) = run.nodes.iter_mut().find(|at| at.node == node.as_str())
+            {
+                at.cpus = Some(cpus);
+            }
             if matches!(item.report, Report::Exited { .. } | Report::Stopped | Report::Refused(_)) {
                 self.stops.over(node, &item.fence);
             }

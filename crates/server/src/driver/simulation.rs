@@ -109,6 +109,13 @@ impl Service {
         view.sound(answer)
     }
 
+    /// Whether the rows that lists are made of are those of the jobs that there are.
+    pub fn lists_rightly(&mut self) -> bool {
+        let view = self.core.view();
+        view.roster.catch_up(view.engine.state(), view.jobs);
+        view.roster.is_right(view.engine.state(), view.jobs)
+    }
+
     fn ask<T>(&mut self, make: impl FnOnce(Reply<T>) -> Request) -> Pending<T> {
         let (reply, answer) = oneshot::channel();
         self.line.push(make(reply));

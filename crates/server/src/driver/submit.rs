@@ -45,17 +45,21 @@ impl Core {
             return Ok((before, true));
         }
         let accepted = self.submit_new(caller, jobs)?;
-        if let Some(key) = key {
-            let kept =
-                Kept { request: key.request.clone(), jobs: accepted.clone(), at_ms: self.now.as_millis() };
-            self.put(Table::Idempotency, key.key.clone(), &kept);
-            let Remembered(answers) = &mut self.remembered;
-            if answers.len() >= REMEMBERED_MAX {
-                answers.clear();
-            }
-            answers.insert(key.key, (key.request, accepted.clone()));
-        }
+        self.remember(key, &accepted);
         Ok((accepted, false))
+    }
+
+    /// Keeps an answer for whoever asks again under its key.
+    pub(super) fn remember(&mut self, key: Option<Repeatable>, accepted: &[Submitted]) {
+        let Some(key) = key else { return };
+        let kept =
+            Kept { request: key.request.clone(), jobs: accepted.to_vec(), at_ms: self.now.as_millis() };
+        self.put(Table::Idempotency, key.key.clone(), &kept);
+        let Remembered(answers) = &mut self.remembered;
+        if answers.len() >= REMEMBERED_MAX {
+            answers.clear();
+        }
+        answers.insert(key.key, (key.request, accepted.to_vec()));
     }
 
     fn submit_new(&mut self, caller: &Caller, jobs: Vec<JobRequest>) -> Result<Vec<Submitted>, Failure> {
@@ -103,19 +107,24 @@ impl Core {
 }
 
 /// An idempotency key and what it gave before.
-struct Repeatable {
+pub(super) struct Repeatable {
     key: String,
     request: String,
-    before: Option<Vec<Submitted>>,
+    pub(super) before: Option<Vec<Submitted>>,
 }
 
 impl Core {
-    fn repeatable(&mut self, caller: &Caller, key: &str, jobs: &[JobRequest]) -> Result<Repeatable, Failure> {
+    pub(super) fn repeatable(
+        &mut self,
+        caller: &Caller,
+        key: &str,
+        asked: &impl Serialize,
+    ) -> Result<Repeatable, Failure> {
         if key.is_empty() || key.len() > KEY_MAX || key.chars().any(char::is_control) {
             let message = format!("an idempotency key has 1 to {KEY_MAX} printable characters");
             return Err(invalid("idempotency-key", message, "send a random one per submission"));
         }
-        let text = serde_json::to_vec(jobs).map_err(|error| invalid("", error.to_string(), ""))?;
+        let text = serde_json::to_vec(asked).map_err(|error| invalid("", error.to_string(), ""))?;
         let request: String = Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect();
         let key = format!("{} {key}", caller.token);
         let Remembered(answers) = &self.remembered;

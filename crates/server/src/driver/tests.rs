@@ -377,3 +377,81 @@ async fn a_journal_whose_pool_stages_opens_and_stages_nothing() {
     assert!(matches!(set, Answer::Refused(refused) if refused.code == "staging_unsupported"));
     bench.end().await;
 }
+
+/// What a decision takes on disk and in memory. `LANDFALL_DECISIONS=20000 LANDFALL_NODES=10000 cargo test -p landfall-server --lib
+/// keeps_is_bounded -- --nocapture` prints what docs/performance.md tells; each takes the same however many there are.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_decision_keeps_is_bounded() {
+    use landfall_engine::{Event, codec};
+    let number = |name, usual| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual);
+    let (nodes, wanted): (usize, usize) = (number("LANDFALL_NODES", 50), number("LANDFALL_DECISIONS", 100));
+    let resident = || {
+        let pages: u64 = std::fs::read_to_string("/proc/self/statm")
+            .ok()
+            .and_then(|text| text.split(' ').nth(1)?.parse().ok())
+            .unwrap_or(0);
+        pages * 4096 / 1_000_000
+    };
+    let dir = TempDir::new().unwrap();
+    let bench = std::sync::Arc::new(start(&config(dir.path(), Dispatch::Push)));
+    let size = async || bench.handle.read(|view| view.store.size_bytes()).await.unwrap().unwrap();
+    for first in (0..nodes).step_by(500) {
+        let joins = (first..nodes.min(first + 500)).map(|node| {
+            let bench = bench.clone();
+            tokio::spawn(async move { drop(bench.join(&format!("node-{node:05}")).await) })
+        });
+        for join in joins.collect::<Vec<_>>() {
+            join.await.unwrap();
+        }
+    }
+    let (before, memory) = (size().await, resident());
+    let mut jobs = 0;
+    while jobs < wanted {
+        // Ten classes, so that what is kept ready for each is counted too.
+        let batch = (jobs..wanted.min(jobs + 500)).map(|n| {
+            let bench = bench.clone();
+            tokio::spawn(async move { bench.submit(job(500 + 50 * (n as u64 % 10))).await.unwrap() })
+        });
+        let batch: Vec<_> = batch.collect();
+        jobs += batch.len();
+        for submitted in batch {
+            submitted.await.unwrap();
+        }
+    }
+    let (after, then) = (size().await, resident());
+    let (mut decisions, mut with, mut without) = (0u64, 0usize, 0usize);
+    let mut store = Sqlite::open_reader(dir.path()).unwrap();
+    let mut at = 0;
+    loop {
+        let page = store.events(at, 10_000).unwrap();
+        let Some(last) = page.last() else { break };
+        at = last.seq;
+        for stored in page {
+            let Event::Committed(mut commit) = stored.event else { continue };
+            let bytes = |commit: &landfall_engine::event::Commit| {
+                let mut bytes = Vec::new();
+                codec::write_event(&mut bytes, 0, &Event::Committed(Box::new(commit.clone()))).unwrap();
+                bytes.len()
+            };
+            decisions += 1;
+            with += bytes(&commit);
+            commit.beside = None;
+            without += bytes(&commit);
+        }
+    }
+    let each = |bytes: usize| bytes as u64 / decisions.max(1);
+    println!(
+        "{nodes} nodes, {decisions} decisions, of which {} bytes each before packing, {} without what was looked at",
+        each(with),
+        each(without)
+    );
+    println!(
+        "the journal grew by {} bytes per job with its submission, {} MB for a million",
+        (after - before) / decisions.max(1),
+        (after - before) / decisions.max(1)
+    );
+    println!("memory: {memory} MB with the nodes, {then} MB with all jobs placed");
+    assert!(decisions as usize >= wanted.min(nodes));
+    assert!(with > without, "something is kept");
+    assert!(each(with) < 2500, "and not much: a handful of runners-up, not all nodes");
+}

@@ -6,14 +6,14 @@ use landfall_engine::State;
 use landfall_engine::record::{Cause, JobRecord, JobState, Run};
 use landfall_model::answer::Why;
 use landfall_model::reason::Reason;
-use landfall_model::{Job, JobId, Needs, NodeId, Time};
+use landfall_model::{JobId, JobSpec, Needs, NodeId, Time};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
 use super::arrays::folded_record;
 use super::core::View;
-use super::jobs::{Jobs, LiveRun, element_of};
+use super::jobs::{JobMeta, LiveRun, element_of};
 
 /// How a value is called in JSON.
 pub(super) fn word(value: &impl Serialize) -> String {
@@ -37,6 +37,7 @@ pub(super) fn live_run(state: &State, id: &JobId, run: &Run) -> LiveRun {
         OnNode {
             node: at.node.to_string(),
             gpus: held.into_iter().flat_map(|held| &held.devices).map(|device| device.index).collect(),
+            cpus: None,
             phase: word(&at.phase),
             exit_code: at.exit,
         }
@@ -53,18 +54,17 @@ pub fn version_of(value: &impl Serialize) -> String {
 }
 
 /// What a job needs, in the fields of a scenario.
-pub(super) fn needs_of(job: &Job) -> Map<String, Value> {
-    match serde_json::to_value(Needs::of(&job.spec)) {
+pub(super) fn needs_of(spec: &JobSpec) -> Map<String, Value> {
+    match serde_json::to_value(Needs::of(spec)) {
         Ok(Value::Object(needs)) => needs,
         _ => Map::new(),
     }
 }
 
 /// A job as it is shown, from the record of the engine and what is kept beside it.
-pub(super) fn job_view(record: &JobRecord, jobs: &Jobs, run: Option<&LiveRun>) -> JobView {
+pub(super) fn job_view(record: &JobRecord, meta: Option<&JobMeta>, run: Option<&LiveRun>) -> JobView {
     let id = &record.job.id;
-    let meta = jobs.meta(id);
-    let needs = needs_of(&record.job);
+    let needs = needs_of(&record.job.spec);
     let past = record.past.as_deref();
     let started = record.run.as_ref().and_then(|run| run.started_at);
     let started = past.and_then(|past| past.first_started_at).or(started);
@@ -153,16 +153,18 @@ impl View<'_> {
 
     /// A job as it is shown; ended ones come from the archive.
     pub fn job(&mut self, id: &JobId) -> Option<JobView> {
+        let meta = self.jobs.meta(id).map(|meta| &**meta);
         if let Some(record) = self.engine.state().job(id).filter(|record| !record.state.is_final()) {
-            let mut view = job_view(record, self.jobs, self.jobs.run(id));
+            let mut view = job_view(record, meta, self.jobs.run(id));
             if let Some(why) = self.why_waiting(id) {
                 (view.reason, view.why) = (Some(why.reason.to_string()), Some(why.detail));
             }
+            view.note = view.note.or_else(|| self.engine.usual_walltime(&record.job.spec, &record.pool));
             return Some(view);
         }
         if let Some((array, _)) = self.engine.state().folded_element(id) {
             let record = folded_record(array, id, JobState::Pending);
-            return Some(job_view(&record, self.jobs, None));
+            return Some(job_view(&record, meta, None));
         }
         if let Some(view) = self.archived(id.as_str()) {
             return Some(view);
@@ -172,7 +174,15 @@ impl View<'_> {
         let array = self.engine.state().folded.get(array)?;
         let position = array.position(id)?;
         array.end_of(position)?;
-        Some(job_view(&folded_record(array, id, JobState::Cancelled), self.jobs, None))
+        Some(job_view(&folded_record(array, id, JobState::Cancelled), meta, None))
+    }
+
+    /// Which cores a running job has to itself, in words.
+    pub fn pinned(&self, id: &JobId) -> Vec<String> {
+        let nodes = self.jobs.run(id).map_or(&[][..], |run| run.nodes.as_slice());
+        let on =
+            |at: &OnNode| Some(format!("it has cores {} of node {} to itself", at.cpus.as_ref()?, at.node));
+        nodes.iter().filter_map(on).collect()
     }
 
     pub fn node(&self, id: &NodeId) -> Option<NodeView> {

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use landfall_api::ApiError;
 use landfall_api::job::JobView;
 use landfall_api::node::OTHER_JOURNAL;
+use landfall_api::{ApiError, Paged};
 use landfall_model::Time;
 use landfall_store::sqlite::Sqlite;
 use landfall_store::{Reader, StoreError, Table};
@@ -15,14 +15,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use super::auth::{Principal, StoredToken, Tokens};
-use super::board::Board;
 use super::look::Looks;
 use super::metrics::Metrics;
 use super::problem::{Problem, shortened};
 use super::sessions::Sessions;
 use crate::config::Config;
 use crate::driver::core::unreadable;
-use crate::driver::{Failure, Handle, Stats, View};
+use crate::driver::{Failure, Handle, JobFilter, Listing, Stats, View};
 use crate::logs::Logs;
 
 /// Long answers that may be open at once, beside the lines to agents.
@@ -31,6 +30,9 @@ const STREAMS_MAX: usize = 10_000;
 const LINES_MAX: usize = 250_000;
 /// Connections for reading that are kept for the next question.
 const READERS_KEPT: usize = 8;
+
+/// Jobs that the driver copies for those who look ahead.
+const COPIED_MAX: u64 = 20_000;
 
 /// What all handlers share.
 pub(crate) struct App {
@@ -47,12 +49,12 @@ pub(crate) struct App {
     pub(crate) metrics: Arc<Metrics>,
     /// What the driver counts.
     pub(crate) stats: Arc<Stats>,
-    /// Recent decisions.
-    pub(crate) board: Arc<Board>,
     /// What people look at, made once for all of them.
     pub(crate) looks: Arc<Looks>,
     /// Browsers that are signed in.
     pub(crate) sessions: Sessions,
+    /// The replay of the journal that runs.
+    pub(crate) replays: super::replays::Replays,
     /// Changes that depend on what is there go one after the other.
     pub(crate) edits: tokio::sync::Mutex<()>,
     /// Ends all long answers.
@@ -89,9 +91,9 @@ impl App {
             logs,
             metrics: Arc::new(Metrics::new()),
             stats,
-            board: Arc::new(Board::default()),
             looks: Arc::new(Looks::new()),
             sessions: Sessions::default(),
+            replays: super::replays::Replays::default(),
             edits: tokio::sync::Mutex::new(()),
             shutdown,
             incarnation,
@@ -134,6 +136,41 @@ impl App {
         question: impl FnOnce(&mut View<'_>) -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Problem> {
         self.handle.read(question).await?
+    }
+
+    /// The rows of all jobs as they stand. Looking through them is for a thread that may take its time.
+    pub(crate) async fn listing(&self) -> Result<Listing, Failure> {
+        self.handle.read(|view| view.listing()).await
+    }
+
+    /// One page of jobs. The driver is asked for the rows and for what the page shows, and looks for nothing itself.
+    pub(crate) async fn jobs(&self, filter: JobFilter) -> Result<Paged<JobView>, Problem> {
+        let listing = self.listing().await?;
+        let (found, filter) = self
+            .journal
+            .read(move |archive| listing.find(&filter, archive).map(|found| (found, filter)))
+            .await?;
+        let live = found.live();
+        let taken =
+            if live.is_empty() { Vec::new() } else { self.handle.read(move |view| view.take(&live)).await? };
+        let shown = tokio::task::spawn_blocking(move || found.shown(&filter, taken)).await;
+        shown.map_err(|_| Failure::Closing.into())
+    }
+
+    /// Everything as it stands, to look ahead with. To copy it costs the driver time for every job there is; where there are many, it is made
+    /// anew from what is stored instead.
+    pub(crate) async fn copy(&self) -> Result<(landfall_engine::State, Time), Problem> {
+        let copied = self.handle.read(|view| {
+            let jobs: u64 = view.tally().values().sum();
+            ((jobs <= COPIED_MAX).then(|| view.engine.state().clone()), view.now)
+        });
+        let (state, now) = copied.await?;
+        if let Some(state) = state {
+            return Ok((state, now));
+        }
+        let stored = self.journal.read(move |journal| journal.state_at(now)).await?;
+        let missing = || Failure::Storage("no snapshot can be read".to_owned());
+        Ok((stored.ok_or_else(missing)?, now))
     }
 
     /// A job that the asker may see.

@@ -66,13 +66,12 @@ pub(crate) fn version_of(value: &impl serde::Serialize) -> String {
     sha2::Sha256::digest(text).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn pool_view(view: &View<'_>, pool: &PoolState) -> Result<PoolView, Problem> {
+fn pool_view(view: &mut View<'_>, pool: &PoolState) -> Result<PoolView, Problem> {
     let settings = json(&pool.pool)?;
-    let of_pool = view.engine.state().jobs.values().filter(|record| record.pool == pool.pool.id);
     let (mut pending, mut running) = (0, 0);
-    for record in of_pool {
-        pending += u64::from(record.state == landfall_engine::record::JobState::Pending);
-        running += u64::from(record.state.is_placed());
+    for ((_, _, state), number) in view.tally().iter().filter(|((of, _, _), _)| *of == pool.pool.id) {
+        pending += if *state == landfall_engine::record::JobState::Pending { *number } else { 0 };
+        running += if state.is_placed() { *number } else { 0 };
     }
     let folded = view.engine.state().folded.values().filter(|array| array.pool == pool.pool.id);
     pending += folded.map(|array| u64::from(array.tally().folded)).sum::<u64>();
@@ -113,7 +112,7 @@ fn until_restart(what: &str, id: &str, file: &str) -> String {
     )
 }
 
-fn known_pool(view: &View<'_>, id: &str) -> Option<Result<PoolView, Problem>> {
+fn known_pool(view: &mut View<'_>, id: &str) -> Option<Result<PoolView, Problem>> {
     view.engine.state().pools.get(id).map(|pool| pool_view(view, pool))
 }
 

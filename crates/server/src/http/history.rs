@@ -14,6 +14,8 @@ use landfall_api::Paged;
 use landfall_api::answer::{DecisionView, EventView, Granted};
 use landfall_engine::Event;
 use landfall_engine::event::Commit;
+use landfall_engine::notes::Undecided;
+use landfall_model::life::Beside;
 use landfall_model::{JobId, Time};
 use landfall_store::{Reader, StoreError};
 use serde::Deserialize;
@@ -21,7 +23,7 @@ use serde_json::Value;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
-use utoipa::IntoParams;
+use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -37,7 +39,7 @@ const PAGE: usize = 1000;
 /// Events looked at for one page of decisions.
 const LOOKED_AT_MAX: u64 = 200_000;
 /// Kinds that come all the time and are only told to those who name them.
-const QUIET: [&str; 3] = ["heard", "cycled", "round"];
+const QUIET: [&str; 4] = ["heard", "cycled", "round", "undecided"];
 
 pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::new().routes(routes!(decisions)).routes(routes!(events))
@@ -47,21 +49,88 @@ fn ms(time: Time) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(0)
 }
 
+/// A decision as it is told; its pool may be unknown if it is older than this is kept.
 pub(crate) fn decision(seq: u64, at: Time, commit: &Commit) -> DecisionView {
     let granted = |grant: &landfall_engine::event::Grant| Granted {
         node: grant.node.to_string(),
         gpus: grant.placement.devices.iter().map(|share| share.index).collect(),
         lender: grant.lender.as_ref().map(ToString::to_string),
     };
+    let beside = commit.beside.as_deref().cloned().unwrap_or_default();
+    let runner_up = commit.why.runner_up.as_ref().map(ToString::to_string);
     DecisionView {
-        seq,
-        at_ms: ms(at),
-        job: commit.job.to_string(),
+        job: Some(commit.job.to_string()),
         kind: word(&commit.kind),
         nodes: commit.grants.iter().map(granted).collect(),
         total: commit.why.total,
         terms: commit.why.terms.clone(),
-        runner_up: commit.why.runner_up.as_ref().map(ToString::to_string),
+        runner_up: runner_up.or_else(|| beside.runners_up.first().map(|first| first.candidate.to_string())),
+        ..of_beside(seq, at, beside)
+    }
+}
+
+/// A decision that chose nobody.
+fn undecided(seq: u64, at: Time, undecided: &Undecided) -> DecisionView {
+    DecisionView {
+        job: undecided.job.as_ref().map(ToString::to_string),
+        asked: undecided.node.as_ref().map(ToString::to_string),
+        kind: "none".into(),
+        ..of_beside(seq, at, undecided.beside.clone())
+    }
+}
+
+fn of_beside(seq: u64, at: Time, beside: Beside) -> DecisionView {
+    DecisionView {
+        seq,
+        at_ms: ms(at),
+        job: None,
+        asked: None,
+        pool: beside.pool.map(|pool| pool.to_string()),
+        kind: String::new(),
+        nodes: Vec::new(),
+        total: None,
+        terms: Vec::new(),
+        runner_up: None,
+        looked_at: beside.looked_at,
+        runners_up: beside.runners_up,
+        against: beside.against,
+        facts: beside.facts,
+        heard_ms: beside.heard_ms.map(landfall_model::Millis::get),
+    }
+}
+
+/// Which decisions are wanted.
+#[derive(Debug, Default)]
+pub(crate) struct Wanted {
+    pub(crate) job: Option<String>,
+    /// Chosen, or asked for work.
+    pub(crate) node: Option<String>,
+    pub(crate) pool: Option<String>,
+    pub(crate) since: Option<Time>,
+    pub(crate) until: Option<Time>,
+    pub(crate) chose: Chose,
+    /// Only those with a total.
+    pub(crate) scored: bool,
+}
+
+impl Wanted {
+    fn admits(&self, decision: &DecisionView) -> bool {
+        let is = |wanted: &Option<String>, found: Option<&str>| {
+            wanted.as_deref().is_none_or(|wanted| Some(wanted) == found)
+        };
+        let there = |node: &String| {
+            decision.asked.as_ref() == Some(node)
+                || decision.nodes.iter().any(|granted| granted.node == *node)
+        };
+        is(&self.job, decision.job.as_deref())
+            && is(&self.pool, decision.pool.as_deref())
+            && self.node.as_ref().is_none_or(there)
+            && match self.chose {
+                Chose::Somebody => !decision.nodes.is_empty(),
+                Chose::Nobody => decision.nodes.is_empty(),
+                Chose::Any => true,
+            }
+            && (!self.scored || decision.total.is_some())
     }
 }
 
@@ -69,25 +138,30 @@ pub(crate) fn decision(seq: u64, at: Time, commit: &Commit) -> DecisionView {
 pub(crate) fn decisions_before(
     reader: &mut dyn Reader,
     before: Option<u64>,
-    since: Option<Time>,
+    wanted: &Wanted,
     most: usize,
-    wanted: impl Fn(&Commit) -> bool,
 ) -> Result<(Vec<DecisionView>, Option<u64>), StoreError> {
     let mut found = Vec::new();
     let oldest = reader.oldest_seq()?;
     let mut end = before.unwrap_or(u64::MAX).min(reader.last_seq()? + 1);
+    if let Some(until) = wanted.until {
+        end = end.min(reader.seq_at(until)? + 1);
+    }
     let stop = end.saturating_sub(LOOKED_AT_MAX);
     while end > oldest.max(1) && end > stop {
         let start = end.saturating_sub(PAGE as u64).max(oldest).max(1);
         let count = usize::try_from(end - start).unwrap_or(PAGE);
         for stored in reader.events(start - 1, count)?.into_iter().rev() {
-            if since.is_some_and(|since| stored.at < since) {
+            if wanted.since.is_some_and(|since| stored.at < since) {
                 return Ok((found, None));
             }
-            if let Event::Committed(commit) = &stored.event
-                && wanted(commit)
-            {
-                found.push(decision(stored.seq, stored.at, commit));
+            let view = match &stored.event {
+                Event::Committed(commit) => decision(stored.seq, stored.at, commit),
+                Event::Undecided(it) => undecided(stored.seq, stored.at, it),
+                _ => continue,
+            };
+            if wanted.admits(&view) {
+                found.push(view);
                 if found.len() == most {
                     return Ok((found, Some(stored.seq).filter(|seq| *seq > oldest)));
                 }
@@ -120,6 +194,16 @@ async fn visible(
     Ok(answer.await?)
 }
 
+/// Whether a decision chose somebody.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Chose {
+    #[default]
+    Somebody,
+    Nobody,
+    Any,
+}
+
 /// Which decisions.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields, default)]
@@ -127,10 +211,17 @@ async fn visible(
 struct Which {
     /// Only those about this job.
     job: Option<String>,
-    /// Only those that chose this node.
+    /// Only those that chose this node, or that it asked for.
     node: Option<String>,
+    /// Only those of this pool.
+    pool: Option<String>,
     /// Only those since this instant, in milliseconds since 1970.
     since_ms: Option<u64>,
+    /// Only those up to this instant, in milliseconds since 1970.
+    until_ms: Option<u64>,
+    /// Those that chose somebody, which is what is listed if it is left out, those that chose nobody, or both.
+    #[param(inline)]
+    chose: Option<Chose>,
     /// How many at most: 1 to 1000, 100 if left out.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u32>,
@@ -138,7 +229,7 @@ struct Which {
     cursor: Option<u64>,
 }
 
-/// Lists committed decisions with their breakdown, newest first. A page may be shorter than asked for and still have a next.
+/// Lists decisions with their breakdown and what they looked at, newest first. A page may be shorter than asked for and still have a next.
 #[utoipa::path(get, path = "/decisions", tag = "history", params(Which),
     responses((status = 200, description = "One page.", body = Paged<DecisionView>), Problems))]
 async fn decisions(
@@ -147,22 +238,35 @@ async fn decisions(
     Params(which): Params<Which>,
 ) -> Reply<Paged<DecisionView>> {
     let limit = limit(which.limit, 1000)?;
+    let instant = |ms: u64| Time::from_millis(i64::try_from(ms).unwrap_or(i64::MAX));
+    let (mut since, mut until) = (which.since_ms.map(instant), which.until_ms.map(instant));
     let job = match &which.job {
-        Some(job) => Some(app.job(&principal, job).await?.id),
+        Some(job) => {
+            let view = app.job(&principal, job).await?;
+            // Nothing was decided about it before it came or after it ended, so the rest need not be looked through.
+            since = since.max(Some(instant(view.submitted_at_ms)));
+            until = view.ended_at_ms.map(instant).into_iter().chain(until).min();
+            Some(view.id)
+        }
         None => None,
     };
-    let (node, cursor) = (which.node, which.cursor);
-    let since = which.since_ms.map(|ms| Time::from_millis(i64::try_from(ms).unwrap_or(i64::MAX)));
-    let wanted = move |commit: &Commit| {
-        let there = |node: &String| commit.grants.iter().any(|grant| grant.node.as_str() == node);
-        job.as_deref().is_none_or(|job| job == commit.job.as_str()) && node.as_ref().is_none_or(there)
+    let wanted = Wanted {
+        job,
+        node: which.node,
+        pool: which.pool,
+        since,
+        until,
+        chose: which.chose.unwrap_or_default(),
+        scored: false,
     };
-    let read = app.journal.read(move |reader| decisions_before(reader, cursor, since, limit, wanted));
+    let cursor = which.cursor;
+    let read = app.journal.read(move |reader| decisions_before(reader, cursor, &wanted, limit));
     let (mut items, next) = read.await?;
     if !principal.sees_all() {
-        let jobs = items.iter().map(|decision| decision.job.clone()).collect();
+        let jobs = items.iter().filter_map(|decision| decision.job.clone()).collect();
         let seen = visible(&app, &principal, jobs).await?;
-        items.retain(|decision| seen.get(&decision.job).copied().unwrap_or(false));
+        items
+            .retain(|decision| decision.job.as_ref().and_then(|job| seen.get(job)).copied().unwrap_or(false));
     }
     Ok(Json(Paged { items, next: next.map(|seq| seq.to_string()) }))
 }
@@ -185,6 +289,7 @@ pub(crate) fn event_view(seq: u64, at: Time, event: &Event) -> EventView {
     let is_job = matches!(
         kind.as_str(),
         "eligible"
+            | "array_closed"
             | "start_sent"
             | "started"
             | "saved"
@@ -212,7 +317,7 @@ struct Told {
     /// Begin behind this event, a number or an `id` of the stream; from now on if left out. The header `Last-Event-ID` counts
     /// more. An `id` of another journal is refused with 409 `other_journal`.
     after: Option<String>,
-    /// Kinds separated by commas; all but `heard`, `cycled` and `round` if left out.
+    /// Kinds separated by commas; all but `heard`, `cycled`, `round` and `undecided` if left out.
     kinds: Option<String>,
     /// The token, for browsers that cannot send headers with a stream.
     access_token: Option<String>,

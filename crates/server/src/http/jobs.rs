@@ -7,10 +7,13 @@ use axum::extract::{FromRequestParts, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
+use landfall_api::agent::Command;
 use landfall_api::answer::{
     Acted, Explained as Answered, JobPatch, MetricRequest, PlacementView, ResumeRequest,
 };
-use landfall_api::job::{ArrayView, DagRequest, JobRequest, JobView, STATES_ASKED, Submitted, SubmittedDag};
+use landfall_api::job::{
+    ArrayView, DagRequest, JobRequest, JobView, MoreElements, STATES_ASKED, Submitted, SubmittedDag, Typed,
+};
 use landfall_api::{IDEMPOTENCY_KEY, Paged};
 use landfall_engine::record::JobState;
 use landfall_engine::{Input, Sample};
@@ -43,12 +46,15 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(resume))
         .routes(routes!(checkpoint))
         .routes(routes!(metric))
+        .routes(routes!(input))
         .routes(routes!(explain))
         .routes(routes!(estimate))
         .routes(routes!(placement))
         .routes(routes!(submit_dag))
         .routes(routes!(array))
         .routes(routes!(cancel_array))
+        .routes(routes!(extend_array))
+        .routes(routes!(close_array))
 }
 
 pub(crate) fn key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
@@ -169,7 +175,7 @@ async fn list(
         limit: limit(listed.limit, 1000)?,
         cursor: listed.cursor,
     };
-    let mut page = app.handle.read(move |view| view.jobs(&filter)).await?;
+    let mut page = app.jobs(filter).await?;
     // A thousand elements have a thousand times the same script.
     page.items.iter_mut().for_each(|job| job.run.script = None);
     Ok(Json(page))
@@ -311,6 +317,39 @@ async fn metric(Steered { app, principal, id }: Steered, Body(said): Body<Metric
     order(&app, &principal, &id, |job| Input::Metric { job, sample }).await
 }
 
+/// Passes on what somebody types who is at a running job: one that was submitted with `run.terminal`. Send one every few seconds, empty
+/// if need be: after a while of silence (`run.hang_up_ms`) the job is hung up on.
+#[utoipa::path(post, path = "/jobs/{id}/input", tag = "jobs", request_body = Typed,
+    params(("id" = String, Path, description = "The job.")),
+    responses((status = 200, description = "Passed on.", body = Acted), Problems, BodyProblems))]
+async fn input(Steered { app, principal, id }: Steered, Body(typed): Body<Typed>) -> Reply<Acted> {
+    let unplaced = |code: &'static str, message: String, hint: &str| {
+        Problem::new(StatusCode::CONFLICT, landfall_api::ApiError::new(code, message).hint(hint))
+    };
+    let at = app.ask(move |view| {
+        let job = known(view, &principal, &id)?;
+        if view.job(&job).is_none_or(|job| job.run.terminal.is_none()) {
+            let hint = "`landfall run` starts one that somebody is at";
+            return Err(unplaced("not_attended", format!("nobody is at job `{job}`"), hint));
+        }
+        let state = view.engine.state();
+        let record = state.job(&job).filter(|record| record.state == JobState::Running);
+        let node = record.and_then(|record| Some((record, record.run.as_ref()?.nodes.first()?.node.clone())));
+        let (record, node) =
+            node.ok_or_else(|| unplaced("not_running", format!("job `{job}` does not run"), "wait for it"))?;
+        Ok((node, state.fence(record)))
+    });
+    let (node, fence) = at.await?;
+    if !app.handle.connections().tell(&node, Command::Input { fence, typed }) {
+        let message = format!("the agent of node `{node}` is away");
+        return Err(Problem::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            landfall_api::ApiError::new("agent_away", message).hint("try again in a moment"),
+        ));
+    }
+    Ok(Json(Acted::default()))
+}
+
 /// Takes a job back; the id of an array takes all its elements back.
 #[utoipa::path(post, path = "/jobs/{id}/cancel", tag = "jobs",
     params(("id" = String, Path, description = "The job or array.")),
@@ -395,6 +434,7 @@ async fn explain(
                 Some((mut explanation, job)) => {
                     explanation.never =
                         explanation.state == JobState::Pending && view.engine.can_never_start(&job);
+                    explanation.notes.extend(view.pinned(&job));
                     Ok(Answered::Job(Box::new(explanation)))
                 }
                 // What is only on disk, or ended in a pool that is gone, explains itself by how it ended.
@@ -490,6 +530,33 @@ async fn cancel_whole(app: &App, principal: &Principal, id: &str) -> Reply<Acted
     responses((status = 200, description = "How many of its jobs are where.", body = ArrayView), Problems))]
 async fn array(State(app): Shared, Submitter(principal): Submitter, At(id): At<String>) -> Reply<ArrayView> {
     visible_array(&app, &principal, &id).await.map(Json)
+}
+
+/// Adds elements to an array that was submitted open.
+#[utoipa::path(post, path = "/arrays/{id}/elements", tag = "jobs", request_body = MoreElements,
+    params(("id" = String, Path, description = "The array."),
+        ("Idempotency-Key" = Option<String>, Header, description = "Makes it safe to repeat.")),
+    responses((status = 200, description = "How many came.", body = Submitted), Problems, BodyProblems))]
+async fn extend_array(
+    Steered { app, principal, id }: Steered,
+    headers: HeaderMap,
+    Body(more): Body<MoreElements>,
+) -> Reply<Submitted> {
+    let key = key(&headers)?;
+    let array = visible_array(&app, &principal, &id).await?;
+    Ok(Json(app.handle.extend(principal.caller(), job_id(&array.id)?, more, key).await?))
+}
+
+/// Ends the time in which an array takes more elements: it is over when all it has have ended.
+#[utoipa::path(post, path = "/arrays/{id}/close", tag = "jobs", params(("id" = String, Path, description = "The array.")),
+    responses((status = 200, description = "Done, or ignored for the reason given.", body = Acted),
+        Problems, BodyProblems))]
+async fn close_array(Steered { app, principal, id }: Steered) -> Reply<Acted> {
+    let array = visible_array(&app, &principal, &id).await?;
+    if array.is_over() {
+        return Ok(Json(Acted { ignored: Some("ended".into()) }));
+    }
+    acted(app.handle.apply(Input::CloseArray(job_id(&array.id)?)).await?).map(Json)
 }
 
 /// Takes all jobs of an array back.

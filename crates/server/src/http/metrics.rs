@@ -310,8 +310,8 @@ pub(crate) async fn page(app: &App) -> Result<String, Problem> {
             }
         }
         let mut states: BTreeMap<_, u64> = BTreeMap::new();
-        for record in state.jobs.values() {
-            *states.entry(record.state).or_insert(0) += 1;
+        for ((_, _, state), number) in view.tally() {
+            *states.entry(*state).or_insert(0) += number;
         }
         gauged.jobs = states.into_iter().map(|(state, count)| (word(&state), count)).collect();
         gauged

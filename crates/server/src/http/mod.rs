@@ -28,6 +28,7 @@ mod policies;
 mod problem;
 #[cfg(test)]
 mod reference;
+mod replays;
 mod sessions;
 mod status;
 pub(crate) mod tokens;
@@ -92,6 +93,7 @@ fn documented() -> (Router<Arc<App>>, utoipa::openapi::OpenApi) {
         .merge(board::routes())
         .merge(look::routes())
         .merge(sessions::routes())
+        .merge(replays::routes())
         .merge(status::routes());
     let (routes, mut document) = OpenApiRouter::with_openapi(openapi::Document::openapi())
         .merge(status::root_routes())
@@ -117,6 +119,9 @@ fn short_paths() -> Router<Arc<App>> {
 pub(crate) fn chores(app: Arc<App>) -> tokio::task::JoinHandle<()> {
     tokio::spawn(async move {
         let mut happened = app.handle.listen();
+        if app.config.board {
+            look::remember(&app).await;
+        }
         let mut cleaning = tokio::time::interval(Duration::from_secs(3600));
         let mut prices = tokio::time::interval(PRICE_EVERY);
         let mut telling = tokio::time::interval(look::TOLD_EVERY);
@@ -128,7 +133,6 @@ pub(crate) fn chores(app: Arc<App>) -> tokio::task::JoinHandle<()> {
                 batch = happened.recv() => match batch {
                     Ok(batch) => {
                         count(&app, &batch).await;
-                        app.board.follow(&app, &batch).await;
                         app.looks.note(&batch);
                         for happened in batch.iter() {
                             if let landfall_engine::Event::Ended { job, .. } = &happened.event {
@@ -170,16 +174,13 @@ async fn read_price(app: &Arc<App>) {
 }
 
 async fn clean_logs(app: &Arc<App>) {
-    let live = app.handle.read(|view| {
-        let jobs = view.engine.state().jobs.iter();
-        jobs.filter(|(_, job)| !job.state.is_final()).map(|(id, _)| id.to_string()).collect()
-    });
-    let Ok(live) = live.await as Result<std::collections::BTreeSet<String>, _> else { return };
+    let Ok(listing) = app.listing().await else { return };
     let Some(past) = app.handle.clock().surely_past() else { return };
     let past = Duration::from_millis(u64::try_from(past.as_millis()).unwrap_or(0));
     let since = UNIX_EPOCH + past.saturating_sub(app.config.retention);
     let logs = app.logs.clone();
-    let cleaned = tokio::task::spawn_blocking(move || logs.clean(since, |job| live.contains(job))).await;
+    let lives = move |job: &str| listing.row(job).is_some_and(|row| !row.state.is_final());
+    let cleaned = tokio::task::spawn_blocking(move || logs.clean(since, lives)).await;
     if let Ok(gone @ 1..) = cleaned {
         tracing::info!(jobs = gone, "old logs deleted");
     }

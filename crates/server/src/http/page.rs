@@ -12,9 +12,9 @@ use super::app::{App, Shared};
 use super::extract::header_text;
 use super::problem::no_route;
 
-/// Nothing from elsewhere, nothing inline, in nobody's frame.
+/// Nothing from elsewhere, nothing inline, in nobody's frame; reports are shown in frames of their own, which may do less.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
-                      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+                      frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 pub(crate) fn routes() -> Router<Arc<App>> {
     Router::new()

@@ -94,6 +94,7 @@ async fn known(app: &App) -> Result<BTreeMap<String, PeerView>, Problem> {
             for (id, _) in peer.trust().entries() {
                 of(id);
             }
+            peer.conduct().keys().for_each(|id| drop(of(id)));
             let told: Vec<(String, PeerFacts, Option<f64>)> = peer
                 .known_now(view.now)
                 .map(|(id, announce)| (of(id), facts(&announce.capacity), peer.rtt_to(id, view.now)))
@@ -102,6 +103,13 @@ async fn known(app: &App) -> Result<BTreeMap<String, PeerView>, Problem> {
                 if let Some(view) = all.get_mut(&id) {
                     (view.facts, view.rtt_ms) = (Some(said), rtt);
                 }
+            }
+            for (id, conduct) in peer.conduct() {
+                let Some(view) = all.get_mut(id.as_str()) else { continue };
+                view.deeds =
+                    conduct.deeds.iter().map(|(deed, times)| (deed.as_str().to_owned(), *times)).collect();
+                let moved = view.trust.map(|set| peer.trust_in(id) - set);
+                view.trust_moved = moved.filter(|moved| moved.abs() > 1e-9);
             }
             for (id, remark) in remarks {
                 let view = all.entry(id.clone()).or_insert_with(|| PeerView {
@@ -121,14 +129,14 @@ async fn known(app: &App) -> Result<BTreeMap<String, PeerView>, Problem> {
             scope: word(&Scope::Commons),
             ..PeerView::default()
         });
-        view.connected = true;
+        view.connected = standing.connected;
         view.address = standing.address.map(|address| address.to_string());
         view.standing = Some(standing.score);
     }
     for (id, dropped) in peers.dropped_by() {
-        if let Some(view) = all.get_mut(id.as_str()) {
-            view.dropped = dropped;
-        }
+        let id = id.to_string();
+        let unknown = || PeerView { id: id.clone(), scope: word(&Scope::Commons), ..PeerView::default() };
+        all.entry(id.clone()).or_insert_with(unknown).dropped = dropped;
     }
     Ok(all)
 }

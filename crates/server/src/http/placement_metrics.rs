@@ -1,6 +1,6 @@
 //! What peers count: the metrics of negotiated placement, under the names that the protocol gives them.
 
-use landfall_negotiate::{Metric, Role};
+use landfall_negotiate::{Deed, Metric, Role};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
@@ -23,6 +23,8 @@ pub(crate) struct Placement {
     failures: Counters,
     rejected: Counters,
     lease_losses: Counter,
+    deeds: Counters,
+    messages: Counters,
 }
 
 fn score_buckets() -> Histogram {
@@ -55,6 +57,10 @@ impl Placement {
             rejected = Counters::default(), "placement_messages_rejected",
                 "messages of peers that were dropped, by reason";
             lease_losses = Counter::default(), "placement_lease_losses", "leases that this arbiter saw lost";
+            messages = Counters::default(), "placement_messages",
+                "messages of the protocol that left for peers or came from them, by `direction`; one to all counts once";
+            deeds = Counters::default(), "placement_deeds",
+                "what other peers did: `kept` promises, and what counts against them, by `deed`";
         }
     }
 
@@ -80,13 +86,23 @@ impl Placement {
             Metric::Failed(reason) => {
                 self.failures.get_or_create(&with("reason", reason.to_string())).inc();
             }
-            Metric::MessageRejected(reason) => self.dropped(reason.as_str()),
+            Metric::MessageRejected(reason) => self.dropped(reason.as_str(), 1),
             Metric::LeaseLost => drop(self.lease_losses.inc()),
         }
     }
 
-    /// Counts something that was dropped before the peer saw it.
-    pub(crate) fn dropped(&self, reason: &str) {
-        self.rejected.get_or_create(&vec![("reason", reason.to_owned())]).inc();
+    /// Counts one message of the protocol.
+    pub(crate) fn message(&self, direction: &str) {
+        self.messages.get_or_create(&vec![("direction", direction.to_owned())]).inc();
+    }
+
+    /// Counts what another peer did.
+    pub(crate) fn deed(&self, deed: Deed) {
+        self.deeds.get_or_create(&vec![("deed", deed.as_str().to_owned())]).inc();
+    }
+
+    /// Counts what was dropped before the peer saw it.
+    pub(crate) fn dropped(&self, reason: &str, count: u64) {
+        self.rejected.get_or_create(&vec![("reason", reason.to_owned())]).inc_by(count);
     }
 }

@@ -1,6 +1,7 @@
 //! What would happen if.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use axum::Json;
 use axum::extract::State;
@@ -8,11 +9,12 @@ use axum::http::StatusCode;
 use landfall_api::ApiError;
 use landfall_api::answer::{PlanRequest, PlanView, ScenarioView};
 use landfall_api::job::{JobRequest, PlannedJob};
-use landfall_engine::Engine;
 use landfall_engine::answers::{Change, misfit};
+use landfall_engine::{Engine, Input};
 use landfall_model::answer::PlanAnswer;
 use landfall_model::life::Refused;
-use landfall_model::{JobId, Pool, PoolId, Tenant, TenantId};
+use landfall_model::scenario::{NodeRow, Rows};
+use landfall_model::{JobId, Node, Pool, PoolId, Tenant, TenantId};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
@@ -54,18 +56,64 @@ async fn dry_run(
     answer(&app, principal, PlanRequest { submit: Some(request), ..PlanRequest::default() }).await
 }
 
+/// Nodes that a plan may add.
+const ADDED_MAX: usize = 10_000;
 /// Plans made at once: each works on a copy of everything.
-static LOOKING_AHEAD: Semaphore = Semaphore::const_new(2);
+pub(crate) static LOOKING_AHEAD: Semaphore = Semaphore::const_new(2);
+
+/// Time that peers get beside what they were asked to think for.
+const PEERS_WITHIN: Duration = Duration::from_secs(30);
+/// How often it is looked whether they have answered.
+const LOOK_EVERY: Duration = Duration::from_millis(25);
+
+/// What peers offer for the one job of a request, if it is one that they would place.
+async fn asked_of_peers(
+    app: &App,
+    principal: &Principal,
+    request: &PlanRequest,
+) -> Result<Option<PlanView>, Problem> {
+    let Some(job) = request.submit.clone() else { return Ok(None) };
+    let caller = principal.caller();
+    let asked = app.ask(move |view| {
+        let prepared = view.intake(&caller, vec![job], |_| "planned".to_owned())?;
+        let Some(job) = prepared.iter().find(|job| view.asks_peers(job)) else { return Ok(None) };
+        Ok(Some((view.dry_run(job)?, vec![job.planned()], view.now)))
+    });
+    let Some(((pool, digest, asked), submitted, now_ms)) = asked.await? else { return Ok(None) };
+    let input = Box::new(landfall_negotiate::Input::Submit(Box::new(asked)));
+    app.handle.apply(Input::Peer { pool: pool.clone(), input }).await?;
+    let began = Instant::now();
+    let negotiation = loop {
+        let pool = pool.clone();
+        if let Some(ranked) = app.ask(move |view| Ok(view.ranked(&pool, &digest))).await? {
+            break ranked;
+        }
+        if began.elapsed() > PEERS_WITHIN {
+            let error = ApiError::new("busy", "this server did not get round to the answers of its peers");
+            return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, error.hint("ask again")));
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    };
+    let answer = PlanAnswer {
+        now_ms,
+        refused: None,
+        starts: Vec::new(),
+        stopped: Vec::new(),
+        waiting: Vec::new(),
+        moved: Vec::new(),
+        waiting_total: 0,
+    };
+    Ok(Some(PlanView { answer, submitted, negotiation: Some(negotiation) }))
+}
 
 async fn answer(app: &App, principal: Principal, request: PlanRequest) -> Reply<PlanView> {
+    if let Some(offers) = asked_of_peers(app, &principal, &request).await? {
+        return Ok(Json(offers));
+    }
     let _place = LOOKING_AHEAD.acquire().await.map_err(|_| crate::driver::Failure::Closing)?;
     let asks = principal.clone();
-    let (state, now, change, submitted) = app
-        .ask(move |view| {
-            let (change, submitted) = change(view, &asks, request)?;
-            Ok((view.engine.state().clone(), view.now, change, submitted))
-        })
-        .await?;
+    let (change, submitted) = app.ask(move |view| change(view, &asks, request)).await?;
+    let (state, now) = app.copy().await?;
     // Looking ahead may take long; meanwhile the driver goes on.
     let planned = tokio::task::spawn_blocking(move || {
         let engine = Engine::of(state).at(now);
@@ -73,7 +121,7 @@ async fn answer(app: &App, principal: Principal, request: PlanRequest) -> Reply<
         if !principal.sees_all() {
             hide_others(&mut answer, &engine, &principal);
         }
-        PlanView { answer, submitted }
+        PlanView { answer, submitted, negotiation: None }
     });
     match planned.await {
         Ok(answer) => Ok(Json(answer)),
@@ -104,7 +152,7 @@ async fn scenario(
         Some(pool) => Some(PoolId::new(pool).map_err(|_| Problem::unknown("pool", pool))?),
         None => None,
     };
-    let (state, now) = app.ask(|view| Ok((view.engine.state().clone(), view.now))).await?;
+    let (state, now) = app.copy().await?;
     let written = tokio::task::spawn_blocking(move || -> Result<ScenarioView, Problem> {
         let exported = Engine::of(state).at(now).export(only.as_ref())?;
         let text = landfall_model::scenario::write(&exported.situation).map_err(|error| {
@@ -150,6 +198,7 @@ fn change(
         request.jobs.is_some(),
         request.cancel.is_some(),
         request.lose.is_some(),
+        request.add.is_some(),
         request.set_tenant.is_some(),
         request.set_pool.is_some(),
     ];
@@ -163,10 +212,9 @@ fn change(
         let name = |place| if several { format!("planned-{}", place + 1) } else { "planned".to_owned() };
         let prepared = view.intake(&principal.caller(), jobs, name)?;
         if prepared.iter().any(|job| view.asks_peers(job)) {
-            let message = "peers decide where it goes, and they cannot be asked without submitting it yet";
+            let message = "peers are asked about one job at a time";
             let error = ApiError::new("negotiate_unsupported", message).field("needs.pool");
-            let hint =
-                "submit it; `landfall explain` shows every offer. With --placement local it can be planned";
+            let hint = "plan each by itself, or with --placement local";
             return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, error.hint(hint)));
         }
         let submitted = prepared.iter().map(Prepared::planned).collect();
@@ -184,6 +232,10 @@ fn other_change(view: &mut View<'_>, principal: &Principal, request: PlanRequest
     if let Some(nodes) = request.lose {
         operator()?;
         return nodes.iter().map(|id| node_id(id)).collect::<Result<_, _>>().map(Change::NodesLost);
+    }
+    if let Some(nodes) = request.add {
+        operator()?;
+        return added(view, nodes).map(Change::NodesAdded);
     }
     if let Some(fields) = request.set_tenant {
         operator()?;
@@ -203,6 +255,27 @@ fn other_change(view: &mut View<'_>, principal: &Principal, request: PlanRequest
         return Ok(Change::SetPool { pool: Box::new(pool), policy });
     }
     Ok(Change::Nothing)
+}
+
+/// Nodes that might join, from the fields of a scenario; one that is there already would be told anew, not added.
+fn added(view: &View<'_>, rows: Vec<Map<String, Value>>) -> Result<Vec<Node>, Problem> {
+    let mut made = Vec::new();
+    for (place, row) in rows.into_iter().enumerate() {
+        let place = format!("add[{place}]");
+        let row: NodeRow = typed(None, row, &place)?;
+        let nodes = Rows::default().nodes(row, view.now, &place);
+        made.extend(nodes.map_err(|error| {
+            Problem::invalid(&place, error.to_string(), "see docs/reference/scenario.md")
+        })?);
+        if made.len() > ADDED_MAX {
+            return Err(Problem::invalid("add", format!("at most {ADDED_MAX} nodes"), "add fewer at once"));
+        }
+    }
+    if let Some(known) = made.iter().find(|node| view.engine.state().node(&node.id).is_some()) {
+        let message = format!("there is a node `{}` already", known.id);
+        return Err(Problem::invalid("add", message, "give new nodes another name"));
+    }
+    Ok(made)
 }
 
 /// A pool from its fields; the id may come from the path.

@@ -115,6 +115,8 @@ async fn scraped() -> (String, Vec<&'static str>) {
     ] {
         app.metrics.placement.count(&metric);
     }
+    app.metrics.placement.message("sent");
+    app.metrics.placement.deed(landfall_negotiate::Deed::Kept);
     let page = ask(&router, &token.secret, "GET /metrics", Value::Null).await;
     handle.close().await;
     thread.join().unwrap().unwrap();

@@ -52,13 +52,15 @@ async fn status(State(app): Shared, principal: Principal) -> Reply<StatusView> {
     let answer = app.ask(move |view| {
         let state = view.engine.state();
         let (mut jobs, mut nodes) = (BTreeMap::new(), BTreeMap::new());
-        let records = state.jobs.values().map(|record| (&record.job.spec, record.state, 1));
+        let counted =
+            view.tally().iter().map(|((_, tenant, state), number)| (tenant.as_ref(), *state, *number));
         // Elements that are no jobs yet wait like others.
         let folded = state.folded.values().map(|array| (array, u64::from(array.tally().folded)));
         let folded = folded.filter(|(_, waiting)| *waiting > 0);
-        let folded = folded.map(|(array, waiting)| (&array.job.spec, JobState::Pending, waiting));
-        for (spec, state, number) in records.chain(folded) {
-            let tenant = spec.tenant.as_ref().map(landfall_model::TenantId::as_str);
+        let folded =
+            folded.map(|(array, waiting)| (array.job.spec.tenant.as_ref(), JobState::Pending, waiting));
+        for (tenant, state, number) in counted.chain(folded) {
+            let tenant = tenant.map(landfall_model::TenantId::as_str);
             let seen = principal.sees(tenant) || principal.role == landfall_api::token::Role::Agent;
             let state = if seen { word(&state) } else { "others".to_owned() };
             *jobs.entry(state).or_insert(0) += number;

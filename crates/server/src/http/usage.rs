@@ -16,6 +16,7 @@ use super::app::{App, Shared};
 use super::auth::Submitter;
 use super::extract::Params;
 use super::problem::{Problem, Problems, Reply};
+use crate::driver::Taken;
 
 /// Ended jobs looked at before others may ask something.
 const JOBS_AT_ONCE: usize = 2000;
@@ -63,11 +64,25 @@ async fn usage(
             add(row, job, since_ms, now_ms);
         }
     };
-    count(app.ask(|view| Ok(view.placed_jobs())).await?);
+    // What is placed comes first, so that a job which ends meanwhile is not left out.
+    let listing = Arc::new(app.listing().await?);
+    let placed: Vec<_> =
+        listing.rows().filter(|row| row.state.is_placed()).map(|row| row.id.clone()).collect();
+    let mut running = std::collections::BTreeSet::new();
+    for ids in placed.chunks(JOBS_AT_ONCE) {
+        let ids = ids.to_vec();
+        let taken = app.handle.read(move |view| view.take(&ids)).await?;
+        // What ended meanwhile is in the archive.
+        let jobs: Vec<JobView> = taken.into_iter().flatten().map(Taken::shown).collect();
+        running.extend(jobs.iter().map(|job| job.id.clone()));
+        count(jobs);
+    }
     let mut after = None;
     loop {
-        let (jobs, next) =
-            app.ask(move |view| Ok(view.archive_page(after.as_deref(), JOBS_AT_ONCE)?)).await?;
+        let rows = listing.clone();
+        let page = app.journal.read(move |archive| rows.ended(after.as_deref(), JOBS_AT_ONCE, archive));
+        let (mut jobs, next) = page.await?;
+        jobs.retain(|job| !running.contains(&job.id));
         count(jobs);
         after = next;
         if after.is_none() {

@@ -274,6 +274,54 @@ async fn in_a_pull_pool_architecture_and_dependents_come_from_the_pool_and_the_d
         (200, Some(waited_for.as_str())),
         "{got}"
     );
+    // Who was passed over is kept with the decision, with points of its own.
+    let message = async |path: String| server.get(&format!("!/board/jobs/{path}")).await.1["message"].clone();
+    let made = message("decisions".into()).await[0].clone();
+    assert_eq!((&made["winner"], &made["node_id"]), (&json!(waited_for), &json!("w1")), "{made}");
+    let candidates = made["candidates"].as_array().unwrap();
+    assert_eq!((candidates.len(), &candidates[0]["won"]), (3, &json!(true)), "{made}");
+    let lost = candidates.iter().find(|candidate| candidate["job_id"] == plain.as_str()).unwrap();
+    let one = message(lost["id"].as_str().unwrap().to_owned()).await;
+    assert_eq!((&one["won"], one["passed_over"].as_array().unwrap().len()), (&json!(false), 2), "{one}");
+    assert!(one["score_breakdown"]["rules"]["BuiltinDeprioritizeRule"].is_number(), "{one}");
+    assert!(
+        one["instance_context"].is_object() && one["node_context"]["architectures"][0] == "riscv64",
+        "{one}"
+    );
+    let (_, kept) = server.get(&format!("/decisions?job={waited_for}")).await;
+    let kept = &kept["items"][0];
+    assert_eq!((&kept["looked_at"], kept["runners_up"].as_array().unwrap().len()), (&json!(3), 2), "{kept}");
+}
+
+#[tokio::test]
+async fn where_a_worker_gets_nothing_the_reasons_are_kept_and_rings_are_as_long_as_the_pool_says() {
+    let server = Server::start_with(|config| {
+        let pool = &mut config.pools[0].pool;
+        *pool = self::pool(Dispatch::Pull);
+        pool.pull.ring_decisions = 2;
+    })
+    .await;
+    let mut worker = registration();
+    (worker["architectures"], worker["max_concurrent"]) = (json!(["riscv64"]), json!(9));
+    server.register("w1", worker).await;
+    let ask = async || server.post("/nodes/w1/ask", json!({ "kind": "build", "slots": 1 })).await.1;
+    server.job(json!({ "architecture": "sparc" })).await;
+    for _ in 0..3 {
+        let got = ask().await;
+        assert_eq!(got["granted"], json!([]), "{got}");
+    }
+    let (_, kept) = server.get("/decisions?node=w1&chose=nobody").await;
+    assert_eq!(kept["items"].as_array().unwrap().len(), 1, "the same is not said three times: {kept}");
+    let kept = &kept["items"][0];
+    assert_eq!((&kept["asked"], &kept["looked_at"]), (&json!("w1"), &json!(1)), "{kept}");
+    assert_eq!(kept["against"], json!([{ "reason": "architecture", "candidates": 1 }]), "{kept}");
+    for _ in 0..3 {
+        server.job(json!({})).await;
+        let got = ask().await;
+        assert_eq!(got["granted"].as_array().unwrap().len(), 1, "{got}");
+    }
+    let ring = server.get("!/board/jobs/decisions").await.1["message"].clone();
+    assert_eq!(ring.as_array().unwrap().len(), 2, "{ring}");
 }
 
 #[tokio::test]

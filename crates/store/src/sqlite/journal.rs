@@ -36,6 +36,29 @@ pub(super) fn oldest(conn: &Connection) -> rusqlite::Result<u64> {
     Ok(query.query_row([], |row| row.get::<_, Option<u64>>(0))?.unwrap_or(1))
 }
 
+/// Number of the last event of the rows that are not after an instant; 0 if there is none. Instants never go back, so rows are
+/// looked at by halves.
+pub(super) fn last_until(conn: &Connection, at: Time) -> rusqlite::Result<u64> {
+    let mut query = conn.prepare_cached(
+        "SELECT first_seq, last_seq, at FROM journal WHERE first_seq <= ?1 ORDER BY first_seq DESC LIMIT 1",
+    )?;
+    let (mut low, mut high, mut found) = (oldest(conn)?, last(conn)?, 0);
+    while low <= high {
+        let middle = low + (high - low) / 2;
+        let row: Option<(u64, u64, i64)> =
+            query.query_row([middle], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).optional()?;
+        let Some((first, last, row_at)) = row else { break };
+        if row_at <= at.as_millis() {
+            (found, low) = (last, last + 1);
+        } else if first <= low {
+            break;
+        } else {
+            high = first - 1;
+        }
+    }
+    Ok(found)
+}
+
 /// What a row says beside its events.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Head {

@@ -193,6 +193,10 @@ impl Reader for Sqlite {
         self.reading.last_seq()
     }
 
+    fn seq_at(&mut self, at: Time) -> Result<u64, StoreError> {
+        self.reading.seq_at(at)
+    }
+
     fn state_at(&mut self, at: Time) -> Result<Option<State>, StoreError> {
         self.reading.state_at(at)
     }

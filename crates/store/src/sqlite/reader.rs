@@ -80,6 +80,12 @@ impl Reader for Reading {
         journal::last(&self.conn).map_err(explain(&self.path))
     }
 
+    fn seq_at(&mut self, at: Time) -> Result<u64, StoreError> {
+        let Self { conn, path, .. } = self;
+        let tx = conn.transaction().map_err(explain(path))?;
+        journal::last_until(&tx, at).map_err(explain(path))
+    }
+
     fn state_at(&mut self, at: Time) -> Result<Option<State>, StoreError> {
         let Self { conn, path, .. } = self;
         // One transaction, so that nothing is dropped meanwhile.

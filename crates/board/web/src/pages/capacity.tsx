@@ -1,9 +1,9 @@
-// Leased capacity: blocks with their ends and prices, and what energy costs.
+// Leased capacity: blocks with their ends and prices, what energy costs; and peers with trust, offers and accounts.
 import type { JSX } from "preact";
-import { get, type Schemas } from "../lib/api";
+import { get, type Pool, type Schemas } from "../lib/api";
 import { ago, clock, count } from "../lib/format";
 import { now, useData } from "../lib/live";
-import { Card, Empty, Loading, Page, Wrong } from "../parts/basics";
+import { Card, Empty, Facts, Loading, Meter, Page, Wrong } from "../parts/basics";
 
 interface Block {
   id: string;
@@ -18,6 +18,44 @@ interface Block {
   preemptible: boolean;
 }
 
+function Peers(): JSX.Element {
+  const pools = useData((signal) => get<Pool[]>("/pools", {}, signal), [], { settings: true });
+  if (!pools.data) return <Card title="Peers"><Wrong error={pools.error} />{!pools.error && <Loading />}</Card>;
+  return pools.data.some(({ dispatch }) => dispatch === "negotiate") ? <Known /> : <Card title="Peers"><Empty>This server is no peer: none of its pools negotiates. <code>landfall up --peer</code> makes it one.</Empty></Card>;
+}
+
+function Known(): JSX.Element {
+  const own = useData((signal) => get<Schemas["OwnPeer"]>("/peer", {}, signal), [], { settings: true });
+  const { data, error } = useData((signal) => get<Schemas["PeerView"][]>("/peers", {}, signal), [], { settings: true, every: 5000 });
+  return (
+    <Card title="Peers" aside={own.data && <span class="dim" title={own.data.id}>this one negotiates for pool {own.data.pool}</span>}>
+      <Wrong error={error} />
+      {own.data && <Facts rows={[["this peer", <code class="long">{own.data.id}</code>], ["reached at", own.data.addresses.length ? <code class="long">{own.data.addresses[0]}</code> : undefined], ["invitation", own.data.invitation && <code class="long">{own.data.invitation}</code>]]} />}
+      {!data ? !error && <Loading /> : data.length ? (
+        <div class="scroll" tabIndex={0} role="region" aria-label="Peers">
+          <table class="rows">
+            <thead><tr><th scope="col">Peer</th><th scope="col">Trust</th><th scope="col">How near</th><th scope="col">Offers</th><th scope="col" class="num">Round trip</th><th scope="col" class="num">Bought</th><th scope="col" class="num">Sold</th><th scope="col">Note</th></tr></thead>
+            <tbody>
+              {data.map((peer) => (
+                <tr key={peer.id} class={peer.blocked ? "off" : ""}>
+                  <td class="id" title={peer.id}>{peer.id.length > 20 ? `…${peer.id.slice(-12)}` : peer.id} <span class={`state ${peer.connected ? "good" : "off"}`}>{peer.connected ? "connected" : "not connected"}</span></td>
+                  <td>{peer.trust !== null && peer.trust !== undefined ? <Meter used={peer.trust} total={1} text={peer.trust.toFixed(2)} /> : "nobody said"}</td>
+                  <td>{peer.scope}</td>
+                  <td>{peer.facts ? `${count(peer.facts.gpus_free)} of ${count(peer.facts.gpus)} GPUs, ${count(Math.round(peer.facts.cpu_free_milli / 1000))} of ${count(Math.round(peer.facts.cpu_milli / 1000))} cores free, ${count(peer.facts.queued)} queued` : "said nothing yet"}</td>
+                  <td class="num">{peer.rtt_ms !== null && peer.rtt_ms !== undefined ? `${peer.rtt_ms.toFixed(0)} ms` : ""}</td>
+                  <td class="num">{peer.account ? `${count(peer.account.bought)} jobs, ${count(peer.account.spent)}` : ""}</td>
+                  <td class="num">{peer.account ? `${count(peer.account.sold)} jobs, ${count(peer.account.earned)}` : ""}</td>
+                  <td>{peer.blocked ? "blocked. " : ""}{peer.note ?? ""}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      ) : <Empty>No other peer is known yet. <code>landfall peers add ADDRESS</code> keeps in touch with one.</Empty>}
+    </Card>
+  );
+}
+
 export function Capacity(): JSX.Element {
   const { data, error } = useData((signal) => get<Block[]>("/blocks", {}, signal), [], { settings: true, every: 60000 });
   const nodes = useData((signal) => get<Schemas["CapacitySnapshot"]>("/capacity_snapshot", {}, signal), [], { nodes: "any", atMost: 10000 });
@@ -26,7 +64,7 @@ export function Capacity(): JSX.Element {
   for (const node of nodes.data?.nodes ?? []) if (node.block) members.set(node.block, (members.get(node.block) ?? 0) + 1);
   const ends = (block: Block): number | undefined => [block.end_at, block.drain_deadline].filter((at): at is number => typeof at === "number").sort((a, b) => a - b)[0];
   return (
-    <Page title="Capacity" aside={price.data?.price !== null && price.data?.price !== undefined && <span class="dim">energy costs {price.data.price} (0 is free, 1 is dear)</span>}>
+    <Page title="Capacity and peers" aside={price.data?.price !== null && price.data?.price !== undefined && <span class="dim">energy costs {price.data.price} (0 is free, 1 is dear)</span>}>
       <Wrong error={error} />
       <Card title="Blocks">
         {!data ? !error && <Loading /> : data.length ? (
@@ -38,6 +76,7 @@ export function Capacity(): JSX.Element {
           </div>
         ) : <Empty>No leased capacity. A block in the settings file, or <code>PUT /api/v1/blocks/NAME</code>, tells Landfall when machines go and what they cost.</Empty>}
       </Card>
+      <Peers />
     </Page>
   );
 }

@@ -2,7 +2,7 @@
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { get, type Schemas } from "../lib/api";
-import { clock, plural, score } from "../lib/format";
+import { clock, plural, score, span } from "../lib/format";
 import { onChange, useData } from "../lib/live";
 import { place, setParams } from "../lib/router";
 import { Empty, JobLink, Loading, NodeLink, Other, Page, Wrong } from "../parts/basics";
@@ -14,30 +14,44 @@ type Decision = Schemas["DecisionView"];
 const KEPT = 300;
 const KINDS: Record<string, string> = { start: "in order", backfill: "filled a gap", preempt: "others made room" };
 
+/** What was looked at beside the winner, and how old the facts were. */
+function Beside({ made }: { made: Decision }): JSX.Element {
+  const { runners_up: next = [], against = [] } = made;
+  return (
+    <>
+      <Terms terms={made.terms} total={made.total} />
+      {next.length > 0 && <p>Next best: {next.map((other, place) => <span key={other.candidate}>{place ? ", " : ""}<Other id={other.candidate} /> {score(other.total)}</span>)}</p>}
+      {against.length > 0 && <p>Against the others: {against.map((it) => `${it.reason} (${it.candidates})`).join(", ")}</p>}
+      {typeof made.heard_ms === "number" && <p class="dim">The node had last spoken {span(made.heard_ms)} before.</p>}
+    </>
+  );
+}
+
 function Breakdown({ seq, job }: { seq: number; job: string }): JSX.Element {
   const { data, error } = useData((signal) => get<Schemas["Paged_DecisionView"]>("/decisions", { job, limit: 50 }, signal), [seq]);
   const found = data?.items.find((made) => made.seq === seq);
   if (error) return <Wrong error={error} />;
   if (!data) return <Loading />;
-  return found ? <Terms terms={found.terms} total={found.total} /> : <p class="dim">The journal no longer has it.</p>;
+  return found ? <Beside made={found} /> : <p class="dim">The journal no longer has it.</p>;
 }
 
 function Row({ made }: { made: Glance | Decision }): JSX.Element {
   const [open, setOpen] = useState(false);
   const nodes = made.nodes.map((on) => (typeof on === "string" ? on : on.node));
-  const terms = "terms" in made ? made.terms : undefined;
+  // Lists have only decisions that chose a job.
+  const job = made.job ?? "";
   return (
     <>
       <tr class={open ? "open" : ""}>
-        <td><button type="button" class="plain disclose" aria-expanded={open} aria-label={`Breakdown of decision ${made.seq} about job ${made.job}`} onClick={() => setOpen(!open)}><span aria-hidden="true">{open ? "▾" : "▸"}</span></button></td>
+        <td><button type="button" class="plain disclose" aria-expanded={open} aria-label={`Breakdown of decision ${made.seq} about job ${job}`} onClick={() => setOpen(!open)}><span aria-hidden="true">{open ? "▾" : "▸"}</span></button></td>
         <td class="nowrap"><time>{clock(made.at_ms)}</time></td>
-        <td><JobLink id={made.job} />{"name" in made && made.name ? <span class="dim"> {made.name}</span> : null}</td>
+        <td><JobLink id={job} />{"name" in made && made.name ? <span class="dim"> {made.name}</span> : null}</td>
         <td class="wraps">{nodes.slice(0, 3).map((id, place) => <span key={id}>{place ? ", " : ""}<NodeLink id={id} /></span>)}{nodes.length > 3 ? ` and ${nodes.length - 3} more` : ""}</td>
         <td class="opt">{KINDS[made.kind] ?? made.kind}</td>
         <td class="num opt">{score(made.total)}</td>
         <td class="opt">{made.runner_up ? <Other id={made.runner_up} /> : ""}</td>
       </tr>
-      {open && <tr class="detail"><td /><td colSpan={6}>{terms ? <Terms terms={terms} total={made.total} /> : <Breakdown seq={made.seq} job={made.job} />}</td></tr>}
+      {open && <tr class="detail"><td /><td colSpan={6}>{"terms" in made ? <Beside made={made} /> : <Breakdown seq={made.seq} job={job} />}</td></tr>}
     </>
   );
 }

@@ -2,10 +2,11 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { get, maySteer, post, seg, type Job as JobView, type Schemas } from "../lib/api";
-import { ago, bytes, clock, count, label, mib, need, plural, span } from "../lib/format";
+import { ago, bytes, clock, count, label, mib, need, plural, score, span } from "../lib/format";
 import { now, useData } from "../lib/live";
 import { at, go, link } from "../lib/router";
 import { Ago, Card, Empty, Facts, JobLink, Loading, NodeLink, Other, Page, say, State, Wrong, act, ask } from "../parts/basics";
+import { Graph } from "../parts/graph";
 import { Log } from "../parts/log";
 import { Terms } from "../parts/terms";
 
@@ -13,6 +14,14 @@ type Explanation = Schemas["Explanation"];
 type Array = Schemas["ArrayView"];
 
 const ENDED = ["completed", "failed", "cancelled"];
+
+/** What it costs, where the server says so. */
+function price(job: JobView): string | undefined {
+  const said = (job as { price?: unknown }).price;
+  if (typeof said === "number") return score(said);
+  if (!said || typeof said !== "object") return undefined;
+  return Object.entries(said).filter(([, value]) => value !== null).map(([name, value]) => `${label(name)} ${typeof value === "number" ? score(value) : String(value)}`).join(", ");
+}
 
 /** The submission that a job came from. */
 function again(job: JobView): object {
@@ -141,30 +150,6 @@ function Life({ job, decisions }: { job: JobView; decisions: Schemas["DecisionVi
   );
 }
 
-function Chain({ job }: { job: JobView }): JSX.Element | null {
-  const { data } = useData(
-    async (signal) => {
-      const chain: JobView[] = [];
-      for (let next = job.waits_for; next && chain.length < 8; ) {
-        const found: JobView = await get<JobView>(`/jobs/${seg(next)}`, {}, signal);
-        chain.push(found);
-        next = found.waits_for;
-      }
-      return chain;
-    },
-    [job.waits_for],
-    { jobs: job.waits_for ? [job.waits_for] : [] },
-  );
-  if (!job.waits_for) return null;
-  return (
-    <Card title="Waits for">
-      <ol class="chain">
-        {(data ?? []).map((before) => <li key={before.id}><JobLink id={before.id} /> {before.name} <State of={before.state} /></li>)}
-      </ol>
-    </Card>
-  );
-}
-
 function ArrayCard({ array }: { array: Array }): JSX.Element {
   const parts: [string, number, string][] = [["completed", array.completed, "done"], ["running", array.running, "good"], ["failed", array.failed, "bad"], ["cancelled", array.cancelled, "off"], ["pending", array.pending, "wait"]];
   return (
@@ -184,6 +169,7 @@ function ArrayPage({ id }: { id: string }): JSX.Element {
     <Page title={<>Array {id} {data?.name && <span class="dim">{data.name}</span>}</>}>
       <Wrong error={error} />
       {data && <ArrayCard array={data} />}
+      <Graph id={id} />
     </Page>
   );
 }
@@ -218,7 +204,7 @@ function OneJob({ id }: { id: string }): JSX.Element {
         <div class="stack">
           {found && waiting && <Why found={found} estimate={estimate.data} />}
           {found?.placed && <Where placed={found.placed} />}
-          <Chain job={job} />
+          <Graph id={job.id} />
           <Life job={job} decisions={decisions.data?.items ?? []} />
         </div>
         <div class="stack">
@@ -229,6 +215,7 @@ function OneJob({ id }: { id: string }): JSX.Element {
                 ["tenant", job.tenant],
                 ["array", job.array && <a href={at("jobs", job.array.id)}>{job.array.id}, element {job.array.index}</a>],
                 ["submitted", <><Ago at={job.submitted_at_ms} />{job.submitter ? ` by ${job.submitter}` : ""}</>],
+                ["price", price(job)],
                 ["attempt", job.attempt > 1 && String(job.attempt)],
                 ["command", job.run.command?.length ? <code>{job.run.command.join(" ")}</code> : undefined],
                 ["directory", job.run.cwd && <code>{job.run.cwd}</code>],

@@ -41,28 +41,39 @@ function Rows({ nodes }: { nodes: MapNode[] }): JSX.Element {
     if (first !== range.first || last !== range.last) setRange({ first, last });
   };
   useEffect(look, [nodes.length]);
-  const seen = nodes.slice(range.first, range.last);
+  // A row that is the same as before is not looked at again: while somebody scrolls only rows that come into sight are made.
+  const made = useRef(new Map<string, { node: MapNode; row: JSX.Element }>());
+  const rows = nodes.slice(range.first, range.last).map((node) => {
+    const known = made.current.get(node.id);
+    return known?.node === node ? known : { node, row: <Row node={node} key={node.id} /> };
+  });
+  made.current = new Map(rows.map((one) => [one.node.id, one]));
   return (
     <div class="scroll tall-scroll" ref={box} onScroll={look} tabIndex={0} role="region" aria-label="Nodes">
       <table class="rows fixed" aria-rowcount={nodes.length}>
         <thead><tr><th scope="col">Node</th><th scope="col">State</th><th scope="col" class="opt">Pool</th><th scope="col">GPUs</th><th scope="col">GPU use</th><th scope="col" class="opt">CPU</th><th scope="col" class="opt">Memory</th><th scope="col" class="opt">Jobs</th></tr></thead>
         <tbody>
           {range.first > 0 && <tr aria-hidden="true" style={{ height: `${range.first * ROW}px` }}><td colSpan={8} /></tr>}
-          {seen.map((node) => (
-            <tr key={node.id}>
-              <td><NodeLink id={node.id} /></td>
-              <td><State of={node.state} /></td>
-              <td class="opt">{node.pool}</td>
-              <td>{node.gpus.length ? `${node.gpus.length} × ${node.model || "GPU"}` : "–"}</td>
-              <td>{node.gpus.length ? <Meter used={node.gpus.reduce((sum, part) => sum + part, 0)} total={node.gpus.length * 100} text={`${Math.round(node.gpus.reduce((sum, part) => sum + part, 0) / node.gpus.length)} %`} /> : ""}</td>
-              <td class="opt"><Meter used={node.cpu} total={100} text={`${node.cpu} %`} /></td>
-              <td class="opt"><Meter used={node.ram} total={100} text={`${node.ram} %`} /></td>
-              <td class="jobs-cell opt">{node.jobs.slice(0, 3).map((job, place) => <span key={place}>{place ? ", " : ""}{job ? <JobLink id={job} /> : "other"}</span>)}{node.jobs.length > 3 ? ` +${node.jobs.length - 3}` : ""}</td>
-            </tr>
-          ))}
+          {rows.map(({ row }) => row)}
           {range.last < nodes.length && <tr aria-hidden="true" style={{ height: `${(nodes.length - range.last) * ROW}px` }}><td colSpan={8} /></tr>}
         </tbody>
       </table>
     </div>
+  );
+}
+
+function Row({ node }: { node: MapNode }): JSX.Element {
+  const used = node.gpus.reduce((sum, part) => sum + part, 0);
+  return (
+    <tr>
+      <td><NodeLink id={node.id} /></td>
+      <td><State of={node.state} /></td>
+      <td class="opt">{node.pool}</td>
+      <td>{node.gpus.length ? `${node.gpus.length} × ${node.model || "GPU"}` : "–"}</td>
+      <td>{node.gpus.length ? <Meter used={used} total={node.gpus.length * 100} text={`${Math.round(used / node.gpus.length)} %`} /> : ""}</td>
+      <td class="opt"><Meter used={node.cpu} total={100} text={`${node.cpu} %`} /></td>
+      <td class="opt"><Meter used={node.ram} total={100} text={`${node.ram} %`} /></td>
+      <td class="jobs-cell opt">{node.jobs.slice(0, 3).map((job, place) => <span key={place}>{place ? ", " : ""}{job ? <JobLink id={job} /> : "other"}</span>)}{node.jobs.length > 3 ? ` +${node.jobs.length - 3}` : ""}</td>
+    </tr>
   );
 }

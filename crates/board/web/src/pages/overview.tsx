@@ -1,12 +1,12 @@
 // The cluster at a glance: the map, why jobs wait, how it went, what wants attention.
 import type { JSX } from "preact";
 import { useRef, useState } from "preact/hooks";
-import { get, type Schemas } from "../lib/api";
+import { get, isOperator, post, type Problem, type Schemas } from "../lib/api";
 import { tint } from "../lib/colour";
 import { count, percent, plural } from "../lib/format";
 import { useData } from "../lib/live";
 import { link, place, setParams } from "../lib/router";
-import { Card, Empty, JobLink, Loading, Meter, Page, Segments, Wrong } from "../parts/basics";
+import { Ago, Card, Empty, JobLink, Loading, Meter, Page, say, Segments, Wrong } from "../parts/basics";
 import { FleetMap, merged, type ColourBy, type Fleet } from "../parts/map";
 import { Plot, type Line } from "../parts/plot";
 
@@ -40,6 +40,34 @@ function Alarms({ alarms }: { alarms: Overviewed["alarms"] }): JSX.Element | nul
         </li>
       ))}
     </ul>
+  );
+}
+
+/** What the server wants somebody to look at, until it is over; whoever looks at it says so. */
+function Kept(): JSX.Element | null {
+  const { data, reload } = useData((signal) => get<Schemas["Paged_AlarmView"]>("/alarms", {}, signal), [], { jobs: "any", nodes: "any", settings: true, every: 15000, atMost: 3000 });
+  if (!data?.items.length) return null;
+  const seen = async (id: number): Promise<void> => {
+    try {
+      await post(`/alarms/${id}/acknowledge`);
+      await reload();
+    } catch (wrong) {
+      say("that did not work", wrong as Problem);
+    }
+  };
+  const open = data.items.filter((alarm) => !alarm.acknowledged_by).length;
+  return (
+    <Card title={`Alarms${open ? ` (${open})` : ""}`}>
+      <ul class="alarms kept" aria-label="Alarms">
+        {data.items.slice(0, 50).map((alarm) => (
+          <li key={alarm.id} class={alarm.acknowledged_by ? "seen" : "warn"}>
+            <span class="alarm-sign" aria-hidden="true">{alarm.acknowledged_by ? "✓" : "▲"}</span>
+            <span><strong>{alarm.message}</strong> <span class="dim">{alarm.help}; since <Ago at={alarm.since_ms} />{alarm.acknowledged_by ? `, seen by ${alarm.acknowledged_by}` : ""}</span></span>
+            {!alarm.acknowledged_by && <button type="button" onClick={() => void seen(alarm.id)}>Acknowledge</button>}
+          </li>
+        ))}
+      </ul>
+    </Card>
   );
 }
 
@@ -105,7 +133,7 @@ function History({ pools }: { pools: PoolGlance[] }): JSX.Element {
           <Plot name="Running jobs" at={data.at} lines={running} />
         </div>
       ) : (
-        <Empty>A point is noted every 15 seconds from the start of the server on; the first line needs two.</Empty>
+        <Empty>A point is noted every 15 seconds; the first line needs two.</Empty>
       )}
     </Card>
   );
@@ -121,6 +149,7 @@ export function Overview(): JSX.Element {
     <Page title="Overview" aside={data && <span class="dim">{plural(nodes, "node")}, {plural(data.agents_connected, "agent")} connected</span>}>
       <Wrong error={error ?? map.error} />
       {data && <Alarms alarms={data.alarms} />}
+      {isOperator() && <Kept />}
       <Card
         title="Map"
         aside={

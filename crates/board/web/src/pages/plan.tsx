@@ -1,4 +1,4 @@
-// What would happen if: a job comes, nodes go, a share or a policy changes. Nothing is done.
+// What would happen if: a job comes, nodes come or go, a share or a policy changes. Nothing is done.
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { get, isOperator, post, Problem, type Pool, type Schemas } from "../lib/api";
@@ -17,6 +17,7 @@ const CHANGES = [
   { value: "file", text: "a job file is submitted", operator: false },
   { value: "cancel", text: "a job is cancelled", operator: false },
   { value: "lose", text: "nodes are lost", operator: true },
+  { value: "add", text: "nodes are added", operator: true },
   { value: "tenant", text: "a tenant's share changes", operator: true },
   { value: "policy", text: "a pool's policy changes", operator: true },
 ];
@@ -29,7 +30,7 @@ const EXAMPLE = `{
 
 interface Fields {
   gpus: string; vram: string; cpus: string; ram: string; nodes: string; walltime: string; pool: string; priority: string;
-  file: string; job: string; lost: string; tenant: string; share: string; policy: string;
+  file: string; job: string; lost: string; count: string; model: string; tenant: string; share: string; policy: string;
 }
 
 function wanted(change: string, fields: Fields, pools: Pool[]): object {
@@ -37,6 +38,11 @@ function wanted(change: string, fields: Fields, pools: Pool[]): object {
   if (change === "file") return { submit: JSON.parse(fields.file) };
   if (change === "cancel") return { cancel: fields.job.trim() };
   if (change === "lose") return { lose: fields.lost.split(/[\s,]+/).filter(Boolean) };
+  if (change === "add") {
+    const gpus = Array.from({ length: Number(fields.gpus) || 0 }, (_, index) => given([["index", index], ["model", fields.model], ["vram_mib", fields.vram]]));
+    const node = given([["pool", fields.pool], ["cpu_milli", Math.round((Number(fields.cpus) || 8) * 1000)], ["ram_mib", fields.ram || "64GiB"]]);
+    return { add: Array.from({ length: Math.min(1000, Number(fields.count) || 1) }, (_, number) => ({ id: `added-${number + 1}`, ...node, gpus })) };
+  }
   if (change === "tenant") return { set_tenant: given([["id", fields.tenant], ["share", fields.share === "" ? "" : Number(fields.share) / 100]]) };
   if (change === "policy") {
     const pool = pools.find(({ id }) => id === fields.pool);
@@ -103,7 +109,7 @@ export function Plan(): JSX.Element {
   const pools = useData((signal) => get<Pool[]>("/pools", {}, signal), [], { settings: true });
   const tenants = useData((signal) => get<Schemas["TenantView"][]>("/tenants", {}, signal), [], { settings: true });
   const policies = useData((signal) => get<Schemas["PolicyView"][]>("/policies", {}, signal), []);
-  const [fields, setFields] = useState<Fields>({ gpus: "1", vram: "", cpus: "", ram: "", nodes: "", walltime: "", pool: params.get("pool") ?? "", priority: "", file: EXAMPLE, job: "", lost: "", tenant: "", share: "", policy: "" });
+  const [fields, setFields] = useState<Fields>({ gpus: "1", vram: "", cpus: "", ram: "", nodes: "", walltime: "", pool: params.get("pool") ?? "", priority: "", file: EXAMPLE, job: "", lost: "", count: "1", model: "", tenant: "", share: "", policy: "" });
   const [answer, setAnswer] = useState<Answer>();
   const [error, setError] = useState<Problem>();
   const [busy, setBusy] = useState(false);
@@ -133,6 +139,7 @@ export function Plan(): JSX.Element {
           {change === "file" && <label class="field wide"><span>Job, as JSON</span><textarea rows={8} spellcheck={false} value={fields.file} onInput={(event) => set("file")(event.currentTarget.value)} /></label>}
           {change === "cancel" && input("job", "Job", "12")}
           {change === "lose" && input("lost", "Nodes", "gpu-1, gpu-2")}
+          {change === "add" && <>{input("count", "How many nodes", "1", "number")}{input("gpus", "GPUs of each", "0", "number")}{input("model", "GPU model", "A100")}{input("vram", "Memory of each GPU", "80GiB")}{input("cpus", "Cores of each", "8", "number")}{input("ram", "Memory of each", "64GiB")}{pool}</>}
           {change === "tenant" && <><Select name="Tenant" value={fields.tenant} onChange={set("tenant")} choices={[{ value: "", text: "choose" }, ...(tenants.data ?? []).map(({ id }) => ({ value: id, text: id }))]} />{input("share", "Share in per cent", "50", "number")}</>}
           {change === "policy" && <>{pool}<Select name="Policy" value={fields.policy} onChange={set("policy")} choices={[{ value: "", text: "choose" }, ...(policies.data ?? []).map(({ name }) => ({ value: name, text: name }))]} /></>}
           <button type="submit" class="primary" disabled={busy}>{busy ? "Looking …" : "Look ahead"}</button>

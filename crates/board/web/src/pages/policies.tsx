@@ -1,10 +1,11 @@
 // Policies: which rules admit and which give points, with what each does.
 import type { JSX } from "preact";
-import { get, seg, type Pool, type Schemas } from "../lib/api";
-import { score } from "../lib/format";
-import { useData } from "../lib/live";
+import { useState } from "preact/hooks";
+import { get, seg, type Pool, type Problem, type Schemas } from "../lib/api";
+import { ago, count, plural, score } from "../lib/format";
+import { now, useData } from "../lib/live";
 import { link, place, setParams } from "../lib/router";
-import { Card, Loading, Page, Select, Tip, Wrong } from "../parts/basics";
+import { Card, JobLink, Loading, Page, Select, Tip, Wrong } from "../parts/basics";
 
 type Policy = Schemas["PolicyView"];
 type Rule = Schemas["RuleView"];
@@ -40,6 +41,55 @@ function Rules({ rules, title }: { rules: Rule[]; title: string }): JSX.Element 
   );
 }
 
+/** The present queue under two policies: who would start sooner, and who later. */
+function Compare({ pool, names }: { pool: string; names: string[] }): JSX.Element {
+  const [other, setOther] = useState("");
+  const [view, setView] = useState<Schemas["RanksView"]>();
+  const [error, setError] = useState<Problem>();
+  const [one, setOne] = useState("");
+  const [busy, setBusy] = useState(false);
+  const choices = names.map((name) => ({ value: name, text: name }));
+  const look = async (event: Event): Promise<void> => {
+    event.preventDefault();
+    setBusy(true);
+    setError(undefined);
+    try {
+      setView(await get<Schemas["RanksView"]>(`/pools/${seg(pool)}/ranks`, { one, other }));
+    } catch (wrong) {
+      setView(undefined);
+      setError(wrong as Problem);
+    }
+    setBusy(false);
+  };
+  const start = (standing: Schemas["Standing"]): JSX.Element => <td class="num">{standing.rank}<span class="dim"> {standing.start_ms ? ago(standing.start_ms, now.value) : "no start can be told"}</span></td>;
+  return (
+    <Card title="Two policies on the present queue" aside={<span class="dim">nothing is changed</span>}>
+      <form class="plan" onSubmit={look}>
+        <Select name="Policy" value={one} onChange={setOne} choices={[{ value: "", text: "the one in force" }, ...choices]} />
+        <Select name="Against" value={other} onChange={setOther} choices={[{ value: "", text: "choose" }, ...choices]} />
+        <button type="submit" disabled={busy || !other || one === other}>{busy ? "Looking …" : "Compare"}</button>
+      </form>
+      <Wrong error={error} />
+      {view && (view.jobs.length ? (
+        <>
+          <p>{plural(view.moved, "job")} of {count(view.waiting)} that wait would change places.</p>
+          <div class="scroll" tabIndex={0} role="region" aria-label="Places under both policies">
+            <table class="rows">
+              <thead><tr><th scope="col">Job</th><th scope="col">Name</th><th scope="col" class="opt">Tenant</th><th scope="col" class="num">{view.one}</th><th scope="col" class="num">{view.other}</th><th scope="col" class="num">Moves</th></tr></thead>
+              <tbody>
+                {view.jobs.slice(0, 100).map((job) => {
+                  const by = job.one.rank - job.other.rank;
+                  return <tr key={job.job}><td><JobLink id={job.job} /></td><td class="name">{job.name ?? ""}</td><td class="opt">{job.tenant ?? ""}</td>{start(job.one)}{start(job.other)}<td class="num">{by > 0 ? <span class="up">▲ {by} sooner</span> : by < 0 ? <span class="down">▼ {-by} later</span> : "–"}</td></tr>;
+                })}
+              </tbody>
+            </table>
+          </div>
+        </>
+      ) : <p class="dim">Nothing waits in this pool.</p>)}
+    </Card>
+  );
+}
+
 export function Policies(): JSX.Element {
   const { params } = place.value;
   const [pool, name] = [params.get("pool"), params.get("policy")];
@@ -62,9 +112,10 @@ export function Policies(): JSX.Element {
       {!data ? !error && <Loading /> : (
         <>
           <p class="lead"><strong>{data.name}</strong>: {data.description}</p>
+          {chosenPool && <Compare key={chosenPool} pool={chosenPool} names={(all.data ?? []).map((policy) => policy.name)} />}
           <Rules title="Who may run what" rules={of((rule) => rule.class === "filter")} />
           <Rules title="What gives points" rules={of((rule) => rule.class !== "filter")} />
-          {chosenPool && <p class="dim">What another policy would do to the present queue: <a href={link("/plan", { change: "policy", pool: chosenPool })}>Plan</a>.</p>}
+          {chosenPool && <p class="dim">What another policy would start or stop right now: <a href={link("/plan", { change: "policy", pool: chosenPool })}>Plan</a>. What it would have done: <a href={link("/replays", { pool: chosenPool })}>What if last week</a>.</p>}
           {data.text && <details><summary>As a file</summary><pre class="file" tabIndex={0}>{data.text}</pre></details>}
         </>
       )}

@@ -50,7 +50,7 @@ Examples:
   landfall replay kth.swf.gz --procs 100 --policy easy
   landfall replay kth.swf.gz --procs 100 --policy sjbf --estimate true --events single --schedule-out sjbf.swf
   landfall replay pods.csv --nodes nodes.csv --policy fgd --seed 42 --curve-out fgd.csv
-  landfall replay week.jsonl --cluster lab.toml --policy balanced --out week
+  landfall replay week.jsonl --cluster hpc.toml --policy balanced --out week
   landfall replay --journal /var/lib/landfall --verify
   landfall replay lublin.swf --procs 256 --policy f1 --sequence 1981:1024 --sequence 2756:1024
 
@@ -218,7 +218,7 @@ impl Args {
 
 /// Replays, with the log of decisions written where it is wanted.
 fn replayed(args: &Args, read: &Read, policy: &Chosen) -> Result<(Run, Duration), CliError> {
-    let bar = Bar::new(read.subject.size(args.seed));
+    let bar = Bar::new(read.subject.size(args.seed), None);
     let replay = |out: Option<&mut dyn Write>| {
         let began = Instant::now();
         let run = read.subject.run(policy, args.seed, Decisions::new(out), &mut step(&bar));

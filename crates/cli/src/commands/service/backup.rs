@@ -21,7 +21,7 @@ directory FILE.logs. `landfall restore` makes a data directory from both.
 
 Examples:
   landfall backup --to monday.db
-  landfall backup --to monday.db --logs
+  landfall backup --to tuesday.db --logs
   landfall backup --data-dir /var/lib/landfall --to /backup/landfall.db")]
 pub(crate) struct Args {
     /// The file to write; it must not be there.

@@ -23,7 +23,7 @@ Examples:
   landfall events                        the last 100
   landfall events -f                     from now on
   landfall events --after 0 --json       everything that is kept
-  landfall events -f --job 12")]
+  landfall events -f --job 16")]
 pub(crate) struct Args {
     /// Go on with what happens from now on, until Ctrl-C.
     #[arg(long, short)]

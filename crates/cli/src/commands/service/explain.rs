@@ -8,13 +8,13 @@ use landfall_model::Dispatch;
 use landfall_model::answer::{Estimate, Explanation, WhyNot};
 use serde::Serialize;
 
-use super::decisions::instant;
+use super::decisions::{Listed, instant};
 use crate::answer::Answer;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::render;
 use crate::reply::Reply;
-use crate::service::ConnectArgs;
+use crate::service::{ConnectArgs, now_ms};
 
 /// An explanation of the server.
 #[derive(Serialize)]
@@ -23,7 +23,7 @@ pub(crate) struct Explained {
     pub(crate) job: String,
     pub(crate) explanation: Explanation,
     pub(crate) estimate: Option<Estimate>,
-    /// Why it was put where it ran last, if it has ended.
+    /// Why it was put where it ran last, if it has ended; with an instant, the last decision about it up to then.
     pub(crate) decision: Option<DecisionView>,
     /// How it was negotiated, if it was.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -60,12 +60,21 @@ pub(crate) fn run(
         let found = match at {
             None => ask(client, job).await?,
             Some(at) => {
+                let decision = last_decision(client, job, Some(at)).await;
                 let path = with_query(&format!("/jobs/{}/explain", segment(job)), &[("at_ms", Some(at))]);
-                let Answered::Job(explanation) = client.get(&path).await? else {
-                    return Err(not_asked(client));
+                let explanation = match (client.get(&path).await, decision.clone()) {
+                    (Ok(Answered::Job(explanation)), _) => *explanation,
+                    (Ok(_), _) => return Err(not_asked(client)),
+                    // What the state was made of may be gone; decisions are kept for longer.
+                    (Err(ClientError::Refused { status: 410, .. }), Some(decision)) => {
+                        let data = Listed { decisions: vec![decision], now_ms: now_ms(), full: true };
+                        let page = render::service::decisions::list;
+                        return Ok(Reply::new("landfall.decisions/1", data, page).boxed());
+                    }
+                    (Err(error), _) => return Err(error.into()),
                 };
                 let job = job.to_owned();
-                Explained { job, explanation: *explanation, estimate: None, decision: None, placement: None }
+                Explained { job, explanation, estimate: None, decision, placement: None }
             }
         };
         Ok(Reply::new("landfall.explanation/1", found, render::service::explain::job).boxed())
@@ -92,10 +101,7 @@ pub(crate) async fn ask(client: &Client, job: &str) -> Result<Explained, CliErro
         false => None,
     };
     let decision = match explanation.ended.is_some() {
-        true => {
-            let path = with_query("/decisions", &[("job", Some(job)), ("limit", Some("1"))]);
-            client.get::<Paged<DecisionView>>(&path).await.ok().and_then(|page| page.items.into_iter().next())
-        }
+        true => last_decision(client, job, None).await,
         false => None,
     };
     let placement = match explanation.dispatch {
@@ -106,6 +112,13 @@ pub(crate) async fn ask(client: &Client, job: &str) -> Result<Explained, CliErro
         _ => None,
     };
     Ok(Explained { job: job.to_owned(), explanation, estimate, decision, placement })
+}
+
+/// The last decision about a job, up to an instant in milliseconds since 1970.
+async fn last_decision(client: &Client, job: &str, until: Option<&str>) -> Option<DecisionView> {
+    let params = [("job", Some(job)), ("until_ms", until), ("chose", Some("any")), ("limit", Some("1"))];
+    let page: Paged<DecisionView> = client.get(&with_query("/decisions", &params)).await.ok()?;
+    page.items.into_iter().next()
 }
 
 fn not_asked(client: &Client) -> CliError {

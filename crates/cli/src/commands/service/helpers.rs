@@ -1,9 +1,11 @@
-//! The hidden command that agents start: `keeper --dir DIR`.
+//! The hidden commands that agents start: `keeper --dir DIR`, and what stands beside jobs that somebody is at.
 
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Answers the hidden command; `None` if this is none. It has a form of its own, so it is looked for before all others.
+use landfall_agent::attend;
+
+/// Answers a hidden command; `None` if this is none. They have a form of their own, so they are looked for before all others.
 pub(crate) fn forward() -> Option<ExitCode> {
     let mut args = std::env::args_os().skip(1);
     match args.next()?.to_str()? {
@@ -21,6 +23,8 @@ pub(crate) fn forward() -> Option<ExitCode> {
                 }
             })
         }
+        attend::ATTEND => std::process::exit(attend::attend(args)),
+        attend::IN_TERMINAL => std::process::exit(attend::in_terminal(args)),
         _ => None,
     }
 }

@@ -3,6 +3,7 @@
 pub(crate) mod again;
 pub(crate) mod agent;
 pub(crate) mod alarms;
+pub(crate) mod arrays;
 pub(crate) mod backup;
 pub(crate) mod board;
 pub(crate) mod certificate;
@@ -21,6 +22,7 @@ pub(crate) mod peers;
 pub(crate) mod plan;
 pub(crate) mod pools;
 pub(crate) mod restore;
+pub(crate) mod run;
 pub(crate) mod server;
 pub(crate) mod settings;
 pub(crate) mod status;

@@ -4,12 +4,13 @@ use std::path::PathBuf;
 
 use landfall_api::peer::{AddPeer, OwnPeer, PeerRequest, PeerView};
 use landfall_client::segment;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::listing;
 use crate::answer::Answer;
 use crate::config::{Config, ConfigArgs};
 use crate::error::{CliError, broken, usage};
+use crate::input::Input;
 use crate::render;
 use crate::reply::Reply;
 use crate::service::ConnectArgs;
@@ -39,6 +40,12 @@ Examples:
     /// Show what is owed to peers, and what they owe.
     #[command(after_help = "Example:\n  landfall peers accounts")]
     Accounts(ConnectArgs),
+    /// Write the trust table, notes and blocks as a file.
+    #[command(after_help = "Example:\n  landfall peers export > trust.toml")]
+    Export(ConnectArgs),
+    /// Trust, note and block as a file says; who is not in it stays as it is.
+    #[command(after_help = "Example:\n  landfall peers import trust.toml")]
+    Import(ImportArgs),
 }
 
 /// Commands about the peer that this server is.
@@ -102,12 +109,69 @@ pub(crate) struct BlockArgs {
 }
 
 #[derive(Debug, clap::Args)]
+pub(crate) struct ImportArgs {
+    /// A file that `landfall peers export` wrote.
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+#[derive(Debug, clap::Args)]
 pub(crate) struct IdArgs {
     /// Read it from this data directory instead of asking the server.
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
     #[command(flatten)]
     connect: ConnectArgs,
+}
+
+/// The trust table as a file.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TrustFile {
+    #[serde(default)]
+    peers: Vec<TrustRow>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TrustRow {
+    id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    trust: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    scope: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    note: Option<String>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    blocked: bool,
+}
+
+/// What a server thinks of its peers, as a file.
+async fn exported(client: &landfall_client::Client) -> Result<TrustFile, CliError> {
+    let own: OwnPeer = client.get("/peer").await?;
+    let all: Vec<PeerView> = listing::all(client, "/peers", &[]).await?;
+    let said = |peer: &PeerView| peer.trust.is_some() || peer.blocked || peer.note.is_some();
+    let rows = all.into_iter().filter(|peer| peer.id != own.id && said(peer)).map(|peer| TrustRow {
+        id: peer.id,
+        trust: peer.trust,
+        scope: Some(peer.scope).filter(|scope| scope != "commons"),
+        note: peer.note,
+        blocked: peer.blocked,
+    });
+    Ok(TrustFile { peers: rows.collect() })
+}
+
+/// Makes a server think of its peers as a file says.
+async fn import(client: &landfall_client::Client, rows: Vec<TrustRow>) -> Result<Listed, CliError> {
+    let mut peers = Vec::new();
+    for row in rows {
+        let asked =
+            PeerRequest { trust: row.trust, note: row.note, blocked: Some(row.blocked), scope: row.scope };
+        peers.push(client.put(&format!("/peers/{}", segment(&row.id)), &asked).await?);
+    }
+    Ok(Listed { peers })
 }
 
 fn share(text: &str) -> Result<f64, String> {
@@ -151,6 +215,30 @@ pub(crate) fn run(command: &Command) -> Result<Box<dyn Answer>, CliError> {
             let peers = listing::all(client, "/peers", &[]).await?;
             Ok(Reply::new("landfall.peers/1", Listed { peers }, render::service::peers::list).boxed())
         }),
+        Command::Export(connect) => connect.ask(async |client| {
+            let page = |table: &TrustFile, _| toml::to_string(table).unwrap_or_default();
+            Ok(Reply::new("landfall.trust/1", exported(client).await?, page).boxed())
+        }),
+        Command::Import(args) => {
+            let file = Input::read(&args.file)?;
+            let table: TrustFile = toml::from_str(&file.text).map_err(|error| {
+                usage(
+                    format!("{}: {}", file.file, error.message()),
+                    "`landfall peers export` writes such a file",
+                )
+            })?;
+            let wrong = |row: &&TrustRow| row.trust.is_some_and(|trust| !(0.0..=1.0).contains(&trust));
+            if let Some(row) = table.peers.iter().find(wrong) {
+                return Err(usage(
+                    format!("{}: the trust in {} is no number from 0 to 1", file.file, row.id),
+                    "nothing was changed; correct it",
+                ));
+            }
+            args.connect.ask(async |client| {
+                let listed = import(client, table.peers).await?;
+                Ok(Reply::new("landfall.peers/1", listed, render::service::peers::list).boxed())
+            })
+        }
         Command::Accounts(connect) => connect.ask(async |client| {
             let peers: Vec<PeerView> = listing::all(client, "/peers", &[]).await?;
             let peers = peers.into_iter().filter(|peer| peer.account != Default::default()).collect();

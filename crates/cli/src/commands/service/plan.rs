@@ -3,6 +3,7 @@
 use landfall_api::answer::{PlanRequest, PlanView};
 use landfall_api::fleet::{PoolView, TenantView};
 use landfall_api::job::DagRequest;
+use landfall_api::peer::NegotiationView;
 use landfall_client::{Client, segment};
 use serde::Serialize;
 use serde_json::json;
@@ -155,6 +156,12 @@ async fn ask(
     is_job: bool,
 ) -> Result<Box<dyn Answer>, CliError> {
     let plan: PlanView = client.post("/plan", &request).await?;
+    if let Some(offers) = &plan.negotiation {
+        let exit = exit_of(offers);
+        let page =
+            |planned: &Planned, page| render::service::peers::offered(&planned.change, &planned.plan, page);
+        return Ok(Reply::new("landfall.plan/1", Planned { change, plan }, page).exit(exit).boxed());
+    }
     let exit = match (&plan.answer.refused, is_job && plan.answer.starts.is_empty()) {
         (Some(_), _) => Exit::Refused,
         (None, true) => Exit::Nothing,
@@ -162,4 +169,16 @@ async fn ask(
     };
     let page = |planned: &Planned, page| render::plan::page(&planned.change, &planned.plan.answer, page);
     Ok(Reply::new("landfall.plan/1", Planned { change, plan }, page).exit(exit).boxed())
+}
+
+/// Whether some peer would take the job; if none, the code that its submission would end with.
+fn exit_of(offers: &NegotiationView) -> Exit {
+    if offers.offers.iter().any(|offer| offer.status == "standing") {
+        return Exit::Done;
+    }
+    let dear = offers.offers.iter().all(|offer| offer.reason.as_deref() == Some("over_budget"))
+        && offers.declines.iter().all(|decline| decline.reasons.iter().any(|why| why == "over_budget"));
+    let nobody = offers.offers.is_empty() && offers.declines.is_empty();
+    let why = if dear && !nobody { "no_affordable_offer" } else { "no_offers" };
+    Exit::of_negotiation(why).unwrap_or(Exit::Nothing)
 }

@@ -27,7 +27,7 @@ Tokens that were revoked after the backup was made work again, and those made si
 Examples:
   landfall restore monday.db --data-dir /var/lib/landfall
   landfall restore monday.db --data-dir restored --revoke ci --revoke anna
-  landfall restore monday.db --data-dir restored --revoke-all")]
+  landfall restore monday.db --data-dir fresh --revoke-all")]
 pub(crate) struct Args {
     /// The file that `landfall backup` made.
     backup: PathBuf,

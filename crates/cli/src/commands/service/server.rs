@@ -179,6 +179,16 @@ fn peer_config(config: &Config) -> Result<landfall_server::PeerConfig, CliError>
         })?;
         peer.trust.insert(id, value);
     }
+    peer.foreign.runtimes = config.list("peer.foreign_runtimes");
+    if config.text("peer.foreign_env").is_some() {
+        peer.foreign.env = config.list("peer.foreign_env");
+    }
+    if config.text("peer.foreign_network").is_some() {
+        peer.foreign.network = config.is_on("peer.foreign_network");
+    }
+    if let Some(walltime) = config.parsed::<Millis>("peer.foreign_walltime") {
+        peer.foreign.walltime = walltime;
+    }
     let mut settings = serde_json::Map::new();
     for text in config.list("peer.settings") {
         let (name, value) = super::pools::setting(&text).map_err(|error| {

@@ -141,8 +141,8 @@ A service (lifecycle=reactive) with a target grows by a node when its metric sta
 it. On the node a job says the same by writing `VALUE` or `VALUE QUEUE` to $LANDFALL_METRIC_FILE.
 
 Examples:
-  landfall metric 12 85
-  landfall metric 12 85 --queue 40")]
+  landfall metric 16 85
+  landfall metric 16 85 --queue 40")]
 pub(crate) struct MetricArgs {
     /// The job.
     #[arg(value_name = "JOB")]

@@ -202,10 +202,18 @@ async fn up(
     if let Some(board) = board.filter(|_| args.open) {
         board::open(&board);
     }
+    // Who has seen enough while the first job waits means all of it.
+    let mut enough = false;
     if args.first_job {
-        first_job(&client).await?;
+        tokio::select! {
+            // Whoever waits for the job hears it as well.
+            biased;
+            () = told_to_end() => enough = true,
+            done = first_job(&client) => done?,
+        }
     }
     tokio::select! {
+        () = std::future::ready(()), if enough => {}
         ended = &mut server => {
             stop_agent.cancel();
             return ended_early(ended);

@@ -34,7 +34,7 @@ others. Jobs that had not ended are cancelled at the end of the trace. What the 
 Examples:
   landfall trace export --out week.jsonl.gz
   landfall trace export --data-dir /var/lib/landfall --out week.jsonl && landfall replay week.jsonl
-  landfall trace export --pool gpu --out gpu.jsonl && landfall replay gpu.jsonl --policy balanced")]
+  landfall trace export --pool default --out one.jsonl && landfall replay one.jsonl --policy fit")]
 pub(crate) struct Args {
     /// The trace to write; a name that ends in .gz is compressed.
     #[arg(long, value_name = "FILE")]
@@ -75,7 +75,7 @@ pub(crate) fn run(args: &Args) -> Result<Written, CliError> {
     Ok(Written { schema, file, kind, jobs, nodes, dropped, estimates_defaulted: 0, left_out })
 }
 
-fn write(recorded: &Recorded, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn write(recorded: &Recorded, out: &mut dyn Write) -> io::Result<()> {
     let description = Some("what a server has lived through".to_owned());
     let mut writer = Writer::new(out, &Header { description })?;
     recorded.records.iter().try_for_each(|record| writer.record(record))

@@ -5,6 +5,7 @@ mod export;
 pub(crate) mod files;
 mod generate;
 mod info;
+pub(crate) mod stretch;
 
 use crate::answer::Answer;
 use crate::error::CliError;

@@ -18,7 +18,10 @@ pub(crate) fn job(explained: &Explained, page: Page) -> String {
         clean(&explained.job),
         section(&explained.explanation, explained.estimate.as_ref(), page)
     );
-    if let Some(decision) = &explained.decision {
+    if let Some(decision) = explained.decision.as_ref().filter(|_| explained.explanation.ended.is_none()) {
+        text += "\nlast decision about it\n";
+        text += &super::decisions::one(decision, page);
+    } else if let Some(decision) = &explained.decision {
         let mut line =
             |label: &str, content: &str| text += &labelled(label, &clean(content), page.text_width());
         let on = |at: &Granted| {
@@ -35,6 +38,9 @@ pub(crate) fn job(explained: &Explained, page: Page) -> String {
         }
         if let Some(runner_up) = &decision.runner_up {
             line("  next best   ", runner_up);
+        }
+        if !decision.against.is_empty() {
+            line("  against     ", &super::decisions::against(&decision.against));
         }
     }
     if let Some(placement) = &explained.placement {

@@ -67,7 +67,11 @@ fn job_row(job: &JobView, now_ms: u64) -> Vec<Cell> {
 }
 
 fn array_row(array: &ArrayView, now_ms: u64) -> Vec<Cell> {
-    let state = if array.is_over() { "ended" } else { "live" };
+    let state = match array {
+        _ if array.is_over() => "ended",
+        _ if array.open => "open",
+        _ => "live",
+    };
     let mut counts = Vec::new();
     for (number, word) in [
         (array.pending, "waiting"),
@@ -137,7 +141,12 @@ pub(crate) fn standing(job: &JobView) -> String {
         .nodes
         .iter()
         .map(|at| {
-            if at.gpus.is_empty() { at.node.clone() } else { format!("{} gpu {}", at.node, ranges(&at.gpus)) }
+            let gpus = match at.gpus.is_empty() {
+                true => String::new(),
+                false => format!(" gpu {}", ranges(&at.gpus)),
+            };
+            let cpus = at.cpus.as_ref().map(|cpus| format!(" cpu {cpus}")).unwrap_or_default();
+            format!("{}{gpus}{cpus}", at.node)
         })
         .collect();
     let on = match on.len() {
@@ -276,6 +285,15 @@ pub(crate) fn array(one: &OneArray, page: Page) -> String {
         text += &labelled(&format!("  {label:<11} "), &clean(&content), page.text_width());
     };
     line("indices", format!("{} to {}{step}", range.first, range.last));
+    if array.open {
+        line(
+            "open",
+            format!(
+                "`landfall arrays add {}` adds elements, `landfall arrays close {}` ends that",
+                array.id, array.id
+            ),
+        );
+    }
     line("pool", array.pool.clone());
     line(
         "submitted",

@@ -1,10 +1,11 @@
 //! Peers, and what became of a negotiation.
 
+use landfall_api::answer::PlanView;
 use landfall_api::peer::{NegotiationView, OfferView, PeerFacts};
 
-use super::super::style::{DIM, GOOD, STRONG};
+use super::super::style::{BAD, DIM, GOOD, STRONG};
 use super::super::table::{Cell, Table};
-use super::super::text::{clean, labelled};
+use super::super::text::{clean, count, labelled};
 use crate::answer::Page;
 use crate::commands::service::peers::{Listed, One, Own};
 
@@ -103,7 +104,12 @@ pub(crate) fn one(one: &One, page: Page) -> String {
     let why = match peer.trust {
         None => "unknown: it may neither submit here nor run anything of this server; `landfall peers trust`"
             .to_owned(),
-        Some(trust) => trust.to_string(),
+        Some(set) => match peer.trust_moved {
+            Some(moved) => {
+                format!("{:.3}: {set} was set, {moved:+.3} by what it did", (set + moved).clamp(0.0, 1.0))
+            }
+            None => set.to_string(),
+        },
     };
     line("trust", &why);
     line("scope", &peer.scope);
@@ -129,7 +135,12 @@ pub(crate) fn one(one: &One, page: Page) -> String {
         line("jobs", &format!("{} running, {} queued", facts.running, facts.queued));
     }
     if let Some(standing) = peer.standing.filter(|standing| *standing < 0.0) {
-        line("standing", &format!("{standing:.1}: it has handed on bad messages"));
+        let much = if standing < -80.0 { "; it is not listened to until this is above -80" } else { "" };
+        line("standing", &format!("{standing:.1}: it sent or handed on what it should not{much}"));
+    }
+    if !peer.deeds.is_empty() {
+        let deeds = peer.deeds.iter().map(|(deed, times)| format!("{times} {}", said(deed)));
+        line("conduct", &deeds.collect::<Vec<_>>().join(", "));
     }
     if !peer.dropped.is_empty() {
         let dropped: Vec<String> = peer.dropped.iter().map(|(why, count)| format!("{count} {why}")).collect();
@@ -139,6 +150,23 @@ pub(crate) fn one(one: &One, page: Page) -> String {
         line("note", note);
     }
     text
+}
+
+/// What a peer did, in words.
+fn said(deed: &str) -> &str {
+    match deed {
+        "kept" => "promises kept",
+        "silent" => "awards it offered for and did not answer",
+        "overstated" => "awards it had offered room for and had none",
+        "lease_lost" => "runs it was not heard of again",
+        "forged" => "messages in another's name",
+        "invalid" => "messages that make no sense",
+        "stale_result" => "results of awards that were not its own any more",
+        "repeated" => "offers made twice",
+        "claimed_twice" => "jobs it gave to two at once",
+        "flooded" => "requests beyond what one peer may ask",
+        other => other,
+    }
 }
 
 pub(crate) fn own(own: &Own, _: Page) -> String {
@@ -168,7 +196,12 @@ pub(crate) fn placement(placement: &NegotiationView) -> String {
         text += &format!(", {charge} due");
     }
     text.push('\n');
-    text += &offers(&placement.offers);
+    text + &answers(placement)
+}
+
+/// Every offer and every decline.
+fn answers(placement: &NegotiationView) -> String {
+    let mut text = offers(&placement.offers);
     if !placement.declines.is_empty() {
         let mut table = Table::of(&[">round", "declined", "because"]).indent(2);
         for decline in &placement.declines {
@@ -181,6 +214,23 @@ pub(crate) fn placement(placement: &NegotiationView) -> String {
         text += &format!("  {DIM}nobody has answered: `landfall peers list` shows who is there{DIM:#}\n");
     }
     text
+}
+
+/// What peers offer for a job that was not submitted.
+pub(crate) fn offered(change: &str, plan: &PlanView, _: Page) -> String {
+    let Some(placement) = &plan.negotiation else { return String::new() };
+    let standing: Vec<&OfferView> =
+        placement.offers.iter().filter(|offer| offer.status == "standing").collect();
+    let mut text = format!("{STRONG}if {}{STRONG:#}\n\n", clean(change));
+    text += &match standing.first() {
+        Some(best) => format!(
+            "{GOOD}{} would take it{GOOD:#}, the best of {}\n",
+            clean(&short(&best.peer)),
+            count(standing.len(), "offer")
+        ),
+        None => format!("{BAD}nobody would take it{BAD:#}\n"),
+    };
+    text + &answers(placement) + "\nnothing was submitted, kept or awarded\n"
 }
 
 fn offers(offers: &[OfferView]) -> String {

@@ -654,6 +654,8 @@ pub(crate) fn could_ever_fit(engine: &Engine, job: &landfall_model::Job, id: &Po
         for node in &mut nodes {
             node.state = NodeState::Ready;
             node.drifted = false;
+            // A window passes.
+            node.maintenance_at = None;
         }
         let pass = Pass::of_parts(state.now, &own.world, &nodes, Default::default());
         nodes.iter().filter(|node| dispatcher.policy.is_eligible(&pass, job, node)).count() as u64

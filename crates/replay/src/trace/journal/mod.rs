@@ -15,6 +15,7 @@
 //! *The end.* What had not ended when the trace was made is cancelled at its last instant, so that a replay ends there too
 //! and does not make up how it would have gone on.
 
+mod begin;
 mod runs;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,7 +33,7 @@ use super::own::{Change, JobOrder, NodeChange, Order, Record, Setting, Submissio
 use runs::Course;
 
 /// Kinds of events that are read, by the names that the event stream gives them.
-pub const KINDS: [&str; 42] = [
+pub const KINDS: [&str; 43] = [
     "pool_set",
     "tenant_set",
     "block_set",
@@ -42,6 +43,7 @@ pub const KINDS: [&str; 42] = [
     "heard",
     "submitted",
     "array_submitted",
+    "array_extended",
     "linked",
     "folded_dropped",
     "user_hold",
@@ -260,6 +262,13 @@ impl Recorder {
             Event::ArraySubmitted { job, pool, user_hold, shape, after } => {
                 self.array_submitted(at, *job, pool, (user_hold, shape), after);
             }
+            Event::ArrayExtended { array, last } => {
+                // In a trace all its elements come at once.
+                if let Some(shape) = self.came.get_mut(&array).and_then(|came| came.submission.array.as_mut())
+                {
+                    shape.last = last;
+                }
+            }
             Event::Linked(submission) => self.linked(*submission),
             Event::FoldedDropped { array, positions, cause } => {
                 if let Some(came) = self.came.get_mut(&array) {
@@ -346,7 +355,8 @@ impl Recorder {
             return;
         }
         let after = after.into_iter().map(|on| Edge { on, kind: EdgeKind::Corresponding }).collect();
-        let submission = Submission { held, array: Some(shape), after, ..submission(at, job, pool) };
+        let array = Some(Shape { ids_to: None, ..shape });
+        let submission = Submission { held, array, after, ..submission(at, job, pool) };
         self.came_in(Came { submission, course: Course::default(), over: 0 });
     }
 

@@ -57,7 +57,8 @@ async fn queue_depth(app: &App) -> Option<Value> {
     let counts = app.handle.read(|view| {
         let state = view.engine.state();
         let pending: usize = state.pools.keys().map(|pool| view.engine.waiting_in(pool)).sum();
-        let active = state.jobs.values().filter(|record| record.state.is_placed()).count();
+        let active = view.tally().iter().filter(|((_, _, state), _)| state.is_placed());
+        let active: u64 = active.map(|(_, number)| number).sum();
         let nodes = state.pools.values().flat_map(|pool| &pool.nodes);
         let nodes = nodes.filter(|node| !matches!(node.state, NodeState::Unknown | NodeState::Down)).count();
         json!({ "type": "queue_depth", "nodes": nodes, "pending": pending, "active": active })

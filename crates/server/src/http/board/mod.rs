@@ -4,7 +4,6 @@
 
 mod live;
 mod load;
-mod ring;
 mod summary;
 mod time;
 
@@ -15,10 +14,9 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use landfall_engine::record::JobRecord;
+use landfall_engine::record::{JobRecord, JobState};
 use landfall_engine::state::PoolState;
-use landfall_engine::{Event, State as EngineState};
-use landfall_model::{JobKind, Millis, Node, NodeState};
+use landfall_model::{JobId, JobKind, Millis, Node, NodeState, TenantId};
 use landfall_policy::catalogue;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -30,11 +28,12 @@ use utoipa_axum::routes;
 use super::app::{App, Shared};
 use super::auth::{Admin, Principal, Submitter};
 use super::extract::{At, Params};
-use super::history::{decision, decisions_before};
+use super::history::{Wanted, decisions_before};
 use super::problem::Problem;
-use crate::driver::{Happened, View};
+use crate::driver::rings::{Candidate, JobSeen, Made, NodeSeen};
+use crate::driver::roster::{Kind, Row};
+use crate::driver::{Failure, View};
 use load::{Running, Worker, load};
-use ring::{Kept, Ring};
 pub(crate) use time::rfc3339;
 
 /// Dispatched jobs that are listed.
@@ -44,75 +43,29 @@ const PENDING_MAX: usize = 500;
 /// Pending jobs whose reason is looked up; the others only say that they wait.
 const EXPLAINED_MAX: usize = 50;
 
-#[derive(Debug, Default)]
-pub(crate) struct Board {
-    ring: Ring,
-}
-
-impl Board {
-    /// Takes in decisions that were just committed.
-    pub(crate) async fn follow(&self, app: &App, batch: &Arc<[Happened]>) {
-        let committed = |happened: &&Happened| matches!(happened.event, Event::Committed(_));
-        if !batch.iter().any(|happened| committed(&happened)) {
-            return;
-        }
-        let batch = batch.clone();
-        let kept = app.handle.read(move |view| {
-            let recent = batch.iter().rev().filter(committed).take(Ring::room());
-            let mut kept: Vec<Kept> = recent.filter_map(|happened| keep(view, happened)).collect();
-            kept.reverse();
-            kept
-        });
-        if let Ok(kept) = kept.await {
-            self.ring.extend(kept);
-        }
-    }
-}
-
 fn kind_code(kind: JobKind) -> u8 {
     u8::from(kind == JobKind::Build)
 }
 
-fn keep(view: &View<'_>, happened: &Happened) -> Option<Kept> {
-    let Event::Committed(commit) = &happened.event else { return None };
-    let state = view.engine.state();
-    let record = state.job(&commit.job)?;
-    let node = commit.grants.first().and_then(|grant| state.node(&grant.node));
-    let instance = state.pool(&record.pool).map(|pool| &pool.world.instance);
-    Some(Kept {
-        decision: decision(happened.seq, happened.at, commit),
-        kind: kind_code(record.job.spec.kind),
-        pool: record.pool.to_string(),
-        tenant: record.job.spec.tenant.as_ref().map(ToString::to_string),
-        name: view.jobs.meta(&commit.job).and_then(|meta| meta.name.clone()),
-        parent: parent_of(record),
-        node_context: node.map_or(Value::Null, |(node, _)| node_context(node)),
-        job_context: job_context(state, record),
-        instance_context: serde_json::to_value(instance).unwrap_or_default(),
+fn node_context(seen: &NodeSeen) -> Value {
+    json!({
+        "architectures": seen.capabilities.architectures, "features": seen.features,
+        "fetch": seen.capabilities.fetch, "eval": seen.capabilities.eval, "metrics": seen.metrics,
     })
 }
 
-fn node_context(node: &Node) -> Value {
-    let capabilities = node.capabilities.clone().unwrap_or_default();
+fn job_context(seen: &JobSeen) -> Value {
+    let spec = &seen.spec;
     json!({
-        "architectures": capabilities.architectures, "features": node.features.keys().collect::<Vec<_>>(),
-        "fetch": capabilities.fetch, "eval": capabilities.eval, "metrics": node.metrics,
-    })
-}
-
-fn job_context(state: &EngineState, record: &JobRecord) -> Value {
-    let (job, spec) = (&record.job, &record.job.spec);
-    let dependents = spec.dependents.max(state.graph.dependents(&job.id));
-    json!({
-        "kind": kind_code(spec.kind), "architecture": spec.architecture, "dependents": dependents,
-        "direct_inputs": spec.direct_inputs, "queued_at": rfc3339(job.queued_at), "ready_at": rfc3339(job.ready_at),
-        "rescore_count": state.rounds(record), "prefer_local": spec.prefer_local,
+        "kind": kind_code(spec.kind), "architecture": spec.architecture, "dependents": seen.dependents,
+        "direct_inputs": spec.direct_inputs, "queued_at": rfc3339(seen.queued_at), "ready_at": rfc3339(seen.ready_at),
+        "rescore_count": seen.rounds, "prefer_local": spec.prefer_local,
         "network_bound": spec.network_bound, "has_fetch_task": spec.fetch_task,
     })
 }
 
-fn parent_of(record: &JobRecord) -> Option<String> {
-    crate::driver::jobs::element_of(record.job.id.as_str()).map(|(array, _)| array.to_owned())
+fn parent_of(job: &JobId) -> Option<String> {
+    crate::driver::jobs::element_of(job.as_str()).map(|(array, _)| array.to_owned())
 }
 
 /// An answer of the board.
@@ -219,108 +172,160 @@ async fn scores(
         return Err(Problem::bad("`limit` is 1 to 10000", "give less"));
     }
     let since = app.handle.now() - Millis::secs(hours * 3600);
-    let read = app.journal.read(move |reader| {
-        decisions_before(reader, None, Some(since), most, |commit| commit.why.total.is_some())
-    });
+    let wanted = Wanted { since: Some(since), scored: true, ..Wanted::default() };
+    let read = app.journal.read(move |reader| decisions_before(reader, None, &wanted, most));
     let (decisions, _) = read.await?;
     Ok(Said(serde_json::to_value(summary::summary(&decisions)).unwrap_or_default()))
 }
 
 fn sees(principal: &Principal, record: &JobRecord) -> bool {
-    principal.sees(record.job.spec.tenant.as_ref().map(landfall_model::TenantId::as_str))
+    principal.sees(record.job.spec.tenant.as_ref().map(TenantId::as_str))
 }
 
 /// Jobs that wait, and why.
 #[utoipa::path(get, path = "/board/jobs/pending", tag = "board",
     responses((status = 200, description = "`jobs` and `other_pending`.", body = Envelope), BoardProblems))]
 async fn pending(State(app): Shared, Submitter(principal): Submitter) -> Result<Said, Problem> {
+    let waits =
+        |row: &Row| row.kind == Kind::Job && matches!(row.state, JobState::Pending | JobState::Suspended);
+    let (ids, others) = chosen(&app, principal, waits, false, PENDING_MAX).await?;
     let answer = app.handle.read(move |view| {
-        let waiting = |record: &&JobRecord| {
-            matches!(
-                record.state,
-                landfall_engine::record::JobState::Pending | landfall_engine::record::JobState::Suspended
-            )
-        };
-        let all = view.engine.state().jobs.values().map(|record| &**record).filter(waiting);
-        let (mut own, others): (Vec<&JobRecord>, Vec<&JobRecord>) = all.partition(|record| sees(&principal, record));
-        own.sort_by(|a, b| (a.job.queued_at, &a.job.id).cmp(&(b.job.queued_at, &b.job.id)));
-        let more = own.len().saturating_sub(PENDING_MAX);
-        let jobs = own.iter().take(PENDING_MAX).enumerate().map(|(place, record)| {
+        let state = view.engine.state();
+        let records = ids.iter().filter_map(|id| state.job(id));
+        let jobs = records.enumerate().map(|(place, record)| {
             let (job, spec) = (&record.job, &record.job.spec);
             let explained = Some(()).filter(|()| place < EXPLAINED_MAX);
             let explained = explained.and_then(|()| view.engine.explain(&job.id)).and_then(|it| it.reason);
             json!({
-                "kind": kind_code(spec.kind), "tenant": spec.tenant, "job_id": job.id, "parent_id": parent_of(record),
+                "kind": kind_code(spec.kind), "tenant": spec.tenant, "job_id": job.id, "parent_id": parent_of(&record.job.id),
                 "queued_at": rfc3339(job.queued_at),
-                "dependency_count": spec.dependents.max(view.engine.state().graph.dependents(&job.id)),
+                "dependency_count": spec.dependents.max(state.graph.dependents(&job.id)),
                 "name": view.jobs.meta(&job.id).and_then(|meta| meta.name.clone()),
                 "reason": explained.map_or("queued", |reason| reason.name()),
             })
         });
-        json!({ "jobs": jobs.collect::<Vec<Value>>(), "other_pending": others.len() + more })
+        json!({ "jobs": jobs.collect::<Vec<Value>>(), "other_pending": others })
     });
     Ok(Said(answer.await?))
+}
+
+/// The jobs that wait or have nodes longest, or shortest, of those that the asker may see; and how many others there are.
+async fn chosen(
+    app: &App,
+    principal: Principal,
+    wanted: impl Fn(&Row) -> bool + Send + 'static,
+    newest_first: bool,
+    most: usize,
+) -> Result<(Vec<JobId>, usize), Problem> {
+    let listing = app.listing().await?;
+    let chosen = tokio::task::spawn_blocking(move || {
+        let rows = listing.rows().filter(|row| wanted(row));
+        let (mut own, others): (Vec<&Row>, Vec<&Row>) =
+            rows.partition(|row| principal.sees(row.tenant().map(TenantId::as_str)));
+        own.sort_unstable_by(|a, b| (a.since, &a.id).cmp(&(b.since, &b.id)));
+        if newest_first {
+            own.reverse();
+        }
+        let more = own.len().saturating_sub(most);
+        (own.iter().take(most).map(|row| row.id.clone()).collect(), others.len() + more)
+    });
+    chosen.await.map_err(|_| Failure::Closing.into())
 }
 
 /// The newest jobs that have nodes.
 #[utoipa::path(get, path = "/board/jobs/dispatched", tag = "board",
     responses((status = 200, description = "`jobs` and `other_running`.", body = Envelope), BoardProblems))]
 async fn dispatched(State(app): Shared, Submitter(principal): Submitter) -> Result<Said, Problem> {
-    let known: BTreeMap<String, String> = app
-        .board
-        .ring
-        .newest_first()
-        .into_iter()
-        .rev()
-        .map(|kept| (kept.decision.job.clone(), kept.id()))
-        .collect();
+    let placed = |row: &Row| row.nodes.is_some();
+    let (ids, others) = chosen(&app, principal, placed, true, DISPATCHED_MAX).await?;
     let answer = app.handle.read(move |view| {
-        let placed = view.engine.state().jobs.values().map(|record| &**record);
-        let placed = placed.filter_map(|record| Some((record, record.run.as_deref()?)));
-        let (mut own, others): (Vec<_>, Vec<_>) = placed.partition(|(record, _)| sees(&principal, record));
-        own.sort_by(|a, b| (b.1.committed_at, &b.0.job.id).cmp(&(a.1.committed_at, &a.0.job.id)));
-        let more = own.len().saturating_sub(DISPATCHED_MAX);
-        let jobs = own.iter().take(DISPATCHED_MAX).map(|(record, run)| {
+        let made = view.rings.newest_first().into_iter().rev();
+        let known: BTreeMap<&JobId, String> =
+            made.filter_map(|made| Some((made.winner.as_ref()?, made.id()?))).collect();
+        let state = view.engine.state();
+        let placed = ids.iter().filter_map(|id| state.job(id).and_then(|it| Some((it, it.run.as_deref()?))));
+        let jobs = placed.map(|(record, run)| {
             let (id, spec) = (&record.job.id, &record.job.spec);
             json!({
-                "id": known.get(id.as_str()).cloned().unwrap_or_else(|| id.to_string()),
+                "id": known.get(id).cloned().unwrap_or_else(|| id.to_string()),
                 "kind": kind_code(spec.kind), "tenant": spec.tenant,
                 "node_id": run.nodes.first().map(|at| at.node.to_string()), "score": run.why.total,
-                "dispatched_at": rfc3339(run.committed_at), "job_id": id, "parent_id": parent_of(record),
+                "dispatched_at": rfc3339(run.committed_at), "job_id": id, "parent_id": parent_of(&record.job.id),
                 "name": view.jobs.meta(id).and_then(|meta| meta.name.clone()),
             })
         });
-        json!({ "jobs": jobs.collect::<Vec<Value>>(), "other_running": others.len() + more })
+        json!({ "jobs": jobs.collect::<Vec<Value>>(), "other_running": others })
     });
     Ok(Said(answer.await?))
 }
 
-fn candidate(kept: &Kept) -> Value {
+/// A candidate as lists show it.
+fn candidate(view: &View<'_>, made: &Made, place: usize) -> Value {
+    let of = &made.candidates[place];
+    let spec = of.seen.as_ref().map(|seen| &seen.spec);
     json!({
-        "id": kept.id(), "job_id": kept.decision.job, "kind": kept.kind, "tenant": kept.tenant, "name": kept.name,
-        "score": kept.decision.total, "vetoes": [], "won": true,
+        "id": made.id_of(place), "job_id": of.job, "kind": kind_code(made.kind),
+        "tenant": spec.and_then(|spec| spec.tenant.as_ref()),
+        "name": view.jobs.meta(&of.job).and_then(|meta| meta.name.clone()),
+        "score": of.total, "vetoes": of.vetoes, "won": made.winner.as_ref() == Some(&of.job),
     })
 }
 
-fn at(kept: &Kept) -> String {
-    rfc3339(landfall_model::Time::from_millis(i64::try_from(kept.decision.at_ms).unwrap_or(i64::MAX)))
+fn candidates(view: &View<'_>, made: &Made, which: impl Fn(usize) -> bool) -> Vec<Value> {
+    let places = (0..made.candidates.len()).filter(|place| which(*place));
+    places.map(|place| candidate(view, made, place)).collect()
 }
 
 /// The last decisions, newest first; for administrators.
 #[utoipa::path(get, path = "/board/jobs/decisions", tag = "board",
     responses((status = 200, description = "Decisions with their candidates.", body = Envelope), BoardProblems))]
-async fn decisions(State(app): Shared, _admin: Admin) -> Said {
-    let all = app.board.ring.newest_first();
-    let shown = all.iter().map(|kept| {
-        json!({ "at": at(kept), "node_id": kept.node(), "kind": kept.kind, "winner": kept.decision.job,
-            "pool": kept.pool, "runner_up": kept.decision.runner_up, "candidates": [candidate(kept)] })
+async fn decisions(State(app): Shared, _admin: Admin) -> Result<Said, Problem> {
+    let answer = app.handle.read(|view| {
+        let made = view.rings.newest_first().into_iter().map(|made| {
+            json!({ "at": rfc3339(made.at), "node_id": made.node, "kind": kind_code(made.kind), "pool": made.pool,
+                "winner": made.winner, "candidates": candidates(view, made, |_| true) })
+        });
+        made.collect()
     });
-    Said(shown.collect())
+    Ok(Said(answer.await?))
 }
 
-fn breakdown(total: Option<f64>, terms: impl Iterator<Item = (String, f64)>) -> Value {
-    let rules: BTreeMap<String, f64> = terms.collect();
-    json!({ "rules": rules, "total": total })
+fn breakdown(candidate: &Candidate) -> Value {
+    let rules: BTreeMap<&str, f64> =
+        candidate.terms.iter().map(|points| (&*points.term, points.points)).collect();
+    let mut breakdown = json!({ "rules": rules, "total": candidate.total });
+    if !candidate.vetoes.is_empty() {
+        breakdown["vetoes"] = json!(candidate.vetoes);
+    }
+    breakdown
+}
+
+/// One candidate of a decision with its circumstances.
+fn one_of(view: &View<'_>, made: &Made, place: usize, admin: bool) -> Value {
+    let of = &made.candidates[place];
+    let context = of.seen.as_ref().map(job_context);
+    let at = |name: &str| context.as_ref().map(|context| context[name].clone());
+    let earlier = view.rings.earlier(made);
+    let earlier = earlier.iter().map(|made| {
+        let score = made.winner_at().and_then(|place| made.candidates[place].total);
+        json!({ "id": made.id(), "node_id": made.node, "score": score, "dispatched_at": rfc3339(made.at) })
+    });
+    let won = made.winner.as_ref() == Some(&of.job);
+    let mut shown = candidate(view, made, place);
+    let more = json!({
+        "parent_id": parent_of(&of.job), "node_id": made.node, "queued_at": at("queued_at"), "ready_at": at("ready_at"),
+        "dispatched_at": won.then(|| rfc3339(made.at)), "score_breakdown": breakdown(of),
+        "node_context": made.of_node.as_ref().map(node_context), "job_context": context,
+        "instance_context": made.instance, "previous_attempts": earlier.collect::<Vec<Value>>(),
+        "passed_over": candidates(view, made, |other| made.winner.as_ref() != Some(&made.candidates[other].job)),
+    });
+    if let (Value::Object(shown), Value::Object(more)) = (&mut shown, more) {
+        shown.extend(more);
+    }
+    if admin {
+        shown["candidates"] = json!(candidates(view, made, |_| true));
+    }
+    shown
 }
 
 /// One decision with its circumstances.
@@ -331,47 +336,40 @@ async fn one(
     Submitter(principal): Submitter,
     At(id): At<String>,
 ) -> Result<Said, Problem> {
-    let unknown = || Problem::unknown("job", &id);
-    let Some(kept) = app.board.ring.find(&id) else {
-        let asked = id.clone();
-        let placed = app.handle.read(move |view| {
-            let id = view.resolve(&asked)?;
-            let record = view.engine.state().job(&id).filter(|record| sees(&principal, record))?;
-            let run = record.run.as_deref()?;
-            let node = run.nodes.first();
-            let terms = run.why.terms.iter().map(|points| (points.term.to_string(), points.points));
-            Some(json!({
-                "id": id, "job_id": id, "node_id": node.map(|at| at.node.to_string()), "score": run.why.total,
-                "queued_at": rfc3339(record.job.queued_at), "ready_at": rfc3339(record.job.ready_at),
-                "dispatched_at": rfc3339(run.committed_at), "score_breakdown": breakdown(run.why.total, terms),
-                "node_context": node.and_then(|at| view.engine.state().node(&at.node)).map(|(node, _)| node_context(node)),
-                "job_context": job_context(view.engine.state(), record), "instance_context": Value::Null,
-                "previous_attempts": [], "passed_over": [],
-            }))
-        });
-        return placed.await?.map(Said).ok_or_else(unknown);
-    };
-    if !principal.sees(kept.tenant.as_deref()) {
-        return Err(unknown());
-    }
-    let terms = kept.decision.terms.iter().map(|points| (points.term.to_string(), points.points));
-    let earlier = app.board.ring.earlier(&kept);
-    let earlier: Vec<Value> = earlier
-        .iter()
-        .map(|kept| json!({ "id": kept.id(), "node_id": kept.node(), "score": kept.decision.total, "dispatched_at": at(kept) }))
-        .collect();
-    let mut shown = json!({
-        "id": kept.id(), "job_id": kept.decision.job, "parent_id": kept.parent, "name": kept.name, "kind": kept.kind,
-        "tenant": kept.tenant, "node_id": kept.node(), "score": kept.decision.total,
-        "queued_at": kept.job_context["queued_at"], "ready_at": kept.job_context["ready_at"], "dispatched_at": at(&kept),
-        "score_breakdown": breakdown(kept.decision.total, terms), "node_context": kept.node_context,
-        "job_context": kept.job_context, "instance_context": kept.instance_context,
-        "previous_attempts": earlier, "passed_over": [],
+    let asked = id.clone();
+    let found = app.handle.read(move |view| {
+        let id = view.resolve(&asked).map_or(asked, |id| id.to_string());
+        let admin = principal.role == landfall_api::token::Role::Admin;
+        if let Some((made, place)) = view.rings.find(&id) {
+            let spec = made.candidates[place].seen.as_ref().map(|seen| &seen.spec);
+            let tenant = spec.and_then(|spec| spec.tenant.as_ref()).map(landfall_model::TenantId::as_str);
+            let made = made.clone();
+            return (spec.is_some() || admin).then_some(()).filter(|()| principal.sees(tenant)).map(|()| {
+                let mut shown = one_of(view, &made, place, admin);
+                if !principal.sees_all() {
+                    // Others see what concerns their own job.
+                    shown["passed_over"] = json!([]);
+                }
+                shown
+            });
+        }
+        let id = landfall_model::JobId::new(&id).ok()?;
+        let record = view.engine.state().job(&id).filter(|record| sees(&principal, record))?;
+        let run = record.run.as_deref()?;
+        let node = run.nodes.first();
+        let seen = JobSeen::of(view.engine.state(), &id);
+        let of_node = node.and_then(|at| view.engine.state().node(&at.node)).map(|(node, _)| NodeSeen::of(node));
+        let (total, terms) = (run.why.total, run.why.terms.clone());
+        let of = Candidate { job: id.clone(), total, terms, vetoes: Vec::new(), seen };
+        Some(json!({
+            "id": id, "job_id": id, "node_id": node.map(|at| at.node.to_string()), "score": total,
+            "queued_at": rfc3339(record.job.queued_at), "ready_at": rfc3339(record.job.ready_at),
+            "dispatched_at": rfc3339(run.committed_at), "score_breakdown": breakdown(&of),
+            "node_context": of_node.as_ref().map(node_context), "job_context": of.seen.as_ref().map(job_context),
+            "instance_context": Value::Null, "previous_attempts": [], "passed_over": [],
+        }))
     });
-    if principal.role == landfall_api::token::Role::Admin {
-        shown["candidates"] = json!([candidate(&kept)]);
-    }
-    Ok(Said(shown))
+    found.await?.map(Said).ok_or_else(|| Problem::unknown("job", &id))
 }
 
 /// Whether a viewer may see which node this is.

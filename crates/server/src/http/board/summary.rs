@@ -112,12 +112,19 @@ mod tests {
         DecisionView {
             seq: 1,
             at_ms: 0,
-            job: "1".into(),
+            job: Some("1".into()),
+            asked: None,
+            pool: None,
             kind: "start".into(),
             nodes: Vec::new(),
             total: Some(total),
             terms: terms.collect(),
             runner_up: None,
+            looked_at: 0,
+            runners_up: Vec::new(),
+            against: Vec::new(),
+            facts: Default::default(),
+            heard_ms: None,
         }
     }
 

@@ -1,7 +1,6 @@
-//! How many jobs wait for which reason, counted a few thousand at a time so that the driver hardly notices.
+//! How many jobs wait for which reason: counted from a listing, and a few of each kind asked about.
 
 use std::collections::{BTreeMap, HashMap};
-use std::ops::Bound;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -13,12 +12,10 @@ use landfall_model::{JobId, JobSpec, PoolId, TenantId, Time};
 use super::super::app::App;
 use super::super::auth::Principal;
 use super::{fresh_for, locked};
-use crate::driver::{Failure, View};
+use crate::driver::{Failure, Listing, View, roster};
 
 /// Who asks waits for a count that takes no longer than this.
 const QUICK: Duration = Duration::from_millis(50);
-/// Jobs looked at in one question.
-const AT_ONCE: usize = 2000;
 /// Kinds of waiting jobs that are told apart.
 const KINDS_MAX: usize = 4000;
 /// Kinds whose reason is asked for, those with most jobs first.
@@ -93,40 +90,28 @@ impl Counted {
         self.groups.entry(key).or_insert_with(made).jobs += jobs;
     }
 
-    /// Looks at some jobs; says where to go on.
-    fn look(&mut self, view: &View<'_>, from: Option<&JobId>) -> Option<JobId> {
-        let state = view.engine.state();
-        let begin = from.map_or(Bound::Unbounded, Bound::Excluded);
-        let mut last = None;
-        let mut seen = 0;
-        for (id, record) in state.jobs.range::<JobId, _>((begin, Bound::Unbounded)).take(AT_ONCE) {
-            (last, seen) = (Some(id), seen + 1);
-            if record.state.is_placed() {
-                *self.running.entry(record.pool.clone()).or_insert(0) += 1;
+    fn of(listing: &Listing) -> Self {
+        let mut counted = Self::default();
+        for ((pool, _, state), number) in &listing.tally {
+            if state.is_placed() {
+                *counted.running.entry(pool.clone()).or_insert(0) += number;
             }
-            if record.state != JobState::Pending {
-                continue;
-            }
-            let spec = &record.job.spec;
-            let kind = match () {
-                () if record.user_hold => Kind::Says(Reason::UserHold.name()),
-                () if record.job.waits_for.is_some() => Kind::Says(Reason::Dependency.name()),
-                () if record.job.retry_at.is_some_and(|at| at > view.now) => {
-                    Kind::Says(Reason::NotBefore.name())
+        }
+        for row in listing.rows().filter(|row| row.state == JobState::Pending) {
+            let (kind, jobs) = match row.kind {
+                roster::Kind::Array(0) | roster::Kind::Idle => continue,
+                roster::Kind::Array(waiting) => (Kind::Array(row.id.clone()), waiting.into()),
+                roster::Kind::Job if row.held => (Kind::Says(Reason::UserHold.name()), 1),
+                roster::Kind::Job if row.follows => (Kind::Says(Reason::Dependency.name()), 1),
+                roster::Kind::Job if row.retry_at.is_some_and(|at| at > listing.now) => {
+                    (Kind::Says(Reason::NotBefore.name()), 1)
                 }
-                () => Kind::Needs(Arc::as_ptr(spec) as usize),
+                roster::Kind::Job => (Kind::Needs(Arc::as_ptr(&row.spec) as usize), 1),
             };
-            let key = Key { pool: record.pool.clone(), tenant: spec.tenant.clone(), kind };
-            self.wait(key, 1, id, Some(spec));
+            let key = Key { pool: row.pool.clone(), tenant: row.tenant().cloned(), kind };
+            counted.wait(key, jobs, &row.id, Some(&row.spec));
         }
-        if from.is_none() {
-            for (id, array) in state.folded.iter().filter(|(_, array)| array.tally().folded > 0) {
-                let tenant = array.job.spec.tenant.clone();
-                let key = Key { pool: array.pool.clone(), tenant, kind: Kind::Array(id.clone()) };
-                self.wait(key, array.tally().folded.into(), id, None);
-            }
-        }
-        last.filter(|_| seen == AT_ONCE).cloned()
+        counted
     }
 }
 
@@ -143,28 +128,15 @@ pub(super) async fn count(app: &App) -> Result<(), Failure> {
     if known.made.is_some_and(|made| made.elapsed() < fresh_for(known.took)) {
         return Ok(());
     }
-    let mut took = Duration::ZERO;
-    let (mut counted, mut from) = (Counted::default(), None);
-    loop {
-        let mut so_far = std::mem::take(&mut counted);
-        let asked = app.handle.read(move |view| {
-            let began = Instant::now();
-            let next = so_far.look(view, from.as_ref());
-            (so_far, next, began.elapsed(), view.now)
-        });
-        let (so_far, next, spent, now) = asked.await?;
-        counted = so_far;
-        took += spent;
-        if next.is_none() {
-            let census = explained(app, counted, now, took).await?;
-            *locked(&app.looks.census) = Arc::new(census);
-            return Ok(());
-        }
-        from = next;
-    }
+    let listing = app.listing().await?;
+    let at = listing.now;
+    let counted = tokio::task::spawn_blocking(move || Counted::of(&listing)).await;
+    let census = explained(app, counted.map_err(|_| Failure::Closing)?, at).await?;
+    *locked(&app.looks.census) = Arc::new(census);
+    Ok(())
 }
 
-async fn explained(app: &App, counted: Counted, at: Time, mut took: Duration) -> Result<Census, Failure> {
+async fn explained(app: &App, counted: Counted, at: Time) -> Result<Census, Failure> {
     let mut groups: Vec<(Key, Group)> = counted.groups.into_iter().collect();
     groups.sort_by(|a, b| (b.1.jobs, &a.1.example).cmp(&(a.1.jobs, &b.1.example)));
     let (mut asking, mut asked) = (Duration::ZERO, 0);
@@ -195,11 +167,10 @@ async fn explained(app: &App, counted: Counted, at: Time, mut took: Duration) ->
         let (pool, tenant) = (pool.to_string(), tenant.map(|tenant| tenant.to_string()));
         waiting.push(Waiting { pool, tenant, why: None, jobs, example: example.to_string(), never: false });
     }
-    took += asking;
     let running = counted.running.into_iter().map(|(pool, jobs)| (pool.to_string(), jobs)).collect();
     // What it would have said is asked for anew as soon as somebody looks.
     let made = (wanted || waiting.is_empty()).then(Instant::now);
-    Ok(Census { at: Some(at), waiting, running, made, took })
+    Ok(Census { at: Some(at), waiting, running, made, took: asking })
 }
 
 impl Census {

@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use axum::body::{Body, Bytes};
 use axum::extract::State;
-use axum::http::HeaderMap;
-use axum::response::sse::{Event as Sent, KeepAlive, Sse};
+use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use landfall_api::board::{ChangeView, DecisionGlance};
 use landfall_engine::Event;
@@ -25,9 +26,11 @@ use super::locked;
 use crate::driver::Happened;
 
 /// Jobs, and nodes, that one message names.
-const NAMED_MAX: usize = 500;
+const NAMED_MAX: usize = 200;
 /// Decisions that one message tells; with more of them nobody could read them.
-const DECISIONS_MAX: usize = 50;
+const DECISIONS_MAX: usize = 30;
+/// A message costs the same for each who listens: for every so many of them it comes one tick later.
+const LISTENERS_PER_TICK: usize = 250;
 /// How often a stream looks whether its token still stands.
 const TOKENS_LOOKED_AT_EVERY: Duration = Duration::from_secs(10);
 
@@ -70,7 +73,10 @@ impl Gathered {
     fn take_in_one(&mut self, happened: &Happened) {
         match &happened.event {
             Event::Submitted { job, .. } | Event::ArraySubmitted { job, .. } => self.job(&job.id),
-            Event::Unfolded { array, .. } | Event::FoldedDropped { array, .. } => self.job(array),
+            Event::Unfolded { array, .. }
+            | Event::FoldedDropped { array, .. }
+            | Event::ArrayExtended { array, .. }
+            | Event::ArrayClosed(array) => self.job(array),
             Event::Eligible(job)
             | Event::Started(job)
             | Event::TookRoom(job)
@@ -100,7 +106,7 @@ impl Gathered {
                 self.decisions.push(DecisionGlance {
                     seq: made.seq,
                     at_ms: made.at_ms,
-                    job: made.job,
+                    job: made.job.unwrap_or_default(),
                     name: None,
                     pool: String::new(),
                     tenant: None,
@@ -127,14 +133,16 @@ pub(crate) struct Change {
     /// Whose each job is.
     tenants: BTreeMap<String, Option<String>>,
     /// The message as those see it who may see everything.
-    text: String,
+    text: Bytes,
     /// The message as each tenant sees it.
-    of_tenants: Mutex<BTreeMap<Option<String>, Arc<str>>>,
+    of_tenants: Mutex<BTreeMap<Option<String>, Bytes>>,
 }
 
 /// Tells those who listen what happened.
 pub(crate) async fn tell(app: &App) {
-    if app.looks.changes.receiver_count() == 0 {
+    let listeners = app.looks.changes.receiver_count();
+    let ticks = 1 + listeners / LISTENERS_PER_TICK;
+    if listeners == 0 || !app.looks.ticks.fetch_add(1, Ordering::Relaxed).is_multiple_of(ticks) {
         return;
     }
     let gathered = std::mem::take(&mut *locked(&app.looks.gathered));
@@ -177,14 +185,20 @@ pub(crate) async fn tell(app: &App) {
         more,
         decisions,
     };
-    let text = serde_json::to_string(&view).unwrap_or_default();
+    let text = message(&view);
     // Nobody may be left to hear it.
     let _ = app.looks.changes.send(Arc::new(Change { view, tenants, text, of_tenants: Mutex::default() }));
 }
 
+/// A message as it goes over the wire, made once for all who get it.
+fn message(view: &ChangeView) -> Bytes {
+    let text = serde_json::to_string(view).unwrap_or_default();
+    format!("id: {}-{}\ndata: {text}\n\n", view.journal, view.seq).into()
+}
+
 impl Change {
     /// The message as somebody may see it.
-    fn text_for(&self, principal: &Principal) -> String {
+    fn text_for(&self, principal: &Principal) -> Bytes {
         if principal.sees_all() {
             return self.text.clone();
         }
@@ -196,9 +210,9 @@ impl Change {
                 decisions: self.view.decisions.iter().filter(|made| sees(&made.job)).cloned().collect(),
                 ..self.view.clone()
             };
-            serde_json::to_string(&view).unwrap_or_default().into()
+            message(&view)
         });
-        text.to_string()
+        text.clone()
     }
 }
 
@@ -219,10 +233,9 @@ pub(crate) async fn changes(
     let id = |seq: u64| format!("{}-{seq}", app.incarnation);
     let missed = header_text(&headers, "last-event-id").is_some_and(|seen| seen != id(seq));
     let first = ChangeView { seq, journal: app.incarnation.clone(), more: missed, ..ChangeView::default() };
-    let (sender, receiver) = mpsc::channel::<Result<Sent, Infallible>>(8);
-    let text = serde_json::to_string(&first).unwrap_or_default();
+    let (sender, receiver) = mpsc::channel::<Result<Bytes, Infallible>>(8);
     // There is room for the first one.
-    let _ = sender.try_send(Ok(Sent::default().id(id(seq)).data(text)));
+    let _ = sender.try_send(Ok(message(&first)));
     tokio::spawn(async move {
         let _place = place;
         let mut look = tokio::time::interval(TOKENS_LOOKED_AT_EVERY);
@@ -233,32 +246,30 @@ pub(crate) async fn changes(
                     if !app.tokens.still_stands(&principal, app.handle.now()) {
                         return;
                     }
+                    // A comment, which shows whoever stands between that the line lives.
+                    if sender.send(Ok(Bytes::from_static(b":\n\n"))).await.is_err() {
+                        return;
+                    }
                     continue;
                 }
                 () = app.shutdown.cancelled() => return,
                 () = sender.closed() => return,
                 change = live.recv() => change,
             };
-            let (seq, text) = match change {
-                Ok(change) => (change.view.seq, change.text_for(&principal)),
+            let text = match change {
+                Ok(change) => change.text_for(&principal),
                 Err(RecvError::Lagged(_)) => {
                     let Ok(seq) = app.handle.read(|view| view.seq).await else { return };
-                    let view = ChangeView {
-                        seq,
-                        journal: app.incarnation.clone(),
-                        more: true,
-                        ..ChangeView::default()
-                    };
-                    (seq, serde_json::to_string(&view).unwrap_or_default())
+                    let journal = app.incarnation.clone();
+                    message(&ChangeView { seq, journal, more: true, ..ChangeView::default() })
                 }
                 Err(RecvError::Closed) => return,
             };
-            let message = Sent::default().id(format!("{}-{seq}", app.incarnation)).data(text);
-            if sender.send(Ok(message)).await.is_err() {
+            if sender.send(Ok(text)).await.is_err() {
                 return;
             }
         }
     });
-    let stream = Sse::new(ReceiverStream::new(receiver));
-    Ok(stream.keep_alive(KeepAlive::new().interval(Duration::from_secs(15))).into_response())
+    let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-cache")];
+    Ok((headers, Body::from_stream(ReceiverStream::new(receiver))).into_response())
 }

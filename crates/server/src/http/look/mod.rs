@@ -7,11 +7,13 @@ mod census;
 mod changes;
 mod find;
 mod fleet;
+mod graph;
 mod overview;
+mod ranks;
 mod samples;
 mod timeline;
 
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -55,6 +57,8 @@ pub(crate) struct Looks {
     samples: Mutex<Samples>,
     gathered: Mutex<Gathered>,
     changes: tokio::sync::broadcast::Sender<Arc<Change>>,
+    /// How often it was time for a message.
+    ticks: AtomicUsize,
     /// When somebody last looked, in milliseconds.
     looked_at: AtomicI64,
 }
@@ -72,6 +76,7 @@ impl Looks {
             samples: Mutex::default(),
             gathered: Mutex::default(),
             changes: tokio::sync::broadcast::channel(MESSAGES_KEPT).0,
+            ticks: AtomicUsize::new(0),
             looked_at: AtomicI64::new(i64::MIN),
         }
     }
@@ -110,10 +115,12 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(changes::changes))
         .routes(routes!(timeline::timeline))
         .routes(routes!(find::find))
+        .routes(routes!(graph::graph))
+        .routes(routes!(ranks::ranks))
 }
 
 pub(crate) use changes::tell;
-pub(crate) use samples::sample;
+pub(crate) use samples::{remember, sample};
 
 /// How long something may be used whose making took the driver so long.
 fn fresh_for(took: Duration) -> Duration {

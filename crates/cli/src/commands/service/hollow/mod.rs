@@ -53,9 +53,9 @@ Ctrl-C takes them out again, if the token is an operator's.
 Examples:
   export LANDFALL_DATA_DIR=/tmp/try              in two terminals, so that nothing real is touched
   landfall up --no-agent --allow-hollow          in the first
-  landfall hollow --nodes 5000 --cpus 64         in the second
+  landfall hollow --nodes 500 --cpus 64          in the second
   landfall hollow --nodes 200 --gpus 8:A100:80GiB --task-time 5min..2h
-  landfall hollow --nodes 1000 --fail 1% --vanish 0.1%/h --seed 7")]
+  landfall hollow --nodes 300 --fail 1% --vanish 0.1%/h --seed 7")]
 pub(crate) struct Args {
     /// How many nodes.
     #[arg(long, value_name = "N", default_value_t = 100)]

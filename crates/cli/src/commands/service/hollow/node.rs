@@ -94,6 +94,7 @@ impl Node {
             Command::Stop { fence, .. } => self.stop(&fence),
             Command::Checkpoint { fence, .. } => self.tell(fence, Report::CheckpointFailed),
             Command::Notice { .. }
+            | Command::Input { .. }
             | Command::Probe
             | Command::Work
             | Command::Offer { .. }

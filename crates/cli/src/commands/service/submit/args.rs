@@ -62,6 +62,9 @@ pub(crate) struct JobArgs {
     /// Whole nodes, shared with nobody.
     #[arg(long, help_heading = "Needs")]
     pub(crate) exclusive: bool,
+    /// Cores of its own: whole ones, on which no other pinned job runs; LANDFALL_CPU_LIST names them.
+    #[arg(long, help_heading = "Needs")]
+    pub(crate) pin: bool,
     /// Where it should run, if there is room (push pools).
     #[arg(long, value_name = "NAME", help_heading = "Needs")]
     pub(crate) region: Option<String>,
@@ -142,6 +145,9 @@ pub(crate) struct JobArgs {
     /// One job for each element of a list in JSON, likewise; {entry.FIELD} is a field of an object.
     #[arg(long, value_name = "FILE", help_heading = "Many", conflicts_with = "array")]
     pub(crate) from_json: Option<PathBuf>,
+    /// More elements may be added later, until `landfall arrays close`.
+    #[arg(long, help_heading = "Many")]
+    pub(crate) open: bool,
     /// How many of them run at once, at most.
     #[arg(long, value_name = "N", help_heading = "Many", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) at_once: Option<u32>,

@@ -4,13 +4,12 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::args::JobArgs;
 use crate::error::{CliError, usage};
 use crate::input::Input;
 
 /// What the elements of an array differ in; nothing if that is not asked for.
-pub(super) fn entries(args: &JobArgs) -> Result<Vec<String>, CliError> {
-    match (&args.each_line, &args.from_json) {
+pub(crate) fn entries(each_line: Option<&Path>, from_json: Option<&Path>) -> Result<Vec<String>, CliError> {
+    match (each_line, from_json) {
         (Some(path), _) => lines(path),
         (None, Some(path)) => elements(path),
         (None, None) => Ok(Vec::new()),

@@ -14,6 +14,7 @@ use landfall_client::Client;
 use serde::Serialize;
 
 use self::args::JobArgs;
+pub(crate) use self::entries::entries;
 use self::request::{Asked, Origin, asked};
 pub(crate) use self::wait::{Manner, Target, is_over, wait};
 use super::{listing, plan};
@@ -35,6 +36,8 @@ Examples:
   landfall submit --gpu 1:24GiB --memory 32GiB --name train -- python train.py
   landfall submit --array 1-1000 -- ./simulate        one job for each index, in LANDFALL_ARRAY_INDEX
   landfall submit --each-line inputs.txt -- ./simulate {entry}
+  landfall submit --array 1-10 --open -- ./simulate   more later, with `landfall arrays add`
+  landfall submit --cpu 2 --pin -- ./simulate         two cores of its own
   landfall submit job.sh                              a script with #LANDFALL or #SBATCH lines
   landfall submit --depends-on 12 -- ./report         after job 12 has completed
   landfall submit --file pipeline.toml                several jobs that depend on each other
@@ -221,7 +224,7 @@ async fn submit(
 }
 
 /// A key that nobody else has.
-fn made_up_key() -> Result<String, CliError> {
+pub(crate) fn made_up_key() -> Result<String, CliError> {
     let mut bytes = [0_u8; 16];
     getrandom::fill(&mut bytes).map_err(|error| {
         broken(format!("the system gives no random numbers: {error}"), "say --idempotency-key yourself")

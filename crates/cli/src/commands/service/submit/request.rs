@@ -149,6 +149,7 @@ fn one(args: &JobArgs, mut job: JobRequest) -> Result<Asked, CliError> {
         run.command.clone_from(&args.command);
     }
     run.slurm |= args.slurm_env;
+    run.pin |= args.pin;
     if let Some(what) = &args.export {
         run.env.extend(exported(what, std::env::vars_os())?);
     }
@@ -186,7 +187,8 @@ fn one(args: &JobArgs, mut job: JobRequest) -> Result<Asked, CliError> {
             "write the command after `--`, as in: landfall submit -- echo hello",
         ));
     }
-    job.entries = entries(args)?;
+    job.entries = entries(args.each_line.as_deref(), args.from_json.as_deref())?;
+    job.open |= args.open;
     let Some(Indices { ranges, .. }) = &args.array else { return Ok(Asked::One(Box::new(job))) };
     if job.run.slurm
         && let (Some(first), Some(last)) = (ranges.first(), ranges.last())
@@ -205,9 +207,9 @@ fn one(args: &JobArgs, mut job: JobRequest) -> Result<Asked, CliError> {
         job.array = Some(*only);
         return Ok(Asked::One(Box::new(job)));
     }
-    if job.needs.at_once.is_some() || job.needs.max_fails.is_some() {
+    if job.needs.at_once.is_some() || job.needs.max_fails.is_some() || job.open {
         return Err(usage(
-            "these indices make several arrays, and a limit is for one",
+            "these indices make several arrays, and a limit or --open is for one",
             "write a range such as 1-100:2, or put what differs into a file for --each-line",
         ));
     }

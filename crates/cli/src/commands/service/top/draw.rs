@@ -282,6 +282,7 @@ pub(super) mod tests {
                 .into_iter()
                 .map(|node| OnNode {
                     node: node.into(),
+                    cpus: None,
                     gpus: vec![0],
                     phase: "started".into(),
                     exit_code: None,
