@@ -19,7 +19,7 @@
 //! - Numbers by pool, tenant and state are kept as rows change, so nobody walks rows to count them.
 //!
 //! A row is 88 bytes where a waiting job takes 1.3 kB in all. What ended and left the engine's memory is in the archive, which is read by
-//! connections of its own ([`super::archive`]).
+//! connections of its own.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
