@@ -2,15 +2,7 @@
 
 use std::path::Path;
 
-use crate::stand::{Said, Stand};
-
-#[track_caller]
-fn refused(said: &Said, words: &[&str]) {
-    assert_ne!(said.code, 0, "accepted: {}", said.out);
-    for word in words {
-        assert!(said.err.contains(word), "no `{word}` in: {}", said.err);
-    }
-}
+use crate::stand::{Said, Stand, refused};
 
 #[test]
 fn what_is_no_longer_needed_is_deleted_and_stays_so() {

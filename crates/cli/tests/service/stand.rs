@@ -70,6 +70,15 @@ impl Said {
     }
 }
 
+/// A command was refused, in these words.
+#[track_caller]
+pub(crate) fn refused(said: &Said, words: &[&str]) {
+    assert_ne!(said.code, 0, "accepted: {}", said.out);
+    for word in words {
+        assert!(said.err.contains(word), "no `{word}` in: {}", said.err);
+    }
+}
+
 /// A directory with a server.
 pub(crate) struct Stand {
     pub(crate) dir: TempDir,
