@@ -7,11 +7,19 @@
 //! *Not one instruction of a job runs outside its group.* In version 2 a process enters as a whole: a shell writes its own id and then
 //! becomes the job. In version 1 a thread can enter alone, and what it starts is born there: that costs a tenth of a shell.
 //!
+//! To make a group, to enter and to remove it costs a seventh of a short job. So in version 1 groups that bound nothing but CPU are kept for
+//! the next job with the same bound, with their files open; what a job used of its bound is not held against the next one.
+//!
 //! Groups lie below one that is named after the keeper, so that several on one machine do not meet. Where nothing may be written,
 //! nothing is enforced and [`Cgroups::limits`] says so: a limit that looks enforced and is not would be worse than none.
 
+use std::fs::{File, OpenOptions};
 use std::io;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use landfall_api::node::Limits as Enforced;
 use rustix::process::{Pid, Signal, kill_process};
@@ -24,34 +32,49 @@ const PERIOD_US: u64 = 100_000;
 const QUOTA_US_MIN: u64 = 1_000;
 /// How often what is left in a group of version 1 is looked at and killed: each time whatever was born meanwhile.
 const KILL_ROUNDS: u32 = 20;
+/// Groups that are kept for the next job.
+const IDLE_MAX: usize = 64;
 
 /// What the shell runs before it becomes the job; `$1` is the group, the rest is the job.
 const ENTER: &str = r#"echo $$ > "$1/cgroup.procs" || exit 126; shift; exec "$@""#;
 
 /// Where groups of jobs are made, or why they are not.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Cgroups {
     /// The unified hierarchy.
     unified: Result<PathBuf, String>,
     /// Hierarchies of version 1, where that is not to be had.
     memory: Result<Hierarchy, String>,
     cpu: Result<Hierarchy, String>,
+    /// Groups for CPU in which nothing runs.
+    idle: Mutex<Vec<Part>>,
+    count: AtomicU64,
 }
 
 /// One hierarchy of version 1.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Hierarchy {
+#[derive(Debug)]
+struct Hierarchy {
     base: PathBuf,
-    /// The group that the keeper itself is in.
-    home: PathBuf,
+    /// Takes a thread back to the group that the keeper itself is in.
+    home: Arc<File>,
 }
 
 /// The group of a job.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum Group {
     Unified(PathBuf),
     /// Its groups in the hierarchies of version 1.
-    Each(Vec<Hierarchy>),
+    Each(Vec<Part>),
+}
+
+/// A group in one hierarchy of version 1, with the files that every job needs.
+#[derive(Debug)]
+pub(crate) struct Part {
+    base: PathBuf,
+    tasks: File,
+    home: Arc<File>,
+    /// What it bounds, if that is CPU.
+    quota_us: Option<u64>,
 }
 
 /// What the kernel counted for a group.
@@ -76,10 +99,18 @@ impl Cgroups {
         let of_unified = own.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/");
         let unified = unified(root, of_unified, who);
         if unified.is_ok() {
-            return Self { unified, memory: Err(String::new()), cpu: Err(String::new()) };
+            return Self::at(unified, Err(String::new()), Err(String::new()));
         }
         let each = |controller| hierarchy(mounts, own, controller, who);
-        Self { unified, memory: each("memory"), cpu: each("cpu") }
+        Self::at(unified, each("memory"), each("cpu"))
+    }
+
+    fn at(
+        unified: Result<PathBuf, String>,
+        memory: Result<Hierarchy, String>,
+        cpu: Result<Hierarchy, String>,
+    ) -> Self {
+        Self { unified, memory, cpu, idle: Mutex::default(), count: AtomicU64::new(0) }
     }
 
     /// Which limits bind, and how, in one line.
@@ -125,21 +156,52 @@ impl Cgroups {
             }
             return Ok(Some(Group::Unified(group)));
         }
-        let mut groups = Vec::new();
+        let mut parts = Vec::new();
         if let Some(memory) = self.memory.as_ref().ok().filter(|_| limits.ram_mib > 0) {
-            let group = memory.below(name)?;
-            std::fs::write(group.base.join("memory.limit_in_bytes"), &bytes)?;
+            let base = memory.below(name)?;
+            std::fs::write(base.join("memory.limit_in_bytes"), &bytes)?;
             // Memory and swap together: no more of the two. Not every kernel counts swap.
-            let _ = std::fs::write(group.base.join("memory.memsw.limit_in_bytes"), &bytes);
-            groups.push(group);
+            let _ = std::fs::write(base.join("memory.memsw.limit_in_bytes"), &bytes);
+            parts.push(memory.part(base, None)?);
         }
         if let Some(cpu) = self.cpu.as_ref().ok().filter(|_| limits.cpu_milli > 0) {
-            let group = cpu.below(name)?;
-            std::fs::write(group.base.join("cpu.cfs_period_us"), PERIOD_US.to_string())?;
-            std::fs::write(group.base.join("cpu.cfs_quota_us"), quota.to_string())?;
-            groups.push(group);
+            parts.push(match self.take_idle(quota) {
+                Some(idle) => idle,
+                None => self.make_cpu(cpu, quota)?,
+            });
         }
-        Ok(Some(Group::Each(groups)).filter(|group| *group != Group::Each(Vec::new())))
+        Ok((!parts.is_empty()).then_some(Group::Each(parts)))
+    }
+
+    /// A group that bounds CPU. Its name is its own: one job after the other is in it.
+    fn make_cpu(&self, cpu: &Hierarchy, quota_us: u64) -> io::Result<Part> {
+        let base = cpu.below(&format!("cpu-{}", self.count.fetch_add(1, Ordering::Relaxed)))?;
+        std::fs::write(base.join("cpu.cfs_period_us"), PERIOD_US.to_string())?;
+        std::fs::write(base.join("cpu.cfs_quota_us"), quota_us.to_string())?;
+        cpu.part(base, Some(quota_us))
+    }
+
+    fn take_idle(&self, quota_us: u64) -> Option<Part> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = idle.iter().rposition(|part| part.quota_us == Some(quota_us))?;
+        Some(idle.swap_remove(at))
+    }
+
+    /// Takes the group of a job of which nothing is left and that used so much CPU time: for the next one, if that can begin in it as in a
+    /// new one.
+    pub(crate) fn give_back(&self, group: Group, cpu: Duration) {
+        let Group::Each(parts) = group else { return group.remove() };
+        for part in parts {
+            // A job that used up its share of the present period would leave the next one waiting for the next period.
+            let unused = |quota_us: u64| cpu <= Duration::from_micros(quota_us / 2);
+            let fresh = part.quota_us.is_some_and(unused);
+            let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+            if fresh && idle.len() < IDLE_MAX {
+                idle.push(part);
+            } else {
+                part.remove();
+            }
+        }
     }
 
     /// Removes what was made for the keeper, when it ends.
@@ -155,11 +217,32 @@ fn above(base: &Path) -> std::path::Display<'_> {
 }
 
 impl Hierarchy {
-    fn below(&self, name: &str) -> io::Result<Self> {
+    fn below(&self, name: &str) -> io::Result<PathBuf> {
         let base = self.base.join(name);
         make_dir(&base)?;
-        Ok(Self { base, home: self.home.clone() })
+        Ok(base)
     }
+
+    fn part(&self, base: PathBuf, quota_us: Option<u64>) -> io::Result<Part> {
+        Ok(Part { tasks: open_tasks(&base)?, base, home: Arc::clone(&self.home), quota_us })
+    }
+}
+
+impl Part {
+    /// What runs in it. The file is opened anew each time: through one that is open the kernel shows for a second what it showed before.
+    fn members(&self) -> Vec<Pid> {
+        let text = std::fs::read_to_string(self.base.join("cgroup.procs")).unwrap_or_default();
+        text.lines().filter_map(|pid| Pid::from_raw(pid.trim().parse().ok()?)).collect()
+    }
+
+    fn remove(&self) {
+        let _ = std::fs::remove_dir(&self.base);
+    }
+}
+
+/// The file through which threads enter a group.
+fn open_tasks(base: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create(true).truncate(false).open(base.join("tasks"))
 }
 
 fn make_dir(path: &Path) -> io::Result<()> {
@@ -263,8 +346,9 @@ fn hierarchy(mounts: &str, own: &str, controller: &str, who: &str) -> Result<Hie
         make_base(&landfall, who)
     })?;
     // A name that the mount does not show is that of a container's outside.
-    let home = Some(root.join(own.trim_start_matches('/'))).filter(|home| home.join("tasks").exists());
-    Ok(Hierarchy { base, home: home.unwrap_or(root) })
+    let home = open_tasks(&root.join(own.trim_start_matches('/'))).or_else(|_| open_tasks(&root));
+    let home = home.map_err(|error| format!("{} cannot be used: {error}", root.display()))?;
+    Ok(Hierarchy { base, home: Arc::new(home) })
 }
 
 impl Group {
@@ -279,36 +363,37 @@ impl Group {
 
     /// Does something while this thread is inside, if a thread can be: what it starts then begins there.
     pub(crate) fn within<T>(&self, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-        let Self::Each(groups) = self else { return work() };
-        let go = |at: &Path| std::fs::write(at.join("tasks"), "0");
-        let entered = groups.iter().try_for_each(|group| go(&group.base));
+        let Self::Each(parts) = self else { return work() };
+        // "0" is the thread that writes it.
+        let entered = parts.iter().try_for_each(|part| part.tasks.write_all_at(b"0", 0));
         let done = entered.and_then(|()| work());
-        for group in groups {
-            if let Err(error) = go(&group.home) {
-                eprintln!("keeper: cannot leave {}: {error}", group.base.display());
+        for part in parts {
+            if let Err(error) = part.home.write_all_at(b"0", 0) {
+                eprintln!("keeper: cannot leave {}: {error}", part.base.display());
             }
         }
         done
     }
 
-    /// Ends everything inside.
-    pub(crate) fn kill(&self) {
+    /// Ends everything inside. Says whether it is known that nothing was but the first process of the job.
+    pub(crate) fn kill(&self, first: Pid) -> bool {
         match self {
             Self::Unified(group) => {
                 let _ = std::fs::write(group.join("cgroup.kill"), "1");
+                false
             }
-            Self::Each(groups) => {
-                let Some(group) = groups.first() else { return };
+            Self::Each(parts) => {
+                let Some(part) = parts.first() else { return false };
+                let mut alone = true;
                 for _ in 0..KILL_ROUNDS {
-                    let members =
-                        std::fs::read_to_string(group.base.join("cgroup.procs")).unwrap_or_default();
-                    let pids = members.lines().filter_map(|pid| Pid::from_raw(pid.trim().parse().ok()?));
+                    let members = part.members();
+                    alone &= members.iter().all(|pid| *pid == first);
                     // Whoever is killed already need not be told again: only the last to go keeps its entry for a moment.
-                    let told = pids.filter(|pid| kill_process(*pid, Signal::KILL).is_ok()).count();
-                    if told == 0 {
-                        return;
+                    if members.iter().filter(|pid| kill_process(**pid, Signal::KILL).is_ok()).count() == 0 {
+                        break;
                     }
                 }
+                alone
             }
         }
     }
@@ -322,8 +407,9 @@ impl Group {
     pub(crate) fn counted(&self) -> Counted {
         let (group, peak, events) = match self {
             Self::Unified(group) => (group, "memory.peak", "memory.events"),
-            Self::Each(groups) => match groups.first() {
-                Some(group) => (&group.base, "memory.max_usage_in_bytes", "memory.oom_control"),
+            // Memory is counted where it is bounded, and that is the first of the groups.
+            Self::Each(parts) => match parts.first().filter(|part| part.quota_us.is_none()) {
+                Some(part) => (&part.base, "memory.max_usage_in_bytes", "memory.oom_control"),
                 None => return Counted::default(),
             },
         };
@@ -336,12 +422,9 @@ impl Group {
 
     /// Removes it; one that still holds dying processes goes with the keeper.
     pub(crate) fn remove(&self) {
-        let groups: Vec<&PathBuf> = match self {
-            Self::Unified(group) => vec![group],
-            Self::Each(groups) => groups.iter().map(|group| &group.base).collect(),
-        };
-        for group in groups {
-            let _ = std::fs::remove_dir(group);
+        match self {
+            Self::Unified(group) => drop(std::fs::remove_dir(group)),
+            Self::Each(parts) => parts.iter().for_each(Part::remove),
         }
     }
 }
@@ -376,7 +459,7 @@ mod tests {
         let base = dir.path().join("agent.slice/landfall/77");
         assert_eq!(read(base.join("cgroup.subtree_control")), "+memory +cpu");
         let group = made(&groups, "job.1", 1500, 64);
-        assert_eq!(group, Group::Unified(base.join("job.1")));
+        assert!(matches!(&group, Group::Unified(at) if *at == base.join("job.1")), "{group:?}");
         assert_eq!(read(base.join("job.1/memory.max")), "67108864");
         assert_eq!(read(base.join("job.1/cpu.max")), "150000 100000");
         assert_eq!(read(base.join("job.1/memory.swap.max")), "0");
@@ -384,7 +467,7 @@ mod tests {
         let group = made(&groups, "job.2", 1, 0);
         assert_eq!(read(base.join("job.2/cpu.max")), "1000 100000");
         assert!(!base.join("job.2/memory.max").exists());
-        group.kill();
+        group.kill(Pid::INIT);
         assert_eq!(read(base.join("job.2/cgroup.kill")), "1");
     }
 
@@ -394,6 +477,7 @@ mod tests {
         let (mut mounts, mut own) = ("tmpfs / tmpfs rw 0 0\n".to_owned(), "0::/\n".to_owned());
         for name in controllers {
             std::fs::create_dir_all(dir.path().join(name).join("slice")).expect("made");
+            std::fs::write(dir.path().join(name).join("slice/tasks"), "").expect("written");
             mounts += &format!("cgroup {}/{name} cgroup rw,relatime,{name} 0 0\n", dir.path().display());
             own += &format!("3:{name}:/slice\n");
         }
@@ -409,12 +493,12 @@ mod tests {
         let (cpu, memory) =
             (dir.path().join("cpu/slice/landfall/77"), dir.path().join("memory/slice/landfall/77"));
         assert_eq!(read(memory.join("job.1/memory.limit_in_bytes")), "67108864");
-        assert_eq!(read(cpu.join("job.1/cpu.cfs_quota_us")), "150000");
-        assert_eq!(read(cpu.join("job.1/cpu.cfs_period_us")), "100000");
+        assert_eq!(read(cpu.join("cpu-0/cpu.cfs_quota_us")), "150000");
+        assert_eq!(read(cpu.join("cpu-0/cpu.cfs_period_us")), "100000");
         assert_eq!(group.enter(&["true".into()]), None, "a thread enters");
         // What was not asked costs no group.
         let Group::Each(only) = made(&groups, "job.2", 1000, 0) else { panic!("version 1") };
-        assert_eq!(only.iter().map(|group| &group.base).collect::<Vec<_>>(), [&cpu.join("job.2")]);
+        assert_eq!(only.iter().map(|part| &part.base).collect::<Vec<_>>(), [&cpu.join("cpu-1")]);
         std::fs::write(
             memory.join("job.1/memory.oom_control"),
             "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n",
@@ -427,6 +511,30 @@ mod tests {
         let (_dir, mounts, own) = each(&["memory"]);
         let limits = Cgroups::set_up(Path::new("/nowhere"), &mounts, &own, "77").limits();
         assert!(limits.memory && !limits.cpu && limits.how.contains("CPU limits are not"), "{limits:?}");
+    }
+
+    #[test]
+    fn a_group_is_used_again_by_a_job_with_the_same_bound_that_finds_all_of_it() {
+        let (_dir, mounts, own) = each(&["cpu", "memory"]);
+        let groups = Cgroups::set_up(Path::new("/nowhere"), &mounts, &own, "77");
+        let base = |group: &Group| match group {
+            Group::Each(parts) => parts.last().expect("one").base.clone(),
+            Group::Unified(base) => base.clone(),
+        };
+        let ms = Duration::from_millis;
+        let first = made(&groups, "job.1", 1000, 0);
+        let at = base(&first);
+        groups.give_back(first, ms(50));
+        assert_ne!(base(&made(&groups, "job.2", 2000, 0)), at, "another bound");
+        let again = made(&groups, "job.3", 1000, 0);
+        assert_eq!(base(&again), at);
+        assert_ne!(base(&made(&groups, "job.4", 1000, 0)), at, "never two at once");
+        groups.give_back(again, ms(51));
+        assert_ne!(base(&made(&groups, "job.5", 1000, 0)), at, "more than half of its share was used up");
+        // What counts memory counts for one job alone.
+        let with_memory = made(&groups, "job.6", 0, 64);
+        groups.give_back(with_memory, ms(0));
+        assert!(groups.idle.lock().unwrap().is_empty());
     }
 
     #[test]

@@ -83,7 +83,7 @@ fn reap(keeper: &Keeper, pid: u32) {
     let wall = live.since.elapsed();
     let disk_bytes = if elsewhere { 0 } else { procfs::disk_bytes(Path::new("/proc"), pid) };
     // The job is over when its first process is; what it left behind goes with it.
-    super::state::kill_live(&live);
+    let alone = super::state::kill_live(&live);
     let _ = epoll::delete(&keeper.epoll, &live.watch);
     let (code, usage) = match live.child.wait4() {
         Ok(result) => {
@@ -96,7 +96,10 @@ fn reap(keeper: &Keeper, pid: u32) {
         }
     };
     let counted = live.group.as_ref().map(Group::counted).unwrap_or_default();
-    live.group.iter().for_each(Group::remove);
+    match (live.group.take(), &usage) {
+        (Some(group), Some(usage)) if alone => keeper.cgroups.give_back(group, usage.utime + usage.stime),
+        (group, _) => group.iter().for_each(Group::remove),
+    }
     let usage = usage.filter(|_| !elsewhere);
     let kept = keeper.layout.keep_work(&fence).map(|path| path.display().to_string());
 

@@ -472,10 +472,9 @@ impl State {
     }
 }
 
-/// Ends all processes of a job at once.
-pub(crate) fn kill_live(live: &Live) {
-    if let Some(group) = &live.group {
-        group.kill();
-    }
+/// Ends all processes of a job at once. Says whether it is known that there was none but the first.
+pub(crate) fn kill_live(live: &Live) -> bool {
+    let alone = live.group.as_ref().is_some_and(|group| group.kill(live.pid));
     let _ = rustix::process::kill_process_group(live.pid, Signal::KILL);
+    alone
 }
