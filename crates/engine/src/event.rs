@@ -18,7 +18,7 @@ use crate::notes::Undecided;
 use crate::record::{Cause, JobState, Phase, StartKind};
 use crate::solver::{MoveCause, Reservation};
 use landfall_capacity::reactive::Reactive;
-use landfall_model::life::{Beside, Breakdown};
+use landfall_model::life::{Beside, Breakdown, Task};
 use landfall_negotiate::{self as negotiate, Peer};
 
 /// What the ledger gives a job on one node.
@@ -48,6 +48,9 @@ pub struct Commit {
     /// Whether the node is only told: it has no room for it before another one ends there.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ahead: bool,
+    /// What this run does, if that is less than all of the job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<Task>,
     /// What was looked at beside it, as far as somebody noted that. The state has no use for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beside: Option<Box<Beside>>,

@@ -48,7 +48,7 @@ impl Proposal {
     pub(crate) fn commit(self, counted: Counted) -> Commit {
         let Self { job, attempt: _, grants, kind, why } = self;
         let Counted { units, gpus, power_w, .. } = counted;
-        Commit { job, grants, kind, units, gpus, power_w, why, ahead: false, beside: None }
+        Commit { job, grants, kind, units, gpus, power_w, why, ahead: false, task: None, beside: None }
     }
 }
 

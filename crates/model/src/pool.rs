@@ -96,8 +96,10 @@ settings! {
         pub ring_candidates: u32 = 64,
         /// Misses of a fetchable job before it is built.
         pub fetch_misses: u32 = 2,
-        /// The ready set is rebuilt from the dependencies every so many ticks.
+        /// The ready set is rebuilt from the dependencies every so many ticks; 0 means never.
         pub reconcile_ticks: u32 = 6,
+        /// The queue is made anew from what the journal says of each job every so many ticks; 0 means never.
+        pub deep_reconcile_ticks: u32 = 720,
         /// Architecture of jobs that name none; otherwise what most of its nodes have.
         pub architecture: Option<Name> = None,
         /// How often trailing means are made anew.

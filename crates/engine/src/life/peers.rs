@@ -245,6 +245,7 @@ impl Engine {
             power_w: 0,
             why,
             ahead: false,
+            task: None,
             beside: None,
         })));
         self.emit(Event::Reported { job: job.clone(), node, phase: Phase::Started, exit: None });
