@@ -1,6 +1,6 @@
 //! Pools of all kinds side by side, and gangs.
 
-use crate::stand::Stand;
+use crate::stand::{Stand, refused};
 
 const POOLS: &str = r#"
 [[pools]]
@@ -97,4 +97,25 @@ fn a_pool_with_an_unknown_policy_works_on_and_says_so() {
     std::fs::write(&file, "name = 'x'\ndescription = 'y'\nfilters = [{ name = 'no-such' }]\n").unwrap();
     let refused = stand.run(&["pools", "set", "hpc", "--policy-file", file.to_str().unwrap()]);
     assert_ne!(refused.code, 0, "a file with mistakes is refused");
+}
+
+#[test]
+fn a_job_has_the_price_of_its_pool_also_after_a_restart() {
+    let mut stand = Stand::with_config("[[pools]]\nid = \"default\"\ndispatch = \"push\"\n");
+    stand.agent("n", &["--cpus", "2"]);
+    let free = stand.submit(&["--cpu", "1", "--", "true"]);
+    assert!(stand.wait_for(&free, &["completed"])["price"].is_null());
+    refused(&stand.run(&["pools", "set", "default", "--set", "price.base=-1"]), &["price.base must be 0 to"]);
+    refused(
+        &stand.run(&["pools", "set", "default", "--set", "price.base=1e9"]),
+        &["price.base must be 0 to"],
+    );
+    stand.run(&["pools", "set", "default", "--set", "price.base=0.5"]).ok();
+    let paid = stand.submit(&["--cpu", "1", "--", "true"]);
+    // The machine may have GPUs; the job holds none.
+    assert_eq!(stand.wait_for(&paid, &["completed"])["price"], 0.25);
+    stand.kill_server();
+    stand.start_server();
+    assert_eq!(stand.job(&paid)["price"], 0.25);
+    assert!(stand.run(&["job", &paid]).ok().contains("0.25"));
 }
