@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use landfall_model::{
-    Block, Digest, HistoryRow, Instance, Job, JobId, JobReport, Millis, MixShare, Name, Node, NodeId,
+    Block, Digest, HistoryRow, Instance, Job, JobId, JobReport, Millis, MixShare, Money, Name, Node, NodeId,
     NodeState, Placement, Pool, PoolId, Provider, Tenant, TenantId, Time, World,
 };
 use serde::{Deserialize, Serialize};
@@ -44,6 +44,9 @@ pub struct Commit {
     pub gpus: u64,
     /// Watts above idle that it counts for.
     pub power_w: u64,
+    /// What it costs there, where its pool has prices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price: Option<Money>,
     pub why: Breakdown,
     /// Whether the node is only told: it has no room for it before another one ends there.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

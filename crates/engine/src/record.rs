@@ -13,7 +13,7 @@
 
 use std::collections::BTreeMap;
 
-use landfall_model::{Job, JobId, Lifecycle, Millis, Name, NodeId, PoolId, Time};
+use landfall_model::{Job, JobId, Lifecycle, Millis, Money, Name, NodeId, PoolId, Time};
 use landfall_policy::rules::node_record::Karma;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
@@ -127,6 +127,9 @@ pub struct Past {
     /// Rejections by the ledger in a row.
     pub rejections: u32,
     pub first_started_at: Option<Time>,
+    /// What its last placement costs, where its pool has prices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price: Option<Money>,
 }
 
 /// One job and where it stands.

@@ -1,6 +1,6 @@
 //! Pools of all kinds side by side, and gangs.
 
-use crate::stand::Stand;
+use crate::stand::{Stand, refused};
 
 const POOLS: &str = r#"
 [[pools]]
@@ -141,4 +141,25 @@ fn what_may_exist_elsewhere_is_looked_for_before_it_is_made() {
         "true",
     ]);
     crate::stand::refused(&said, &["use fetch_task"]);
+}
+
+#[test]
+fn a_job_has_the_price_of_its_pool_also_after_a_restart() {
+    let mut stand = Stand::with_config("[[pools]]\nid = \"default\"\ndispatch = \"push\"\n");
+    stand.agent("n", &["--cpus", "2"]);
+    let free = stand.submit(&["--cpu", "1", "--", "true"]);
+    assert!(stand.wait_for(&free, &["completed"])["price"].is_null());
+    refused(&stand.run(&["pools", "set", "default", "--set", "price.base=-1"]), &["price.base must be 0 to"]);
+    refused(
+        &stand.run(&["pools", "set", "default", "--set", "price.base=1e9"]),
+        &["price.base must be 0 to"],
+    );
+    stand.run(&["pools", "set", "default", "--set", "price.base=0.5"]).ok();
+    let paid = stand.submit(&["--cpu", "1", "--", "true"]);
+    // The machine may have GPUs; the job holds none.
+    assert_eq!(stand.wait_for(&paid, &["completed"])["price"], 0.25);
+    stand.kill_server();
+    stand.start_server();
+    assert_eq!(stand.job(&paid)["price"], 0.25);
+    assert!(stand.run(&["job", &paid]).ok().contains("0.25"));
 }

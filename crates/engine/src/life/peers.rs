@@ -243,6 +243,7 @@ impl Engine {
             units: 0,
             gpus: 0,
             power_w: 0,
+            price: None,
             why,
             ahead: false,
             task: None,

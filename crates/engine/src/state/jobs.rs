@@ -337,6 +337,9 @@ impl State {
             if let Some(past) = &mut record.past {
                 past.rejections = 0;
             }
+            if commit.price.is_some() {
+                past(record).price = commit.price;
+            }
             let nodes = commit.grants.iter().map(|grant| RunNode {
                 node: grant.node.clone(),
                 phase: Phase::Assigned,
