@@ -214,7 +214,9 @@ pub(crate) async fn ask(hub: Arc<Hub>) {
             () = hub.ask.notified() => {}
             () = hub.over.cancelled() => return,
         }
-        let kinds: &[&str] = if hub.config.eval { &["eval", "build"] } else { &["build"] };
+        // Whoever can only fetch is given the first half of evals that are done in two runs.
+        let kinds: &[&str] =
+            if hub.config.eval || hub.config.fetch { &["eval", "build"] } else { &["build"] };
         for kind in kinds {
             let slots = hub.jobs().take_ask();
             if slots == 0 {

@@ -14,6 +14,7 @@ use utoipa::ToSchema;
 
 use landfall_model::life::Fence;
 use landfall_model::life::Report;
+use landfall_model::life::Task;
 
 use crate::job::{RunSpec, Typed};
 use crate::node::FenceView;
@@ -82,6 +83,9 @@ pub struct Start {
     /// other one ended.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ahead: bool,
+    /// What it is to do this time, if that is less than all of the job; it reads it as `LANDFALL_TASK`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<Task>,
 }
 
 /// What an agent is told, one line of JSON each.

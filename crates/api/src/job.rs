@@ -526,6 +526,9 @@ pub struct JobView {
     /// What it used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<UsageView>,
+    /// What it costs where it is or was last, where its pool has prices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price: Option<f64>,
     /// Where on its node lies what it left in the fresh directory it ran in, until the node cleans up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub files: Option<String>,

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use landfall_model::{
-    Block, Digest, HistoryRow, Instance, Job, JobId, JobReport, Millis, MixShare, Name, Node, NodeId,
+    Block, Digest, HistoryRow, Instance, Job, JobId, JobReport, Millis, MixShare, Money, Name, Node, NodeId,
     NodeState, Placement, Pool, PoolId, Provider, Tenant, TenantId, Time, World,
 };
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,7 @@ use crate::notes::Undecided;
 use crate::record::{Cause, JobState, Phase, StartKind};
 use crate::solver::{MoveCause, Reservation};
 use landfall_capacity::reactive::Reactive;
-use landfall_model::life::{Beside, Breakdown};
+use landfall_model::life::{Beside, Breakdown, Task};
 use landfall_negotiate::{self as negotiate, Peer};
 
 /// What the ledger gives a job on one node.
@@ -44,10 +44,16 @@ pub struct Commit {
     pub gpus: u64,
     /// Watts above idle that it counts for.
     pub power_w: u64,
+    /// What it costs there, where its pool has prices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price: Option<Money>,
     pub why: Breakdown,
     /// Whether the node is only told: it has no room for it before another one ends there.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ahead: bool,
+    /// What this run does, if that is less than all of the job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<Task>,
     /// What was looked at beside it, as far as somebody noted that. The state has no use for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beside: Option<Box<Beside>>,

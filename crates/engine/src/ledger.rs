@@ -5,7 +5,8 @@
 //! with every reason. A refused proposal leaves nothing behind.
 
 pub use landfall_model::reason::Reason;
-use landfall_model::{Dispatch, JobId, Millis, Name, Node, NodeState, Placement, PoolId, Time};
+use landfall_model::{Dispatch, JobId, Millis, Money, Name, Node, NodeState, Placement, PoolId, Time};
+use landfall_policy::rules::price::{charged, price_tier};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
@@ -42,13 +43,15 @@ pub struct Counted {
     pub cpu_milli: u64,
     /// Watts above idle.
     pub power_w: u64,
+    /// What it costs, where its pool has prices.
+    pub price: Option<Money>,
 }
 
 impl Proposal {
     pub(crate) fn commit(self, counted: Counted) -> Commit {
         let Self { job, attempt: _, grants, kind, why } = self;
-        let Counted { units, gpus, power_w, .. } = counted;
-        Commit { job, grants, kind, units, gpus, power_w, why, ahead: false, beside: None }
+        let Counted { units, gpus, power_w, price, .. } = counted;
+        Commit { job, grants, kind, units, gpus, power_w, price, why, ahead: false, task: None, beside: None }
     }
 }
 
@@ -131,7 +134,21 @@ impl State {
             counted.cpu_milli = counted.cpu_milli.saturating_add(record.job.spec.cpu_milli.get());
             counted.power_w += extra_power(record.job.spec.power_w, node);
         }
+        counted.price = self.price(proposal, record);
         counted
+    }
+
+    /// What a job would cost on its nodes, by the highest tier among them.
+    fn price(&self, proposal: &Proposal, record: &JobRecord) -> Option<Money> {
+        let settings = self.pools.get(&record.pool)?.pool.price?;
+        let tier = |grant: &Grant| {
+            let (node, _) = self.node(&grant.node)?;
+            let devices: SmallVec<[u16; 8]> =
+                grant.placement.devices.iter().map(|share| share.index).collect();
+            Some(price_tier(node, &devices, settings.basis))
+        };
+        let tier = proposal.grants.iter().filter_map(tier).max()?;
+        Some(charged(settings.base, tier, 1.0))
     }
 
     fn check_quota(&self, now: Time, counted: &Counted, record: &JobRecord, reasons: &mut Vec<Reason>) {

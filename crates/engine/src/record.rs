@@ -13,14 +13,14 @@
 
 use std::collections::BTreeMap;
 
-use landfall_model::{Job, JobId, Lifecycle, Millis, Name, NodeId, PoolId, Time};
+use landfall_model::{Job, JobId, Lifecycle, Millis, Money, Name, NodeId, PoolId, Time};
 use landfall_policy::rules::node_record::Karma;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use crate::preempt::Preempted;
 use landfall_capacity::reactive::Reactive;
-use landfall_model::life::Breakdown;
+use landfall_model::life::{Breakdown, Task};
 pub use landfall_model::life::{Cause, JobState, Phase, StartKind};
 
 /// One node of a placed job.
@@ -95,6 +95,9 @@ pub struct Run {
     /// Whether it holds nothing yet: its node was told ahead, and it gets the room of one that ends there.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ahead: bool,
+    /// What it does, if that is less than all of the job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<Task>,
     pub why: Breakdown,
 }
 
@@ -118,9 +121,15 @@ pub struct Past {
     pub staging_failures: BTreeMap<Name, u32>,
     /// Times a fetch missed.
     pub fetch_misses: u32,
+    /// Whether an `eval` has fetched what it needs, in a run of its own.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fetched: bool,
     /// Rejections by the ledger in a row.
     pub rejections: u32,
     pub first_started_at: Option<Time>,
+    /// What its last placement costs, where its pool has prices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price: Option<Money>,
 }
 
 /// One job and where it stands.

@@ -332,6 +332,10 @@ impl JobSpec {
                 format!("the model ({model}) exceeds the GPU memory asked ({vram}); set offload = \"allow\"");
             return err("model_mib", "model_exceeds_vram", message);
         }
+        if self.fetchable && self.kind == JobKind::Eval {
+            let message = "an eval has no result that could be fetched; use fetch_task".into();
+            return err("fetchable", "contradiction", message);
+        }
         if self.nodes.min == 0 || self.nodes.max < self.nodes.min {
             let message =
                 format!("nodes must be 1 <= min <= max, not {} and {}", self.nodes.min, self.nodes.max);

@@ -69,6 +69,8 @@ pub enum Cause {
     OfferRejected,
     /// What it would fetch is not there; it takes no attempt.
     FetchMiss,
+    /// It fetched what it needs and is evaluated in a run of its own; it takes no attempt.
+    Fetched,
     /// It failed in a way that may pass.
     Transient,
     /// It was stopped for more urgent work.
@@ -113,6 +115,27 @@ pub enum Phase {
     Checkpointed,
     /// Ended or stopped.
     Ended,
+}
+
+/// What one run of a pull job does, where that is less than all of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Task {
+    /// Looks whether the result exists elsewhere and fetches it; of an `eval` in two runs, the first.
+    Fetch,
+    /// Of an `eval` in two runs, the second: what it needs was fetched.
+    Evaluate,
+}
+
+impl Task {
+    /// As a running job reads it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Fetch => "fetch",
+            Self::Evaluate => "evaluate",
+        }
+    }
 }
 
 /// What kind of start it was.

@@ -96,8 +96,10 @@ settings! {
         pub ring_candidates: u32 = 64,
         /// Misses of a fetchable job before it is built.
         pub fetch_misses: u32 = 2,
-        /// The ready set is rebuilt from the dependencies every so many ticks.
+        /// The ready set is rebuilt from the dependencies every so many ticks; 0 means never.
         pub reconcile_ticks: u32 = 6,
+        /// The queue is made anew from what the journal says of each job every so many ticks; 0 means never.
+        pub deep_reconcile_ticks: u32 = 720,
         /// Architecture of jobs that name none; otherwise what most of its nodes have.
         pub architecture: Option<Name> = None,
         /// How often trailing means are made anew.
@@ -375,6 +377,32 @@ impl SilenceSettings {
     }
 }
 
+/// Whose hardware sets the tier of a price.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PriceBasis {
+    /// The devices that the placement holds.
+    #[default]
+    Placement,
+    /// All devices of the node.
+    Node,
+}
+
+settings! {
+    /// What jobs cost in a pool. It never changes who gets which node.
+    #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+    #[serde(deny_unknown_fields, default)]
+    pub struct PriceSettings {
+        /// What a job costs on hardware of the tier that counts once.
+        pub base: f64 = 0.0,
+        /// Whose hardware sets the tier.
+        pub basis: PriceBasis = PriceBasis::Placement,
+    }
+}
+
+/// Dearer jobs are a slip of the pen.
+const BASE_PRICE_MAX: f64 = 1e6;
+
 /// Nodes with one scheduler.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -406,6 +434,9 @@ pub struct Pool {
     /// What follows from the silence of its nodes.
     #[serde(default)]
     pub silence: SilenceSettings,
+    /// What jobs cost here; without it they have no price.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price: Option<PriceSettings>,
     /// Whether its nodes are expected to report. Where not, as in replays, a node is there until it is said to be gone.
     #[serde(default = "yes")]
     pub heartbeats: bool,
@@ -439,6 +470,7 @@ impl Pool {
             batch: BatchSettings::default(),
             loans: LoanSettings::default(),
             silence: SilenceSettings::default(),
+            price: None,
             heartbeats: true,
         }
     }
@@ -461,6 +493,12 @@ impl Pool {
             let message =
                 "`preset` is for pull pools: it chooses between two readings of their rules".to_owned();
             return Err(PoolError { field: "preset", message });
+        }
+        let base = self.price.map_or(0.0, |price| price.base);
+        // Written so that NaN is refused as well.
+        if !(0.0..=BASE_PRICE_MAX).contains(&base) {
+            let message = format!("price.base must be 0 to {BASE_PRICE_MAX}, not {base}");
+            return Err(PoolError { field: "price.base", message });
         }
         let batch = &self.batch;
         let silence = &self.silence;
@@ -582,6 +620,13 @@ mod tests {
         assert_eq!(field(&likely(1.5)), Some("batch.checkpoint.loss_probability"));
         assert_eq!(field(&likely(f64::NAN)), Some("batch.checkpoint.loss_probability"));
         assert_eq!(field(&|pool| pool.loans.lend_max_fraction = f64::NAN), Some("loans.lend_max_fraction"));
+        let costs = |base| {
+            move |pool: &mut Pool| pool.price = Some(PriceSettings { base, ..PriceSettings::default() })
+        };
+        for base in [-0.1, f64::NAN, f64::INFINITY, 1e7] {
+            assert_eq!(field(&costs(base)), Some("price.base"), "{base}");
+        }
+        assert_eq!(field(&costs(0.1)), None);
         let forgets = |pool: &mut Pool| {
             (pool.batch.usage, pool.batch.half_life_ms) = (Usage::Decayed, Millis::ZERO);
         };

@@ -52,6 +52,9 @@ pub(crate) fn told(
     let mut set = |name: &str, value: String| env.insert(name.to_owned(), value);
     set("LANDFALL_JOB_ID", start.fence.job.as_str().to_owned());
     set("LANDFALL_ATTEMPT", start.fence.attempt.to_string());
+    if let Some(task) = start.task {
+        set("LANDFALL_TASK", task.as_str().to_owned());
+    }
     set("LANDFALL_NODE_ID", node.to_owned());
     set("LANDFALL_POOL", start.pool.clone());
     if let Some(name) = &start.name {

@@ -262,6 +262,7 @@ pub(crate) mod tests {
             sent_at_ms: None,
             inputs: Vec::new(),
             ahead: false,
+            task: None,
         }
     }
 

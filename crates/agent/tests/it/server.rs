@@ -381,6 +381,7 @@ pub(crate) fn job(name: &str, command: &[&str]) -> Start {
         sent_at_ms: None,
         inputs: Vec::new(),
         ahead: false,
+        task: None,
     }
 }
 

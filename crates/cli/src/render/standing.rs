@@ -198,6 +198,7 @@ pub(super) fn cause(cause: &Cause) -> String {
         Cause::Malformed => "the start command made no sense to the node".into(),
         Cause::OfferRejected => "the node is draining or full".into(),
         Cause::FetchMiss => "what it would fetch is not there".into(),
+        Cause::Fetched => "it has fetched what it needs".into(),
         Cause::Transient => "it failed in a way that may pass".into(),
         Cause::Preempted => "more urgent work needs its nodes".into(),
         Cause::Reclaimed => "its nodes go back to the pool they came from".into(),

@@ -1,6 +1,6 @@
 //! Pools of all kinds side by side, and gangs.
 
-use crate::stand::Stand;
+use crate::stand::{Stand, refused};
 
 const POOLS: &str = r#"
 [[pools]]
@@ -97,4 +97,69 @@ fn a_pool_with_an_unknown_policy_works_on_and_says_so() {
     std::fs::write(&file, "name = 'x'\ndescription = 'y'\nfilters = [{ name = 'no-such' }]\n").unwrap();
     let refused = stand.run(&["pools", "set", "hpc", "--policy-file", file.to_str().unwrap()]);
     assert_ne!(refused.code, 0, "a file with mistakes is refused");
+}
+
+/// Fetch first: any worker looks for the result, and who has the architecture makes it if it is not there.
+#[test]
+fn what_may_exist_elsewhere_is_looked_for_before_it_is_made() {
+    let config = "[agent]\narchitectures = [\"x86_64\"]\nfetch = true\neval = true\n\
+                  [[pools]]\nid = \"farm\"\ndispatch = \"pull\"\n[[pools]]\nid = \"push\"\ndispatch = \"push\"\n";
+    let mut stand = Stand::with_config(config);
+    stand.agent("n1", &["--pool", "farm", "--cpus", "2"]);
+    let fetchable = ["--pool", "farm", "--need", "fetchable=true", "--need"];
+    let submit = |stand: &Stand, need: &str, script: &str| {
+        stand.submit(&[&fetchable[..], &[need, "--", "sh", "-c", script]].concat())
+    };
+    let found = submit(&stand, "architecture=riscv64", "test \"$LANDFALL_TASK\" = fetch");
+    let job = stand.wait_for(&found, &["completed", "failed"]);
+    assert_eq!((&job["state"], &job["attempt"]), (&"completed".into(), &1.into()), "{job}");
+    let made = submit(&stand, "architecture=x86_64", "test -z \"$LANDFALL_TASK\" && echo made");
+    let job = stand.wait_for(&made, &["completed", "failed"]);
+    assert_eq!((&job["state"], &job["attempt"]), (&"completed".into(), &3.into()), "{job}");
+    let stalled = submit(&stand, "architecture=riscv64", "false");
+    stand.until("it was looked for often enough", || stand.job(&stalled)["attempt"] == 3);
+    let page = stand.run(&["explain", &stalled]).ok();
+    assert!(page.contains("no node of architecture riscv64 is connected"), "{page}");
+    let eval = ["--need", "kind=eval", "--need", "fetch_task=true", "--need", "evaluate_task=true"];
+    let whole = stand.submit(
+        &[&["--pool", "farm"], &eval[..], &["--", "sh", "-c", "test -z \"$LANDFALL_TASK\""]].concat(),
+    );
+    assert_eq!(stand.wait_for(&whole, &["completed", "failed"])["state"], "completed");
+    for need in ["fetchable=true", "fetch_task=true"] {
+        let said = stand.run(&["submit", "--pool", "push", "--need", need, "--", "true"]);
+        crate::stand::refused(&said, &["has no effect in pool `push`"]);
+    }
+    let said = stand.run(&[
+        "submit",
+        "--pool",
+        "farm",
+        "--need",
+        "fetchable=true",
+        "--need",
+        "kind=eval",
+        "--",
+        "true",
+    ]);
+    crate::stand::refused(&said, &["use fetch_task"]);
+}
+
+#[test]
+fn a_job_has_the_price_of_its_pool_also_after_a_restart() {
+    let mut stand = Stand::with_config("[[pools]]\nid = \"default\"\ndispatch = \"push\"\n");
+    stand.agent("n", &["--cpus", "2"]);
+    let free = stand.submit(&["--cpu", "1", "--", "true"]);
+    assert!(stand.wait_for(&free, &["completed"])["price"].is_null());
+    refused(&stand.run(&["pools", "set", "default", "--set", "price.base=-1"]), &["price.base must be 0 to"]);
+    refused(
+        &stand.run(&["pools", "set", "default", "--set", "price.base=1e9"]),
+        &["price.base must be 0 to"],
+    );
+    stand.run(&["pools", "set", "default", "--set", "price.base=0.5"]).ok();
+    let paid = stand.submit(&["--cpu", "1", "--", "true"]);
+    // The machine may have GPUs; the job holds none.
+    assert_eq!(stand.wait_for(&paid, &["completed"])["price"], 0.25);
+    stand.kill_server();
+    stand.start_server();
+    assert_eq!(stand.job(&paid)["price"], 0.25);
+    assert!(stand.run(&["job", &paid]).ok().contains("0.25"));
 }

@@ -200,6 +200,7 @@ impl Engine {
             gpus: nodes * u64::from(spec.gpu_count),
             cpu_milli: nodes * spec.cpu_milli.get(),
             power_w: 0,
+            price: None,
         };
         let reasons = crate::quota::at_commit(tenant, &least, spec, self.now);
         reasons.into_iter().map(|reason| self.quota_reason(record, reason)).collect()

@@ -42,6 +42,17 @@ impl Engine {
         if state.pool.pull.paused {
             reasons.push(Why::new(Reason::Paused, "the pool gives out no work").help("let the pool go on"));
         }
+        if self.state.stalled(record, 0).is_some() {
+            let architecture = &record.job.spec.architecture;
+            let misses = record.past().fetch_misses;
+            let text = format!(
+                "its result was not found elsewhere {misses} times, and no node of architecture {architecture} is connected"
+            );
+            let help = format!(
+                "add a node of architecture {architecture}; until then it is looked for from time to time"
+            );
+            reasons.push(Why::new(Reason::Architecture, text).help(help));
+        }
         reasons.extend(self.best_of(record, &judged, policy.dispatch_floor()));
         let known = nodes.iter().filter(|node| node.reason != Reason::AtCapacity);
         reasons.extend(known.map(|node| node.why(judged.len() as u64)));

@@ -20,7 +20,7 @@ use landfall_policy::{Policy, builtin, policy_file};
 use crate::answers::misfit;
 use crate::effect::{Alert, Effect, Refused};
 use crate::engine::Engine;
-use crate::event::Event;
+use crate::event::{Commit, Event};
 use crate::ledger::{Proposal, Reason};
 use crate::record::{JobRecord, JobState};
 use crate::state::State;
@@ -262,6 +262,7 @@ impl Dispatcher {
             Queue::Push(queue) => queue.insert(&record.job, held, now),
             Queue::Pull(queue) => {
                 queue.insert(state.job_for_workers(record), &state.pools[&record.pool].world);
+                queue.note_task(record, state);
             }
             Queue::Batch(queue) => queue.insert(record, now),
             Queue::None => {}
@@ -368,7 +369,8 @@ impl Engine {
         let checked = self.mutated(&proposal, checked);
         match checked {
             Ok(counted) => {
-                let commit = proposal.commit(counted);
+                let task = self.state.job(&job).and_then(|record| self.state.task(record));
+                let commit = Commit { task, ..proposal.commit(counted) };
                 #[cfg(feature = "mutations")]
                 if self.fault == Some(crate::mutation::Fault::AwardPlaced) {
                     self.emit(Event::Committed(Box::new(commit.clone())));
@@ -408,7 +410,10 @@ impl Engine {
         self.emit(Event::Cycled { pool: id.clone(), next });
         match dispatch {
             Dispatch::Push | Dispatch::Negotiate => self.push_pass(id, true),
-            Dispatch::Pull => self.emit(Event::Round(id.clone())),
+            Dispatch::Pull => {
+                self.emit(Event::Round(id.clone()));
+                self.reconcile(id);
+            }
             Dispatch::Batch => self.batch_cycle(id, freed_early),
         }
     }

@@ -4,7 +4,7 @@
 //! per pool; only jobs that have not yet seen enough rounds differ by them, so a round moves the young jobs and leaves
 //! the others alone.
 
-use landfall_model::life::RUNNERS_UP_KEPT;
+use landfall_model::life::{RUNNERS_UP_KEPT, Task};
 use landfall_model::verdict::Direction;
 use landfall_model::{
     Job, JobId, JobKind, JobReport, Millis, Name, NodeId, NodeState, PolicySetting, PoolId, Time, World,
@@ -33,6 +33,8 @@ pub(super) struct PullQueue {
     rounds_that_count: u32,
     /// What was last told about workers for which nothing was chosen.
     told: BTreeMap<(NodeId, usize), Told>,
+    /// Jobs of which the nodes of the pool decide what they go out as, and what was decided.
+    shifting: BTreeMap<JobId, Option<Task>>,
     /// When all candidates of a question were last told.
     told_all_at: Option<Time>,
 }
@@ -73,6 +75,7 @@ impl PullQueue {
             kinds: [of_kind("build")?, of_kind("eval")?],
             rounds_that_count: policy.rescore_rounds(),
             told: BTreeMap::new(),
+            shifting: BTreeMap::new(),
             told_all_at: None,
         })
     }
@@ -99,7 +102,15 @@ impl PullQueue {
         self.kinds[position(job.spec.kind)].index.insert(job, world);
     }
 
+    /// Notes what a job goes out as, if the nodes of the pool decide that.
+    pub(super) fn note_task(&mut self, record: &JobRecord, state: &State) {
+        if state.depends_on_fleet(record) {
+            self.shifting.insert(record.job.id.clone(), state.task(record));
+        }
+    }
+
     pub(super) fn remove(&mut self, id: &JobId) {
+        self.shifting.remove(id);
         for kind in &mut self.kinds {
             kind.index.remove(id);
         }
@@ -174,6 +185,7 @@ impl Engine {
         if kind == JobKind::Build && at.placements.len() as u64 >= u64::from(at.max_concurrent) {
             return Answer::Nothing("at_capacity".into());
         }
+        self.shift_tasks(&pool);
         // A job that the ledger refuses now steps aside, so that it does not stand in the way of the next best.
         let mut aside: Vec<JobId> = Vec::new();
         let mut answer = Answer::Nothing("no_job".into());
@@ -212,6 +224,40 @@ impl Engine {
         }
         aside.iter().for_each(|job| self.sync_job(job));
         answer
+    }
+
+    /// Looks again at jobs of which the nodes of the pool decide what they go out as.
+    fn shift_tasks(&mut self, pool: &PoolId) {
+        let Some(Queue::Pull(queue)) = self.pools.get(pool).map(|pool| &pool.queue) else { return };
+        let task = |id: &JobId| self.state.job(id).and_then(|record| self.state.task(record));
+        let shifted = queue.shifting.iter().filter(|(id, was)| task(id) != **was);
+        let shifted: Vec<JobId> = shifted.map(|(id, _)| id.clone()).collect();
+        for job in shifted {
+            // What was said of a look elsewhere, which reads nothing, does not hold for the work itself.
+            let world = self.state.pools.get(pool).map(|pool| &pool.world);
+            let said = world.and_then(|world| world.reports.get(&job)).into_iter().flatten();
+            let nodes: Vec<NodeId> = said.map(|(node, _)| node.clone()).collect();
+            for node in nodes {
+                self.emit(Event::Fetches { job: job.clone(), node, report: None });
+            }
+            self.sync_job(&job);
+        }
+    }
+
+    /// Sees to it every so many rounds that the queue of a pull pool holds the jobs that are ready, and no others.
+    pub(crate) fn reconcile(&mut self, pool: &PoolId) {
+        let (Some(state), Some(dispatcher)) = (self.state.pools.get(pool), self.pools.get(pool)) else {
+            return;
+        };
+        let due = |every: u32| every > 0 && state.rounds.is_multiple_of(u64::from(every));
+        if due(state.pool.pull.deep_reconcile_ticks) {
+            self.set_up(pool);
+        } else if due(state.pool.pull.reconcile_ticks) {
+            let of_pool = self.state.jobs.iter().filter(|(_, record)| record.pool == *pool);
+            let astray = of_pool.filter(|(id, record)| record.is_queued() != dispatcher.has(id));
+            let astray: Vec<JobId> = astray.map(|(id, _)| id.clone()).collect();
+            astray.iter().for_each(|job| self.sync_job(job));
+        }
     }
 
     /// Takes in what a worker would have to fetch.

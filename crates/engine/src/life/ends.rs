@@ -8,7 +8,7 @@ use crate::engine::Engine;
 use crate::event::{Back, Event};
 use crate::input::RunUsage;
 use crate::record::{Cause, JobState, Phase, Run};
-use landfall_model::life::{Failure, Fence};
+use landfall_model::life::{Failure, Fence, Task};
 
 /// Staging attempts that may fail before the job does.
 const START_TRIES: u32 = 3;
@@ -36,7 +36,8 @@ impl Engine {
         let spec = &record.job.spec;
         let spent = back.counts && record.requeues >= spec.max_requeue;
         let allowed = match (&back.cause, spec.requeue) {
-            (Cause::OfferRejected | Cause::FetchMiss | Cause::TenantRevoked | Cause::NotStarted, _) => true,
+            (Cause::OfferRejected | Cause::FetchMiss | Cause::Fetched, _) => true,
+            (Cause::TenantRevoked | Cause::NotStarted, _) => true,
             (Cause::Transient, _) => true,
             // Whoever wants no second run gets none, also where a lost node costs nothing.
             (Cause::NodeLost, _) => !spec.runs_once(),
@@ -139,7 +140,11 @@ impl Engine {
             self.state.pools.get(&record.pool).map(|pool| pool.pool.pull.clone()).unwrap_or_default();
         match failure {
             Failure::FetchMiss => {
-                let back = Back { cause: Cause::FetchMiss, retry_at: None, counts: false, failed: false };
+                let retry_at = self
+                    .state
+                    .stalled(record, 1)
+                    .map(|tries| self.now + back_off(settings.retry_base_ms, tries));
+                let back = Back { cause: Cause::FetchMiss, retry_at, counts: false, failed: false };
                 self.back_or_fail(job, back);
             }
             Failure::Transient | Failure::MissingInput if record.failures + 1 < settings.max_attempts => {
@@ -160,6 +165,10 @@ impl Engine {
     fn remember_run(&mut self, job: &JobId, usage: &RunUsage) {
         let Some(record) = self.state.job(job) else { return };
         let Some(workload) = record.job.spec.workload.clone() else { return };
+        // How long a fetch took says nothing about the work itself.
+        if record.run.as_ref().is_some_and(|run| run.task == Some(Task::Fetch)) {
+            return;
+        }
         let started = record.run.as_ref().and_then(|run| run.started_at);
         let row = HistoryRow {
             workload,

@@ -243,8 +243,10 @@ impl Engine {
             units: 0,
             gpus: 0,
             power_w: 0,
+            price: None,
             why,
             ahead: false,
+            task: None,
             beside: None,
         })));
         self.emit(Event::Reported { job: job.clone(), node, phase: Phase::Started, exit: None });

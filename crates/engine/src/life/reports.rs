@@ -1,13 +1,13 @@
 //! What nodes say about jobs: fenced, idempotent, forwards only.
 
-use landfall_model::{Dispatch, JobId, Millis, NodeId};
+use landfall_model::{Dispatch, JobId, JobKind, Millis, NodeId};
 
 use crate::effect::{Answer, Effect};
 use crate::engine::Engine;
 use crate::event::{Back, Event};
 use crate::input::{Report, RunUsage, StartRefusal};
 use crate::record::{Cause, JobState, Phase, Run};
-use landfall_model::life::Fence;
+use landfall_model::life::{Failure, Fence, Task};
 
 /// How long after a node would not have it a job is offered again.
 const OFFER_AGAIN: Millis = Millis::secs(1);
@@ -189,6 +189,7 @@ impl Engine {
             self.stop_on_nodes(job, Millis::ZERO);
             let pull = self.dispatch_of(job) == Some(Dispatch::Pull);
             let stopping = self.is_in(job, JobState::Stopping);
+            let failure = if self.seeks_result(job) { missed(failure) } else { failure };
             match failure.filter(|_| pull && !stopping) {
                 Some(failure) => self.build_failed(job, failure, code, usage),
                 None => self.all_exited(job, code, failure, usage),
@@ -196,9 +197,27 @@ impl Engine {
             return Answer::Done;
         }
         if self.all_reached(job, Phase::Ended) {
+            if self.is_first_half(job) {
+                let back = Back { cause: Cause::Fetched, retry_at: None, counts: false, failed: false };
+                self.back_or_fail(job, back);
+                return Answer::Done;
+            }
             self.all_exited(job, 0, None, usage);
         }
         Answer::Done
+    }
+
+    /// Whether the present run of a build looks for its result elsewhere.
+    fn seeks_result(&self, job: &JobId) -> bool {
+        let record = self.state.job(job);
+        let is_build = record.is_some_and(|record| record.job.spec.kind == JobKind::Build);
+        is_build && self.run_of(job).is_some_and(|run| run.task == Some(Task::Fetch))
+    }
+
+    /// Whether the present run of an eval was to fetch only, and nobody stopped it.
+    fn is_first_half(&self, job: &JobId) -> bool {
+        let fetches = |run: &Run| run.task == Some(Task::Fetch) && run.stop.is_none();
+        !self.seeks_result(job) && self.run_of(job).is_some_and(fetches)
     }
 
     fn node_stopped(&mut self, job: &JobId, node: &NodeId) -> Answer {
@@ -211,5 +230,13 @@ impl Engine {
             self.lost_on(job, node);
         }
         Answer::Done
+    }
+}
+
+/// How a run failed that looked for a result elsewhere: it was not there, unless the node knows better.
+fn missed(failure: Option<Failure>) -> Option<Failure> {
+    match failure {
+        None | Some(Failure::Transient | Failure::MissingInput) => Some(Failure::FetchMiss),
+        known => known,
     }
 }

@@ -214,7 +214,8 @@ impl State {
         self.jobs.insert(job.id.clone(), Box::new(record));
     }
 
-    /// A waiting job as workers of its pull pool see it: after so many rounds, and with those that wait for it.
+    /// A waiting job as workers of its pull pool see it: after so many rounds, with those
+    /// that wait for it, and as what it would go out as.
     pub fn job_for_workers(&self, record: &JobRecord) -> Job {
         let mut job = record.job.clone();
         job.rescore_count = self.rounds(record);
@@ -222,6 +223,7 @@ impl State {
         if dependents > job.spec.dependents {
             Arc::make_mut(&mut job.spec).dependents = dependents;
         }
+        self.narrow(record, &mut job);
         job
     }
 
@@ -335,6 +337,9 @@ impl State {
             if let Some(past) = &mut record.past {
                 past.rejections = 0;
             }
+            if commit.price.is_some() {
+                past(record).price = commit.price;
+            }
             let nodes = commit.grants.iter().map(|grant| RunNode {
                 node: grant.node.clone(),
                 phase: Phase::Assigned,
@@ -360,6 +365,7 @@ impl State {
                 over_walltime: false,
                 afresh: false,
                 ahead: commit.ahead,
+                task: commit.task,
                 why: commit.why.clone(),
             }));
         });
@@ -445,6 +451,9 @@ impl State {
             let resumes = record.past.as_ref().is_some_and(|past| past.resumes);
             if back.cause == Cause::FetchMiss {
                 past(record).fetch_misses += 1;
+            }
+            if back.cause == Cause::Fetched {
+                past(record).fetched = true;
             }
             if let Some(past) = record.past.as_mut().filter(|_| !resumes) {
                 // Starting over: the whole walltime is there again.

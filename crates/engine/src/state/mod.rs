@@ -14,6 +14,7 @@ mod holds;
 mod jobs;
 mod nodes;
 mod pools;
+mod tasks;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -3,7 +3,9 @@
 use landfall_engine::input::{Failure, NodeOrder, Report, RunUsage, StartRefusal};
 use landfall_engine::record::{Cause, JobState};
 use landfall_engine::{Answer, Effect, Input};
-use landfall_model::{Dispatch, JobKind, JobReport, Name, TenantId};
+use landfall_model::life::Task;
+use landfall_model::scenario::{Format, parse};
+use landfall_model::{Dispatch, JobKind, JobReport, Name, PoolId, TenantId};
 
 use crate::support::{Cluster, job_id, node_id, pool};
 
@@ -223,4 +225,119 @@ fn a_job_that_fewer_wait_for_is_worth_less_at_once() {
     cluster.done(Input::Submit(vec![later]));
     cluster.done(Input::Cancel(job_id("later")));
     assert_eq!(work(&ask(&mut cluster)).as_deref(), Some("first"), "nobody waits for the other one any more");
+}
+
+const FARM: &str = r#"nodes = [
+    { id = "w", architectures = ["x86_64"], cpu_milli = 8000, ram_mib = 8000 },
+    { id = "arm", architectures = ["aarch64"], cpu_milli = 8000, ram_mib = 8000 }]"#;
+
+fn fetchable(architecture: &str) -> String {
+    format!(
+        r#"jobs = [{{ id = "j", architecture = "{architecture}", features = ["kvm"], fetchable = true }}]"#
+    )
+}
+
+fn ask_as(cluster: &mut Cluster, node: &str, kind: JobKind) -> Option<String> {
+    if cluster.state("j") == JobState::Pending {
+        let report = Some(JobReport { missing_inputs: Some(0), missing_bytes: Some(0) });
+        cluster.done(Input::Fetches { node: node_id(node), entries: vec![(job_id("j"), report)] });
+    }
+    let answer = cluster.step(Input::Ask { node: node_id(node), kind });
+    work(&answer)
+}
+
+fn exit_on(cluster: &mut Cluster, node: &str, code: i32) {
+    cluster.start("j");
+    let usage = Box::new(RunUsage::default());
+    cluster.report("j", node, Report::Exited { code, failure: None, usage });
+}
+
+fn task(cluster: &Cluster) -> Option<Task> {
+    cluster.record("j").run.as_ref().unwrap().task
+}
+
+#[test]
+fn a_fetchable_job_is_looked_for_by_anybody_and_built_after_enough_misses() {
+    let mut cluster = farm(&FARM.replace("\"x86_64\"]", "\"x86_64\"], features = [\"kvm\"]"));
+    cluster.at(0.0).submit(&fetchable("x86_64"));
+    for misses in 1..=2 {
+        assert_eq!(
+            ask_as(&mut cluster, "arm", JobKind::Build).as_deref(),
+            Some("j"),
+            "no architecture, no feature"
+        );
+        assert_eq!(task(&cluster), Some(Task::Fetch));
+        exit_on(&mut cluster, "arm", 1);
+        let record = cluster.record("j");
+        assert_eq!(
+            (record.state, record.failures, record.past().fetch_misses),
+            (JobState::Pending, 0, misses)
+        );
+    }
+    assert_eq!(ask_as(&mut cluster, "arm", JobKind::Build), None, "now it needs its own architecture");
+    assert_eq!(ask_as(&mut cluster, "w", JobKind::Build).as_deref(), Some("j"));
+    assert_eq!(task(&cluster), None);
+    exit_on(&mut cluster, "w", 0);
+    assert_eq!(cluster.state("j"), JobState::Completed);
+}
+
+#[test]
+fn a_fetchable_job_that_is_found_is_done() {
+    let mut cluster = farm(FARM);
+    cluster.at(0.0).submit(&fetchable("x86_64"));
+    assert_eq!(ask_as(&mut cluster, "arm", JobKind::Build).as_deref(), Some("j"));
+    exit_on(&mut cluster, "arm", 0);
+    assert_eq!(cluster.state("j"), JobState::Completed);
+}
+
+#[test]
+fn a_fetchable_job_that_nobody_can_build_is_looked_for_with_a_pause_until_somebody_can() {
+    let mut cluster = farm(FARM);
+    cluster.at(0.0).submit(&fetchable("riscv64"));
+    for _ in 0..2 {
+        assert_eq!(ask_as(&mut cluster, "w", JobKind::Build).as_deref(), Some("j"));
+        exit_on(&mut cluster, "w", 1);
+    }
+    assert_eq!(ask_as(&mut cluster, "w", JobKind::Build), None, "stalled: the pause");
+    cluster.keep_alive(29.999);
+    assert_eq!(ask_as(&mut cluster, "w", JobKind::Build), None);
+    cluster.run_until(30.0);
+    assert_eq!(ask_as(&mut cluster, "w", JobKind::Build).as_deref(), Some("j"));
+    assert_eq!(task(&cluster), Some(Task::Fetch), "still builtin");
+    exit_on(&mut cluster, "w", 1);
+    assert_eq!(cluster.record("j").job.retry_at.map(|at| at.as_millis()), Some(90_000), "the pause doubles");
+    let text = r#"nodes = [{ id = "r", architectures = ["riscv64"], features = ["kvm"] }]"#;
+    let node = parse(text, Format::Toml).unwrap().nodes()[0].clone();
+    let pool = PoolId::new("p").unwrap();
+    cluster.done(Input::Join { pool, node: Box::new(node), running: None });
+    assert_eq!(ask_as(&mut cluster, "w", JobKind::Build), None);
+    assert_eq!(
+        ask_as(&mut cluster, "r", JobKind::Build).as_deref(),
+        Some("j"),
+        "nobody waits for a pause now"
+    );
+    assert_eq!(task(&cluster), None);
+}
+
+#[test]
+fn an_eval_with_both_tasks_is_split_while_somebody_idles_who_can_only_evaluate() {
+    let both = r#"nodes = [{ id = "w", fetch = true, eval = true, architectures = [] }]"#;
+    let eval = r#"jobs = [{ id = "j", kind = "eval", fetch_task = true, evaluate_task = true }]"#;
+    let mut whole = farm(both);
+    whole.at(0.0).submit(eval);
+    assert_eq!(ask_as(&mut whole, "w", JobKind::Eval).as_deref(), Some("j"));
+    assert_eq!(task(&whole), None, "nobody else could evaluate it");
+    let apart = r#"nodes = [{ id = "f", fetch = true, architectures = [] }, { id = "e", eval = true, architectures = [] }]"#;
+    let mut split = farm(apart);
+    split.at(0.0).submit(eval);
+    assert_eq!(ask_as(&mut split, "e", JobKind::Eval), None, "it has to be fetched first");
+    assert_eq!(ask_as(&mut split, "f", JobKind::Eval).as_deref(), Some("j"));
+    assert_eq!(task(&split), Some(Task::Fetch));
+    exit_on(&mut split, "f", 0);
+    let record = split.record("j");
+    assert_eq!((record.state, record.failures, record.requeues), (JobState::Pending, 0, 0));
+    assert_eq!(ask_as(&mut split, "e", JobKind::Eval).as_deref(), Some("j"));
+    assert_eq!(task(&split), Some(Task::Evaluate));
+    exit_on(&mut split, "e", 0);
+    assert_eq!(split.state("j"), JobState::Completed);
 }

@@ -241,3 +241,25 @@ fn cancelling_a_waiting_job_gives_its_hold_back() {
     let (node, _) = cluster.engine.state().node(&node_id("n1")).unwrap();
     assert!(!node.has_holds());
 }
+
+#[test]
+fn f44_a_placed_job_has_the_price_of_its_hardware() {
+    use landfall_model::{PriceBasis, PriceSettings};
+    let nodes = r#"nodes = [{ id = "n", cpu_milli = 8000, ram_mib = "32GiB", supported_runtimes = ["wasm"], gpus = [{ model = "NVIDIA H100 80GB HBM3", vram_mib = "80GiB" }] }]"#;
+    let cases =
+        [(Some(PriceBasis::Placement), Some(50_000)), (Some(PriceBasis::Node), Some(200_000)), (None, None)];
+    for (basis, expected) in cases {
+        let price = basis.map(|basis| PriceSettings { base: 0.10, basis });
+        let mut cluster = Cluster::new(pool(Dispatch::Push, |pool| pool.price = price), nodes);
+        cluster.submit(r#"jobs = [{ id = "j", runtime = "wasm", ram_mib = 512 }]"#);
+        let known = |state: &landfall_engine::State| {
+            let record = state.job(&job_id("j")).unwrap();
+            assert!(record.run.is_some(), "placed");
+            record.past().price.map(landfall_model::Money::get)
+        };
+        assert_eq!(known(cluster.engine.state()), expected, "{basis:?}");
+        let mut rebuilt = landfall_engine::State::default();
+        cluster.events.iter().for_each(|(at, event)| drop(rebuilt.apply(*at, event)));
+        assert_eq!(known(&rebuilt), expected, "{basis:?} from the journal");
+    }
+}

@@ -1,18 +1,11 @@
 //! What a placement costs: the tier of the hardware, never part of a score.
 
-use landfall_model::Node;
 use landfall_model::gpu_table::{HardwareTier, tier};
+use landfall_model::{Money, Node};
 
 use crate::rules::fit::Bandwidths;
 
-/// Whose hardware sets the tier.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PriceBasis {
-    /// The devices that the placement holds.
-    Placement,
-    /// All devices of the node.
-    Node,
-}
+pub use landfall_model::PriceBasis;
 
 /// The tier that sets the price of a placement on the given devices (indices).
 pub fn price_tier(node: &Node, devices: &[u16], basis: PriceBasis) -> HardwareTier {
@@ -31,6 +24,12 @@ pub fn price_tier(node: &Node, devices: &[u16], basis: PriceBasis) -> HardwareTi
 /// Base price × multiplier of the tier × surge.
 pub fn price(base: f64, tier: HardwareTier, surge: f64) -> f64 {
     base * tier.multiplier() * surge
+}
+
+/// The same as an amount that can be added up; at most what an amount can be.
+pub fn charged(base: f64, tier: HardwareTier, surge: f64) -> Money {
+    let micro = (price(base, tier, surge) * 1e6).round();
+    Money::new((micro as u64).min(Money::MAX))
 }
 
 #[cfg(test)]

@@ -116,6 +116,7 @@ impl Core {
             stop_after_silence_ms: (spec.on_disconnect == OnDisconnect::Stop)
                 .then_some(spec.disconnect_stop_after_ms.get()),
             sent_at_ms: Some(self.now.as_millis()),
+            task: record.run.as_ref().and_then(|run| run.task),
             inputs: spec.inputs.iter().flatten().map(|input| input.digest.to_string()).collect(),
             ahead: false,
             fence,

@@ -283,7 +283,7 @@ impl View<'_> {
             return ignored("storage_mib", message.into(), "leave it out");
         }
         let given = Needs::of(&needs.clone().spec().unwrap_or_else(|_| JobSpec::empty()));
-        let only_in: [(&str, bool, &[Dispatch], &str); 19] = [
+        let only_in: [(&str, bool, &[Dispatch], &str); 21] = [
             ("priority", given.priority.is_some(), &[Dispatch::Push], "use class, 0 to 10"),
             ("tier", given.tier.is_some(), &[Dispatch::Push], "leave it out"),
             ("provider", given.provider.is_some(), &[Dispatch::Push], "leave it out"),
@@ -307,7 +307,9 @@ impl View<'_> {
             ("prefer_local", given.prefer_local.is_some(), &[Dispatch::Pull], "leave it out"),
             ("network_bound", given.network_bound.is_some(), &[Dispatch::Pull], "leave it out"),
             ("network_mbit_s", given.network_mbit_s.is_some(), &[Dispatch::Pull], "leave it out"),
-            ("fetchable", given.fetchable.is_some(), &[], "leave it out"),
+            ("fetchable", given.fetchable.is_some(), &[Dispatch::Pull], "leave it out"),
+            ("fetch_task", given.fetch_task.is_some(), &[Dispatch::Pull], "leave it out"),
+            ("evaluate_task", given.evaluate_task.is_some(), &[Dispatch::Pull], "leave it out"),
         ];
         for (field, given) in [("at_once", given.at_once), ("max_fails", given.max_fails)] {
             if given.is_some() && request.array.is_none() && request.entries.is_empty() {

@@ -12,6 +12,7 @@ use landfall_api::agent::{Ask, Asked, Command, Offered, ReportAnswers, Reports};
 use landfall_engine::input::{Failure as Failed, Report};
 use landfall_engine::record::Phase;
 use landfall_engine::{Answer, Fence, Input, State};
+use landfall_model::life::Task;
 use landfall_model::{Dispatch, JobId, JobKind, JobReport, NodeId, PoolId};
 
 use super::core::Core;
@@ -132,7 +133,9 @@ impl Core {
         let upto = (from + ASKED_AT_ONCE).min(queue.came.len());
         for job in &queue.came[from.min(upto)..upto] {
             let Some(record) = state.job(job).filter(|record| record.is_queued()) else { continue };
-            match record.job.spec.inputs.as_deref().unwrap_or_default() {
+            // Whoever looks for a result elsewhere reads nothing.
+            let needed = state.task(record).is_none_or(|task| task != Task::Fetch);
+            match record.job.spec.inputs.as_deref().filter(|_| needed).unwrap_or_default() {
                 [] => known.push((job.clone(), Some(JobReport::NOTHING))),
                 inputs => {
                     let inputs = inputs

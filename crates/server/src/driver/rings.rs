@@ -3,6 +3,7 @@
 //! In memory, for boards. The journal has all decisions, with less of each; after a start the rings are filled from there.
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -107,6 +108,11 @@ impl Candidate {
         Self { job, total: why.total, terms: why.terms, vetoes: Vec::new(), seen }
     }
 
+    /// Higher totals first, then by id.
+    fn place(&self) -> (Reverse<i64>, JobId) {
+        (Reverse(self.total.map_or(i64::MIN, landfall_policy::q)), self.job.clone())
+    }
+
     /// What the journal knows of a job that was passed over.
     fn of_runner_up(runner_up: &RunnerUp) -> Option<Self> {
         let job = JobId::new(runner_up.candidate.as_str()).ok()?;
@@ -154,7 +160,7 @@ impl Rings {
     /// All of them, newest first.
     pub(crate) fn newest_first(&self) -> Vec<&Arc<Made>> {
         let mut all: Vec<&Arc<Made>> = self.pools.values().flatten().collect();
-        all.sort_by_key(|made| std::cmp::Reverse(made.number));
+        all.sort_by_key(|made| Reverse(made.number));
         all
     }
 
@@ -219,6 +225,8 @@ fn rings_commit(state: &State, at: Time, commit: &Commit) -> Option<Made> {
     if state.pool(&pool).is_some_and(|pool| pool.pool.dispatch == Dispatch::Pull) {
         let others = beside.into_iter().flat_map(|beside| &beside.runners_up);
         candidates.extend(others.filter_map(Candidate::of_runner_up));
+        // A vetoed job stands where its total puts it, also before the winner.
+        candidates.sort_by_key(Candidate::place);
     }
     Some(Made {
         number: 0,

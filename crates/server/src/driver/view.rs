@@ -96,6 +96,7 @@ pub(super) fn job_view(record: &JobRecord, meta: Option<&JobMeta>, run: Option<&
         nodes: run.map(|run| run.nodes.clone()).unwrap_or_default(),
         exit_code: run.and_then(|run| run.exit),
         usage: run.and_then(|run| run.usage),
+        price: past.and_then(|past| past.price).map(|price| price.get() as f64 / 1e6),
         files: run.and_then(|run| run.files.clone()),
         note: note(record),
         version: String::new(),

@@ -237,6 +237,7 @@ pub(crate) fn one(one: &One, page: Page) -> String {
     if job.attempt > 1 {
         line("attempt", &job.attempt.to_string());
     }
+    line("price", &job.price.map(|price| price.to_string()).unwrap_or_default());
     line("files", job.files.as_deref().unwrap_or_default());
     line("note", job.note.as_deref().unwrap_or_default());
     line("exit code", &job.exit_code.map(|code| code.to_string()).unwrap_or_default());

@@ -290,6 +290,7 @@ pub(super) mod tests {
                 .collect(),
             exit_code: None,
             usage: None,
+            price: None,
             files: None,
             note: None,
             version: String::new(),
