@@ -33,6 +33,8 @@ mod choice;
 mod evaluate;
 mod policy;
 mod rank;
+#[cfg(test)]
+mod reference;
 mod score;
 
 pub mod index;

@@ -41,13 +41,9 @@ pub fn page(file: &str, text: &str, write: bool) -> Result<(), String> {
 /// Compares the generated parts of a file with their texts, or writes them; what people wrote around them stays. A part stands
 /// between the lines `<!-- generated: NAME -->` and `<!-- end -->`.
 pub fn parts(file: &str, parts: &[(&str, String)]) -> Result<(), String> {
-    page(file, &with_parts(file, parts)?, writing())
-}
-
-/// The text of a file with its generated parts made anew.
-pub fn with_parts(file: &str, parts: &[(&str, String)]) -> Result<String, String> {
     let text = fs::read_to_string(root().join(file)).map_err(|error| format!("{file}: {error}"))?;
-    replaced(&text, parts).map_err(|error| format!("{file}: {error}"))
+    let made = replaced(&text, parts).map_err(|error| format!("{file}: {error}"))?;
+    page(file, &made, writing())
 }
 
 fn replaced(text: &str, parts: &[(&str, String)]) -> Result<String, String> {

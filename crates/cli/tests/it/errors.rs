@@ -110,7 +110,8 @@ fn command_lines_that_make_no_sense_end_with_2() {
         .fails(2, &["cannot be used with"]);
     dir.run(&["rank", "--scenario", "s.toml"]).fails(2, &["--job", "--node"]);
     // Without a file it is about the running server, and there is none.
-    dir.run(&["rank", "--job", "build"]).fails(7, &["cannot reach the server"]);
+    dir.run(&["rank", "--job", "build", "--server", "http://127.0.0.1:1"])
+        .fails(7, &["cannot reach the server"]);
     dir.run(&["rank", "--scenario", "s.toml", "--job", "build", "--limit", "0"])
         .fails(2, &["from 1 up, or `all`"]);
     dir.run(&["gpu"]).fails(2, &["NAME"]);
