@@ -2,7 +2,6 @@
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
-use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
 
 use landfall_model::life::Fence;
@@ -12,7 +11,7 @@ use wait4::Wait4 as _;
 
 use super::cgroup::Group;
 use super::journal::{Key, key};
-use super::state::{Keeper, Phase, State, Succession};
+use super::state::{Job, Keeper, Live, Phase, Succession};
 use super::wire::{Ended, Event};
 use super::{DISCONNECTED_MS, procfs};
 use crate::layout::Layout;
@@ -65,26 +64,77 @@ fn nobody_needs_it(keeper: &Keeper) -> bool {
 }
 
 fn reap(keeper: &Keeper, pid: u32) {
-    let mut state = keeper.lock();
-    if let Some((mut child, watch)) = state.helpers.remove(&pid) {
-        drop(state);
+    let helper = keeper.lock().helpers.remove(&pid);
+    if let Some((mut child, watch)) = helper {
         let _ = epoll::delete(&keeper.epoll, &watch);
         let _ = child.wait();
         return;
     }
-    let Some(at) = state.by_pid.remove(&pid) else { return };
-    let Some(job) = state.jobs.get_mut(&at) else { return };
-    let Phase::Live(mut live) = std::mem::replace(&mut job.phase, Phase::Starting) else { return };
-    let (elsewhere, fence) = (job.elsewhere, job.fence.clone());
-    state.pinned.remove(&at);
-    let next = begin_next(keeper, state, &at);
+    let Some(over) = over(keeper, pid) else { return };
+    if let Some(next) = over.next.clone() {
+        keeper.lock().queue.push_back(next);
+        keeper.queued.notify_one();
+    }
+    note(keeper, over);
+}
 
+/// A process that ended, of which nothing is noted yet.
+pub(crate) struct Over {
+    at: Key,
+    live: Box<Live>,
+    /// What begins in its place.
+    pub(crate) next: Option<Key>,
+}
+
+/// Takes a process that ended, and with it the next element of its array: that begins first, and what is left to note about this one is
+/// noted meanwhile. The successor is told before the end, whoever of the two is ready first. After one that somebody stopped the others
+/// may be stopped next: then the server says what begins.
+pub(crate) fn over(keeper: &Keeper, pid: u32) -> Option<Over> {
+    let mut state = keeper.lock();
+    let at = state.by_pid.remove(&pid)?;
+    let job = state.jobs.get_mut(&at)?;
+    if !matches!(job.phase, Phase::Live(_)) {
+        return None;
+    }
+    let Phase::Live(live) = std::mem::replace(&mut job.phase, Phase::Starting) else { return None };
+    let array = job.array.clone().filter(|_| job.cause.is_none());
+    state.attending -= usize::from(!live.watched);
+    state.pinned.remove(&at);
+    let next = state.next_of(array.as_deref());
+    if let Some(next) = &next {
+        state.successions.insert(next.clone(), Succession::Open);
+    }
+    Some(Over { at, live, next })
+}
+
+/// Lets the reaper watch a process that somebody stayed with.
+pub(crate) fn hand_over(keeper: &Keeper, at: &Key, pid: u32) -> std::io::Result<()> {
+    let mut state = keeper.lock();
+    let Some(Job { phase: Phase::Live(live), .. }) = state.jobs.get_mut(at) else { return Ok(()) };
+    let data = epoll::EventData::new_u64(u64::from(pid));
+    epoll::add(&keeper.epoll, &*live.watch, data, epoll::EventFlags::IN)?;
+    live.watched = true;
+    state.attending -= 1;
+    Ok(())
+}
+
+/// Notes how a process ended, and then tells it.
+pub(crate) fn note(keeper: &Keeper, over: Over) {
+    let Over { at, mut live, next } = over;
+    let pid = live.child.id();
+    let (elsewhere, fence) = {
+        let state = keeper.lock();
+        let Some(job) = state.jobs.get(&at) else { return };
+        (job.elsewhere, job.fence.clone())
+    };
     // Until it is waited for the process stays in the table: what it counted can be read, and its number is its own.
     let wall = live.since.elapsed();
     let disk_bytes = if elsewhere { 0 } else { procfs::disk_bytes(Path::new("/proc"), pid) };
     // The job is over when its first process is; what it left behind goes with it.
     let alone = super::state::kill_live(&live);
-    let _ = epoll::delete(&keeper.epoll, &live.watch);
+    if live.watched {
+        let _ = epoll::delete(&keeper.epoll, &*live.watch);
+    }
     let (code, usage) = match live.child.wait4() {
         Ok(result) => {
             let signal = result.status.signal().map(|signal| 128 + signal);
@@ -135,19 +185,6 @@ fn reap(keeper: &Keeper, pid: u32) {
         Some(Succession::Begun) => keeper.outbox.add_waiting(&Event::Ended(Box::new(ended))),
         _ => drop(state.successions.insert(next, Succession::Ended(Box::new(ended)))),
     }
-}
-
-/// Lets the next element of an array begin in place of one that is over; what is left to note of that one is noted meanwhile. Its
-/// successor is told first, and whoever of the two comes last tells the end. After one that somebody stopped the others may be stopped
-/// next: then the server says what begins.
-fn begin_next(keeper: &Keeper, mut state: MutexGuard<'_, State>, ended: &Key) -> Option<Key> {
-    let array = state.jobs.get(ended).filter(|job| job.cause.is_none())?.array.clone();
-    let next = state.next_of(array.as_deref())?;
-    state.successions.insert(next.clone(), Succession::Open);
-    state.queue.push_back(next.clone());
-    drop(state);
-    keeper.queued.notify_one();
-    Some(next)
 }
 
 /// How much an attempt wrote.

@@ -9,17 +9,18 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{MutexGuard, PoisonError};
-use std::time::Instant;
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use landfall_model::life::Fence;
-use rustix::event::epoll;
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::process::{Pid, PidfdFlags};
 
 use super::cgroup::Group;
 use super::cores::listed;
 use super::journal::{Key, Started};
 use super::procfs;
+use super::reap::{self, Over};
 use super::state::{Keeper, Live, Phase, State, Succession};
 use super::wire::{Cause, Ended, Event, Program};
 use crate::layout::Layout;
@@ -42,48 +43,98 @@ pub(crate) enum SpawnError {
     Node(String),
 }
 
+/// How long whoever began an element of an array waits for its end.
+const STAY: Duration = Duration::from_millis(20);
+
 /// Takes jobs from the queue and starts them, for ever.
+///
+/// Whoever began an element of an array stays with it for a moment: if it is over by then, the next one begins without another thread
+/// being woken first, and what is left to note about the last one is noted while the next one runs. Longer ones go to the reaper.
 pub(crate) fn work(keeper: &Keeper) {
     loop {
-        let mut state = keeper.lock();
-        let at = loop {
-            let left = keeper.outbox.flush_overdue();
-            if let Some(at) = state.queue.pop_front() {
-                break at;
+        let mut turn = Some(wait_for_turn(keeper));
+        let mut before: Option<Over> = None;
+        while let Some(at) = turn {
+            take_on(keeper, &at);
+            if let Some(before) = before.take() {
+                reap::note(keeper, before);
             }
-            state = match left {
-                None => keeper.queued.wait(state).unwrap_or_else(PoisonError::into_inner),
-                Some(left) => {
-                    keeper.queued.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
-                }
-            };
+            before = stay(keeper, &at);
+            turn = before.as_ref().and_then(|over| over.next.clone());
+        }
+        if let Some(last) = before {
+            reap::note(keeper, last);
+            keeper.outbox.flush_urgent();
+        }
+    }
+}
+
+fn wait_for_turn(keeper: &Keeper) -> Key {
+    let mut state = keeper.lock();
+    loop {
+        let left = keeper.outbox.flush_overdue();
+        if let Some(at) = state.queue.pop_front() {
+            return at;
+        }
+        state = match left {
+            None => keeper.queued.wait(state).unwrap_or_else(PoisonError::into_inner),
+            Some(left) => keeper.queued.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0,
         };
-        while state.making.contains(&at) {
-            state = keeper.made.wait(state).unwrap_or_else(PoisonError::into_inner);
+    }
+}
+
+fn take_on(keeper: &Keeper, at: &Key) {
+    let mut state = keeper.lock();
+    while state.making.contains(at) {
+        state = keeper.made.wait(state).unwrap_or_else(PoisonError::into_inner);
+    }
+    if let Some(job) = state.jobs.get_mut(at)
+        && let Phase::Queued(program) = &mut job.phase
+    {
+        let program = std::mem::take(program);
+        let files = job.files.take();
+        job.phase = Phase::Starting;
+        let fence = job.fence.clone();
+        let kill_command = job.kill_command.clone();
+        let stopped = job.stop_grace.is_some();
+        drop(state);
+        if stopped {
+            end_unstarted(keeper, at, &fence, STOPPED, None);
+        } else {
+            begin(keeper, at, &fence, &program, files, kill_command);
         }
-        if let Some(job) = state.jobs.get_mut(&at)
-            && let Phase::Queued(program) = &mut job.phase
-        {
-            let program = std::mem::take(program);
-            let files = job.files.take();
-            job.phase = Phase::Starting;
-            let fence = job.fence.clone();
-            let kill_command = job.kill_command.clone();
-            let stopped = job.stop_grace.is_some();
-            drop(state);
-            if stopped {
-                end_unstarted(keeper, &at, &fence, STOPPED, None);
-            } else {
-                begin(keeper, &at, &fence, &program, files, kill_command);
-            }
-            state = keeper.lock();
+        state = keeper.lock();
+    }
+    match state.successions.remove(at) {
+        Some(Succession::Ended(before)) => keeper.outbox.add_waiting(&Event::Ended(before)),
+        Some(_) => drop(state.successions.insert(at.clone(), Succession::Begun)),
+        None => {}
+    }
+    prepare_next(keeper, state, at);
+}
+
+/// Waits for the end of a process that the reaper does not watch yet, and hands it over to the reaper if it takes long.
+fn stay(keeper: &Keeper, at: &Key) -> Option<Over> {
+    let (pid, watch) = {
+        let state = keeper.lock();
+        let Phase::Live(live) = &state.jobs.get(at)?.phase else { return None };
+        if live.watched {
+            return None;
         }
-        match state.successions.remove(&at) {
-            Some(Succession::Ended(before)) => keeper.outbox.add_waiting(&Event::Ended(before)),
-            Some(_) => drop(state.successions.insert(at.clone(), Succession::Begun)),
-            None => {}
+        (live.pid, Arc::clone(&live.watch))
+    };
+    let pid = pid.as_raw_nonzero().get().cast_unsigned();
+    let until = Instant::now() + STAY;
+    loop {
+        let company = keeper.outbox.flush_overdue().unwrap_or(STAY);
+        let left = until.saturating_duration_since(Instant::now());
+        let timeout = Timespec::try_from(left.min(company)).unwrap_or_default();
+        match poll(&mut [PollFd::new(&*watch, PollFlags::IN)], Some(&timeout)) {
+            Ok(1..) => return reap::over(keeper, pid),
+            // It cannot be watched otherwise: then it is waited for here.
+            _ if left.is_zero() && reap::hand_over(keeper, at, pid).is_ok() => return None,
+            _ => {}
         }
-        prepare_next(keeper, state, &at);
     }
 }
 
@@ -177,10 +228,14 @@ fn pin(keeper: &Keeper, at: &Key, count: u32) -> Result<Vec<usize>, SpawnError> 
 
 /// Watches a process, so that its end wakes the reaper.
 pub(crate) fn watch(keeper: &Keeper, pid: u32) -> io::Result<OwnedFd> {
-    let id = Pid::from_raw(pid.cast_signed()).ok_or(io::ErrorKind::InvalidInput)?;
-    let watch = rustix::process::pidfd_open(id, PidfdFlags::empty())?;
+    let watch = handle(pid)?;
     epoll::add(&keeper.epoll, &watch, epoll::EventData::new_u64(u64::from(pid)), epoll::EventFlags::IN)?;
     Ok(watch)
+}
+
+fn handle(pid: u32) -> io::Result<OwnedFd> {
+    let id = Pid::from_raw(pid.cast_signed()).ok_or(io::ErrorKind::InvalidInput)?;
+    Ok(rustix::process::pidfd_open(id, PidfdFlags::empty())?)
 }
 
 fn began(keeper: &Keeper, at: &Key, noted: Started, child: Child, group: Option<Group>, program: &Program) {
@@ -194,8 +249,9 @@ fn began(keeper: &Keeper, at: &Key, noted: Started, child: Child, group: Option<
     let Some(id) = Pid::from_raw(pid.cast_signed()) else { return };
     // The process is known before it is watched: the reaper takes the lock before it looks for it.
     state.by_pid.insert(pid, at.clone());
-    let watch = match watch(keeper, pid) {
-        Ok(watch) => watch,
+    let stays = state.someone_may_stay(at, keeper.attendants);
+    let watch = match if stays { handle(pid) } else { watch(keeper, pid) } {
+        Ok(watch) => Arc::new(watch),
         Err(error) => {
             // Without a watch nobody would notice the end, so this one is not kept. (Too many open files.)
             let _ = rustix::process::kill_process_group(id, rustix::process::Signal::KILL);
@@ -211,8 +267,10 @@ fn began(keeper: &Keeper, at: &Key, noted: Started, child: Child, group: Option<
             return;
         }
     };
+    state.attending += usize::from(stays);
     let Some(job) = state.jobs.get_mut(at) else { return };
-    job.phase = Phase::Live(Box::new(Live { child, pid: id, watch, since: Instant::now(), group }));
+    let watched = !stays;
+    job.phase = Phase::Live(Box::new(Live { child, pid: id, watch, watched, since: Instant::now(), group }));
     let stop = job.stop_grace.take().zip(job.cause);
     keeper.outbox.add_waiting(&Event::Spawned(fence));
     keeper.arm(&mut state, at, program.timeout_ms);

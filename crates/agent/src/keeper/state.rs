@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::process::Child;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use landfall_model::life::Fence;
@@ -30,7 +30,9 @@ const WALLTIME_SLACK: Duration = Duration::from_secs(60);
 pub(crate) struct Live {
     pub(crate) child: Child,
     pub(crate) pid: Pid,
-    pub(crate) watch: OwnedFd,
+    pub(crate) watch: Arc<OwnedFd>,
+    /// By the reaper; whoever began it waits for its end otherwise.
+    pub(crate) watched: bool,
     pub(crate) since: Instant,
     pub(crate) group: Option<Group>,
 }
@@ -93,6 +95,8 @@ pub(crate) struct State {
     pub(crate) pinned: BTreeMap<Key, Vec<usize>>,
     pub(crate) helpers: BTreeMap<u32, (Child, OwnedFd)>,
     pub(crate) timers: BTreeSet<(Instant, Key, Due)>,
+    /// How many threads stay with a process that they began.
+    pub(crate) attending: usize,
     pub(crate) alone_since: Option<Instant>,
     /// When the server was last heard.
     pub(crate) heard: Option<Instant>,
@@ -116,6 +120,8 @@ pub(crate) struct Keeper {
     /// Files of a job were made before it begins.
     pub(crate) made: Condvar,
     pub(crate) outbox: Outbox,
+    /// How many threads may stay with a process that they began.
+    pub(crate) attendants: usize,
 }
 
 impl Keeper {
@@ -147,6 +153,7 @@ impl Keeper {
             queued: Condvar::new(),
             made: Condvar::new(),
             outbox: Outbox::default(),
+            attendants: std::thread::available_parallelism().map_or(1, usize::from),
         })
     }
 
@@ -459,6 +466,14 @@ impl State {
     pub(crate) fn is_ahead(&self, job: &Job) -> bool {
         let ahead = job.array.as_ref().and_then(|array| self.ahead.get(array));
         ahead.is_some_and(|ahead| ahead.contains(&key(&job.fence)))
+    }
+
+    /// Whether whoever begins a job may wait for its end: something is to begin in its place, and nobody else waits for a thread.
+    pub(crate) fn someone_may_stay(&self, at: &Key, attendants: usize) -> bool {
+        let array = self.jobs.get(at).and_then(|job| job.array.as_ref());
+        array.is_some_and(|array| self.ahead.contains_key(array))
+            && self.queue.is_empty()
+            && self.attending < attendants
     }
 
     /// What begins in place of an element of an array that ended.

@@ -317,7 +317,8 @@ async function walk() {
     await page.locator("main tbody tr").first().waitFor();
     await page.keyboard.press("j");
     await page.keyboard.press("Enter");
-    await page.locator("h1", { hasText: "Job " }).waitFor();
+    // Not the list, which is still there for a moment: what is typed next belongs to the page of the job.
+    await page.locator("h1", { hasText: /^Job \d/ }).waitFor();
     await page.keyboard.press("/");
     await page.keyboard.type("gpu-7");
     await page.keyboard.press("Enter");
