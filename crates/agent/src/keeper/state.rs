@@ -322,11 +322,12 @@ impl Keeper {
         let timeout = timeout_ms.and_then(|ms| now.checked_add(Duration::from_millis(ms)));
         let silence = job.note.stop_after_silence_ms;
         let silence = silence.and_then(|ms| now.checked_add(Duration::from_millis(ms)));
-        let wakes = walltime.is_some() || timeout.is_some() || silence.is_some();
+        let awaited = state.timers.first().map(|(due, ..)| *due);
         state.timers.extend(silence.map(|due| (due, at.clone(), Due::Silence)));
         state.timers.extend(timeout.map(|due| (due, at.clone(), Due::Timeout)));
         state.timers.extend(walltime.map(|due| (due, at.clone(), Due::Walltime)));
-        if wakes {
+        // Who waits for a later instant has to hear of an earlier one; of the others it hears when it looks.
+        if state.timers.first().map(|(due, ..)| *due) != awaited {
             self.wake();
         }
     }

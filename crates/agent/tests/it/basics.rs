@@ -141,7 +141,9 @@ async fn what_is_told_ahead_keeps_its_output_and_leaves_nothing() {
     let (server, agent) = up().await;
     let starts: Vec<_> = (1..=60)
         .map(|index: u32| {
-            let mut start = shell(&format!("a.{index}"), "echo $LANDFALL_JOB_ID; pwd");
+            // Some take longer than anybody stays with them.
+            let pause = if index % 10 == 5 { "sleep 0.05" } else { "true" };
+            let mut start = shell(&format!("a.{index}"), &format!("echo $LANDFALL_JOB_ID; pwd; {pause}"));
             (start.array, start.ahead) = (Some(("a".into(), index)), index > 2);
             start
         })
