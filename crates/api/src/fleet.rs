@@ -45,6 +45,9 @@ pub struct PoolView {
     pub pending: u64,
     /// Jobs that have nodes.
     pub running: u64,
+    /// Whether jobs cost more now because many wait.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub surging: bool,
     /// Where its settings come from, if the settings file of the server names it. The file wins at every start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settings_from: Option<Settings>,
@@ -107,6 +110,12 @@ pub struct TenantUsage {
     /// GPU-hours left under its cap, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu_hours_left: Option<f64>,
+    /// What its jobs cost within the budget window, those that are placed included.
+    #[serde(default)]
+    pub spent: f64,
+    /// What they may cost, if that is limited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<f64>,
     /// Share of each pool that it holds now.
     #[schema(value_type = Object)]
     pub shares: std::collections::BTreeMap<String, f64>,
@@ -150,6 +159,9 @@ pub struct UsageRow {
     pub node_hours: f64,
     /// How long they waited before they ran, in all.
     pub waited_hours: f64,
+    /// What they cost, where their pools have prices.
+    #[serde(default)]
+    pub price: f64,
 }
 
 impl UsageRow {

@@ -282,6 +282,9 @@ pub struct JobRequest {
     pub depends_on: Vec<DependsOn>,
     /// Whether it waits for all of that or any: `all` if left out.
     pub join: Join,
+    /// The DAG it joins: its id, or that of any job or array of it. Jobs that are submitted together are a DAG without saying so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dag: Option<String>,
     /// Not before this instant, in milliseconds since 1970.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_before_ms: Option<u64>,
@@ -409,6 +412,9 @@ pub struct SubmittedLine {
 /// What the jobs of a DAG became, in the order of the request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SubmittedDag {
+    /// The id of the DAG: that of its first job.
+    #[serde(default)]
+    pub id: String,
     /// One entry per job.
     pub jobs: Vec<SubmittedKey>,
     /// Whether the same submission had been accepted before under the same idempotency key.
@@ -509,6 +515,9 @@ pub struct JobView {
     /// What it waits for, if that is another job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits_for: Option<String>,
+    /// Its place in a DAG, if it is part of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dag: Option<DagPlace>,
     /// When it was submitted.
     pub submitted_at_ms: u64,
     /// When it first ran.
@@ -537,6 +546,109 @@ pub struct JobView {
     pub note: Option<String>,
     /// Changes whenever the job does; the `ETag` of the job is made from it.
     pub version: String,
+}
+
+/// A job's place in a DAG.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct DagPlace {
+    /// The DAG.
+    pub id: String,
+    /// How the others call it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// What it depends on, by id.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub depends_on: Vec<DependsOn>,
+    /// Whether it needs all of that or any.
+    #[serde(default)]
+    #[schema(value_type = String, example = "all")]
+    pub join: Join,
+}
+
+/// Jobs that depend on each other, as one: how many of them are where.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+pub struct DagView {
+    /// Its id: that of its first job.
+    pub id: String,
+    /// `pending` until one of them has started, `running` until all have ended, then `completed`, or `failed` if one has failed or was
+    /// taken back.
+    pub state: String,
+    /// Whether one of them has failed while others go on.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub failing: bool,
+    /// Whose it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
+    /// When the first of them was submitted.
+    pub submitted_at_ms: u64,
+    /// When the first of them started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at_ms: Option<u64>,
+    /// When the last of them ended, once all have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at_ms: Option<u64>,
+    /// How many jobs and arrays it has; those that the server has forgotten are left out.
+    pub total: u64,
+    /// How many wait.
+    pub pending: u64,
+    /// How many have nodes, or had some and go on later.
+    pub running: u64,
+    /// How many ended well.
+    pub completed: u64,
+    /// How many ended badly.
+    pub failed: u64,
+    /// How many were taken back, or can never start.
+    pub cancelled: u64,
+    /// How many were there for a failure that did not happen.
+    pub unneeded: u64,
+    /// The jobs in the order of their ids; lists leave them out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub jobs: Vec<DagJob>,
+}
+
+/// A job or an array of a DAG.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+pub struct DagJob {
+    /// Its id.
+    pub id: String,
+    /// How the others call it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// What people call it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Where it stands, as in a job; `unneeded` if it was there for a failure that did not happen.
+    pub state: String,
+    /// Why it is there, by a name for programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Its exit code, once it ended by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// How many elements it has, if it is an array.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub elements: Option<u64>,
+    /// What it depends on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub depends_on: Vec<DependsOn>,
+    /// Of that, what it still waits for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waits_for: Vec<String>,
+    /// When it first ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at_ms: Option<u64>,
+    /// When it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at_ms: Option<u64>,
+}
+
+/// What came of taking a DAG back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+pub struct CancelledDag {
+    /// Jobs and arrays that are taken back.
+    pub cancelled: u64,
+    /// Those that had ended before.
+    pub ended: u64,
 }
 
 /// A job's place in an array.

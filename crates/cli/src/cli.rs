@@ -32,6 +32,7 @@ To begin with:
 
 Your jobs:
   wait, retry, arrays     wait for jobs; run again what failed; add elements
+  dags                    jobs that depend on each other, as one: show, cancel
   cancel                  take jobs back, by id or by what they have in common
   hold, release           keep jobs from starting; let them start
   suspend, resume         make running jobs save their work and leave; go on
@@ -107,6 +108,9 @@ pub(crate) enum Command {
     /// Arrays that take more elements: add, close.
     #[command(subcommand)]
     Arrays(live::arrays::Command),
+    /// Jobs that depend on each other, as one: list, show, cancel.
+    #[command(subcommand)]
+    Dags(live::dags::Command),
     /// Take jobs back; those that run are stopped.
     Cancel(live::steer::CancelArgs),
     /// Keep jobs from starting.
@@ -302,6 +306,7 @@ fn answer(command: Command, json: bool) -> Result<Box<dyn Answer>, CliError> {
         Command::Wait(args) => live::again::wait_for(&args, json),
         Command::Retry(args) => live::again::retry(&args, json),
         Command::Arrays(command) => live::arrays::run(&command),
+        Command::Dags(command) => live::dags::run(&command),
         Command::Cancel(args) => live::steer::cancel(&args),
         Command::Hold(args) => live::steer::run(&args, Order::HOLD),
         Command::Release(args) => live::steer::run(&args, Order::RELEASE),

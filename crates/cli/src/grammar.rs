@@ -16,6 +16,7 @@ struct Noun {
 const NOUNS: &[Noun] = &[
     Noun { plural: "jobs", singular: "job", list: &["jobs"], show: &["job"] },
     Noun { plural: "arrays", singular: "array", list: &["arrays"], show: &["job"] },
+    Noun { plural: "dags", singular: "dag", list: &["dags", "list"], show: &["dags", "show"] },
     Noun { plural: "nodes", singular: "node", list: &["nodes"], show: &["node"] },
     Noun { plural: "pools", singular: "pool", list: &["pools", "list"], show: &["pools", "show"] },
     Noun { plural: "peers", singular: "peer", list: &["peers", "list"], show: &["peers", "show"] },
@@ -88,6 +89,9 @@ mod tests {
             ("array 12", "job 12"),
             ("array add 12 5", "arrays add 12 5"),
             ("arrays close 12", "arrays close 12"),
+            ("dags", "dags list"),
+            ("dag 12", "dags show 12"),
+            ("dag cancel 12", "dags cancel 12"),
             ("nodes show n1", "node n1"),
             ("pools", "pools list"),
             ("--json pools", "--json pools list"),

@@ -198,8 +198,9 @@ impl Engine {
     pub fn next_wake(&self) -> Option<Time> {
         let pools = self.state.pools.iter().filter(|(id, pool)| self.has_beat(id, pool));
         let cycles = pools.filter(|(id, _)| self.wants_cycle(id)).map(|(_, pool)| pool.next_cycle);
+        let surges = self.state.pools.iter().filter_map(|(id, pool)| self.surge_due(id, pool));
         // A beat that passed while there was nothing to do is due at once.
-        cycles.chain(self.timers.next()).chain(self.state.next_autoscale()).min().map(|at| at.max(self.now))
+        cycles.chain(surges).chain(self.timers.next()).chain(self.state.next_autoscale()).min().map(|at| at.max(self.now))
     }
 
     /// Takes one input in at one instant. Time never goes back: an earlier instant counts as the last one.
@@ -319,6 +320,7 @@ impl Engine {
                 Timer::Peer(pool) => self.peer_due(&pool),
             }
         }
+        self.look_for_surges();
         let due: Vec<PoolId> = self
             .state
             .pools

@@ -245,6 +245,8 @@ pub enum Event {
     PeerSet { pool: PoolId, peer: Box<Peer> },
     /// The peer of a negotiated pool was told something.
     PeerTold { pool: PoolId, input: Box<negotiate::Input> },
+    /// It was looked at whether so many jobs wait in a pool that they cost more; the next look is due at the given instant.
+    Surge { pool: PoolId, on: bool, next: Time },
     /// A pool ran a cycle; the next one is due at the given instant.
     Cycled { pool: PoolId, next: Time },
 }

@@ -5,8 +5,11 @@
 //! with every reason. A refused proposal leaves nothing behind.
 
 pub use landfall_model::reason::Reason;
-use landfall_model::{Dispatch, JobId, Millis, Money, Name, Node, NodeState, Placement, PoolId, Time};
-use landfall_policy::rules::price::{charged, price_tier};
+use landfall_model::gpu_table::HardwareTier;
+use landfall_model::{
+    Dispatch, JobId, JobSpec, Millis, Money, Name, Node, NodeState, Placement, PoolId, Price, Time,
+};
+use landfall_policy::rules::price::Tariff;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
@@ -66,6 +69,7 @@ impl State {
         let Some(record) = current else { return Err(vec![Reason::StaleJob]) };
         self.check_nodes(now, proposal, &mut reasons);
         let counted = self.counted(proposal, record);
+        self.check_price(&counted, record, &mut reasons);
         self.check_quota(now, &counted, record, &mut reasons);
         self.check_locks(record, &mut reasons);
         self.check_caps(now, &counted, record, &mut reasons);
@@ -140,15 +144,43 @@ impl State {
 
     /// What a job would cost on its nodes, by the highest tier among them.
     fn price(&self, proposal: &Proposal, record: &JobRecord) -> Option<Money> {
-        let settings = self.pools.get(&record.pool)?.pool.price?;
+        let tariff = self.tariff(&record.pool)?;
         let tier = |grant: &Grant| {
             let (node, _) = self.node(&grant.node)?;
             let devices: SmallVec<[u16; 8]> =
                 grant.placement.devices.iter().map(|share| share.index).collect();
-            Some(price_tier(node, &devices, settings.basis))
+            Some(tariff.tier(node, &devices))
         };
-        let tier = proposal.grants.iter().filter_map(tier).max()?;
-        Some(charged(settings.base, tier, 1.0))
+        proposal.grants.iter().filter_map(tier).max().map(|tier| tariff.now(tier))
+    }
+
+    /// What jobs of a pool cost now.
+    pub(crate) fn tariff(&self, pool: &PoolId) -> Option<Tariff> {
+        let state = self.pools.get(pool)?;
+        Tariff::of(&state.pool, state.world.surging.contains(pool))
+    }
+
+    /// What a job costs at least on the nodes that its pool has, whatever it gets there; `None` if jobs have no price.
+    pub(crate) fn least_price(&self, spec: &JobSpec, pool: &PoolId) -> Option<Money> {
+        let (state, tariff) = (self.pools.get(pool)?, self.tariff(pool)?);
+        let lowest = if spec.gpu_count > 0 { HardwareTier::Entry } else { HardwareTier::CpuOnly };
+        let tiers = state.present().filter_map(|node| tariff.highest(spec, node));
+        // Most pools have few kinds of nodes, and none is cheaper than this.
+        let mut least = None;
+        for tier in tiers {
+            least = Some(least.map_or(tier, |least| tier.min(least)));
+            if least == Some(lowest) {
+                break;
+            }
+        }
+        Some(tariff.now(least.unwrap_or(lowest)))
+    }
+
+    fn check_price(&self, counted: &Counted, record: &JobRecord, reasons: &mut Vec<Reason>) {
+        let most = record.job.spec.max_price.map(Price::get);
+        if counted.price.zip(most).is_some_and(|(price, most)| price > most) {
+            reasons.push(Reason::MaxPrice);
+        }
     }
 
     fn check_quota(&self, now: Time, counted: &Counted, record: &JobRecord, reasons: &mut Vec<Reason>) {

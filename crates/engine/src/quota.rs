@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use landfall_model::{JobSpec, Lifecycle, Millis, QuotaOnSubmit, Time};
+use landfall_model::{JobSpec, Lifecycle, Millis, Money, Price, QuotaOnSubmit, TenantId, Time};
 use landfall_policy::rules::usage::Decayed;
 use serde::{Deserialize, Serialize};
 
@@ -26,12 +26,14 @@ fn units_max(tenant: &TenantState) -> u64 {
     tenant.tenant.quota.max_nodes.map_or(u64::MAX, |nodes| (nodes * MICRO as f64) as u64)
 }
 
-/// Refuses at submission what the limits of its tenant rule out: so many jobs of one kind.
+/// Refuses at submission what the limits of its tenant rule out: so many jobs of one kind, of which each costs at least so much
+/// at this instant.
 pub(crate) fn at_submission(
     tenant: &TenantState,
     spec: &JobSpec,
     count: u64,
     on_submit: QuotaOnSubmit,
+    budget: (Time, Option<Money>),
 ) -> Result<(), Refused> {
     let quota = &tenant.tenant.quota;
     let id = &tenant.tenant.id;
@@ -39,6 +41,11 @@ pub(crate) fn at_submission(
         let more = if count == 1 { String::new() } else { format!("; {count} more are too many") };
         let message = format!("tenant `{id}` has {} jobs and may have {most}{more}", tenant.jobs);
         return Err(Refused::new("max_jobs", message, "wait for a job to end"));
+    }
+    let (now, least) = budget;
+    if let Some(least) = least.filter(|least| tenant.money_left(now).is_some_and(|left| *least > left)) {
+        let message = format!("{}, and this job costs {} at least", spent(tenant, now), Price::new(least));
+        return Err(Refused::new("budget", message, budget_help(id)));
     }
     let units = |nodes: u32| if spec.exclusive { u64::from(nodes) * MICRO } else { 0 };
     let limit = units_max(tenant);
@@ -77,6 +84,19 @@ pub(crate) fn at_submission(
     Ok(())
 }
 
+/// How much of its budget a tenant has spent, for people.
+pub(crate) fn spent(tenant: &TenantState, now: Time) -> String {
+    let (id, of) = (&tenant.tenant.id, tenant.tenant.budget.money.unwrap_or_default());
+    format!("tenant `{id}` has spent {} of its budget of {of} in the last 90 days", tenant.spent(now))
+}
+
+/// What helps against a budget that is spent.
+pub(crate) fn budget_help(id: &TenantId) -> String {
+    format!(
+        "raise it (`landfall tenants set {id} --budget AMOUNT`), name cheaper hardware, or wait until earlier runs no longer count"
+    )
+}
+
 /// What of a commit exceeds the limits of its tenant.
 pub(crate) fn at_commit(tenant: &TenantState, counted: &Counted, spec: &JobSpec, now: Time) -> Vec<Reason> {
     let quota = &tenant.tenant.quota;
@@ -89,6 +109,10 @@ pub(crate) fn at_commit(tenant: &TenantState, counted: &Counted, spec: &JobSpec,
     }
     if quota.max_cpu_milli.is_some_and(|most| tenant.cpu_milli + counted.cpu_milli > most.get()) {
         reasons.push(Reason::QuotaCpus);
+    }
+    let left = tenant.money_left(now).zip(counted.price);
+    if left.is_some_and(|(left, price)| price > left) {
+        reasons.push(Reason::Budget);
     }
     if let Some(cap) = quota.gpu_hours_cap {
         let asked = hours(gpu_ms(spec, counted.gpus));
@@ -152,6 +176,8 @@ struct Spent {
     to: Time,
     gpus: u64,
     nodes: u64,
+    #[serde(default)]
+    price: Money,
 }
 
 /// What a tenant used over the budget window: finished runs with the part inside the window.
@@ -162,15 +188,18 @@ pub struct Spending {
     runs: VecDeque<Spent>,
     gpu_ms: u128,
     node_ms: u128,
+    #[serde(default)]
+    price: Money,
 }
 
 impl Spending {
     /// Adds a finished run.
-    pub fn add(&mut self, from: Time, to: Time, gpus: u64, nodes: u64) {
-        let run = Spent { from, to, gpus, nodes };
+    pub fn add(&mut self, from: Time, to: Time, gpus: u64, nodes: u64, price: Money) {
+        let run = Spent { from, to, gpus, nodes, price };
         let ms = u128::from(to.since(from).get());
         self.gpu_ms += ms * u128::from(gpus);
         self.node_ms += ms * u128::from(nodes);
+        self.price += price;
         let at = self.runs.partition_point(|other| other.to <= to);
         self.runs.insert(at, run);
     }
@@ -181,8 +210,22 @@ impl Spending {
             let ms = u128::from(run.to.since(run.from).get());
             self.gpu_ms = self.gpu_ms.saturating_sub(ms * u128::from(run.gpus));
             self.node_ms = self.node_ms.saturating_sub(ms * u128::from(run.nodes));
+            self.price = self.price.saturating_sub(run.price);
             self.runs.pop_front();
         }
+    }
+
+    /// What runs cost in the window that ends now; of one that the edge of the window cuts, the part inside.
+    pub fn cost(&self, now: Time) -> Money {
+        let edge = now - BUDGET_WINDOW;
+        let outside = |run: &Spent| {
+            let (before, whole) = (run.to.min(edge).since(run.from).get(), run.to.since(run.from).get());
+            let part = u128::from(run.price.get()) * u128::from(before) / u128::from(whole.max(1));
+            if run.to <= edge { run.price } else { Money::new(part as u64) }
+        };
+        // Runs are in the order of their ends, and the first that began inside need not be the last.
+        let cut = self.runs.iter().filter(|run| run.from < edge && !run.price.is_zero());
+        self.price.saturating_sub(cut.map(outside).sum())
     }
 
     /// GPU-hours and node-hours used in the window that ends now.
@@ -215,16 +258,18 @@ mod tests {
     #[test]
     fn b38_budgets_count_gpu_hours_and_node_hours() {
         let mut spending = Spending::default();
-        spending.add(Time::ZERO, Time::from_secs(36_000), 8, 2);
+        spending.add(Time::ZERO, Time::from_secs(36_000), 8, 2, Money::ZERO);
         assert_eq!(spending.hours(Time::from_secs(36_000)), (80.0, 20.0));
     }
 
     #[test]
     fn only_the_part_inside_the_window_counts() {
         let mut spending = Spending::default();
-        spending.add(Time::ZERO, Time::from_secs(7200), 1, 1);
+        spending.add(Time::ZERO, Time::from_secs(7200), 1, 1, Money::new(100));
+        assert_eq!(spending.cost(Time::from_secs(7200)).get(), 100);
         let later = Time::from_secs(3600) + BUDGET_WINDOW;
-        assert_eq!(spending.hours(later), (1.0, 1.0));
+        assert_eq!((spending.hours(later), spending.cost(later).get()), ((1.0, 1.0), 50));
+        assert_eq!(spending.cost(Time::from_secs(7200) + BUDGET_WINDOW), Money::ZERO);
         spending.forget_before(Time::from_secs(7200));
         assert_eq!(spending, Spending::default());
     }

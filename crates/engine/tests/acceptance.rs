@@ -11,6 +11,10 @@ mod around;
 mod array_properties;
 #[path = "acceptance/arrays.rs"]
 mod arrays;
+#[path = "acceptance/dag.rs"]
+mod dag;
+#[path = "acceptance/decisions.rs"]
+mod decisions;
 #[path = "acceptance/deletions.rs"]
 mod deletions;
 #[path = "acceptance/estimates.rs"]
@@ -21,6 +25,8 @@ mod jobs;
 mod nodes;
 #[path = "acceptance/policy.rs"]
 mod policy;
+#[path = "acceptance/prices.rs"]
+mod prices;
 #[path = "acceptance/pull.rs"]
 mod pull;
 #[path = "acceptance/push.rs"]

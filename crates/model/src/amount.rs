@@ -259,6 +259,77 @@ impl fmt::Display for Money {
     }
 }
 
+/// Money as people give it: a number of currency units, kept in millionths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Price(Money);
+
+impl Price {
+    pub const ZERO: Self = Self(Money::ZERO);
+    /// The largest that is accepted.
+    pub const MAX: f64 = 1e9;
+
+    pub const fn new(money: Money) -> Self {
+        Self(money)
+    }
+
+    /// So many currency units, if that can be a price.
+    pub fn of(units: f64) -> Option<Self> {
+        let micro = (units * 1e6).round();
+        (0.0..=Self::MAX).contains(&units).then(|| Self(Money::new(micro as u64)))
+    }
+
+    pub const fn get(self) -> Money {
+        self.0
+    }
+
+    /// Currency units.
+    pub fn as_f64(self) -> f64 {
+        self.0.as_f64() / 1e6
+    }
+}
+
+impl fmt::Display for Price {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_f64().fmt(f)
+    }
+}
+
+impl std::str::FromStr for Price {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let units = text.trim().parse().unwrap_or(f64::NAN);
+        Self::of(units).ok_or_else(|| format!("`{text}` is no price: write a number of 0 to {}", Self::MAX))
+    }
+}
+
+impl Serialize for Price {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_f64(self.as_f64())
+    }
+}
+
+impl<'de> Deserialize<'de> for Price {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Number;
+        impl Visitor<'_> for Number {
+            type Value = Price;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "a price: a number of 0 to {}", Price::MAX)
+            }
+            fn visit_u64<E: de::Error>(self, units: u64) -> Result<Price, E> {
+                self.visit_f64(units as f64)
+            }
+            fn visit_i64<E: de::Error>(self, units: i64) -> Result<Price, E> {
+                self.visit_f64(units as f64)
+            }
+            fn visit_f64<E: de::Error>(self, units: f64) -> Result<Price, E> {
+                Price::of(units).ok_or_else(|| E::invalid_value(de::Unexpected::Float(units), &self))
+            }
+        }
+        deserializer.deserialize_any(Number)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -273,6 +344,20 @@ mod tests {
         assert_eq!("4 cores".parse::<MilliCpu>().unwrap().get(), 4000);
         assert_eq!("1.1 cores".parse::<MilliCpu>().unwrap().get(), 1100);
         assert_eq!("500m".parse::<MilliCpu>().unwrap().get(), 500);
+    }
+
+    #[test]
+    fn prices_are_numbers_and_read_back() {
+        for (text, micro) in [("0.05", 50_000), ("12", 12_000_000), ("0", 0), ("1e9", 1_000_000_000_000_000)] {
+            let price: Price = text.parse().unwrap();
+            assert_eq!(price.get().get(), micro, "{text}");
+            let written = serde_json::to_string(&price).unwrap();
+            assert_eq!(serde_json::from_str::<Price>(&written).unwrap(), price, "{written}");
+        }
+        for wrong in ["-1", "NaN", "inf", "2e9", "dear"] {
+            assert!(wrong.parse::<Price>().unwrap_err().contains("0 to 1000000000"), "{wrong}");
+        }
+        assert_eq!("0.05".parse::<Price>().unwrap().to_string(), "0.05");
     }
 
     #[test]

@@ -197,6 +197,9 @@ pub struct Placed {
     /// Nodes that have a checkpoint of it, if it was started afresh because these nodes have none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checkpoint_left_on: Vec<NodeId>,
+    /// What it costs there, where its pool has prices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price: Option<f64>,
     /// Why these nodes.
     pub why: Breakdown,
 }
@@ -375,6 +378,9 @@ pub struct StartsNow {
     /// What kind of start it is.
     pub kind: StartKind,
     pub nodes: Vec<OnNode>,
+    /// What it costs there, where its pool has prices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price: Option<f64>,
     /// Why there.
     pub why: Breakdown,
 }

@@ -11,8 +11,8 @@ use serde::ser::{Serialize, SerializeMap, SerializeStruct, Serializer};
 use crate::job_read::give;
 use crate::{
     Bytes, Checkpoint, FeatureNeed, Hints, Input, JobKind, Lifecycle, LocalityBias, Mib, MilliCpu, MilliGpu,
-    Millis, Minutes, Name, NodeCount, Offload, OnDisconnect, PoolId, Requeue, Scope, SetHint, TenantId, Tier,
-    WorkloadId,
+    Millis, Minutes, Name, NodeCount, Offload, OnDisconnect, PoolId, Price, Requeue, Scope, SetHint, TenantId,
+    Tier, WorkloadId,
 };
 
 /// What the value of a field looks like in a file or a request.
@@ -71,7 +71,7 @@ values! {
     Kind::Text => Name, WorkloadId, TenantId, PoolId;
     Kind::Flag => bool;
     Kind::Whole => u8, u32, u64, i32;
-    Kind::Number => Minutes;
+    Kind::Number => Minutes, Price;
     Kind::Amount(MilliCpu::UNIT) => MilliCpu;
     Kind::Amount(MilliGpu::UNIT) => MilliGpu;
     Kind::Amount(Mib::UNIT) => Mib;
@@ -360,6 +360,8 @@ job_fields! {
     mutex: Vec<Name> = Vec::new(), "`[]`";
     /// Its result may exist elsewhere and is then fetched, not built.
     fetchable: bool = false, "`false`";
+    /// Most it may cost where its pool has prices: it waits for a node on which it costs no more.
+    max_price: Option<Price> = None, "none";
 
     /// Wishes of a negotiated job: `prefer_peers`, `prefer_regions`, `avoid_peers`, `colocate_with` (16 together) and `data`
     /// (256). Avoiding beats preferring.

@@ -39,7 +39,7 @@ pub mod reason;
 pub mod scenario;
 pub mod verdict;
 
-pub use amount::{AmountError, Bytes, Mib, MilliCpu, MilliGpu, Money};
+pub use amount::{AmountError, Bytes, Mib, MilliCpu, MilliGpu, Money, Price};
 pub use block::{Block, BlockStatus, Provider, ProviderKind, Shape, Tier};
 pub use gpu::{Gpu, Slices};
 pub use history::{HistoryRow, Prediction};

@@ -397,11 +397,20 @@ settings! {
         pub base: f64 = 0.0,
         /// Whose hardware sets the tier.
         pub basis: PriceBasis = PriceBasis::Placement,
+        /// Whether jobs cost more while many wait.
+        pub surge: bool = false,
+        /// How many times as much they cost then.
+        pub surge_factor: f64 = 1.25,
+        /// Many wait while more jobs wait than this times the nodes that take work.
+        pub surge_ratio: f64 = 2.0,
+        /// How often that is looked at.
+        pub surge_every_ms: Millis = Millis::secs(30),
     }
 }
 
 /// Dearer jobs are a slip of the pen.
 const BASE_PRICE_MAX: f64 = 1e6;
+const SURGE_FACTOR_MAX: f64 = 100.0;
 
 /// Nodes with one scheduler.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -500,9 +509,16 @@ impl Pool {
             let message = format!("price.base must be 0 to {BASE_PRICE_MAX}, not {base}");
             return Err(PoolError { field: "price.base", message });
         }
+        let price = self.price.unwrap_or_default();
+        if !(1.0..=SURGE_FACTOR_MAX).contains(&price.surge_factor) {
+            let (most, said) = (SURGE_FACTOR_MAX, price.surge_factor);
+            let message = format!("price.surge_factor must be 1 to {most}, not {said}");
+            return Err(PoolError { field: "price.surge_factor", message });
+        }
         let batch = &self.batch;
         let silence = &self.silence;
-        let ranges: [(&'static str, u64, u64, u64); 13] = [
+        let ranges: [(&'static str, u64, u64, u64); 14] = [
+            ("price.surge_every_ms", price.surge_every_ms.get(), ms(1), ms(86_400)),
             ("push.retry_interval_ms", self.push.retry_interval_ms.get(), 1, u64::MAX),
             ("push.propose_attempts", self.push.propose_attempts.into(), 1, 1000),
             ("push.hold_ms", self.push.hold_ms.get(), ms(1), ms(86_400)),
@@ -549,6 +565,7 @@ impl Pool {
             return Err(PoolError { field: "silence.requeue_limit", message });
         }
         let fractions = [
+            ("price.surge_ratio", price.surge_ratio, f64::MAX),
             ("silence.requeue_limit", silence.requeue_limit, 1.0),
             ("loans.lend_max_fraction", self.loans.lend_max_fraction, 1.0),
             ("loans.borrow_penalty", self.loans.borrow_penalty, f64::MAX),
@@ -627,6 +644,15 @@ mod tests {
             assert_eq!(field(&costs(base)), Some("price.base"), "{base}");
         }
         assert_eq!(field(&costs(0.1)), None);
+        let surges = |change: &dyn Fn(&mut PriceSettings)| {
+            field(&|pool| change(pool.price.get_or_insert_with(PriceSettings::default)))
+        };
+        for factor in [0.9, f64::NAN, 101.0] {
+            let changed = surges(&|price| price.surge_factor = factor);
+            assert_eq!(changed, Some("price.surge_factor"), "{factor}");
+        }
+        assert_eq!(surges(&|price| price.surge_ratio = -1.0), Some("price.surge_ratio"));
+        assert_eq!(surges(&|price| price.surge_every_ms = Millis::ZERO), Some("price.surge_every_ms"));
         let forgets = |pool: &mut Pool| {
             (pool.batch.usage, pool.batch.half_life_ms) = (Usage::Decayed, Millis::ZERO);
         };

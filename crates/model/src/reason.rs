@@ -123,6 +123,8 @@ reasons! {
     QuotaCpus = "quota_cpus", Tenant, PlacementEnded, "its tenant may not hold more CPU cores", "wait for jobs of its tenant to end, ask for less, or raise the quota";
     GpuHours = "gpu_hours", Tenant, Timer, "the GPU-hours of its tenant are used up", "ask for less, or raise the tenant's GPU-hours";
 
+    Budget = "budget", Tenant, Timer, "the budget of its tenant is spent", "wait until earlier runs no longer count, ask for cheaper nodes, or raise the tenant's budget";
+
     NodeState = "node_state", Node, NodeStateChange, "are not in service", "bring nodes back into service";
     NodeTaken = "node_taken", Node, PlacementEnded, "are taken by other work", "wait for jobs to end, ask for fewer nodes, or add nodes";
     GpuModel = "gpu_model", Node, RegistrationChange, "have GPUs of other models", "allow more models with gpu_models, or add nodes that have one of them";
@@ -167,6 +169,7 @@ reasons! {
     StaleCapacity = "stale_capacity", Node, Heartbeat, "have not said lately what they have", "";
     Scope = "scope", Node, JobChanged, "are farther away than it allows", "widen max_scope or allowed_scopes";
     Trust = "trust", Node, JobChanged, "are not trusted enough", "raise their trust";
+    MaxPrice = "max_price", Node, Timer, "cost more than it may", "raise max_price, or ask for cheaper hardware";
     NoEligibleNode = "no_eligible_node", Node, NodeAdded, "may not take it", "add a worker that can run it, or ask for less";
 
     NoNode = "no_node", Pool, NodeAdded, "no node can take it", "add a node that can, or ask for less";
@@ -257,6 +260,9 @@ impl Reason {
         of: u64,
         passes: bool,
     ) -> String {
+        if let (Self::MaxPrice, Quantity::Number(most)) = (self, needed) {
+            return format!("may cost {most} at most; {}", self.predicate(against, of));
+        }
         let Some((need, kind)) = self.need(needed) else { return self.predicate(against, of) };
         let free = if passes { " free now" } else { "" };
         let (most, memory) = most.map_or((None, None), Quantity::bare);
@@ -588,6 +594,10 @@ mod tests {
             (now(Reason::Offline, none.clone(), none.clone(), 4, 4), "all 4 nodes are offline"),
             (now(Reason::Paused, none.clone(), none.clone(), 1, 4), "1 of 4 nodes is paused by its owner"),
             (now(Reason::NotReady, none.clone(), none, 2, 2), "it waits for another job or for its time"),
+            (
+                now(Reason::MaxPrice, Quantity::Number(0.1), Quantity::Number(0.2), 1, 3),
+                "may cost 0.1 at most; 1 of 3 nodes costs more than it may",
+            ),
         ] {
             assert_eq!(said, expected);
         }

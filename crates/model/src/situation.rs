@@ -1,6 +1,6 @@
 //! A situation: everything a decision may look at, at one instant.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -85,6 +85,9 @@ pub struct World {
     pub reports: BTreeMap<JobId, BTreeMap<NodeId, JobReport>>,
     /// Energy price, 0 (cheap) to 1 (dear), if fresh.
     pub energy_price: Option<f64>,
+    /// Pools whose jobs cost more now, because many wait.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub surging: BTreeSet<PoolId>,
     /// GPU-hours waiting and running, if given outright.
     pub backlog: Option<(f64, f64)>,
     /// Which policy to use.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{MilliCpu, TenantId};
+use crate::{MilliCpu, Price, TenantId};
 
 /// What a tenant may use over the budget window, and what it has used.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
@@ -13,10 +13,17 @@ pub struct Budget {
     /// Node-hours granted, if limited.
     pub node_hours: Option<f64>,
     pub node_hours_used: f64,
+    /// What its jobs may cost, if limited; beyond that none is started.
+    #[serde(default)]
+    pub money: Option<Price>,
+    /// What they had cost before the ledger knew the tenant.
+    #[serde(default)]
+    pub money_used: Price,
 }
 
 impl Budget {
-    /// The larger of the two used fractions; `None` without any budget. A budget of zero is exhausted.
+    /// The larger of the used fractions of hours; `None` without any such budget. A budget of zero is exhausted. Money is no part of
+    /// it: prices never change the order of jobs.
     pub fn used_fraction(&self) -> Option<f64> {
         let fraction = |used: f64, budget: Option<f64>| {
             budget.map(|budget| if budget > 0.0 { used / budget } else { f64::MAX })
@@ -85,6 +92,8 @@ mod tests {
             gpu_hours_used: 80.0,
             node_hours: Some(100.0),
             node_hours_used: 20.0,
+            money: Some(Price::ZERO),
+            money_used: Price::ZERO,
         };
         assert_eq!(budget.used_fraction(), Some(0.2));
         assert_eq!(Budget::default().used_fraction(), None);

@@ -158,6 +158,9 @@ nodez = [] | nodez:1 | unknown field `nodez` | did you mean `nodes`?
 node_order = ['a', 'a']\n[[nodes]]\nid = 'a' | node_order[1]:1 | is there already |
 [[jobs]]\nid = 'j'\nnodes = { min = 1, max = 2, mid = 3 } | jobs[0].nodes:3 |  |
 [[jobs]]\nid = 'j'\nkind = 'eval'\nqueued_at_ms = 4\nready_at_ms = 5 | jobs[0].ready_at_ms:5 | ready when it is queued | give one
+[[jobs]]\nid = 'j'\nmax_price = -1 | jobs[0].max_price:3 | a price: a number of 0 to 1000000000 |
+[[tenants]]\nid = 't'\nmoney = 'much' | tenants[0].money:3 | a price |
+[[pools]]\nid = 'p'\nprice = { base = 1.0, surge_factor = 0.5 } | pools[0].price.surge_factor:3 | must be 1 to 100 |
 [instance]\noom_rate.h1 = 2.0 | instance.oom_rate:2 | 0 to 1 |
 [[nodes]\nid = 'a' | :1 |  |
 ";

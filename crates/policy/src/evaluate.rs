@@ -12,6 +12,7 @@ use crate::choice::{Key, Scored};
 use crate::filters::batch::state::out_of_service;
 use crate::policy::{Bound, BoundFilter, Policy};
 use crate::refusal::{Finality, Quantity, Reason, Refusal, Wake};
+use crate::rules::price::too_dear;
 use crate::score::clamp100;
 use crate::term::TermKind;
 use crate::verdict::{Fact, Level, Refused, TermScore, Verdict};
@@ -211,6 +212,15 @@ impl Policy {
                 record.refused("state", refusal.clone());
             }
             refused.get_or_insert(refusal);
+        }
+        // Nor may anything cost more than it may.
+        if let Some(refusal) = too_dear(&view) {
+            if R::KEEPS {
+                record.refused("max-price", refusal.clone());
+            }
+            if refused.is_none() || refusal.class == Finality::Never {
+                refused = Some(refusal);
+            }
         }
         for (info, filter) in &self.filters {
             let Some(refusal) = filter.check(&view) else { continue };

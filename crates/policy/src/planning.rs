@@ -27,13 +27,16 @@ use crate::filters::pull;
 use crate::params::Params;
 use crate::policy::Policy;
 use crate::refusal::{Finality, Reason, Refusal, Wake};
+use crate::rules::price::too_dear;
 use crate::view::{Devices, Pass, View};
 
 impl View<'_> {
-    /// What the filters about some things say against the pair, in policy order.
+    /// What the filters about some things say against the pair, in policy order. What it costs is asked with what it is made of: it
+    /// changes with settings and with a surge, of which planners hear.
     fn refusals(&self, about: &[About]) -> impl Iterator<Item = Refusal> {
         let asked = self.filters.iter().filter(|(info, _)| about.contains(&info.about));
-        asked.filter_map(|(_, filter)| filter.check(self))
+        let dear = about.contains(&About::Make).then(|| too_dear(self)).flatten();
+        asked.filter_map(|(_, filter)| filter.check(self)).chain(dear)
     }
 
     /// Whether the job could use the node some day if nothing ran there.
@@ -41,15 +44,21 @@ impl View<'_> {
         let never = |refusal: Refusal| refusal.class == Finality::Never;
         state::admits(self.spec, self.node)
             && block_end::admits(self.spec, self.node, self.now())
-            && self.refusals(&[About::Make]).next().is_none()
+            && self.refusals(&[About::Make]).all(|refusal| is_of_a_surge(&refusal))
             && !self.refusals(&[About::Registration, About::Moment]).any(never)
     }
 
     /// Whether nothing is in its way now, on a node that it could use some day.
     pub(crate) fn is_free(&self) -> bool {
         taken::admits(self.spec, self.node)
+            && too_dear(self).is_none()
             && self.refusals(&[About::Registration, About::Moment]).next().is_none()
     }
+}
+
+/// Whether it passes when fewer jobs wait.
+fn is_of_a_surge(refusal: &Refusal) -> bool {
+    refusal.reason == Reason::MaxPrice && refusal.class == Finality::NotNow
 }
 
 impl Policy {

@@ -25,10 +25,12 @@ pub enum Table {
     Policies,
     /// What is kept of nodes beside the state.
     Nodes,
+    /// Which jobs and arrays make up a DAG.
+    Dags,
 }
 
 impl Table {
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Meta,
         Self::Jobs,
         Self::Archive,
@@ -37,6 +39,7 @@ impl Table {
         Self::Idempotency,
         Self::Policies,
         Self::Nodes,
+        Self::Dags,
     ];
 
     /// Its name in messages.
@@ -50,6 +53,7 @@ impl Table {
             Self::Idempotency => "idempotency",
             Self::Policies => "policies",
             Self::Nodes => "nodes",
+            Self::Dags => "dags",
         }
     }
 
@@ -64,6 +68,7 @@ impl Table {
             Self::Idempotency => 6,
             Self::Policies => 7,
             Self::Nodes => 8,
+            Self::Dags => 9,
         }
     }
 }

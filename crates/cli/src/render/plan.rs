@@ -5,7 +5,7 @@ use landfall_model::answer::{Estimate, Moved, PlanAnswer};
 use super::standing::{cause, headline, is_date, kind, nodes, points, section, start, state};
 use super::style::{BAD, DIM, STRONG};
 use super::table::{Column, Table};
-use super::text::{clean, count, labelled};
+use super::text::{clean, count, labelled, short};
 use crate::answer::Page;
 
 /// Rows that are shown of a table, and waiting jobs that are explained.
@@ -42,6 +42,9 @@ fn starts(answer: &PlanAnswer, page: Page) -> String {
         text += &labelled("  start       ", kind(starts.kind), page.text_width());
         if let Some(total) = starts.why.total {
             text += &labelled("  points      ", &clean(&points(total, &starts.why.terms)), page.text_width());
+        }
+        if let Some(price) = starts.price {
+            text += &labelled("  costs       ", &short(price), page.text_width());
         }
         if let Some(runner_up) = &starts.why.runner_up {
             text += &labelled("  next best   ", &clean(runner_up.as_str()), page.text_width());

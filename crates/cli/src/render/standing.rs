@@ -50,6 +50,9 @@ pub(crate) fn section(explanation: &Explanation, estimate: Option<&Estimate>, pa
         if let Some(runner_up) = &placed.why.runner_up {
             line("  next best   ", runner_up.as_str());
         }
+        if let Some(price) = placed.price {
+            line("  costs       ", &short(price));
+        }
         if placed.kind != StartKind::Start {
             line("  start       ", kind(placed.kind));
         }

@@ -112,3 +112,39 @@ fn what_was_decided_can_be_looked_up_later() {
     let nonsense = stand.run(&["explain", &waits, "--at", "yesterday"]);
     assert!(nonsense.code != 0 && nonsense.err.contains("no instant"), "{}", nonsense.err);
 }
+
+#[test]
+fn batch_pools_keep_what_a_cycle_looked_at() {
+    let config = "[[pools]]\nid = \"default\"\ndispatch = \"batch\"\nbatch = { cycle_ms = 5000 }\n";
+    let mut stand = Stand::with_config(config);
+    stand.agent("n1", &["--cpus", "2"]);
+    let whole = stand.submit(&["--exclusive", "--walltime", "1h", "--", "sleep", "1000"]);
+    stand.wait_for(&whole, &["running"]);
+    let chosen = stand.json(&["decisions", "--job", &whole]);
+    let chosen = &chosen["decisions"][0];
+    assert_eq!((&chosen["pool"], &chosen["looked_at"]), (&"default".into(), &1.into()), "{chosen}");
+    assert!(chosen["heard_ms"].as_u64().is_some(), "{chosen}");
+    assert!(chosen["facts"].as_object().is_some_and(|facts| !facts.is_empty()), "{chosen}");
+    let against = chosen["against"].as_array();
+    assert!(against.is_none_or(|against| against.is_empty()), "the only node was free: {chosen}");
+    // Two alike: the first in line stands for both.
+    let waits = stand.submit(&["--exclusive", "--walltime", "1h", "--", "true"]);
+    let behind = stand.submit(&["--exclusive", "--walltime", "1h", "--", "true"]);
+    let mut none = serde_json::Value::Null;
+    stand.until("a cycle has looked at it", || {
+        none = stand.json(&["decisions", "--none", "--job", &waits])["decisions"][0].clone();
+        !none.is_null()
+    });
+    assert_eq!(none["against"], serde_json::json!([{ "reason": "node_taken", "candidates": 1 }]), "{none}");
+    assert_eq!(none["facts"]["reserved_nodes"], 1, "{none}");
+    assert!(none["facts"]["reserved_in_s"].as_f64().is_some_and(|ahead| ahead > 3000.0), "{none}");
+    assert_eq!(stand.json(&["decisions", "--none", "--job", &behind])["decisions"], serde_json::json!([]));
+    let full = stand.run(&["decisions", "--job", &waits, "--full"]).ok();
+    assert!(full.contains(": nobody") && full.contains("1: nodes are taken by other work (node_taken)"), "{full}");
+    let then = stand.json(&["explain", &waits, "--at", "0s"]);
+    assert_eq!(then["decision"]["against"][0]["reason"], "node_taken", "{then}");
+    // All of it is there after a restart.
+    stand.kill_server();
+    stand.start_server();
+    assert_eq!(stand.json(&["decisions", "--none", "--job", &waits])["decisions"].as_array().unwrap().last(), Some(&none));
+}

@@ -24,6 +24,7 @@ mod nodes;
 mod operators;
 mod peers;
 mod pools;
+mod prices;
 mod puppet;
 mod ready;
 mod restored;

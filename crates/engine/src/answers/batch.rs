@@ -99,6 +99,7 @@ fn why(refusal: &Refusal) -> Why {
         Reason::QuotaCpus => {
             format!("needs {}; its tenant may take {found} more", count(refusal.needed, "core"))
         }
+        Reason::Budget => format!("costs {needed}; {found} is left of the budget of its tenant"),
         Reason::GpuHours => format!("needs {needed} GPU-hours; its tenant has {found} left"),
         Reason::Reserved if !jobs.is_empty() => format!("would delay {jobs}, for which nodes are reserved"),
         Reason::Held if !jobs.is_empty() => format!("{} kept for {jobs}", are(refusal.found)),

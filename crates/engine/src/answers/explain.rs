@@ -3,7 +3,7 @@
 use landfall_model::answer::{Ended, Explanation, NodeReason, OnNode, Placed, QueuePlace, Why, WhyNot};
 use landfall_model::reason::Reason;
 use landfall_model::verdict::{Decision, Direction};
-use landfall_model::{Dispatch, JobId, JobSpec, Lifecycle, MilliCpu, NodeId, PoolId};
+use landfall_model::{Dispatch, JobId, JobSpec, Lifecycle, MilliCpu, NodeId, PoolId, Price};
 use landfall_policy::view::Pass;
 
 use crate::dispatch::proposal;
@@ -200,7 +200,7 @@ impl Engine {
             gpus: nodes * u64::from(spec.gpu_count),
             cpu_milli: nodes * spec.cpu_milli.get(),
             power_w: 0,
-            price: None,
+            price: self.state.least_price(spec, &record.pool),
         };
         let reasons = crate::quota::at_commit(tenant, &least, spec, self.now);
         reasons.into_iter().map(|reason| self.quota_reason(record, reason)).collect()
@@ -214,9 +214,11 @@ impl Engine {
         reasons
             .into_iter()
             .map(|reason| match reason {
-                Reason::QuotaNodes | Reason::QuotaGpus | Reason::QuotaCpus | Reason::GpuHours => {
-                    self.quota_reason(record, reason)
-                }
+                Reason::QuotaNodes
+                | Reason::QuotaGpus
+                | Reason::QuotaCpus
+                | Reason::GpuHours
+                | Reason::Budget => self.quota_reason(record, reason),
                 Reason::Mutex => {
                     let jobs: Vec<JobId> =
                         self.state.lock_holders(record).into_iter().map(|(_, job)| job).collect();
@@ -265,6 +267,15 @@ impl Engine {
                 let left = tenant.gpu_hours_left(self.now).unwrap_or_default().max(0.0);
                 format!("tenant {id} has {left:.1} GPU-hours left")
             }
+            Reason::Budget => {
+                let least = self.state.least_price(&record.job.spec, &record.pool).unwrap_or_default();
+                let detail = format!(
+                    "{}, and this job costs {} or more",
+                    crate::quota::spent(tenant, self.now),
+                    Price::new(least)
+                );
+                return Why::new(reason, detail).help(crate::quota::budget_help(id));
+            }
             _ => {
                 let held = tenant.units as f64 / crate::units::MICRO as f64;
                 let asked = record.job.spec.nodes.min;
@@ -298,6 +309,7 @@ impl Engine {
             ends_at: run.ends_at,
             leaves: stop.or(saving).or(notice),
             checkpoint_left_on: record.left_behind().to_vec(),
+            price: record.past.as_ref().and_then(|past| past.price).map(|price| Price::new(price).as_f64()),
             why: run.why.clone(),
         })
     }

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use landfall_model::{
-    Job, JobSpec, Learn, Lifecycle, Millis, Name, Node, NodeState, PoolId, Situation, Time, World,
+    Job, JobSpec, Learn, Lifecycle, Millis, Name, Node, NodeState, PoolId, Price, Situation, Time, World,
 };
 
 use crate::effect::Refused;
@@ -58,7 +58,15 @@ impl Engine {
                 left_out.push(format!("{} waiting elements of array {}", all - ELEMENTS_MAX, array.job.id));
             }
         }
-        let situation = Situation::new(self.now, nodes, jobs, &[], world_of(&pools));
+        let mut world = world_of(&pools);
+        for (id, tenant) in &mut world.tenants {
+            if let Some(known) = state.tenants.get(id) {
+                // What runs is told as jobs that begin just now, and pays then.
+                let placed = known.price_promised;
+                tenant.budget.money_used = Price::new(known.spent(self.now).get().saturating_sub(placed));
+            }
+        }
+        let situation = Situation::new(self.now, nodes, jobs, &[], world);
         let situation = situation
             .map_err(|error| Refused::new("not_exported", error.to_string(), "please report this"))?;
         Ok(Exported { situation, left_out })
@@ -114,6 +122,7 @@ fn world_of(pools: &[&PoolState]) -> World {
         world.pools.insert(id.clone(), state.pool.clone());
         world.policies.extend(state.policy.clone().map(|text| (id.clone(), text)));
         world.reports.extend(own.reports.clone());
+        world.surging.extend(own.surging.iter().cloned());
         for (workload, rows) in &own.history {
             world.history.entry(workload.clone()).or_insert_with(|| rows.clone());
         }

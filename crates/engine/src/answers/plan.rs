@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use landfall_model::answer::{Estimate, Moved, PlanAnswer, StartsNow, StaysWaiting, Stopped};
+use landfall_model::answer::{Estimate, Moved, Placed, PlanAnswer, StartsNow, StaysWaiting, Stopped};
 use landfall_model::{JobId, Node, NodeId, Pool, PoolId, Tenant};
 
 use super::estimate::Estimates;
@@ -142,8 +142,8 @@ impl Engine {
             }
         }
         let of = |job: JobId| {
-            let placed = self.explain(&job)?.placed?;
-            Some(StartsNow { job, kind: placed.kind, nodes: placed.nodes, why: placed.why })
+            let Placed { kind, nodes, price, why, .. } = self.explain(&job)?.placed?;
+            Some(StartsNow { job, kind, nodes, price, why })
         };
         jobs.into_iter().filter_map(of).collect()
     }

@@ -65,6 +65,7 @@ impl Engine {
             engine.queue_as_it_stands(job, &pools)?;
         }
         engine.link_waiting(situation);
+        engine.look_for_surges();
         engine.take_events();
         Ok(engine)
     }

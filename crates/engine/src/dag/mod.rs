@@ -535,6 +535,3 @@ fn look(
     }
     None
 }
-
-#[cfg(test)]
-mod tests;

@@ -203,6 +203,10 @@ impl Dispatcher {
         if !matches!(event, Event::History { .. } | Event::WorkShare { .. }) || self.policy.reads().history {
             self.index.world_changed();
         }
+        if matches!(event, Event::Surge { .. }) {
+            // Which nodes a job may use depends on what it costs there.
+            self.fleet_changed();
+        }
         self.wake();
     }
 

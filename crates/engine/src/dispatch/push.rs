@@ -372,6 +372,7 @@ fn is_lasting(reason: Reason) -> bool {
             | Reason::QuotaGpus
             | Reason::QuotaCpus
             | Reason::GpuHours
+            | Reason::Budget
             | Reason::Mutex
     )
 }

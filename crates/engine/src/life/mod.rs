@@ -9,6 +9,7 @@ mod ends;
 mod holds;
 mod nodes;
 mod peers;
+mod prices;
 mod reports;
 mod scaling;
 mod setup;

@@ -116,7 +116,10 @@ impl Engine {
             return Err(Refused::new("gang_unsupported", message, "submit it to a batch pool"));
         }
         if let Some(tenant) = spec.tenant.as_ref().and_then(|id| self.state.tenants.get(id)) {
-            quota::at_submission(tenant, spec, count, state.pool.batch.quota_on_submit)?;
+            let limited = tenant.tenant.budget.money.is_some();
+            let least = limited.then(|| self.state.least_price(spec, pool)).flatten();
+            let on_submit = state.pool.batch.quota_on_submit;
+            quota::at_submission(tenant, spec, count, on_submit, (self.now, least))?;
         }
         if state.pool.dispatch == Dispatch::Batch && !spec.wait_for_capacity {
             self.could_ever_fit(job, pool)?;

@@ -4,10 +4,11 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use landfall_model::{Job, JobSpec, Node, NodeState};
+use landfall_model::{Job, JobSpec, Money, Node, NodeState};
 use landfall_policy::filter::About;
 use landfall_policy::refusal::Finality;
 use landfall_policy::rules::locality::{self, Picture, locality};
+use landfall_policy::rules::price::Tariff;
 use landfall_policy::view::Pass;
 
 use super::open;
@@ -37,6 +38,8 @@ pub(super) struct Usable {
     pub(super) put_off: usize,
     /// The smallest part of a node that one of them uses.
     pub(super) unit: f64,
+    /// The most that one of them costs.
+    pub(super) price: Money,
 }
 
 /// What jobs with one spec can use by what they and the nodes are: kept by whoever asks in cycles, until a node, a setting
@@ -99,6 +102,11 @@ impl Usable {
     fn measured(mut self, p: &Problem<'_>, spec: &JobSpec) -> Self {
         let parts = || self.own.iter().map(|seen| open::units(spec, &p.fleet.kinds[seen.kind].node));
         self.unit = if spec.exclusive { 1.0 } else { parts().reduce(f64::min).unwrap_or(0.0) };
+        if let Some(tariff) = Tariff::for_job(p.world, spec) {
+            let kinds = self.own.iter().chain(&self.lent).map(|seen| &p.fleet.kinds[seen.kind].node);
+            let tier = kinds.filter_map(|node| tariff.highest(spec, node)).max();
+            self.price = tier.map(|tier| tariff.now(tier)).unwrap_or_default();
+        }
         self
     }
 
@@ -113,7 +121,7 @@ impl Usable {
         };
         let own = self.own.iter().filter_map(&mut admitted).collect();
         let lent = self.lent.iter().filter_map(&mut admitted).collect();
-        Self { own, lent, put_off, unit: 0.0 }.measured(p, spec)
+        Self { own, lent, put_off, ..Self::default() }.measured(p, spec)
     }
 }
 
@@ -201,27 +209,47 @@ pub(super) fn refused_nodes(p: &Problem<'_>, class: &Class<'_>, now: i64) -> Vec
     let mut counts: BTreeMap<Reason, f64> = BTreeMap::new();
     let (pass, job) = (pass(p), one_of(p, class.spec));
     for (number, kind) in p.fleet.kinds.iter().enumerate().filter(|(_, kind)| kind.own) {
-        let nodes = kind.members.len() as f64;
-        let mut refuse = |reason: Reason| *counts.entry(reason).or_default() += nodes;
-        let degraded = kind.node.state == NodeState::Degraded;
-        if degraded && !class.spec.allow_degraded {
-            refuse(Reason::Quarantine);
-        } else if !degraded && kind.node.state != NodeState::Ready {
-            refuse(Reason::NodeState);
+        for reason in against_kind(p, (&pass, &job), class, number, now) {
+            *counts.entry(reason).or_default() += kind.members.len() as f64;
         }
-        if !in_block(kind, now, now.saturating_add(class.span)) {
-            refuse(Reason::BlockEnd);
-        }
-        let mut against = p.policy.misfits(&pass, &job, &kind.node, &[About::Make, About::Registration]);
-        if p.policy.looks_at() == About::Moment
-            && let Some(node) = node_of(p, number)
-        {
-            against.extend(p.policy.misfits(&pass, &job, node, &[About::Moment]));
-        }
-        against.into_iter().for_each(refuse);
     }
     let needed = f64::from(class.spec.nodes.min);
     counts.into_iter().map(|(reason, nodes)| Refusal::new(reason, needed, nodes)).collect()
+}
+
+/// All that filters say against a kind.
+fn against_kind(
+    p: &Problem<'_>,
+    (pass, job): (&Pass<'_>, &Job),
+    class: &Class<'_>,
+    number: usize,
+    now: i64,
+) -> Vec<Reason> {
+    let kind = &p.fleet.kinds[number];
+    let degraded = kind.node.state == NodeState::Degraded;
+    let mut against = Vec::new();
+    if degraded && !class.spec.allow_degraded {
+        against.push(Reason::Quarantine);
+    } else if !degraded && kind.node.state != NodeState::Ready {
+        against.push(Reason::NodeState);
+    }
+    if !in_block(kind, now, now.saturating_add(class.span)) {
+        against.push(Reason::BlockEnd);
+    }
+    against.extend(p.policy.misfits(pass, job, &kind.node, &[About::Make, About::Registration]));
+    if p.policy.looks_at() == About::Moment
+        && let Some(node) = node_of(p, number)
+    {
+        against.extend(p.policy.misfits(pass, job, node, &[About::Moment]));
+    }
+    against
+}
+
+/// What stands first against the own nodes of each kind, if anything does.
+pub(super) fn first_against(p: &Problem<'_>, class: &Class<'_>, now: i64) -> Vec<(usize, Option<Reason>)> {
+    let (pass, job) = (pass(p), one_of(p, class.spec));
+    let own = p.fleet.kinds.iter().enumerate().filter(|(_, kind)| kind.own);
+    own.map(|(number, _)| (number, against_kind(p, (&pass, &job), class, number, now).first().copied())).collect()
 }
 
 /// Whether nodes of a kind are there throughout an interval.

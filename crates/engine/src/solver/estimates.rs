@@ -192,7 +192,9 @@ impl Table<'_, '_> {
                     let waiting = &walk.waiting[job];
                     let opens = waiting.gate_until.map(Time::as_millis);
                     // Hours that were used up come back with time, but nobody can say when.
-                    let used_up = against.first().is_some_and(|first| first.reason == Reason::GpuHours);
+                    let used_up = against
+                        .first()
+                        .is_some_and(|first| matches!(first.reason, Reason::GpuHours | Reason::Budget));
                     let open = match &waiting.gate {
                         Some(Reason::UserHold | Reason::Dependency) => opens,
                         _ => opens.or(Some(now)).filter(|_| !used_up),

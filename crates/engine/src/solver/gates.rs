@@ -1,6 +1,6 @@
 //! Locks and quotas: what stands against a job whatever the nodes, and what a start takes of them.
 
-use landfall_model::Name;
+use landfall_model::{Name, Price};
 
 use super::attempt::{Found, Growth};
 use super::classes::Class;
@@ -42,6 +42,11 @@ impl Walk<'_, '_> {
         let hours = class.gpu_hours(spec.nodes.min);
         if let Some(left) = room.gpu_hours.filter(|&left| hours > left + 1e-9) {
             against.push(Refusal::new(Reason::GpuHours, hours, left.max(0.0)));
+        }
+        // Which of its nodes it gets is not known yet, so what is left has to do for the dearest.
+        let price = class.usable.price;
+        if let Some(left) = room.money.filter(|&left| price > left) {
+            against.push(Refusal::new(Reason::Budget, Price::new(price).as_f64(), Price::new(left).as_f64()));
         }
         against
     }
@@ -90,6 +95,7 @@ impl Walk<'_, '_> {
         room.gpus = room.gpus.map(|left| left.saturating_sub(gpus));
         room.cpu_milli = room.cpu_milli.map(|left| left.saturating_sub(cpu));
         room.gpu_hours = room.gpu_hours.map(|left| left - hours);
+        room.money = room.money.map(|left| left.saturating_sub(class.usable.price));
         self.take_locks(job);
     }
 

@@ -16,6 +16,7 @@ mod fleet;
 mod gates;
 mod ground;
 mod line;
+mod looked;
 mod open;
 mod outlook;
 mod overlay;
@@ -36,13 +37,13 @@ pub use classes::Suited;
 pub use fleet::{Fleet, KindKey, Slot};
 pub use ground::Ground;
 pub use plan::{
-    Loan, MoveCause, Moved, Plan, Precision, Preempt, Reservation, Rests, SetValue, Shrink, Start, Step, Wait,
+    Loan, Looked, MoveCause, Moved, Plan, Precision, Preempt, Reservation, Rests, SetValue, Shrink, Start, Step, Wait,
 };
 #[cfg(feature = "mutations")]
 pub use problem::Mutation;
 pub use problem::{
-    Behind, Caps, Classes, Cycles, Estimates, Hold, Lender, Occupant, Problem, SetWeights, Share, TenantRoom,
-    TopologyFormula, Turn, Waiting, Why,
+    Behind, Caps, Classes, Cycles, Estimates, Hold, Lender, Occupant, Problem, Rest, SetWeights, Share,
+    TenantRoom, TopologyFormula, Turn, Waiting, Why,
 };
 pub use reason::{Reason, Refusal};
 
@@ -80,6 +81,7 @@ pub fn solve(problem: &Problem<'_>) -> Plan {
             rests: times[at].rests.clone(),
         });
     }
-    plan.steps = walk.steps;
+    walk.note_waits();
+    (plan.steps, plan.looked) = (walk.steps, walk.looked);
     plan
 }

@@ -1,5 +1,7 @@
 //! What the solver answers: what to propose, what is reserved, and why the rest waits.
 
+use std::collections::BTreeMap;
+
 use landfall_model::answer::CountsOn;
 pub use landfall_model::life::Precision;
 use landfall_model::{JobId, NodeId, PoolId, Time};
@@ -8,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::fleet::{KindKey, Slot};
 use super::reason::{Reason, Refusal};
 use landfall_model::life::{Breakdown, Points};
+use landfall_model::verdict::Facts;
 
 /// Future time kept for a waiting job. It names no node: nodes are counted by kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -200,6 +203,21 @@ pub struct Plan {
     pub again: bool,
     /// The jobs that still wait, in job order; empty where jobs were given in classes.
     pub waiting: Vec<Wait>,
+    /// What was looked at for those that start and for the first of each class that waits, if somebody keeps that.
+    #[serde(skip)]
+    pub looked: Vec<Looked>,
+}
+
+/// What a cycle looked at for a job.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Looked {
+    pub job: JobId,
+    /// Nodes that the pool has.
+    pub nodes: u32,
+    /// What stands first against how many of them; what stands against the job whatever the nodes, against all.
+    pub against: BTreeMap<Reason, u32>,
+    /// What the points of one that starts rest on.
+    pub facts: Facts,
 }
 
 impl Reservation {

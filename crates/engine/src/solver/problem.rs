@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use landfall_model::{
-    BatchSettings, DeviceShare, JobId, JobSpec, Learn, LoanSettings, Mib, MilliCpu, Millis, Node, PoolId,
-    TenantId, Time, World,
+    BatchSettings, DeviceShare, JobId, JobSpec, Learn, LoanSettings, Mib, MilliCpu, Millis, Money, Node,
+    PoolId, TenantId, Time, World,
 };
 use landfall_policy::Policy;
 
@@ -17,6 +17,7 @@ use super::plan::Reservation;
 use super::reason::Reason;
 use crate::preempt::Preempted;
 use landfall_model::life::Breakdown;
+use landfall_model::verdict::Facts;
 
 /// How a span becomes points.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -184,6 +185,8 @@ pub struct TenantRoom {
     pub cpu_milli: Option<u64>,
     /// GPU-hours left, if limited.
     pub gpu_hours: Option<f64>,
+    /// What its jobs may still cost, if that is limited.
+    pub money: Option<Money>,
     /// Median of actual over requested time of its last jobs.
     pub likely_factor: f64,
 }
@@ -197,6 +200,7 @@ impl TenantRoom {
             gpus: None,
             cpu_milli: None,
             gpu_hours: None,
+            money: None,
             likely_factor: 1.0,
         }
     }
@@ -223,6 +227,9 @@ pub struct Cycles {
 
 /// What speaks for a waiting job: asked when it starts, so that what decided is what is told.
 pub type Why<'a> = &'a dyn Fn(&JobId) -> Breakdown;
+
+/// What the points of a job rest on.
+pub type Rest<'a> = &'a dyn Fn(&JobId) -> Facts;
 
 /// Where a job stands in the order of its pool: earlier is smaller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -321,6 +328,8 @@ pub struct Problem<'a> {
     pub freed_early: bool,
     /// What speaks for a job that starts.
     pub why: Option<Why<'a>>,
+    /// What its points rest on, if somebody keeps what a cycle looked at.
+    pub rest: Option<Rest<'a>>,
     /// Which planned times are worked out.
     pub estimates: Estimates,
     /// Between which parts of what was expected eight of ten jobs ran, if that is known.
@@ -374,6 +383,7 @@ impl<'a> Problem<'a> {
             overruns: false,
             freed_early: false,
             why: None,
+            rest: None,
             estimates: Estimates::All,
             spread: None,
             #[cfg(feature = "mutations")]

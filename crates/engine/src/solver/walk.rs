@@ -15,7 +15,8 @@ use super::attempt::{Against, Found, Scope};
 use super::classes::{self, Class, ClassKey};
 use super::fleet::Slot;
 use super::overlay::{Booking, Overlay, Releases, release};
-use super::plan::{Loan, MoveCause, Start, Step};
+use super::looked::Counted;
+use super::plan::{Loan, Looked, MoveCause, Start, Step};
 use super::problem::{Problem, TenantRoom, Turn, Waiting};
 use super::reason::{Reason, Refusal};
 use super::stops::Leaver;
@@ -88,6 +89,9 @@ pub(super) struct Walk<'p, 'a> {
     pub(super) seen: usize,
     /// Jobs that were to start at once and were not reached.
     pub(super) unseen: Vec<(Turn<'a>, JobId)>,
+    /// What was looked at, if somebody keeps that, and how classes that start saw the nodes.
+    pub(super) looked: Vec<Looked>,
+    pub(super) counted: BTreeMap<usize, Counted>,
 }
 
 impl<'p, 'a> Walk<'p, 'a> {
@@ -139,6 +143,8 @@ impl<'p, 'a> Walk<'p, 'a> {
             again: false,
             seen: 0,
             unseen: Vec::new(),
+            looked: Vec::new(),
+            counted: BTreeMap::new(),
         };
         for (turn, waiting) in first {
             walk.take_in(turn, waiting);
@@ -401,6 +407,7 @@ impl<'p, 'a> Walk<'p, 'a> {
 
     /// Books a set from now on and proposes it.
     fn start(&mut self, job: usize, mut found: Found, loans: Vec<Loan>) -> Outcome {
+        self.note_start(job);
         let number = self.class_of[job];
         let class = &self.classes[number];
         let mut booking = self.overlay.booking(&found, class, Scope::Now);

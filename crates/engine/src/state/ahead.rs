@@ -1,6 +1,6 @@
 //! Room for jobs that their node was told ahead ([`crate::life::ahead`]): they hold nothing, and get the room of one that ends.
 
-use landfall_model::{JobId, NodeId, Placement};
+use landfall_model::{JobId, Money, NodeId, Placement};
 use smallvec::SmallVec;
 
 use super::{State, Touched};
@@ -48,9 +48,9 @@ impl State {
     }
 
     /// A job leaves that was told ahead and holds nothing.
-    pub(super) fn leave_ahead(&mut self, id: &JobId, run: &Run, touched: &mut Touched) {
+    pub(super) fn leave_ahead(&mut self, id: &JobId, run: &Run, price: Money, touched: &mut Touched) {
         let Some(spec) = self.jobs.get(id).map(|record| record.job.spec.clone()) else { return };
-        self.spend(spec.tenant.as_ref(), run, &spec);
+        self.spend(spec.tenant.as_ref(), run, &spec, price);
         for at in &run.nodes {
             self.no_longer_ahead(id, &at.node);
             if let Some((pool, slot)) = self.places.get(&at.node) {

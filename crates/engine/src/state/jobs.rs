@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use landfall_model::{Dispatch, Job, JobId, JobSpec, Millis, Name, PoolId, TenantId, Time, Warmth};
+use landfall_model::{Dispatch, Job, JobId, JobSpec, Millis, Money, Name, PoolId, TenantId, Time, Warmth};
 use smallvec::SmallVec;
 
 use super::arrays::is_fresh;
@@ -117,7 +117,7 @@ impl State {
             }
             Event::Suspended { job, cause } => {
                 self.in_job(job, touched, |record| saved(record, at));
-                self.leave_nodes(job, touched);
+                self.leave_nodes(job, false, touched);
                 self.in_job(job, touched, |record| {
                     record.state = JobState::Suspended;
                     let past = past(record);
@@ -134,7 +134,7 @@ impl State {
                 if let Some(tenant) = tenant.and_then(|tenant| self.tenants.get_mut(&tenant)) {
                     tenant.jobs = tenant.jobs.saturating_sub(1);
                 }
-                self.leave_nodes(job, touched);
+                self.leave_nodes(job, true, touched);
                 for pool in self.pools.values_mut() {
                     pool.world.reports.remove(job);
                 }
@@ -318,6 +318,9 @@ impl State {
         } else {
             self.hold(&commit.job, &commit.grants, [commit.units, commit.gpus, commit.power_w], touched);
         }
+        if let Some(tenant) = spec.tenant.as_ref().and_then(|id| self.tenants.get_mut(id)) {
+            tenant.price_promised += commit.price.unwrap_or_default();
+        }
         for name in &spec.mutex {
             self.locks.insert((spec.tenant.clone(), name.clone()), commit.job.clone());
         }
@@ -337,7 +340,7 @@ impl State {
             if let Some(past) = &mut record.past {
                 past.rejections = 0;
             }
-            if commit.price.is_some() {
+            if commit.price.is_some() || record.past.is_some() {
                 past(record).price = commit.price;
             }
             let nodes = commit.grants.iter().map(|grant| RunNode {
@@ -435,7 +438,7 @@ impl State {
 
     fn requeued(&mut self, id: &JobId, back: &Back, touched: &mut Touched) {
         let at = self.now;
-        self.leave_nodes(id, touched);
+        self.leave_nodes(id, false, touched);
         let rounds = self.rounds_of(id);
         self.in_job(id, touched, |record| {
             record.state = JobState::Pending;
@@ -462,9 +465,18 @@ impl State {
         });
     }
 
-    /// Takes a job off all its nodes and gives back what it held.
-    fn leave_nodes(&mut self, id: &JobId, touched: &mut Touched) {
+    /// Takes a job off all its nodes and gives back what it held. One that will run again pays then.
+    fn leave_nodes(&mut self, id: &JobId, ends: bool, touched: &mut Touched) {
         let Some(record) = self.jobs.get_mut(id) else { return };
+        let promised = price_of(record);
+        let pays = ends && record.run.as_ref().is_some_and(|run| run.started_at.is_some());
+        if let Some(past) = record.past.as_mut().filter(|_| !pays) {
+            past.price = None;
+        }
+        if let Some(tenant) = record.job.spec.tenant.as_ref().and_then(|id| self.tenants.get_mut(id)) {
+            tenant.price_promised = tenant.price_promised.saturating_sub(promised);
+        }
+        let price = if pays { promised } else { Money::ZERO };
         let holds: Vec<u64> =
             self.holds.values().filter(|hold| hold.job == *id).map(|hold| hold.id).collect();
         let run = record.run.take();
@@ -478,7 +490,7 @@ impl State {
         }
         let Some(run) = run else { return };
         if run.ahead {
-            self.leave_ahead(id, &run, touched);
+            self.leave_ahead(id, &run, price, touched);
             return;
         }
         for at in &run.nodes {
@@ -492,7 +504,7 @@ impl State {
         }
         let cpu = cpu_of(&spec, run.nodes.len());
         self.count_held(&pool, spec.tenant.as_ref(), [run.units, 0], [run.gpus, 0], [cpu, 0]);
-        self.spend(spec.tenant.as_ref(), &run, &spec);
+        self.spend(spec.tenant.as_ref(), &run, &spec, price);
         if let Some(state) = self.pools.get_mut(&pool) {
             state.freed_early |= run.ends_at.is_none_or(|end| end > self.now);
             state.power_w = state.power_w.saturating_sub(run.power_w);
@@ -503,14 +515,14 @@ impl State {
         }
     }
 
-    /// Moves what a run was promised to what it used.
-    pub(super) fn spend(&mut self, tenant: Option<&TenantId>, run: &Run, spec: &JobSpec) {
+    /// Moves what a run was promised to what it used, and notes what it costs.
+    pub(super) fn spend(&mut self, tenant: Option<&TenantId>, run: &Run, spec: &JobSpec, price: Money) {
         let at = self.now;
         let Some(tenant) = tenant.and_then(|id| self.tenants.get_mut(id)) else { return };
         tenant.gpu_ms_promised = tenant.gpu_ms_promised.saturating_sub(gpu_ms(spec, run.gpus));
         if let Some(started) = run.started_at {
             tenant.spending.forget_before(at - BUDGET_WINDOW);
-            tenant.spending.add(started, at, run.gpus, run.nodes.len() as u64);
+            tenant.spending.add(started, at, run.gpus, run.nodes.len() as u64, price);
         }
     }
 
@@ -615,6 +627,12 @@ impl State {
         }
         touched.job(id.clone(), true);
     }
+}
+
+/// What the placement of a job costs.
+pub(super) fn price_of(record: &JobRecord) -> Money {
+    let past = record.past.as_ref().filter(|_| record.run.is_some());
+    past.and_then(|past| past.price).unwrap_or_default()
 }
 
 /// CPU that a job asks for on so many nodes.

@@ -18,7 +18,7 @@ mod tasks;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use landfall_model::{Digest, JobId, Name, Node, NodeId, PoolId, Tenant, TenantId, Time};
+use landfall_model::{Digest, JobId, Money, Name, Node, NodeId, PoolId, Price, Tenant, TenantId, Time};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use smallvec::SmallVec;
@@ -52,6 +52,9 @@ pub struct TenantState {
     pub jobs: u64,
     /// What placed jobs may use up, in GPU-milliseconds.
     pub gpu_ms_promised: u128,
+    /// What placed jobs cost.
+    #[serde(default)]
+    pub price_promised: Money,
     /// What finished runs used.
     pub spending: Spending,
     /// How long its last bounded jobs ran against how long they might have.
@@ -72,6 +75,7 @@ impl TenantState {
             cpu_milli: 0,
             jobs: 0,
             gpu_ms_promised: 0,
+            price_promised: Money::ZERO,
             spending: Spending::default(),
             ratios: VecDeque::new(),
         }
@@ -93,6 +97,16 @@ impl TenantState {
         sorted.sort_unstable_by(f64::total_cmp);
         let middle = sorted.len() / 2;
         if sorted.len() % 2 == 1 { sorted[middle] } else { (sorted[middle - 1] + sorted[middle]) / 2.0 }
+    }
+
+    /// What its jobs cost over the budget window, those that are placed included.
+    pub fn spent(&self, now: Time) -> Price {
+        Price::new(self.tenant.budget.money_used.get() + self.spending.cost(now) + self.price_promised)
+    }
+
+    /// What its jobs may still cost, if that is limited.
+    pub fn money_left(&self, now: Time) -> Option<Money> {
+        Some(self.tenant.budget.money?.get().saturating_sub(self.spent(now).get()))
     }
 
     /// GPU-hours that are left under the cap of the tenant, if it has one.
@@ -232,6 +246,15 @@ impl State {
             Event::Round(pool) => {
                 if let Some(pool) = self.pools.get_mut(pool) {
                     pool.rounds += 1;
+                }
+            }
+            Event::Surge { pool, on, next } => {
+                if let Some(state) = self.pools.get_mut(pool) {
+                    state.surge_next = *next;
+                    let surging = &mut state.world.surging;
+                    if if *on { surging.insert(pool.clone()) } else { surging.remove(pool) } {
+                        touched.worlds.insert(pool.clone());
+                    }
                 }
             }
             Event::Cycled { pool, next } => self.cycled(pool, *next),

@@ -8,7 +8,7 @@ use landfall_model::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::jobs::cpu_of;
+use super::jobs::{cpu_of, price_of};
 use super::{State, TenantState, Touched};
 use crate::habits::Habits;
 use crate::preempt::PreemptBudget;
@@ -79,6 +79,9 @@ pub struct PoolState {
     pub rounds: u64,
     /// When the next cycle or tick is due.
     pub next_cycle: Time,
+    /// When it is looked at next whether many jobs wait, where that makes them cost more.
+    #[serde(default)]
+    pub surge_next: Time,
     /// How long jobs take here, where time is planned.
     #[serde(default)]
     pub habits: Habits,
@@ -199,6 +202,7 @@ impl State {
             kept: BTreeMap::new(),
             rounds: 0,
             next_cycle: self.now,
+            surge_next: self.now,
             habits: Habits::default(),
             freed_early: false,
             given_up: VecDeque::new(),
@@ -226,6 +230,7 @@ impl State {
                         state.gpus += run.gpus;
                         state.cpu_milli += cpu_of(&record.job.spec, run.nodes.len());
                         state.gpu_ms_promised += gpu_ms(&record.job.spec, run.gpus);
+                        state.price_promised += price_of(record);
                     }
                 }
                 let arrays = self.folded.values();

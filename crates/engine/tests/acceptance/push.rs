@@ -249,7 +249,7 @@ fn f44_a_placed_job_has_the_price_of_its_hardware() {
     let cases =
         [(Some(PriceBasis::Placement), Some(50_000)), (Some(PriceBasis::Node), Some(200_000)), (None, None)];
     for (basis, expected) in cases {
-        let price = basis.map(|basis| PriceSettings { base: 0.10, basis });
+        let price = basis.map(|basis| PriceSettings { base: 0.10, basis, ..PriceSettings::default() });
         let mut cluster = Cluster::new(pool(Dispatch::Push, |pool| pool.price = price), nodes);
         cluster.submit(r#"jobs = [{ id = "j", runtime = "wasm", ram_mib = 512 }]"#);
         let known = |state: &landfall_engine::State| {

@@ -2,7 +2,7 @@
 
 use landfall_model::{
     Backfill, Bytes, Discipline, Dispatch, Gpu, Learn, Mib, MilliCpu, Millis, Name, Node, NodeId, NodePower,
-    Pool, PoolId, PreemptRule, QueueOrder, Tenant, TenantId, Usage,
+    Pool, PoolId, PreemptRule, Price, QueueOrder, Tenant, TenantId, Usage,
 };
 
 use landfall_testkit::Rng;
@@ -66,6 +66,14 @@ pub(crate) fn settings(rng: &mut Rng, pool: &mut Pool) {
     pool.loans.borrow = rng.chance(85);
     pool.loans.return_grace_ms = Millis::secs(rng.within(0, 2) * 20);
     pool.batch.learn = rng.pick(&[Learn::Off, Learn::Order, Learn::Times]).unwrap();
+    // From a copy: whether anything costs anything leaves all other draws as they are.
+    let mut beside = rng.clone();
+    pool.price = beside.chance(40).then(|| landfall_model::PriceSettings {
+        base: 1.0,
+        // A surge moves reservations, for which there is no cause to name.
+        surge: pool.dispatch != Dispatch::Batch && beside.chance(60),
+        ..landfall_model::PriceSettings::default()
+    });
 }
 
 /// A tenant with limits that may be tight.
@@ -79,6 +87,8 @@ pub(crate) fn tenant(rng: &mut Rng, position: u64) -> Tenant {
     tenant.quota.max_jobs = rng.chance(20).then(|| rng.within(2, 12));
     tenant.quota.gpu_hours_cap = rng.chance(10).then(|| rng.within(1, 20) as f64 / 20.0);
     tenant.budget.gpu_hours = rng.chance(20).then_some(10.0);
+    let mut beside = rng.clone();
+    tenant.budget.money = beside.chance(20).then(|| Price::of(beside.within(1, 20) as f64)).flatten();
     tenant
 }
 

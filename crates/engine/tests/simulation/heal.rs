@@ -52,6 +52,7 @@ impl World {
     fn widen_limits(&mut self) -> Found {
         for mut pool in self.pools.clone() {
             pool.pull.paused = false;
+            pool.price = None;
             // In strict order a job that cannot run keeps all others waiting, as it should.
             pool.push.queue_discipline = landfall_model::Discipline::BestEffort;
             if pool.batch.backfill == landfall_model::Backfill::Strict {

@@ -51,6 +51,10 @@ pub(crate) fn spec(rng: &mut Rng, pool: &Pool, tenants: u64) -> JobSpec {
         }
         _ => {}
     }
+    // From a copy: what it may cost leaves all other draws as they are.
+    let mut beside = rng.clone();
+    spec.max_price =
+        beside.chance(15).then(|| landfall_model::Price::of(beside.within(1, 4) as f64 / 2.0)).flatten();
     spec
 }
 

@@ -233,6 +233,8 @@ pub(super) fn tenant(row: &TenantRow, path: &str) -> Result<Tenant> {
             gpu_hours_used: in_range(row.gpu_hours_used, 0.0, 1e15, || format!("{path}.gpu_hours_used"))?,
             node_hours: hours(row.node_hours, "node_hours")?,
             node_hours_used: in_range(row.node_hours_used, 0.0, 1e15, || format!("{path}.node_hours_used"))?,
+            money: row.money,
+            money_used: row.money_used,
         },
         quota: Quota {
             max_nodes: hours(row.max_nodes, "max_nodes")?,

@@ -11,7 +11,7 @@ use crate::job_read::{Form, give};
 use crate::{
     Approval, BlockId, BlockStatus, Bytes, Correction, FeatureNeed, HistoryRow, Instance, JobFacts, JobId,
     MemoryDomain, Mib, MilliCpu, MilliGpu, Millis, MixShare, Money, Name, Needs, NodeId, NodePower,
-    NodeState, Platform, PolicySetting, Pool, PoolId, Prediction, Provider, Scope, Slices, TenantId, Thermal,
+    NodeState, Platform, PolicySetting, Pool, PoolId, Prediction, Price, Provider, Scope, Slices, TenantId, Thermal,
     Tier, Time, WorkloadId,
 };
 
@@ -78,6 +78,9 @@ pub struct TenantRow {
     pub(super) max_gpus: Option<u64>,
     pub(super) max_jobs: Option<u64>,
     pub(super) gpu_hours_cap: Option<f64>,
+    pub(super) money: Option<Price>,
+    #[serde(default)]
+    pub(super) money_used: Price,
 }
 
 fn one() -> f64 {

@@ -63,7 +63,7 @@ impl Serialize for Written<'_> {
 impl Serialize for WrittenTenant<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Tenant { id, share, usage, burst, work_share, budget, quota } = self.0;
-        let Budget { gpu_hours, gpu_hours_used, node_hours, node_hours_used } = budget;
+        let Budget { gpu_hours, gpu_hours_used, node_hours, node_hours_used, money, money_used } = budget;
         let Quota { max_nodes, max_cpu_milli, max_gpus, max_jobs, gpu_hours_cap } = quota;
         let mut row = Fields(serializer.serialize_map(None)?);
         row.put("id", id)?;
@@ -80,6 +80,8 @@ impl Serialize for WrittenTenant<'_> {
         row.some("max_gpus", max_gpus)?;
         row.some("max_jobs", max_jobs)?;
         row.some("gpu_hours_cap", gpu_hours_cap)?;
+        row.some("money", money)?;
+        row.unless(&Default::default(), "money_used", money_used)?;
         row.0.end()
     }
 }
@@ -337,7 +339,7 @@ mod tests {
             r#"{"id": "t"}"#,
             r#"{"id": "t", "share": 0.5, "usage": 0.25, "burst": 2.0, "work_share": 0.1, "gpu_hours": 1.0,
             "gpu_hours_used": 2.0, "node_hours": 3.0, "node_hours_used": 4.0, "max_nodes": 5.0, "max_cpu_milli": 1500, "max_gpus": 6,
-            "max_jobs": 7, "gpu_hours_cap": 8.0}"#,
+            "max_jobs": 7, "gpu_hours_cap": 8.0, "money": 9.5, "money_used": 0.000001}"#,
         ] {
             let read = tenant(text);
             let written = serde_json::to_string(&WrittenTenant(&read)).unwrap();

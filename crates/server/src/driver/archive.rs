@@ -55,6 +55,9 @@ struct ElementRow(
     /// Where what it left is kept.
     #[serde(default)]
     Option<String>,
+    /// What it cost.
+    #[serde(default)]
+    Option<f64>,
 );
 
 /// What is found under a key.
@@ -91,6 +94,7 @@ impl Core {
             view.nodes,
             view.usage,
             view.files,
+            view.price,
         );
         self.put(Table::Archive, key, &row);
         self.array_may_be_over(&element.id);
@@ -185,6 +189,7 @@ impl Ended<'_> {
             run: (*shared.meta.run).clone(),
             held: false,
             waits_for: None,
+            dag: None,
             submitted_at_ms: shared.submitted_at_ms,
             id: row.0,
             state: row.1,
@@ -196,7 +201,7 @@ impl Ended<'_> {
             exit_code: row.6,
             nodes: row.7,
             usage: row.8,
-            price: None,
+            price: row.10,
             files: row.9,
             note: None,
             version: String::new(),
@@ -274,6 +279,7 @@ impl Ended<'_> {
             attempt: 1,
             held: false,
             waits_for: None,
+            dag: None,
             submitted_at_ms: row.array.submitted_at_ms,
             started_at_ms: None,
             ended_at_ms: row.ended_at_ms,

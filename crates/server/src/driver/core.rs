@@ -723,7 +723,8 @@ impl Core {
         let compacted = self.store.compact(since)?;
         let archive_has_more = self.drop_old_archive(since)?;
         self.swept = self.drop_old_answers(self.swept.clone(), since)?;
-        Ok(compacted.more || archive_has_more || self.swept.is_some())
+        let dags_have_more = self.drop_old_dags(since)?;
+        Ok(compacted.more || archive_has_more || dags_have_more || self.swept.is_some())
     }
 
     /// Makes a snapshot on a thread of its own, so that nobody waits for it.

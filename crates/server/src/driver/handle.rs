@@ -167,8 +167,10 @@ impl Handle {
         let mut said = std::collections::BTreeSet::new();
         warnings.retain(|warning| said.insert(warning.clone()));
         let jobs = keys.into_iter().zip(jobs);
-        let jobs = jobs.map(|(key, job)| landfall_api::job::SubmittedKey { key, id: job.id }).collect();
-        Ok(SubmittedDag { jobs, repeated, warnings })
+        let jobs: Vec<_> =
+            jobs.map(|(key, job)| landfall_api::job::SubmittedKey { key, id: job.id }).collect();
+        let id = jobs.first().map(|job| job.id.clone()).unwrap_or_default();
+        Ok(SubmittedDag { id, jobs, repeated, warnings })
     }
 
     /// Registers a node.

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use landfall_api::ApiError;
 use landfall_api::fill::{check_file, interpreter, is_of_one_element, names, of_entry};
-use landfall_api::job::{ArrayRange, DependsOn, JobRequest, PlacementRequest, PlannedJob, RunSpec};
+use landfall_api::job::{
+    ArrayRange, DagPlace, DependsOn, JobRequest, PlacementRequest, PlannedJob, RunSpec,
+};
 use landfall_engine::Input;
 use landfall_engine::answers::Change;
 use landfall_engine::dag::{Edge, EdgeKind, JOBS_MAX};
@@ -129,10 +131,15 @@ impl View<'_> {
             }
         }
         let mut maker = JobMaker::default();
-        let mut prepared = Vec::with_capacity(jobs.len());
+        let mut prepared: Vec<Prepared> = Vec::with_capacity(jobs.len());
+        let dag = ids.first().filter(|_| several).map(ToString::to_string);
         for (place, (job, id)) in jobs.into_iter().zip(ids).enumerate() {
             let path = if several { format!("jobs[{place}].") } else { String::new() };
-            prepared.push(self.prepare(caller, job, id, &keys, &mut maker, &path)?);
+            let mut job = self.prepare(caller, job, id, &keys, &mut maker, &path)?;
+            if let Some(dag) = dag.clone().filter(|_| job.meta.dag.is_none()) {
+                job.meta.dag = Some(place_in(dag, job.key.clone(), &job.submission));
+            }
+            prepared.push(job);
         }
         if several && prepared.iter().any(|job| job.meta.array.is_some()) {
             let message = "an array cannot be part of a DAG that is submitted at once";
@@ -167,7 +174,12 @@ impl View<'_> {
         submission.not_before =
             request.not_before_ms.map(|ms| Time::from_millis(i64::try_from(ms).unwrap_or(i64::MAX)));
         submission.edges = self.edges(caller, &request.depends_on, keys, path)?;
+        let dag = match &request.dag {
+            Some(dag) => Some(self.dag_joined(caller, dag, path)?),
+            None => None,
+        };
         let meta = JobMeta {
+            dag: dag.map(|id| place_in(id, request.key.clone(), &submission)),
             name: request.name,
             submitter: Some(caller.name.clone()).filter(|name| !name.is_empty()),
             run: Arc::new(request.run),
@@ -568,6 +580,13 @@ impl View<'_> {
         };
         spec.tenant.as_ref().map(ToString::to_string)
     }
+}
+
+/// A job's place in a DAG.
+fn place_in(id: String, key: Option<String>, submission: &Submission) -> DagPlace {
+    let edges = submission.edges.iter();
+    let depends_on = edges.map(|edge| DependsOn { on: edge.on.to_string(), kind: edge.kind }).collect();
+    DagPlace { id, key, depends_on, join: submission.join }
 }
 
 /// What a job is called that nobody submitted.

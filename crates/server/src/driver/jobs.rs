@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use landfall_api::fill::{fill, of_entry};
-use landfall_api::job::{ArrayRange, ElementView, OnNode, RunSpec, UsageView};
+use landfall_api::job::{ArrayRange, DagPlace, ElementView, OnNode, RunSpec, UsageView};
 use landfall_engine::event::Commit;
 use landfall_model::JobId;
 use serde::{Deserialize, Serialize};
@@ -24,6 +24,9 @@ pub struct JobMeta {
     /// What they differ in, in their order.
     #[serde(default, skip_serializing_if = "no_entries")]
     pub entries: Arc<Vec<String>>,
+    /// Its place in a DAG, if it is part of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dag: Option<DagPlace>,
     /// Whether it is the job of another peer, which this one won.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub foreign: bool,

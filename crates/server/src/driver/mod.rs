@@ -16,6 +16,7 @@ mod asked;
 mod asked_of_peers;
 pub mod connections;
 pub mod core;
+pub(crate) mod dags;
 mod effects;
 mod facts;
 pub mod handle;

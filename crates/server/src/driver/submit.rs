@@ -98,6 +98,9 @@ impl Core {
         }
         for (id, meta) in &metas {
             self.put(Table::Jobs, id.as_str(), &**meta);
+            if let Some(dag) = &meta.dag {
+                self.joins_dag(&dag.id, id.as_str());
+            }
         }
         self.next_job = first + accepted.len() as u64;
         let next = self.next_job;

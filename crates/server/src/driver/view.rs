@@ -90,6 +90,7 @@ pub(super) fn job_view(record: &JobRecord, meta: Option<&JobMeta>, run: Option<&
         attempt: record.attempt,
         held: record.user_hold,
         waits_for: record.job.waits_for.as_ref().map(ToString::to_string),
+        dag: meta.and_then(|meta| meta.dag.clone()).filter(|_| element_of(id.as_str()).is_none()),
         submitted_at_ms: ms(record.job.submitted_at),
         started_at_ms: started.map(ms),
         ended_at_ms: record.ended.as_ref().map(|ended| ms(ended.1)),

@@ -14,7 +14,7 @@ use landfall_engine::Input;
 use landfall_engine::state::PoolState;
 use landfall_engine::units::MICRO;
 use landfall_model::scenario::closest;
-use landfall_model::{Block, Dispatch, HistoryRow, Millis, NodeState, PoolId, TenantId};
+use landfall_model::{Block, Dispatch, HistoryRow, Millis, NodeState, PoolId, Price, TenantId};
 use serde_json::{Map, Value};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -91,6 +91,7 @@ fn pool_view(view: &mut View<'_>, pool: &PoolState) -> Result<PoolView, Problem>
         nodes_ready: pool.nodes.iter().filter(|node| node.state == NodeState::Ready).count() as u64,
         pending,
         running,
+        surging: pool.world.surging.contains(&pool.pool.id),
         settings_from: None,
         fared: pool.habits.fared(),
     })
@@ -340,6 +341,8 @@ fn usage_of(view: &View<'_>, id: &str) -> Option<TenantUsage> {
         gpu_hours_used,
         node_hours_used,
         gpu_hours_left: tenant.gpu_hours_left(view.now),
+        spent: tenant.spent(view.now).as_f64(),
+        budget: tenant.tenant.budget.money.map(Price::as_f64),
         shares,
     })
 }

@@ -39,7 +39,7 @@ const PAGE: usize = 1000;
 /// Events looked at for one page of decisions.
 const LOOKED_AT_MAX: u64 = 200_000;
 /// Kinds that come all the time and are only told to those who name them.
-const QUIET: [&str; 4] = ["heard", "cycled", "round", "undecided"];
+const QUIET: [&str; 5] = ["heard", "cycled", "round", "undecided", "surge"];
 
 pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::new().routes(routes!(decisions)).routes(routes!(events))

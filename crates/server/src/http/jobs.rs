@@ -12,7 +12,7 @@ use landfall_api::answer::{
     Acted, Explained as Answered, JobPatch, MetricRequest, PlacementView, ResumeRequest,
 };
 use landfall_api::job::{
-    ArrayView, DagRequest, JobRequest, JobView, MoreElements, STATES_ASKED, Submitted, SubmittedDag, Typed,
+    ArrayView, JobRequest, JobView, MoreElements, STATES_ASKED, Submitted, Typed,
 };
 use landfall_api::{IDEMPOTENCY_KEY, Paged};
 use landfall_engine::record::JobState;
@@ -50,7 +50,6 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(explain))
         .routes(routes!(estimate))
         .routes(routes!(placement))
-        .routes(routes!(submit_dag))
         .routes(routes!(array))
         .routes(routes!(cancel_array))
         .routes(routes!(extend_array))
@@ -82,24 +81,6 @@ async fn submit(
 ) -> Result<(StatusCode, Json<Submitted>), Problem> {
     let key = key(&headers)?;
     let submitted = app.handle.submit(principal.caller(), job, key).await?;
-    let status = if submitted.repeated { StatusCode::OK } else { StatusCode::CREATED };
-    Ok((status, Json(submitted)))
-}
-
-/// Submits jobs that depend on each other, all or none.
-#[utoipa::path(post, path = "/dags", tag = "jobs", request_body = DagRequest,
-    params(("Idempotency-Key" = Option<String>, Header, description = "Makes the submission safe to repeat.")),
-    responses((status = 201, description = "Accepted.", body = SubmittedDag),
-        (status = 200, description = "Accepted before under the same key.", body = SubmittedDag),
-        Problems, BodyProblems))]
-async fn submit_dag(
-    State(app): Shared,
-    Submitter(principal): Submitter,
-    headers: HeaderMap,
-    Body(dag): Body<DagRequest>,
-) -> Result<(StatusCode, Json<SubmittedDag>), Problem> {
-    let key = key(&headers)?;
-    let submitted = app.handle.submit_dag(principal.caller(), dag, key).await?;
     let status = if submitted.repeated { StatusCode::OK } else { StatusCode::CREATED };
     Ok((status, Json(submitted)))
 }

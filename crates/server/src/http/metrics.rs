@@ -14,7 +14,7 @@ use axum::response::Response;
 use landfall_engine::Event;
 use landfall_engine::record::Cause;
 use landfall_model::answer::Fared;
-use landfall_model::{JobId, Time};
+use landfall_model::{JobId, Price, Time};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -52,6 +52,9 @@ pub(crate) struct Metrics {
     queue_depth: Gauges,
     loans: Gauges,
     share_used: Gauges,
+    spent: Gauges,
+    budget: Gauges,
+    surging: Gauges,
     run_time_ratio: Gauges,
     nodes: Gauges,
     jobs: Gauges,
@@ -111,6 +114,10 @@ impl Metrics {
             loans = Gauges::default(), "loans", "nodes lent to other pools";
             scale_steps = Counters::default(), "scale_steps", "services that gained (`up`) or lost (`down`) nodes";
             share_used = Gauges::default(), "share_used", "share of a pool that a tenant holds";
+            spent = Gauges::default(), "tenant_spent",
+                "what the jobs of a tenant cost in the last 90 days, those that are placed included";
+            budget = Gauges::default(), "tenant_budget", "what they may cost, where that is limited";
+            surging = Gauges::default(), "surging", "1 while jobs of a pool cost more because many wait; pools with `price.surge`";
             run_time_ratio = Gauges::default(), "run_time_ratio",
                 "how long the last jobs ran over how long they were expected to: one in ten `low`er, `middle`, one in ten `high`er";
             submitted = Counters::default(), "jobs_submitted", "jobs accepted";
@@ -272,6 +279,8 @@ struct Gauged {
     loans: Vec<(String, f64)>,
     limited: Vec<(String, f64)>,
     shares: Vec<(String, String, f64)>,
+    spent: Vec<(String, f64, Option<f64>)>,
+    surging: Vec<(String, f64)>,
     fared: Vec<(String, Fared)>,
     nodes: BTreeMap<String, u64>,
     jobs: BTreeMap<String, u64>,
@@ -287,6 +296,8 @@ pub(crate) async fn page(app: &App) -> Result<String, Problem> {
             loans: Vec::new(),
             limited: Vec::new(),
             shares: Vec::new(),
+            spent: Vec::new(),
+            surging: Vec::new(),
             fared: Vec::new(),
             nodes: BTreeMap::new(),
             jobs: BTreeMap::new(),
@@ -305,9 +316,17 @@ pub(crate) async fn page(app: &App) -> Result<String, Problem> {
             for (tenant, of) in &pool.world.tenants {
                 gauged.shares.push((id.to_string(), tenant.to_string(), of.usage));
             }
+            if pool.pool.price.is_some_and(|price| price.surge) {
+                let surging = u8::from(pool.world.surging.contains(id));
+                gauged.surging.push((id.to_string(), f64::from(surging)));
+            }
             for node in pool.present() {
                 *gauged.nodes.entry(word(&node.state)).or_insert(0) += 1;
             }
+        }
+        for (id, tenant) in &state.tenants {
+            let budget = tenant.tenant.budget.money.map(Price::as_f64);
+            gauged.spent.push((id.to_string(), tenant.spent(view.now).as_f64(), budget));
         }
         let mut states: BTreeMap<_, u64> = BTreeMap::new();
         for ((_, _, state), number) in view.tally() {
@@ -320,8 +339,15 @@ pub(crate) async fn page(app: &App) -> Result<String, Problem> {
     let metrics = &app.metrics;
     let set = |family: &Gauges, labels: Labels, value: f64| family.get_or_create(&labels).set(value);
     let (of_pools, of_all) = (
-        [&metrics.queue_depth, &metrics.loans, &metrics.requeue_limited],
-        [&metrics.share_used, &metrics.nodes, &metrics.jobs, &metrics.alarms],
+        [&metrics.queue_depth, &metrics.loans, &metrics.requeue_limited, &metrics.surging],
+        [
+            &metrics.share_used,
+            &metrics.spent,
+            &metrics.budget,
+            &metrics.nodes,
+            &metrics.jobs,
+            &metrics.alarms,
+        ],
     );
     of_pools.into_iter().chain(of_all).for_each(|family| {
         family.clear();
@@ -340,6 +366,16 @@ pub(crate) async fn page(app: &App) -> Result<String, Problem> {
     }
     for (pool, tenant, value) in gauged.shares {
         set(&metrics.share_used, vec![("pool", pool), ("tenant", tenant)], value);
+    }
+    for (tenant, spent, budget) in gauged.spent {
+        let labels = vec![("tenant", tenant)];
+        set(&metrics.spent, labels.clone(), spent);
+        if let Some(budget) = budget {
+            set(&metrics.budget, labels, budget);
+        }
+    }
+    for (pool, value) in gauged.surging {
+        set(&metrics.surging, vec![("pool", pool)], value);
     }
     for ((kind, seen), count) in gauged.alarms {
         set(&metrics.alarms, vec![("kind", kind), ("seen", seen.to_string())], count as f64);

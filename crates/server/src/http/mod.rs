@@ -11,6 +11,7 @@ pub(crate) mod auth;
 mod board;
 mod bulk;
 mod capacity;
+mod dags;
 mod extract;
 mod fleet;
 mod follow;
@@ -76,6 +77,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
 fn documented() -> (Router<Arc<App>>, utoipa::openapi::OpenApi) {
     let api = OpenApiRouter::new()
         .merge(jobs::routes())
+        .merge(dags::routes())
         .merge(bulk::routes())
         .merge(nodes::routes())
         .merge(agents::routes())

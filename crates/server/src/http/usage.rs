@@ -106,6 +106,7 @@ fn add(row: &mut UsageRow, job: &JobView, since_ms: u64, now_ms: u64) {
     let amount = |name: &str| job.needs.get(name).and_then(serde_json::Value::as_f64).unwrap_or_default();
     let nodes = job.nodes.len().max(1) as f64;
     row.jobs += 1;
+    row.price += job.price.unwrap_or_default();
     match job.state.as_str() {
         "completed" => row.completed += 1,
         "failed" => row.failed += 1,

@@ -67,6 +67,7 @@ fn needs(random: &mut Random) -> Value {
         ("expected_duration_ms", json!(["5min", 1])),
         ("checkpoint", json!(["none", "auto", "manual"])),
         ("checkpoint_minutes", json!([5])),
+        ("max_price", json!([0, 0.5])),
         ("requeue", json!(["never", "always"])),
         ("max_requeue", json!([0, 5])),
         ("retry_delay_ms", json!([0, "30s"])),

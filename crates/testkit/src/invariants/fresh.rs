@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use landfall_model::{Lifecycle, MilliGpu, Name, Node, NodeId, TenantId};
+use landfall_model::{Lifecycle, MilliGpu, Money, Name, Node, NodeId, TenantId};
 
 use landfall_engine::event::Hold;
 use landfall_engine::record::JobRecord;
@@ -51,11 +51,15 @@ pub(super) struct Held {
     pub(super) cpu_milli: u64,
     pub(super) jobs: u64,
     pub(super) gpu_ms: u128,
+    pub(super) price: Money,
 }
 
 impl Held {
     pub(super) fn add(&mut self, record: &JobRecord) {
         self.jobs += u64::from(!record.state.is_final());
+        if record.run.is_some() {
+            self.price += record.past().price.unwrap_or_default();
+        }
         if let Some(run) = record.run.as_ref().filter(|run| !run.ahead) {
             self.units += run.units;
             self.gpus += run.gpus;

@@ -220,6 +220,7 @@ pub fn tenant_sums(state: &State) -> Found {
             cpu_milli: tenant.cpu_milli,
             jobs: tenant.jobs,
             gpu_ms: tenant.gpu_ms_promised,
+            price: tenant.price_promised,
         };
         if held != kept {
             return Violation::err(

@@ -246,11 +246,21 @@ impl Watcher {
             {
                 return no("quota", format!("{units} units and {gpus} GPUs, may hold {quota:?}"));
             }
+            let money = limits.tenant.budget.money_used.get() + limits.spending.cost(now) + held.price;
+            let price = commit.price.unwrap_or_default();
+            let budget = limits.tenant.budget.money.map(landfall_model::Price::get);
+            if budget.is_some_and(|budget| !price.is_zero() && money + price > budget) {
+                return no("budget", format!("{money} is spent of {budget:?}, and it costs {price}"));
+            }
             let ms = held.gpu_ms + fresh::may_use(record, commit.gpus);
             let hours = limits.spending.hours(now).0 + ms as f64 / 3_600_000.0;
             if quota.gpu_hours_cap.is_some_and(|cap| hours > cap + 1e-9) {
                 return no("quota", format!("{hours} GPU-hours, may use {quota:?}"));
             }
+        }
+        let most = record.job.spec.max_price.map(landfall_model::Price::get);
+        if commit.price.zip(most).is_some_and(|(price, most)| price > most) {
+            return no("max_price", format!("costs {:?}, may cost {most:?}", commit.price));
         }
         if let Some(pool) =
             state.pools.get(&record.pool).filter(|pool| pool.pool.dispatch == landfall_model::Dispatch::Batch)

@@ -9,6 +9,7 @@ pub(crate) mod board;
 pub(crate) mod certificate;
 pub(crate) mod check;
 pub(crate) mod completions;
+pub(crate) mod dags;
 pub(crate) mod decisions;
 pub(crate) mod events;
 pub(crate) mod explain;

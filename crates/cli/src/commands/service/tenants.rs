@@ -2,7 +2,7 @@
 
 use landfall_api::fleet::TenantView;
 use landfall_client::segment;
-use landfall_model::MilliCpu;
+use landfall_model::{MilliCpu, Price};
 use landfall_model::scenario::closest;
 use serde::Serialize;
 use serde_json::Value;
@@ -32,6 +32,7 @@ What is not named stays as it is.
 
 Examples:
   landfall tenants set vision --share 0.5 --max-gpus 16
+  landfall tenants set vision --budget 500
   landfall tenants set vision --set budget.gpu_hours=1000")]
     Set(SetArgs),
     /// Delete a tenant that is no longer needed.
@@ -76,6 +77,9 @@ pub(crate) struct SetArgs {
     /// Jobs it may have that have not ended.
     #[arg(long, value_name = "N")]
     max_jobs: Option<u64>,
+    /// What its jobs may cost in 90 days, where pools have prices.
+    #[arg(long, value_name = "AMOUNT", allow_hyphen_values = true)]
+    budget: Option<Price>,
     /// Make it, though another one is called almost alike.
     #[arg(long)]
     new: bool,
@@ -144,6 +148,7 @@ fn set(args: &SetArgs) -> Result<Box<dyn Answer>, CliError> {
             ("quota.max_cpu_milli", args.max_cpus.map(|cores| cores.get().into())),
             ("quota.max_gpus", args.max_gpus.map(Value::from)),
             ("quota.max_jobs", args.max_jobs.map(Value::from)),
+            ("budget.money", args.budget.map(|amount| amount.as_f64().into())),
         ];
         for (field, value) in named {
             if let Some(value) = value {

@@ -8,7 +8,7 @@ use super::submit::args::millis;
 use crate::answer::{Answer, Page};
 use crate::error::CliError;
 use crate::render::clock::{date, span};
-use crate::render::service::fleet::hours;
+use crate::render::service::fleet::{hours, money};
 use crate::render::style::DIM;
 use crate::render::table::{Cell, Table};
 use crate::reply::Reply;
@@ -18,7 +18,7 @@ const MS_PER_HOUR: f64 = 3_600_000.0;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Counts jobs from their last start to their end, or to now. Core-hours are what they asked for, CPU-hours what they really used. Jobs that \
+Counts jobs from their last start to their end, or to now, and what they cost where their pools have prices. Core-hours are what they asked for, CPU-hours what they really used. Jobs that \
 the server has forgotten (server.retention, usually 30 d) are not in it.
 
 Examples:
@@ -58,8 +58,8 @@ fn page(used: &Used, _: Page) -> String {
     if rows.is_empty() {
         return format!("no job ran\n{over}");
     }
-    let mut table = Table::of(&[
-        by,
+    let mut names = vec![
+        by.as_str(),
         ">jobs",
         ">running",
         ">failed",
@@ -68,9 +68,13 @@ fn page(used: &Used, _: Page) -> String {
         ">gpu-hours",
         ">node-hours",
         ">mean wait",
-    ]);
+    ];
+    // Where nothing costs anything there is nothing to tell.
+    let priced = rows.iter().any(|row| row.price > 0.0);
+    names.extend(priced.then_some(">price"));
+    let mut table = Table::of(&names);
     for row in rows {
-        table.row(cells(row));
+        table.row(cells(row, priced));
     }
     if rows.len() > 1 {
         let mut sum = UsageRow::of("all");
@@ -83,16 +87,17 @@ fn page(used: &Used, _: Page) -> String {
             sum.gpu_hours += row.gpu_hours;
             sum.node_hours += row.node_hours;
             sum.waited_hours += row.waited_hours;
+            sum.price += row.price;
         }
-        table.row(cells(&sum));
+        table.row(cells(&sum, priced));
     }
     table.render() + &over
 }
 
-fn cells(row: &UsageRow) -> Vec<Cell> {
+fn cells(row: &UsageRow, priced: bool) -> Vec<Cell> {
     let name = if row.name.is_empty() { "(none)" } else { &row.name };
     let wait = (row.waited_hours * MS_PER_HOUR / row.jobs.max(1) as f64) as u64;
-    vec![
+    let mut cells = vec![
         Cell::from(name),
         row.jobs.to_string().into(),
         row.running.to_string().into(),
@@ -102,5 +107,7 @@ fn cells(row: &UsageRow) -> Vec<Cell> {
         hours(row.gpu_hours).into(),
         hours(row.node_hours).into(),
         span(wait).into(),
-    ]
+    ];
+    cells.extend(priced.then(|| money(row.price).into()));
+    cells
 }

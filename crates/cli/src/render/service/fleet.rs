@@ -1,6 +1,6 @@
 //! Pools, tenants and tokens.
 
-use landfall_api::fleet::{Settings, TenantUsage};
+use landfall_api::fleet::{Settings, TenantUsage, TenantView};
 use landfall_model::answer::Fared;
 use serde_json::Value;
 
@@ -44,6 +44,9 @@ pub(crate) fn pool(one: &pools::One, page: Page) -> String {
     }
     line("nodes", &format!("{}, {} ready", pool.nodes, pool.nodes_ready));
     line("jobs", &format!("{} waiting, {} running", pool.pending, pool.running));
+    if pool.surging {
+        line("prices", "raised: many jobs wait");
+    }
     if let Some(fared) = &pool.fared {
         let Fared { low, middle, high, ratios } = fared;
         let all = ratios.len();
@@ -58,7 +61,7 @@ pub(crate) fn pool(one: &pools::One, page: Page) -> String {
         line("", &format!("less {} more", heights(&counts)));
     }
     // Settings of the other ways to dispatch are kept but not read.
-    for table in [pool.dispatch.as_str(), "silence"] {
+    for table in [pool.dispatch.as_str(), "silence", "price"] {
         let settings = pool.pool.get(table).and_then(Value::as_object);
         for (name, value) in settings.into_iter().flatten() {
             line(&format!("{table}.{name}"), &plain(value));
@@ -88,6 +91,11 @@ fn rounded(figure: f64) -> String {
     short((figure * 100.0).round() / 100.0)
 }
 
+/// Money as people read it.
+pub(crate) fn money(amount: f64) -> String {
+    short((amount * 1e6).round() / 1e6)
+}
+
 /// Hours as people read them.
 pub(crate) fn hours(hours: f64) -> String {
     if hours > 0.0 && hours < 0.01 { "under 0.01".to_owned() } else { rounded(hours) }
@@ -108,26 +116,33 @@ fn heights(counts: &[usize]) -> String {
     counts.iter().map(|count| STEPS[(count * 8).div_ceil(most)]).collect()
 }
 
+/// What a tenant has spent, and of how much.
+fn spent(usage: &TenantUsage) -> String {
+    match usage.budget {
+        Some(budget) => format!("{} of {}", money(usage.spent), money(budget)),
+        None => money(usage.spent),
+    }
+}
+
 pub(crate) fn tenants(listed: &tenants::Listed, _: Page) -> String {
     if listed.tenants.is_empty() {
         return format!("no tenants\n{DIM}landfall tenants set NAME --share 0.5 makes one{DIM:#}\n");
     }
-    let mut table = Table::of(&[
-        "tenant",
-        ">share",
-        ">jobs",
-        ">nodes",
-        ">cores",
-        ">gpus",
-        ">node-hours",
-        ">gpu-hours",
-        "may hold",
-    ]);
+    let mut names =
+        vec!["tenant", ">share", ">jobs", ">nodes", ">cores", ">gpus", ">node-hours", ">gpu-hours", "may hold"];
+    let priced = |tenant: &TenantView| {
+        tenant.usage.as_ref().is_some_and(|usage| usage.spent > 0.0 || usage.budget.is_some())
+    };
+    let priced = listed.tenants.iter().any(priced);
+    if priced {
+        names.insert(8, ">spent");
+    }
+    let mut table = Table::of(&names);
     for tenant in &listed.tenants {
         let settings = &tenant.tenant;
         let used =
             |figure: &dyn Fn(&TenantUsage) -> String| tenant.usage.as_ref().map(figure).unwrap_or_default();
-        table.row(vec![
+        let mut cells = vec![
             Cell::from(&tenant.id),
             plain(&settings["share"]).into(),
             used(&|usage| usage.jobs.to_string()).into(),
@@ -137,10 +152,15 @@ pub(crate) fn tenants(listed: &tenants::Listed, _: Page) -> String {
             used(&|usage| hours(usage.node_hours_used)).into(),
             used(&|usage| hours(usage.gpu_hours_used)).into(),
             quota(&settings["quota"]).into(),
-        ]);
+        ];
+        if priced {
+            cells.insert(8, used(&|usage| spent(usage)).into());
+        }
+        table.row(cells);
     }
+    let also = if priced { "; spent: what jobs cost in that time, those that run included" } else { "" };
     format!(
-        "{}{DIM}hours: of runs that ended in the last 90 days; `landfall usage` has more{DIM:#}\n",
+        "{}{DIM}hours: of runs that ended in the last 90 days{also}; `landfall usage` has more{DIM:#}\n",
         table.render()
     )
 }
@@ -183,6 +203,9 @@ pub(crate) fn tenant(one: &tenants::One, page: Page) -> String {
         );
         if let Some(left) = usage.gpu_hours_left {
             line("left", &format!("{} GPU-hours", hours(left)));
+        }
+        if usage.spent > 0.0 || usage.budget.is_some() {
+            line("spent", &format!("{} in the last 90 days, jobs that run included", spent(usage)));
         }
         for (pool, share) in &usage.shares {
             line(&format!("share of {pool}"), &format!("{} %", rounded(share * 100.0)));

@@ -224,6 +224,10 @@ pub(crate) fn one(one: &One, page: Page) -> String {
         line("array", &format!("element {} of {}", element.index, element.id));
         line("entry", element.entry.as_deref().unwrap_or_default());
     }
+    if let Some(dag) = &job.dag {
+        let key = dag.key.as_ref().map(|key| format!(", called {key}")).unwrap_or_default();
+        line("dag", &format!("{}{key}", dag.id));
+    }
     let at = |at_ms: u64| format!("{} ({})", date(at_ms), ago(at_ms, now));
     line("submitted", &at(job.submitted_at_ms));
     line("started", &job.started_at_ms.map(at).unwrap_or_default());

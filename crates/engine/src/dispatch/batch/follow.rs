@@ -1,8 +1,11 @@
 //! Does what a plan says: proposals in the order of the walk, then reservations, then what is kept for people.
 
-use landfall_model::life::Breakdown;
+use std::collections::BTreeMap;
+
+use landfall_model::life::{Beside, Breakdown, RunnerUp};
 use landfall_model::reason::Reason;
-use landfall_model::{JobId, NodeId, Placement, PoolId};
+use landfall_model::verdict::{Fact, Facts};
+use landfall_model::{JobId, Name, NodeId, Placement, PoolId};
 use landfall_policy::view::Pass;
 
 use super::super::Queue;
@@ -10,24 +13,69 @@ use crate::effect::Effect;
 use crate::engine::Engine;
 use crate::event::{Event, Grant};
 use crate::ledger::{Proposal, whole_node};
+use crate::notes::Note;
 use crate::record::{Cause, JobRecord, StartKind};
-use crate::solver::{Plan, Preempt, SetValue, Start, Step};
+use crate::solver::{Looked, Plan, Preempt, SetValue, Start, Step};
+
+/// What the next best set is called: nobody chose its nodes, and they have no name together.
+const NEXT_SET: &str = "another set";
+
+/// What a cycle looked at for a job, as it is kept.
+fn beside(pool: &PoolId, looked: Looked) -> Beside {
+    Beside {
+        pool: Some(pool.clone()),
+        looked_at: looked.nodes,
+        against: Beside::counted(looked.against),
+        facts: looked.facts,
+        ..Beside::default()
+    }
+}
 
 impl Engine {
     pub(super) fn follow_plan(&mut self, id: &PoolId, plan: Plan) {
-        let mut rejected = std::collections::BTreeMap::new();
+        let mut rejected = BTreeMap::new();
+        let mut looked: BTreeMap<JobId, Beside> =
+            plan.looked.into_iter().map(|looked| (looked.job.clone(), beside(id, looked))).collect();
         for step in plan.steps {
             match step {
                 Step::Start(start) => {
                     let job = start.job.clone();
-                    if let Some(proposal) = self.proposal_of(start)
-                        && let Err(reasons) = self.propose(proposal)
-                    {
-                        rejected.insert(job, reasons.first().copied().unwrap_or(Reason::StaleJob));
+                    let mut beside = looked.remove(&job);
+                    if let Some(beside) = &mut beside {
+                        beside.heard_ms = start.nodes.iter().filter_map(|node| self.heard_ago(node)).max();
+                        let next = start.runner_up.zip(Name::new(NEXT_SET).ok());
+                        beside.runners_up.extend(next.map(|(set, candidate)| RunnerUp {
+                            candidate,
+                            total: set.value,
+                            barred: None,
+                            vetoes: Vec::new(),
+                        }));
+                    }
+                    let Some(proposal) = self.proposal_of(start) else { continue };
+                    match self.propose(proposal) {
+                        Ok(_) => self.note_decision(id, &job, beside, true),
+                        Err(reasons) => {
+                            let reason = reasons.first().copied().unwrap_or(Reason::StaleJob);
+                            if let Some(beside) = &mut beside {
+                                beside.against = Beside::counted([(reason.by_ledger(), beside.looked_at)]);
+                                beside.facts = Facts::default();
+                            }
+                            self.note_decision(id, &job, beside, false);
+                            rejected.insert(job, reason);
+                        }
                     }
                 }
                 Step::Preempt(preempt) => self.make_room(id, preempt),
             }
+        }
+        for (job, mut beside) in looked {
+            let kept = plan.reservations.iter().find(|reservation| reservation.job == job);
+            if let Some(reservation) = kept {
+                let ahead = reservation.start.since(self.now).as_secs_f64();
+                beside.facts.note("reserved_in_s", Fact::Number(ahead));
+                beside.facts.note("reserved_nodes", Fact::Count(reservation.node_count()));
+            }
+            self.note_decision(id, &job, Some(beside), false);
         }
         self.keep_reservations(id, plan.reservations, &plan.moved);
         for job in plan.missed.iter().filter(|job| !rejected.contains_key(*job)) {
@@ -41,6 +89,20 @@ impl Engine {
         if let Some(Queue::Batch(queue)) = self.pools.get_mut(id).map(|pool| &mut pool.queue) {
             queue.rejected = rejected;
         }
+    }
+
+    /// Tells what was looked at for a job that starts; for one that does not, if that is news for its class.
+    fn note_decision(&mut self, id: &PoolId, job: &JobId, beside: Option<Beside>, placed: bool) {
+        let Some(beside) = beside else { return };
+        let now = self.now;
+        let queue = match self.pools.get_mut(id).map(|pool| &mut pool.queue) {
+            Some(Queue::Batch(queue)) => queue,
+            _ => return,
+        };
+        let is_news = placed || queue.told(job).is_some_and(|told| told.is_news(now, &beside));
+        let (job, candidates) = (Some(job.clone()), Vec::new());
+        let note = Note { job, asked: None, placed, is_news, beside, candidates };
+        self.notes.iter_mut().for_each(|notes| notes.extend(Some(note.clone()).filter(|note| note.is_news)));
     }
 
     fn proposal_of(&self, start: Start) -> Option<Proposal> {

@@ -8,6 +8,7 @@ use landfall_policy::Policy;
 use landfall_policy::rules::snapshot::Backlog;
 
 use super::census::Census;
+use crate::notes::Told;
 use crate::preempt::{Preempted, checkpoint_minutes};
 use crate::record::{JobRecord, JobState};
 use crate::solver::{Fleet, Ground, Share, Slot, Suited};
@@ -26,6 +27,8 @@ pub(super) struct Class {
     pub(super) given_up: bool,
     /// In their order among themselves.
     pub(super) jobs: VecDeque<(Time, JobId)>,
+    /// What was last told about nobody of it being started.
+    told: Told,
     key: Key,
 }
 
@@ -150,6 +153,7 @@ impl BatchQueue {
             opens: key.opens,
             given_up: key.given_up,
             jobs: VecDeque::new(),
+            told: Told::default(),
             key,
         });
         let entry = (job.queued_at, job.id.clone());
@@ -187,6 +191,12 @@ impl BatchQueue {
         let (number, queued_at) = self.places.get(job)?;
         let jobs = &self.classes.get(number)?.jobs;
         Some((*number, jobs.binary_search_by(|(at, id)| (at, id).cmp(&(queued_at, job))).ok()?))
+    }
+
+    /// What was last told about the class of a waiting job.
+    pub(super) fn told(&mut self, job: &JobId) -> Option<&mut Told> {
+        let (number, _) = self.places.get(job)?;
+        self.classes.get_mut(number).map(|class| &mut class.told)
     }
 
     /// Counts the elements of an array that wait without a record.

@@ -197,6 +197,7 @@ impl Engine {
         let short = self.pools.get(id).is_some_and(|pool| pool.queued() <= 300);
         let Some(mut told) = short.then(|| self.solve_apart(id, None, freed_early)).flatten() else { return };
         let waiting = std::mem::take(&mut told.waiting);
+        told.looked.clone_from(&plan.looked);
         assert_eq!(*plan, told, "classes are walked as single jobs are");
         let some = usize::try_from(self.now.as_millis()).unwrap_or(0) % waiting.len().max(1);
         let asked = waiting.get(some).filter(|wait| !plan.again && wait.reason != Reason::Dependency);
@@ -320,6 +321,12 @@ impl Engine {
         }
         let why = |job: &JobId| self.why(policy, &pass, job, &order);
         problem.why = Some(&why);
+        let rest = |job: &JobId| {
+            let record = self.state.job(job);
+            record.map(|record| policy.queue_verdict(&pass, &record.job).facts).unwrap_or_default()
+        };
+        // Whoever asks keeps nothing.
+        problem.rest = (self.notes.is_some() && asked.is_none() && problem.classes.is_some()).then_some(&rest);
         problem.tenants = self.tenant_rooms();
         problem.locks = self.state.locks.keys().cloned().collect();
         problem.caps = Caps {
@@ -598,6 +605,7 @@ impl Engine {
                 gpus: quota.max_gpus.map(|most| most.saturating_sub(tenant.gpus)),
                 cpu_milli: quota.max_cpu_milli.map(|most| most.get().saturating_sub(tenant.cpu_milli)),
                 gpu_hours: tenant.gpu_hours_left(self.now),
+                money: tenant.money_left(self.now),
                 likely_factor: tenant.likely_factor(),
             }
         });

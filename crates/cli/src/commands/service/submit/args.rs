@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use landfall_api::job::{ArrayRange, DependsOn};
 use landfall_engine::dag::EdgeKind;
-use landfall_model::{Checkpoint, Mib, Millis};
+use landfall_model::{Checkpoint, Mib, Millis, Price};
 
 use super::script::Script;
 use crate::config;
@@ -136,6 +136,9 @@ pub(crate) struct JobArgs {
     /// One of --depends-on will do.
     #[arg(long, help_heading = "Treatment", requires = "depends_on")]
     pub(crate) any: bool,
+    /// The DAG it is part of: its id, or that of a job or an array of it.
+    #[arg(long, value_name = "ID", help_heading = "Treatment")]
+    pub(crate) dag: Option<String>,
     /// One job for each index, such as `1-1000`, `0-90:10`, `7,57` or `1-1000%10` (10 at once); they see it as LANDFALL_ARRAY_INDEX.
     #[arg(long, value_name = "INDICES", help_heading = "Many", value_parser = array)]
     pub(crate) array: Option<Indices>,
@@ -160,6 +163,9 @@ pub(crate) struct JobArgs {
     /// Accept it, but start it only after `landfall release`.
     #[arg(long, help_heading = "Treatment")]
     pub(crate) hold: bool,
+    /// Most it may cost, where its pool has prices: it waits for a node on which it costs no more.
+    #[arg(long, value_name = "PRICE", help_heading = "Treatment", allow_hyphen_values = true)]
+    pub(crate) max_price: Option<Price>,
     /// Refuse it if no node could ever run it, instead of a warning.
     #[arg(long, help_heading = "Treatment")]
     pub(crate) strict: bool,

@@ -27,6 +27,8 @@ pub(super) async fn one_by_one(
             }
         }
         let held = std::mem::replace(&mut job.hold, true);
+        // Those that come later join the first.
+        job.dag = job.dag.or_else(|| accepted.dag.clone());
         let submitted: Result<Submitted, _> =
             client.post_once("/jobs", &format!("{key}-{place}"), &job).await;
         let Submitted { id, count, repeated, warnings } = match submitted {
@@ -39,6 +41,7 @@ pub(super) async fn one_by_one(
                 return Err(in_place(error, place).into());
             }
         };
+        accepted.dag.get_or_insert_with(|| id.clone());
         accepted.count += count;
         accepted.repeated |= repeated;
         accepted.warnings.extend(warnings);

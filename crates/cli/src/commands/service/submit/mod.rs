@@ -72,6 +72,9 @@ pub(crate) struct Args {
 struct Accepted {
     /// The id, if there is one: of a job or of an array.
     id: Option<String>,
+    /// The DAG that the jobs make up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dag: Option<String>,
     jobs: Vec<SubmittedKey>,
     count: u64,
     repeated: bool,
@@ -84,7 +87,7 @@ struct Accepted {
 
 impl Accepted {
     fn nothing(quiet: bool) -> Self {
-        Self { id: None, jobs: Vec::new(), count: 0, repeated: false, warnings: Vec::new(), quiet }
+        Self { id: None, dag: None, jobs: Vec::new(), count: 0, repeated: false, warnings: Vec::new(), quiet }
     }
 }
 
@@ -191,16 +194,19 @@ async fn submit(
             let Submitted { id, count, repeated, warnings } = client.post_once("/jobs", key, &*job).await?;
             let target = if is_array { Target::Array(id.clone()) } else { Target::Job(id.clone()) };
             let jobs = vec![SubmittedKey { key: job.key, id: id.clone() }];
-            Ok((Accepted { id: Some(id), jobs, count, repeated, warnings, quiet }, vec![target]))
+            let dag = job.dag;
+            Ok((Accepted { id: Some(id), dag, jobs, count, repeated, warnings, quiet }, vec![target]))
         }
         Asked::Dag(dag) if dag.jobs.iter().any(|job| job.array.is_some() || !job.entries.is_empty()) => {
             dag::one_by_one(client, key, dag, quiet).await
         }
         Asked::Dag(dag) => {
-            let SubmittedDag { jobs, repeated, warnings } = client.post_once("/dags", key, &dag).await?;
+            let SubmittedDag { id, jobs, repeated, warnings } = client.post_once("/dags", key, &dag).await?;
             let targets: Vec<Target> = jobs.iter().map(|job| Target::Job(job.id.clone())).collect();
             let count = dag.jobs.len() as u64;
-            Ok((Accepted { id: None, jobs, count, repeated, warnings, quiet }, targets))
+            // One that is alone is no DAG.
+            let dag = Some(id).filter(|id| jobs.len() > 1 && !id.is_empty());
+            Ok((Accepted { id: None, dag, jobs, count, repeated, warnings, quiet }, targets))
         }
         Asked::Several(requests) => {
             let mut all = Accepted::nothing(quiet);
@@ -243,6 +249,10 @@ fn page(accepted: &Accepted, _: Page) -> String {
         let what = if jobs.len() == 1 && *count > 1 { "array" } else { "job" };
         let key = job.key.as_deref().map(|key| format!("  {}", clean(key))).unwrap_or_default();
         text += &format!("{what} {STRONG}{}{STRONG:#}{key}{again}\n", clean(&job.id));
+    }
+    if let (Some(dag), 2..) = (&accepted.dag, jobs.len()) {
+        let id = clean(dag);
+        text += &format!("{DIM}landfall dag {id} says where they stand, landfall dags cancel {id} takes them back{DIM:#}\n");
     }
     if let [only] = jobs.as_slice() {
         let id = clean(&only.id);

@@ -131,6 +131,7 @@ fn one(args: &JobArgs, mut job: JobRequest) -> Result<Asked, CliError> {
     };
     set(&mut job.name, &args.name);
     set(&mut job.workload, &args.workload);
+    set(&mut job.dag, &args.dag);
     let run = &mut job.run;
     set(&mut run.image, &args.image);
     set(&mut run.module, &args.module);
@@ -277,6 +278,7 @@ fn needs(args: &JobArgs, job: &mut JobRequest) -> Result<(), CliError> {
         retry_delay_ms: args.retry_delay.map(Millis::new),
         at_once: args.at_once.or(args.array.as_ref().and_then(|indices| indices.at_once)),
         max_fails: args.max_fails,
+        max_price: args.max_price,
         ..Needs::default()
     };
     if let Some(gpu) = &args.gpu {

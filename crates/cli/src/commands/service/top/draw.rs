@@ -275,6 +275,7 @@ pub(super) mod tests {
             attempt: 1,
             held: false,
             waits_for: None,
+            dag: None,
             submitted_at_ms: 1000,
             started_at_ms: node.map(|_| 2000),
             ended_at_ms: None,

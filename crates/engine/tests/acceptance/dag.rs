@@ -1,6 +1,8 @@
 //! Cases of the specification and properties of dependencies.
 
-use super::*;
+use landfall_engine::dag::*;
+use landfall_model::{JobId, Name, TenantId};
+
 use TerminalState::{Cancelled, Completed, Failed, Unneeded};
 
 fn id(text: &str) -> JobId {
