@@ -671,6 +671,9 @@ pub struct ArrayView {
     /// What people call it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    /// What its elements run: program and arguments.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
     /// Its pool.
     pub pool: String,
     /// Whose it is.

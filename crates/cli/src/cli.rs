@@ -4,14 +4,14 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::path::Path;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::answer::{Answer, fail, show};
 use crate::commands::service as live;
 use crate::commands::service::submit::script::Script;
 use crate::commands::{compare, exit_codes, explain, gpu, plan, policy, rank, replay, scenario, trace};
-use crate::error::CliError;
+use crate::error::{CliError, usage};
 use crate::exit::Exit;
 use crate::grammar;
 
@@ -226,12 +226,12 @@ pub(crate) fn run() -> Exit {
     let args: Vec<OsString> = grammar::settled(std::env::args_os().collect());
     let cli = match submission(&args).map_or_else(|| Cli::try_parse_from(&args), Ok) {
         Ok(cli) => cli,
-        Err(error) => return not_parsed(&error, args.iter().any(|arg| arg == "--json")),
+        Err(error) => return not_parsed(&error, &args, args.iter().any(|arg| arg == "--json")),
     };
     let json = cli.json;
     let cli = match scripted(cli, &args) {
         Ok(Ok(cli)) => cli,
-        Ok(Err(error)) => return not_parsed(&error, json),
+        Ok(Err(error)) => return not_parsed(&error, &args, json),
         Err(error) => return fail(&error, json),
     };
     let outcome = answer(cli.command, json).and_then(|answer| show(answer.as_ref(), json));
@@ -369,7 +369,10 @@ fn about_files(command: Command) -> Result<Box<dyn Answer>, CliError> {
 }
 
 /// Help and version are answers; anything else is a mistake in the command line.
-fn not_parsed(error: &clap::Error, json: bool) -> Exit {
+fn not_parsed(error: &clap::Error, args: &[OsString], json: bool) -> Exit {
+    if let Some(negative) = below_zero(error, args) {
+        return fail(&negative, json);
+    }
     let is_help = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     if json && !is_help {
         let text = error.render().to_string();
@@ -389,9 +392,42 @@ fn not_parsed(error: &clap::Error, json: bool) -> Exit {
     if is_help { Exit::Done } else { Exit::Usage }
 }
 
+/// A number below zero looks like a flag that is not known; what is wrong is the number.
+fn below_zero(error: &clap::Error, args: &[OsString]) -> Option<CliError> {
+    let Some(ContextValue::String(taken)) = error.get(ContextKind::InvalidArg) else { return None };
+    taken.strip_prefix('-')?.parse::<u8>().ok()?;
+    let words: Vec<&str> = args.iter().filter_map(|word| word.to_str()).collect();
+    let [flag, value] = words.windows(2).find(|pair| pair[1].starts_with(taken.as_str()))? else {
+        return None;
+    };
+    let message = || format!("{flag} {value}: nothing that is asked for is below zero");
+    flag.starts_with("--").then(|| usage(message(), "leave the sign out"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_number_below_zero_is_not_taken_for_a_flag() {
+        for (line, says) in [
+            ("submit --cpu -2 -- true", Some("--cpu -2: ")),
+            ("submit --memory -4GiB -- true", Some("--memory -4GiB: ")),
+            ("run --gpu -1", Some("--gpu -1: ")),
+            ("submit --no-such -- true", None),
+            ("jobs -2", None),
+        ] {
+            let args: Vec<OsString> =
+                std::iter::once("landfall").chain(line.split(' ')).map(OsString::from).collect();
+            let said = below_zero(&Cli::try_parse_from(&args).unwrap_err(), &args);
+            let said = said.map(|error| error.to_string());
+            assert_eq!(
+                said.as_ref().map(|said| said.starts_with(says.unwrap_or("-"))),
+                says.map(|_| true),
+                "{line}: {said:?}"
+            );
+        }
+    }
 
     /// The pages of help below a command, by what is typed to reach them.
     fn pages(command: &clap::Command, path: &str, found: &mut Vec<(String, String)>) {

@@ -8,6 +8,7 @@ use landfall_client::{Client, Settings};
 
 use crate::config::{Config, ConfigArgs, Origin};
 use crate::error::{CliError, usage};
+use crate::render::clock::parse_date;
 
 // Where the server is, and who asks.
 #[derive(Debug, Default, Clone, clap::Args)]
@@ -193,6 +194,16 @@ fn run<T>(
     // A thread that still reads standard input must not keep the program from ending.
     runtime.shutdown_background();
     outcome
+}
+
+/// An instant to come: a span from now (`+8h`), a date in UTC, or milliseconds since 1970.
+pub(crate) fn later(flag: &str, text: &str) -> Result<u64, CliError> {
+    let at = match text.strip_prefix('+') {
+        Some(span) => landfall_model::span(span).ok().map(|span| now_ms().saturating_add(span.get())),
+        None => text.parse().ok().or_else(|| parse_date(text)),
+    };
+    let hint = "write +8h for in eight hours, 2026-11-17T12:30:00Z, or milliseconds since 1970";
+    at.ok_or_else(|| usage(format!("{flag}: `{text}` is no instant"), hint))
 }
 
 /// The clock, in milliseconds since 1970.

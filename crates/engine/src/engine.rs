@@ -272,6 +272,7 @@ impl Engine {
             Input::ExtendArray { array, count } => self.extend_array(&array, count),
             Input::CloseArray(array) => self.close_array(&array),
             Input::Cancel(job) => self.cancel(&job),
+            Input::CancelWaiting(array) => self.cancel_waiting(&array),
             Input::UserHold { job, held } => self.user_hold(job, held),
             Input::Suspend(job) => self.suspend(&job),
             Input::Resume { job, walltime } => self.resume(&job, walltime),

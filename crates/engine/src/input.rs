@@ -130,6 +130,8 @@ pub enum Input {
     CloseArray(JobId),
     /// A job is taken back, or all elements of an array.
     Cancel(JobId),
+    /// What waits of an array is taken back; the rest goes on.
+    CancelWaiting(JobId),
     /// A job is kept from starting, or no longer; of an array, all elements that wait.
     UserHold { job: JobId, held: bool },
     /// A running job is asked to save its work and leave its nodes.

@@ -66,16 +66,21 @@ impl Millis {
     }
 }
 
+/// In one or two units: `1.500 s`, `12 s`, `3 min 20 s`, `5 h 10 min`, `9 d 4 h`.
 impl fmt::Display for Millis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let secs = self.get() / 1000;
-        match (secs / 86_400, secs / 3600, secs % 3600 / 60) {
-            _ if !self.get().is_multiple_of(1000) => write!(f, "{:.3} s", self.get() as f64 / 1000.0),
-            (days, ..) if days >= 3 => write!(f, "{:.1} d", secs as f64 / 86_400.0),
-            (_, hours, 0) if hours >= 2 => write!(f, "{hours} h"),
-            (_, hours, minutes) if hours >= 2 => write!(f, "{hours} h {minutes} min"),
-            _ => write!(f, "{secs} s"),
-        }
+        let (large, unit, small, below) = match secs {
+            0..60 if !self.get().is_multiple_of(1000) => {
+                return write!(f, "{:.3} s", self.get() as f64 / 1000.0);
+            }
+            0..60 => return write!(f, "{secs} s"),
+            60..3600 => (secs / 60, "min", secs % 60, "s"),
+            3600..86_400 => (secs / 3600, "h", secs % 3600 / 60, "min"),
+            _ => (secs / 86_400, "d", secs % 86_400 / 3600, "h"),
+        };
+        write!(f, "{large} {unit}")?;
+        if small > 0 { write!(f, " {small} {below}") } else { Ok(()) }
     }
 }
 
@@ -215,8 +220,8 @@ mod tests {
 
     #[test]
     fn spans_are_shown_as_people_say_them() {
-        let shown = [1500, 60_000, 7_199_000, 7_200_000, 9_000_000, 86_400_000, 7_776_300_000];
-        let want = ["1.500 s", "60 s", "7199 s", "2 h", "2 h 30 min", "24 h", "90.0 d"];
+        let shown = [1500, 60_000, 90_250, 3_600_000, 7_199_000, 9_000_000, 86_400_000, 7_786_800_000];
+        let want = ["1.500 s", "1 min", "1 min 30 s", "1 h", "1 h 59 min", "2 h 30 min", "1 d", "90 d 3 h"];
         assert_eq!(shown.map(|ms| Millis::new(ms).to_string()), want);
     }
 

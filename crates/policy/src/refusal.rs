@@ -2,7 +2,7 @@
 
 pub use landfall_model::reason::{Finality, Quantity, Reason, Wake};
 pub use landfall_model::verdict::Refusal;
-use landfall_model::{Mib, Name};
+use landfall_model::{Mib, MilliCpu, Name};
 
 use crate::devices::{MemoryView, model_allowed, qualifying};
 use crate::view::View;
@@ -32,7 +32,11 @@ fn short(view: &View<'_>, reason: Reason, what: &str, amounts: [Quantity; 3], ne
         });
         return Refusal::never(reason, needed, free, Wake::RegistrationChange).of_total(total).remedy(remedy);
     }
-    let remedy = view.say(|| format!("wait until {what} is given back, or ask for at most {free}"));
+    let none = matches!(free, Quantity::CpuMilli(MilliCpu::ZERO) | Quantity::Mib(Mib::ZERO));
+    let remedy = view.say(|| match none {
+        true => format!("wait until {what} is given back"),
+        false => format!("wait until {what} is given back, or ask for at most {free}"),
+    });
     Refusal::not_now(reason, needed, free, Wake::PlacementEnded).of_total(total).remedy(remedy)
 }
 

@@ -3,41 +3,74 @@
 //! The keeper chooses them and knows who has which, so that an agent that is started anew changes nothing. A thread can be bound to
 //! cores, and what it starts is bound likewise from its first instruction on: no shell, no second step. Jobs that were not pinned may
 //! run anywhere; only two pinned ones never share a core.
+//!
+//! Several agents may share a machine and know nothing of each other. So a core that was given out is marked by a socket without a file,
+//! which the kernel takes back with the process that holds it: other keepers see the mark and take that core last.
 
 use std::collections::BTreeSet;
 use std::io;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixListener};
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+/// What marks of cores are called.
+const MARK: &str = "landfall-core";
 
 /// The cores that this process may use.
 #[derive(Debug)]
 pub(crate) struct Cores {
     all: Vec<usize>,
+    mark: String,
+}
+
+/// Cores that one job has.
+#[derive(Debug)]
+pub(crate) struct Own {
+    pub(crate) cores: Vec<usize>,
+    /// Held for as long as the job has them.
+    _marks: Vec<UnixListener>,
 }
 
 impl Cores {
     pub(crate) fn of_this_process() -> Self {
         let set = sched_getaffinity(None).unwrap_or_default();
-        Self { all: (0..CpuSet::MAX_CPU).filter(|core| set.is_set(*core)).collect() }
+        let all = (0..CpuSet::MAX_CPU).filter(|core| set.is_set(*core)).collect();
+        Self { all, mark: MARK.to_owned() }
     }
 
-    /// So many cores that nobody has, or why there are none.
-    pub(crate) fn choose<'a>(
-        &self,
-        count: u32,
-        taken: impl Iterator<Item = &'a Vec<usize>>,
-    ) -> Result<Vec<usize>, String> {
-        let taken: BTreeSet<usize> = taken.flatten().copied().collect();
-        let free = self.all.iter().copied().filter(|core| !taken.contains(core));
-        let chosen: Vec<usize> = free.take(count as usize).collect();
-        if chosen.len() < count as usize {
+    /// So many cores that no job of this keeper has, or why there are none. Those that other keepers of this machine gave out come last.
+    pub(crate) fn choose<'a>(&self, count: u32, taken: impl Iterator<Item = &'a Own>) -> Result<Own, String> {
+        let taken: BTreeSet<usize> = taken.flat_map(|own| own.cores.iter().copied()).collect();
+        let (mut cores, mut marks, mut last) = (Vec::new(), Vec::new(), Vec::new());
+        for core in self.all.iter().copied().filter(|core| !taken.contains(core)) {
+            if cores.len() == count as usize {
+                break;
+            }
+            match self.mark(core) {
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse => last.push(core),
+                // Where there are no such sockets nobody else has marks either.
+                marked => {
+                    cores.push(core);
+                    marks.extend(marked.ok());
+                }
+            }
+        }
+        let missing = (count as usize).saturating_sub(cores.len());
+        cores.extend(last.into_iter().take(missing));
+        if cores.len() < count as usize {
             return Err(format!(
                 "it cannot be pinned to {count} cores: this node has {}, and pinned jobs have {} of them",
                 self.all.len(),
                 taken.len()
             ));
         }
-        Ok(chosen)
+        cores.sort_unstable();
+        Ok(Own { cores, _marks: marks })
+    }
+
+    fn mark(&self, core: usize) -> io::Result<UnixListener> {
+        UnixListener::bind_addr(&SocketAddr::from_abstract_name(format!("{}-{core}", self.mark))?)
     }
 
     /// Does something while this thread is bound to cores: what it starts then stays bound.
@@ -78,16 +111,33 @@ pub(crate) fn listed(cores: &[usize]) -> String {
 mod tests {
     use super::*;
 
+    fn cores(mark: &str) -> Cores {
+        // Whatever runs beside this test has other marks.
+        Cores { all: vec![0, 1, 2, 5], mark: format!("{mark}-{}", std::process::id()) }
+    }
+
     #[test]
     fn no_core_is_given_out_twice() {
-        let cores = Cores { all: vec![0, 1, 2, 5] };
+        let cores = cores("one-keeper");
         let first = cores.choose(2, [].iter()).unwrap();
-        assert_eq!(first, [0, 1]);
-        let second = cores.choose(2, [first.clone()].iter()).unwrap();
-        assert_eq!(second, [2, 5]);
-        let why = cores.choose(1, [first.clone(), second].iter()).unwrap_err();
+        assert_eq!(first.cores, [0, 1]);
+        assert!(cores.choose(3, std::iter::once(&first)).is_err());
+        let second = cores.choose(2, std::iter::once(&first)).unwrap();
+        assert_eq!(second.cores, [2, 5]);
+        let why = cores.choose(1, [first, second].iter()).unwrap_err();
         assert!(why.contains("this node has 4, and pinned jobs have 4"), "{why}");
-        assert!(cores.choose(3, [first].iter()).is_err());
+    }
+
+    #[test]
+    fn keepers_of_one_machine_see_what_the_others_gave_out() {
+        let (one, other) = (cores("two-keepers"), cores("two-keepers"));
+        let theirs = one.choose(2, [].iter()).unwrap();
+        let ours = other.choose(2, [].iter()).unwrap();
+        assert_eq!((theirs.cores.as_slice(), ours.cores.as_slice()), (&[0, 1][..], &[2, 5][..]));
+        // More than the machine has: rather shared with a stranger than not run.
+        assert_eq!(other.choose(1, std::iter::once(&ours)).unwrap().cores, [0]);
+        drop(theirs);
+        assert_eq!(other.choose(2, std::iter::once(&ours)).unwrap().cores, [0, 1]);
     }
 
     #[test]

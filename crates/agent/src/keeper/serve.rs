@@ -42,6 +42,7 @@ fn io_error(what: impl Into<String>) -> impl FnOnce(io::Error) -> KeeperError {
 pub fn keep(dir: &Path) -> Result<(), KeeperError> {
     // It fails if somebody started the keeper by hand as a leader; then there is nothing to leave.
     let _ = rustix::process::setsid();
+    catch_ignored();
     let layout = Layout::new(dir);
     layout.create().map_err(io_error(format!("cannot make {}", dir.display())))?;
     let lock = OpenOptions::new().create(true).truncate(false).write(true).open(layout.file("keeper.lock"));
@@ -86,6 +87,17 @@ pub fn keep(dir: &Path) -> Result<(), KeeperError> {
     let _ = std::fs::remove_file(&socket);
     drop(lock);
     result
+}
+
+/// Catches signals that a shell (`landfall up &` in a script) or `nohup` told this process to ignore. What is ignored stays ignored in
+/// whatever is started, and nobody could interrupt a job; what is caught is as usual there. The keeper itself goes on, as before.
+fn catch_ignored() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_io().build() else { return };
+    let _inside = runtime.enter();
+    for kind in [SignalKind::interrupt(), SignalKind::quit(), SignalKind::hangup()] {
+        let _ = signal(kind);
+    }
 }
 
 /// One agent at a time: the agents of a directory exclude each other, so a second one means that the first is gone.

@@ -216,8 +216,9 @@ fn pin(keeper: &Keeper, at: &Key, count: u32) -> Result<Vec<usize>, SpawnError> 
     }
     let mut state = keeper.lock();
     let chosen = keeper.cores.choose(count, state.pinned.values());
-    let chosen = chosen.map_err(|why| SpawnError::Job(NOT_EXECUTABLE, why))?;
-    state.pinned.insert(at.clone(), chosen.clone());
+    let own = chosen.map_err(|why| SpawnError::Job(NOT_EXECUTABLE, why))?;
+    let chosen = own.cores.clone();
+    state.pinned.insert(at.clone(), own);
     if let Some(job) = state.jobs.get_mut(at) {
         let cpus = listed(&chosen);
         job.note.cpus = Some(cpus.clone());

@@ -12,7 +12,7 @@ use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::process::{Pid, Signal};
 
 use super::cgroup::{Cgroups, Group};
-use super::cores::Cores;
+use super::cores::{Cores, Own};
 use super::journal::{Found, Journal, Key, key};
 use super::orphans::Orphans;
 use super::outbox::Outbox;
@@ -92,7 +92,7 @@ pub(crate) struct State {
     pub(crate) successions: BTreeMap<Key, Succession>,
     pub(crate) by_pid: BTreeMap<u32, Key>,
     /// Cores that jobs have to themselves.
-    pub(crate) pinned: BTreeMap<Key, Vec<usize>>,
+    pub(crate) pinned: BTreeMap<Key, Own>,
     pub(crate) helpers: BTreeMap<u32, (Child, OwnedFd)>,
     pub(crate) timers: BTreeSet<(Instant, Key, Due)>,
     /// How many threads stay with a process that they began.

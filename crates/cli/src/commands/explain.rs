@@ -17,7 +17,6 @@ use crate::selection::{self, Origin};
 use crate::service::ConnectArgs;
 
 #[derive(Debug, clap::Args)]
-#[command(group(clap::ArgGroup::new("subject").required(true).multiple(true).args(["live", "job", "node"])))]
 #[command(after_help = "\
 With JOB: why a job of the running server is where it is, or with --node, what stands between the two. Everything else is \
 about a scenario. With --job alone: why the chosen node won, and where the job stands: its place in the queue, why it waits, when it \
@@ -36,7 +35,7 @@ pub(crate) struct Args {
     #[arg(value_name = "JOB", conflicts_with_all = ["scenario", "job", "pull", "policy", "policy_file", "params"])]
     pub(crate) live: Option<String>,
     /// The situation: a scenario file in TOML or JSON; `-` reads standard input.
-    #[arg(long, value_name = "FILE", required_unless_present = "live")]
+    #[arg(long, value_name = "FILE")]
     scenario: Option<PathBuf>,
     /// The job of the scenario.
     #[arg(long, value_name = "ID")]
@@ -90,7 +89,8 @@ pub(crate) struct Explained {
 
 pub(crate) fn run(args: &Args) -> Result<Explained, CliError> {
     let Some(scenario) = &args.scenario else {
-        return Err(usage("nothing to explain", "name a job, or give --scenario"));
+        let hint = "name a job, as in: landfall explain 12; --scenario FILE is about one of a file";
+        return Err(usage("nothing to explain", hint));
     };
     let scenario = Scenario::read(scenario, &args.policy)?;
     let (subject, focus) = match (&args.job, &args.node) {

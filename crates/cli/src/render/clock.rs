@@ -1,21 +1,10 @@
 //! Instants and spans of the real world for people.
 
-/// A span in one or two units: `340 ms`, `12 s`, `3 min 20 s`, `5 h 10 min`, `9 d 4 h`.
+use landfall_model::Millis;
+
+/// A span as people say it, without the milliseconds beyond a second: `340 ms`, `12 s`, `3 min 20 s`.
 pub(crate) fn span(ms: u64) -> String {
-    let (secs, two) =
-        (
-            ms / 1000,
-            |large: u64, a: &str, small: u64, b: &str| {
-                if small == 0 { format!("{large} {a}") } else { format!("{large} {a} {small} {b}") }
-            },
-        );
-    match secs {
-        0 => format!("{ms} ms"),
-        1..60 => format!("{secs} s"),
-        60..3600 => two(secs / 60, "min", secs % 60, "s"),
-        3600..86_400 => two(secs / 3600, "h", secs % 3600 / 60, "min"),
-        _ => two(secs / 86_400, "d", secs % 86_400 / 3600, "h"),
-    }
+    if ms < 1000 { format!("{ms} ms") } else { Millis::secs(ms / 1000).to_string() }
 }
 
 /// How long ago something was, or that it is still to come.

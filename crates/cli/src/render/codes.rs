@@ -15,7 +15,15 @@ fn named<T: DeserializeOwned>(code: &str) -> Option<T> {
 pub(crate) fn reason(code: &str) -> String {
     let words = Reason::named(code).map(|reason| reason.said().into_owned());
     let words = words.or_else(|| named::<Cause>(code).as_ref().map(cause));
-    words.or_else(|| not_placed(code).map(str::to_owned)).unwrap_or_else(|| code.to_owned())
+    let words = words.or_else(|| not_placed(code).map(str::to_owned));
+    words.unwrap_or_else(|| {
+        match code {
+            "timeout" => "it ran longer than it may",
+            "dependency_unsatisfiable" => "what it waited for did not end as it needs",
+            other => other,
+        }
+        .to_owned()
+    })
 }
 
 /// Why an order changed nothing.
@@ -46,6 +54,8 @@ mod tests {
             ("ledger:node_state", "a node it would get takes no work"),
             ("node_lost", "its node is gone"),
             ("user", "somebody asked for it"),
+            ("timeout", "it ran longer than it may"),
+            ("dependency_unsatisfiable", "what it waited for did not end as it needs"),
             ("exec format error", "exec format error"),
             ("ledger:something_new", "ledger:something_new"),
         ] {

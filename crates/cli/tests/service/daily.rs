@@ -6,16 +6,8 @@ use std::process::Stdio;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::stand::{Said, Stand};
+use crate::stand::{Said, Stand, refused};
 use crate::terminal::Terminal;
-
-#[track_caller]
-fn refused(said: &Said, words: &[&str]) {
-    assert_ne!(said.code, 0, "accepted: {}", said.out);
-    for word in words {
-        assert!(said.err.contains(word), "no `{word}` in: {}", said.err);
-    }
-}
 
 /// Waits until a job runs that somebody is about to submit.
 fn until_runs(stand: &Stand, id: &str) {
@@ -36,20 +28,23 @@ fn piped(stand: &Stand, args: &[&str], input: &[u8]) -> Said {
 
 #[test]
 fn a_default_walltime_is_named_wherever_somebody_may_look() {
-    let mut stand = Stand::with_config("[[pools]]\nid = 'hpc'\ndispatch = 'batch'\n");
+    let mut stand =
+        Stand::with_config("[agent]\nlimits = false\n[[pools]]\nid = 'hpc'\ndispatch = 'batch'\n");
     stand.agent("n1", &["--cpus", "1"]);
-    let said = stand.run(&["submit", "--hold", "--", "sleep", "300"]);
-    assert!(said.err.contains("it may run for 3600 s"), "{}", said.err);
+    let said = stand.run(&["submit", "--hold", "--memory", "50MiB", "--", "sleep", "300"]);
+    assert!(said.err.contains("it may run for 1 h"), "{}", said.err);
+    // One thing that should be known does not hide another.
+    assert!(said.err.contains("limits of memory are not enforced"), "{}", said.err);
     for look in [&["explain", "1"], &["job", "1"]] {
         let shown = stand.run(look).ok();
         let words = shown.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(words.contains("it may run for 3600 s, then it is stopped"), "{shown}");
+        assert!(words.contains("it may run for 1 h, then it is stopped"), "{shown}");
         assert!(words.contains("names no walltime"), "{shown}");
     }
     // Also while it runs; and what somebody said is not explained to them.
     stand.run(&["release", "1"]).ok();
     stand.wait_for("1", &["running"]);
-    assert!(stand.run(&["explain", "1"]).ok().contains("it may run for 3600 s"));
+    assert!(stand.run(&["explain", "1"]).ok().contains("it may run for 1 h"));
     let own = stand.submit(&["--hold", "--walltime", "10m", "--", "true"]);
     assert!(!stand.run(&["explain", &own]).ok().contains("may run for"));
     stand.run(&["cancel", "1"]).ok();
@@ -281,6 +276,28 @@ fn a_run_in_a_terminal_is_a_terminal_on_the_node() {
     let job = stand.job("1");
     assert_eq!((&job["state"], &job["exit_code"]), (&Value::from("failed"), &Value::from(5)), "{job}");
     assert!(stand.run(&["logs", "1"]).ok().contains("is=2large"));
+}
+
+#[test]
+fn a_job_can_be_interrupted_whoever_started_the_agent() {
+    let stand = Stand::new();
+    // As a script does that ends with `&`, or `nohup`: what begins there ignores these, and so does all that it starts.
+    let mut command = std::process::Command::new("sh");
+    let script = "trap '' INT QUIT HUP; exec \"$0\" \"$@\"";
+    command.args(["-c", script, env!("CARGO_BIN_EXE_landfall")]).env_clear();
+    for (name, value) in stand.command().get_envs() {
+        command.env(name, value.unwrap_or_default());
+    }
+    let (dir, token) = (stand.path("n1"), stand.data().join("token"));
+    let (dir, token) = (dir.to_str().unwrap(), token.to_str().unwrap());
+    let args = ["agent", "--token-file", token, "--node", "n1", "--data-dir", dir, "--cpus", "1"];
+    let _agent = stand.start("n1", command, &args);
+    stand.until_ready("n1");
+    for (signal, code) in [("INT", 130), ("QUIT", 131), ("HUP", 129)] {
+        let script = format!("kill -{signal} $$; echo it is ignored");
+        let said = stand.run(&["submit", "--wait", "--", "sh", "-c", &script]);
+        assert_eq!((said.code, said.out.as_str()), (code, ""), "{signal}: {}", said.err);
+    }
 }
 
 #[test]

@@ -226,7 +226,13 @@ fn a_node_that_goes_says_why_and_when() {
     stand.until("it drains", || stand.node("n1")["state"] == "drained");
     stand.run(&["return", "n1", "b1"]).ok();
     stand.until("all have run", || stand.json(&["jobs"])["jobs"].as_array().unwrap().is_empty());
-    refused(&stand.run(&["drain", "n1", "--at", "tonight"]), &["`tonight` is no instant"]);
+    refused(&stand.run(&["drain", "n1", "--at", "tonight"]), &["`tonight` is no instant", "+8h"]);
+    // A date will do, for nodes and for jobs.
+    stand.run(&["drain", "n1", "--at", "2099-01-02T03:04Z"]).ok();
+    assert_eq!(stand.node("n1")["maintenance_at_ms"], 4_071_006_240_000_u64);
+    let dated = stand.submit(&["--pool", "default", "--not-before", "2099-01-02", "--", "true"]);
+    assert_eq!(stand.job(&dated)["reason"], "not_before");
+    stand.run(&["return", "n1"]).ok();
 }
 
 #[test]

@@ -134,8 +134,11 @@ fn files_grow_while_the_job_runs_and_belong_to_one_job_each() {
         "job.toml",
         "[run]\ncommand = ['echo', 'afar']\nstdout = 'o.txt'\n[run.submitted_from]\nhost = 'elsewhere'\nuid = 1\ndir = '/nowhere'\n",
     );
-    let far = desk.submit(&["--file", "job.toml"]);
-    let job = desk.stand.wait_for(&far, &["completed", "failed"]);
+    let said = desk.run(&["submit", "--wait", "--file", "job.toml"]);
+    let far =
+        desk.stand.json(&["jobs", "--all", "--limit", "1"])["jobs"][0]["id"].as_str().unwrap().to_owned();
+    let job = desk.stand.job(&far);
+    assert!(said.err.contains(job["files"].as_str().unwrap()), "whoever waits is told where: {}", said.err);
     assert_eq!(
         std::fs::read_to_string(Path::new(job["files"].as_str().unwrap()).join("o.txt")).unwrap(),
         "afar\n"
@@ -197,6 +200,13 @@ fn many_jobs_come_from_the_lines_of_a_file() {
         &["submit", "--from-json", "grid.json", "--", "echo", "{entry.none}"],
         &["entry 1 has nothing for {entry.none}"],
     );
+    // A file may hold entries as well.
+    desk.write("inline.toml", "entries = ['red', 'green']\nrun.command = ['echo', '{entry}']\n");
+    let inline = desk.submit(&["--file", "inline.toml"]);
+    desk.run(&["wait", &inline]).ok();
+    assert_eq!(desk.run(&["logs", &inline]).ok(), format!("{inline}.1: red\n{inline}.2: green\n"));
+    desk.write("none.txt", "\n");
+    desk.refused(&["submit", "--each-line", "none.txt", "--", "true"], &["none.txt", "empty"]);
     desk.write("gap.txt", "a\n\nb\n");
     desk.refused(&["submit", "--each-line", "gap.txt", "--", "true"], &["line 2 of gap.txt is empty"]);
     desk.refused(&["submit", "--from-json", "inputs.txt", "--", "true"], &["inputs.txt", "write a list"]);
@@ -282,6 +292,16 @@ fn failures_are_tried_again_after_a_pause_and_jobs_are_cancelled_by_what_they_ha
     let said = desk.run(&["cancel", "--state", "pending", "--yes"]);
     assert!(said.code == 0 && said.err.contains("cancelled 1 job"), "{}", said.err);
     assert_eq!(desk.stand.job(&runs)["state"], "running");
+    // Of an array whose elements run and wait, those are taken back that were meant.
+    let sweep = desk.submit(&["--array", "1-5000", "--name", "mixed", "--", "sleep", "300"]);
+    desk.stand.until("some run", || desk.stand.array(&sweep)["running"] == 3);
+    let said = desk.run(&["cancel", "--state", "pending", "--name", "mixed", "--yes"]);
+    assert!(said.code == 0 && said.err.contains("cancelled 4997 jobs"), "{} {}", said.out, said.err);
+    let array = desk.stand.array(&sweep);
+    assert_eq!((array["running"].as_u64(), array["cancelled"].as_u64()), (Some(3), Some(4997)), "{array}");
+    let said = desk.run(&["cancel", "--state", "running", "--name", "mixed", "--yes"]);
+    assert!(said.code == 0 && said.err.contains("cancelled 3 jobs"), "{} {}", said.out, said.err);
+    desk.stand.until("none runs", || desk.stand.array(&sweep)["cancelled"] == 5000);
     desk.refused(&["cancel"], &["required"]);
     desk.refused(&["cancel", &runs, "--all"], &["cannot be used with"]);
     desk.run(&["cancel", "--all", "--yes"]).ok();

@@ -71,16 +71,27 @@ impl Engine {
     /// Why no node that a pool has could ever run a job, whatever ends there; `None` if one could, or if there are no nodes.
     pub fn never(&self, job: &Job, pool: &PoolId) -> Option<Why> {
         let (state, dispatcher) = (self.state.pools.get(pool)?, self.pools.get(pool)?);
-        if state.pool.dispatch == Dispatch::Batch {
-            let fits = could_ever_fit(self, job, pool);
-            let detail = format!("not even all nodes of pool {pool}, idle, could run it");
-            return (!fits && state.present().next().is_some()).then(|| Why::new(Reason::NeverFits, detail));
+        let sets = state.pool.dispatch == Dispatch::Batch;
+        if sets && could_ever_fit(self, job, pool) {
+            return None;
         }
         let pass = Pass::of_parts(self.now, &state.world, &state.nodes, dispatcher.backlog());
         let policy = dispatcher.policy(job.spec.kind);
         let of = state.present().count() as u64;
-        if of == 0 || state.present().any(|node| policy.could_run(&pass, job, node)) {
+        let mut able = state.present().filter(|node| policy.could_run(&pass, job, node));
+        // One will do where jobs are placed one at a time.
+        if of == 0 || (!sets && able.next().is_some()) {
             return None;
+        }
+        let able = able.count();
+        if able > 0 {
+            let detail = match job.spec.nodes.min {
+                needed if needed as usize > able => {
+                    format!("needs {needed} nodes; {able} of the pool could run it")
+                }
+                _ => format!("not even all nodes of pool {pool}, idle, could run it"),
+            };
+            return Some(Why::new(Reason::NeverFits, detail));
         }
         let ranking = policy.rank_nodes_in(&pass, &tie_ranks(&state.nodes, &state.world.node_order), job);
         let there: BTreeSet<&str> = state.present().map(|node| node.id.as_str()).collect();
@@ -91,11 +102,11 @@ impl Engine {
         Some(Why { reason: Reason::NeverFits, ..why })
     }
 
-    /// Whether no node that its pool has could ever run a job that waits.
-    pub fn can_never_start(&self, job: &JobId) -> bool {
+    /// Why no node that its pool has could ever run a job that waits, if that is so.
+    pub fn can_never_start(&self, job: &JobId) -> Option<Why> {
         let known = self.state.job(job).map(|record| (&record.job, &record.pool));
         let known = known.or_else(|| self.state.folded.get(job).map(|array| (&array.job, &array.pool)));
-        known.is_some_and(|(job, pool)| self.never(job, pool).is_some())
+        known.and_then(|(job, pool)| self.never(job, pool))
     }
 
     /// Under strict order, the first job of the tier that is ahead and waits for more than the passing of time.

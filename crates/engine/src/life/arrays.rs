@@ -325,6 +325,17 @@ impl Engine {
         Answer::Done
     }
 
+    pub(crate) fn cancel_waiting(&mut self, id: &JobId) -> Answer {
+        match self.state.folded.get(id) {
+            None => Answer::Refused(unknown("array", id.as_str())),
+            Some(array) if array.is_over() => Answer::Ignored("ended".into()),
+            Some(_) => {
+                self.end_array(id, Cause::User);
+                Answer::Done
+            }
+        }
+    }
+
     /// Cancels one element that has no record.
     pub(crate) fn cancel_folded(&mut self, id: &JobId, position: u32) -> Answer {
         self.unfold(id, Ranges::one(position));
@@ -332,7 +343,7 @@ impl Engine {
         element.map_or(Answer::Done, |element| self.cancel(&element))
     }
 
-    /// Ends an array that can never start.
+    /// Ends what waits of an array: it can never start, or nobody wants it.
     pub(crate) fn end_array(&mut self, id: &JobId, cause: Cause) {
         self.close_if_open(id);
         self.drop_folded(id, cause.clone());

@@ -225,6 +225,7 @@ proptest! {
 enum Deed {
     Submit { elements: u32, on: Option<(usize, u8)>, held: bool, later: bool },
     Cancel { array: usize, element: Option<u32> },
+    CancelWaiting { array: usize },
     Hold { array: usize, element: Option<u32>, held: bool },
     Forget { array: usize, element: Option<u32> },
     Walltime { array: usize, element: u32 },
@@ -237,6 +238,7 @@ fn deed() -> impl Strategy<Value = Deed> {
         3 => (1u32..600, prop::option::of((0usize..4, 0u8..4)), prop::bool::weighted(0.2), prop::bool::weighted(0.2))
             .prop_map(|(elements, on, held, later)| Deed::Submit { elements, on, held, later }),
         2 => (0usize..4, element()).prop_map(|(array, element)| Deed::Cancel { array, element }),
+        1 => (0usize..4).prop_map(|array| Deed::CancelWaiting { array }),
         2 => (0usize..4, element(), any::<bool>())
             .prop_map(|(array, element, held)| Deed::Hold { array, element, held }),
         2 => (0usize..4, element()).prop_map(|(array, element)| Deed::Forget { array, element }),
@@ -279,6 +281,7 @@ fn do_all(dispatch: Dispatch, deeds: &[Deed]) {
                 Some(Input::SubmitArray { submission: Box::new(submission), first: 1, last, step: 1 })
             }
             Deed::Cancel { array, element } => named(&arrays, *array, *element).map(Input::Cancel),
+            Deed::CancelWaiting { array } => named(&arrays, *array, None).map(Input::CancelWaiting),
             Deed::Hold { array, element, held } => {
                 let held = *held;
                 named(&arrays, *array, *element).map(|job| Input::UserHold { job, held })

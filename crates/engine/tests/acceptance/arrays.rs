@@ -169,6 +169,20 @@ fn indices_go_in_steps_and_ids_in_their_order() {
 }
 
 #[test]
+fn what_waits_of_an_array_is_taken_back_and_the_rest_goes_on() {
+    let mut cluster = push();
+    cluster.done(array("a", 1, 1_000_000, 1));
+    cluster.done(Input::CancelWaiting(job_id("a")));
+    assert_eq!(cluster.tally("a").cancelled, 1_000_000 - 4, "four run");
+    assert_eq!(cluster.engine.waiting_in(&PoolId::new("p").unwrap()), 0);
+    assert_eq!(cluster.refused(Input::CancelWaiting(job_id("b"))), "unknown");
+    cluster.run_all(0);
+    assert_eq!(cluster.tally("a").completed, 4);
+    assert_eq!(cluster.step(Input::CancelWaiting(job_id("a"))), Answer::Ignored("ended".into()));
+    cluster.sound();
+}
+
+#[test]
 fn a_cancelled_array_ends_with_one_event_for_what_is_folded() {
     let mut cluster = push();
     cluster.done(array("a", 1, 1_000_000, 1));

@@ -74,7 +74,7 @@ fn urgent_work_is_told_when_it_may_stop_others() {
         );
         live(&mut cluster, 66);
         assert_eq!(planned(&cluster, "high"), (gone, vec![CountsOn::Preemption]));
-        let said = "counts on low being stopped for it, which may be once it has run for 600 s";
+        let said = "counts on low being stopped for it, which may be once it has run for 10 min";
         assert_eq!(told(&cluster, "high").reason, said);
         assert!(planned(&cluster, "mild").0 > 4000, "it may not stop anybody");
         live(&mut cluster, gone + 1);

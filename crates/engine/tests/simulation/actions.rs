@@ -34,7 +34,8 @@ impl World {
         match what {
             0..34 => self.submit(),
             34..42 => self.submit_several(),
-            42..48 => self.do_to_job(Input::Cancel),
+            42..47 => self.do_to_job(Input::Cancel),
+            47..48 => self.do_to_job(Input::CancelWaiting),
             48..52 => {
                 let held = self.rng.chance(40);
                 self.do_to_job(|job| Input::UserHold { job, held })

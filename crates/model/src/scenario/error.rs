@@ -173,7 +173,13 @@ fn plain_words(message: &str) -> String {
             let rest = name.trim_start_matches(|next: char| next.is_ascii_alphanumeric() || next == '_');
             format!("{before}expected a table of fields{rest}")
         }
-        None => message.to_owned(),
+        None => match message.rsplit_once(", expected ") {
+            Some((before, "u8" | "u16" | "u32" | "u64" | "usize" | "i32" | "i64")) => {
+                format!("{before}, expected a whole number")
+            }
+            Some((before, "f32" | "f64")) => format!("{before}, expected a number"),
+            _ => message.to_owned(),
+        },
     }
 }
 
@@ -188,6 +194,19 @@ mod tests {
         assert_eq!(closest("gpu", known), Some("gpus"));
         assert_eq!(closest("zzzzzz", known), None);
         assert_eq!(closest("", known), None);
+    }
+
+    #[test]
+    fn types_have_words_of_people() {
+        for (said, words) in [
+            (
+                "invalid type: string \"x\", expected u32",
+                "invalid type: string \"x\", expected a whole number",
+            ),
+            ("invalid type: string \"x\", expected f64", "invalid type: string \"x\", expected a number"),
+        ] {
+            assert_eq!(from_message("field", said).message, words);
+        }
     }
 
     #[test]

@@ -172,6 +172,7 @@ fn array_view(array: &Array, meta: &JobMeta, running: u64) -> ArrayView {
     ArrayView {
         id: array.job.id.to_string(),
         name: meta.name.clone(),
+        command: meta.run.command.clone(),
         pool: array.pool.to_string(),
         tenant: array.job.spec.tenant.as_ref().map(ToString::to_string),
         range: ArrayRange { first: array.shape.first, last: array.shape.last, step: array.shape.step },

@@ -15,8 +15,8 @@ use landfall_engine::dag::{Edge, EdgeKind, JOBS_MAX};
 use landfall_engine::input::Submission;
 use landfall_model::scenario::closest;
 use landfall_model::{
-    Dispatch, Job, JobFacts, JobId, JobMaker, JobSpec, Mib, Millis, Name, Needs, PoolId, TenantId, Time,
-    WorkloadId,
+    Dispatch, Job, JobFacts, JobId, JobMaker, JobSpec, Lifecycle, Mib, Millis, Name, Needs, PoolId, TenantId,
+    Time, WorkloadId,
 };
 use landfall_store::Table;
 
@@ -42,7 +42,7 @@ pub struct Prepared {
     /// How other jobs of the same DAG call it.
     pub key: Option<String>,
     /// What whoever submits it should know.
-    pub warning: Option<String>,
+    pub warnings: Vec<String>,
     /// How it wants to be placed among peers.
     pub placement: Option<PlacementRequest>,
 }
@@ -190,12 +190,11 @@ impl View<'_> {
         let unsaid = request.needs.walltime_ms.is_none();
         // Whether peers have such machines is theirs to say.
         let elsewhere = self.negotiates(submission.pool.as_ref());
-        let warning = if elsewhere { None } else { self.never(&submission, request.strict, path)? };
-        let warning = warning.or_else(|| self.unbound(&submission));
+        let never = if elsewhere { None } else { self.never(&submission, request.strict, path)? };
         let pool = submission.pool.as_ref().filter(|_| unsaid);
         let usual = pool.and_then(|pool| self.engine.usual_walltime(&submission.job.spec, pool));
-        let warning = warning.or(usual);
-        Ok(Prepared { submission, meta, key: request.key, warning, placement: request.placement })
+        let warnings = [never, self.unbound(&submission), usual].into_iter().flatten().collect();
+        Ok(Prepared { submission, meta, key: request.key, warnings, placement: request.placement })
     }
 
     /// Sees to it that a job that somebody is at, or that wants cores of its own, can have that.
@@ -295,33 +294,67 @@ impl View<'_> {
             return ignored("storage_mib", message.into(), "leave it out");
         }
         let given = Needs::of(&needs.clone().spec().unwrap_or_else(|_| JobSpec::empty()));
-        let only_in: [(&str, bool, &[Dispatch], &str); 21] = [
-            ("priority", given.priority.is_some(), &[Dispatch::Push], "use class, 0 to 10"),
-            ("tier", given.tier.is_some(), &[Dispatch::Push], "leave it out"),
-            ("provider", given.provider.is_some(), &[Dispatch::Push], "leave it out"),
-            ("region", given.region.is_some(), &[Dispatch::Push], "use a feature that the nodes there have"),
-            ("class", given.class.is_some(), &[Dispatch::Batch], "use priority, higher first"),
-            ("exclusive", needs.exclusive == Some(true), &[Dispatch::Batch], "ask for all its cores"),
-            ("sensitive", given.sensitive.is_some(), &[Dispatch::Batch], "leave it out"),
-            ("flexible", given.flexible.is_some(), &[Dispatch::Batch], "leave it out"),
-            ("unified_memory", given.unified_memory.is_some(), &[Dispatch::Batch], "leave it out"),
-            ("hint", given.hint.is_some(), &[Dispatch::Batch], "leave it out"),
-            ("max_span", given.max_span.is_some(), &[Dispatch::Batch], "leave it out"),
-            ("immediate", given.immediate.is_some(), &[Dispatch::Batch], "leave it out"),
-            ("resizable", given.resizable.is_some(), &[Dispatch::Batch], "leave it out"),
+        use Dispatch::{Batch, Negotiate, Pull, Push};
+        const LEAVE: &str = "leave it out";
+        const PLACEMENT: &str =
+            "say it as a wish of `placement`, such as --prefer-region, --max-cost or --placement";
+        let reactive = given.lifecycle == Some(Lifecycle::Reactive);
+        let only_in: [(&str, bool, &[Dispatch], &str); 33] = [
+            (
+                "priority",
+                given.priority.is_some(),
+                &[Push],
+                if dispatch == Batch { "use class, 0 to 10" } else { LEAVE },
+            ),
+            ("tier", given.tier.is_some(), &[Push], LEAVE),
+            ("provider", given.provider.is_some(), &[Push], LEAVE),
+            ("region", given.region.is_some(), &[Push], "use a feature that the nodes there have"),
+            (
+                "class",
+                given.class.is_some(),
+                &[Batch],
+                if dispatch == Push { "use priority, higher first" } else { LEAVE },
+            ),
+            ("exclusive", needs.exclusive == Some(true), &[Batch], "ask for all its cores"),
+            ("sensitive", given.sensitive.is_some(), &[Batch], LEAVE),
+            ("flexible", given.flexible.is_some(), &[Batch], LEAVE),
+            ("unified_memory", given.unified_memory.is_some(), &[Batch], LEAVE),
+            ("hint", given.hint.is_some(), &[Batch], LEAVE),
+            ("max_span", given.max_span.is_some(), &[Batch], LEAVE),
+            ("immediate", given.immediate.is_some(), &[Batch], LEAVE),
+            ("resizable", given.resizable.is_some(), &[Batch], LEAVE),
+            ("same_numa", given.same_numa.is_some(), &[Batch], LEAVE),
+            ("locality_bias", given.locality_bias.is_some(), &[Batch], LEAVE),
+            ("checkpoint_minutes", given.checkpoint_minutes.is_some(), &[Batch], LEAVE),
+            ("lifecycle", reactive, &[Batch], "name a batch pool: only there services grow and shrink"),
+            ("scale_target_milli", given.scale_target_milli.is_some(), &[Batch], LEAVE),
             (
                 "architecture",
                 given.architecture.is_some(),
-                &[Dispatch::Push, Dispatch::Pull],
+                &[Push, Pull],
                 "use a feature that such nodes have",
             ),
-            ("kind", given.kind.is_some(), &[Dispatch::Pull], "leave it out"),
-            ("prefer_local", given.prefer_local.is_some(), &[Dispatch::Pull], "leave it out"),
-            ("network_bound", given.network_bound.is_some(), &[Dispatch::Pull], "leave it out"),
-            ("network_mbit_s", given.network_mbit_s.is_some(), &[Dispatch::Pull], "leave it out"),
-            ("fetchable", given.fetchable.is_some(), &[Dispatch::Pull], "leave it out"),
-            ("fetch_task", given.fetch_task.is_some(), &[Dispatch::Pull], "leave it out"),
-            ("evaluate_task", given.evaluate_task.is_some(), &[Dispatch::Pull], "leave it out"),
+            ("kind", given.kind.is_some(), &[Pull], LEAVE),
+            ("prefer_local", given.prefer_local.is_some(), &[Pull], LEAVE),
+            ("network_bound", given.network_bound.is_some(), &[Pull], LEAVE),
+            ("network_mbit_s", given.network_mbit_s.is_some(), &[Pull], LEAVE),
+            ("fetchable", given.fetchable.is_some(), &[Pull], LEAVE),
+            ("fetch_task", given.fetch_task.is_some(), &[Pull], LEAVE),
+            ("evaluate_task", given.evaluate_task.is_some(), &[Pull], LEAVE),
+            ("inputs", given.inputs.is_some(), &[Pull, Batch], LEAVE),
+            // Only peers say what their devices are capable of.
+            (
+                "gpu_capability",
+                given.gpu_capability.is_some(),
+                &[Negotiate],
+                "name the models that will do: --need 'gpu_models=[\"a100\"]'",
+            ),
+            // Scenarios have these as fields; who submits says them in `placement`.
+            ("hints", given.hints.is_some(), &[], PLACEMENT),
+            ("max_cost", given.max_cost.is_some(), &[], PLACEMENT),
+            ("max_scope", given.max_scope.is_some(), &[], PLACEMENT),
+            ("allowed_scopes", given.allowed_scopes.is_some(), &[], PLACEMENT),
+            ("cell", given.cell.is_some(), &[], LEAVE),
         ];
         for (field, given) in [("at_once", given.at_once), ("max_fails", given.max_fails)] {
             if given.is_some() && request.array.is_none() && request.entries.is_empty() {

@@ -322,7 +322,15 @@ impl View<'_> {
             if is_idle(array) {
                 return Some(Taken { record, meta, run: None, elements, why: None, idle: true });
             }
-            let why = self.why_alike(id, &array.pool, &array.job.spec, asked);
+            // What keeps this one back says nothing of others with the same needs.
+            let why = match array.is_open(self.now) && array.after.is_empty() {
+                true => self.why_alike(id, &array.pool, &array.job.spec, asked),
+                false if *asked < REASONS_MAX => {
+                    *asked += 1;
+                    self.why_waiting(id)
+                }
+                false => None,
+            };
             return Some(Taken { record, meta, run: None, elements, why, idle: false });
         };
         if record.state.is_final() {

@@ -67,14 +67,14 @@ impl Core {
         let mut view = self.view();
         let prepared = view.intake(caller, jobs, |place| (first + place as u64).to_string());
         let prepared = view.sound(prepared)??;
-        let warnings: Vec<Option<String>> = prepared.iter().map(|job| job.warning.clone()).collect();
+        let warnings: Vec<Vec<String>> = prepared.iter().map(|job| job.warnings.clone()).collect();
         let metas: Vec<(JobId, Arc<JobMeta>)> =
             prepared.iter().map(|job| (job.submission.job.id.clone(), Arc::new(job.meta.clone()))).collect();
-        let accepted = metas.iter().zip(warnings).map(|((id, meta), warning)| Submitted {
+        let accepted = metas.iter().zip(warnings).map(|((id, meta), warnings)| Submitted {
             id: id.to_string(),
             count: meta.array.map_or(1, landfall_api::job::ArrayRange::count),
             repeated: false,
-            warnings: warning.into_iter().collect(),
+            warnings,
         });
         let accepted: Vec<Submitted> = accepted.collect();
         // The engine may place them at once, and a start command needs to know what to run.

@@ -148,8 +148,8 @@ impl View<'_> {
         let why = self.engine.explain(id)?.reasons.into_iter().next()?;
         // What no end of any job changes must not look like a queue.
         match self.engine.can_never_start(id) {
-            true => Some(Why { detail: format!("can never start here: {}", why.detail), ..why }),
-            false => Some(why),
+            Some(never) => Some(Why { detail: format!("can never start here: {}", never.detail), ..why }),
+            None => Some(why),
         }
     }
 

@@ -282,6 +282,11 @@ async fn set_tenant(
         app.ask(move |view| tenant_view(view, &id).unwrap_or_else(|| Err(Problem::unknown("tenant", &id))));
     let mut tenant = tenant.await?;
     tenant_beside_the_file(&app, &mut tenant);
+    let shares =
+        app.ask(|view| Ok(view.engine.state().tenants.values().map(|state| state.tenant.share).sum::<f64>()));
+    let shares = shares.await?;
+    let more = format!("the shares of the tenants add up to {shares:.2}, more than there is");
+    tenant.warnings.extend((shares > 1.0 + 1e-9).then_some(more));
     Ok(tagged(&tenant.version, &tenant))
 }
 

@@ -331,12 +331,30 @@ async fn input(Steered { app, principal, id }: Steered, Body(typed): Body<Typed>
     Ok(Json(Acted::default()))
 }
 
+/// What of an array to take back.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+struct Which {
+    /// Only the elements of an array that wait; those that run go on.
+    waiting: bool,
+}
+
 /// Takes a job back; the id of an array takes all its elements back.
 #[utoipa::path(post, path = "/jobs/{id}/cancel", tag = "jobs",
-    params(("id" = String, Path, description = "The job or array.")),
+    params(("id" = String, Path, description = "The job or array."), Which),
     responses((status = 200, description = "Done, or ignored for the reason given.", body = Acted),
         Problems, BodyProblems))]
-async fn cancel(State(app): Shared, Submitter(principal): Submitter, At(id): At<String>) -> Reply<Acted> {
+async fn cancel(
+    State(app): Shared,
+    Submitter(principal): Submitter,
+    At(id): At<String>,
+    Params(which): Params<Which>,
+) -> Reply<Acted> {
+    if which.waiting {
+        let array = visible_array(&app, &principal, &id).await?;
+        return acted(app.handle.apply(Input::CancelWaiting(job_id(&array.id)?)).await?).map(Json);
+    }
     match order(&app, &principal, &id, Input::Cancel).await {
         Err(problem) if problem.status == StatusCode::NOT_FOUND => {
             let whole = cancel_whole(&app, &principal, &id).await;
@@ -414,7 +432,7 @@ async fn explain(
             return match explained {
                 Some((mut explanation, job)) => {
                     explanation.never =
-                        explanation.state == JobState::Pending && view.engine.can_never_start(&job);
+                        explanation.state == JobState::Pending && view.engine.can_never_start(&job).is_some();
                     explanation.notes.extend(view.pinned(&job));
                     Ok(Answered::Job(Box::new(explanation)))
                 }

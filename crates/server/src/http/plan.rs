@@ -13,7 +13,7 @@ use landfall_engine::answers::{Change, misfit};
 use landfall_engine::{Engine, Input};
 use landfall_model::answer::PlanAnswer;
 use landfall_model::life::Refused;
-use landfall_model::scenario::{NodeRow, Rows};
+use landfall_model::scenario::{NodeRow, Rows, from_message};
 use landfall_model::{JobId, Node, Pool, PoolId, Tenant, TenantId};
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -338,6 +338,8 @@ pub(crate) fn typed<T: serde::de::DeserializeOwned>(
     serde_path_to_error::deserialize(Value::Object(fields)).map_err(|error| {
         let path = error.path().to_string();
         let field = if path == "." { what.to_owned() } else { format!("{what}.{path}") };
-        Problem::invalid(&field, error.into_inner().to_string(), "see docs/reference/scenario.md")
+        let found = from_message(&field, &error.into_inner().to_string());
+        let hint = found.hint.unwrap_or_else(|| "see docs/reference/scenario.md".to_owned());
+        Problem::invalid(&field, found.message, &hint)
     })
 }

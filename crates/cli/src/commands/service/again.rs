@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use landfall_api::Paged;
 use landfall_api::job::{ArrayView, JobRequest, JobView};
 use landfall_client::{Client, ClientError, segment, with_query};
+use landfall_model::{Millis, Requeue};
 
-use super::submit::args::ranges;
+use super::submit::args::{millis, ranges};
 use super::submit::request::Asked;
 use super::submit::{Manner, Target, hand_in, is_over, wait};
 use crate::answer::Answer;
@@ -64,6 +65,7 @@ cancelled, with the indices they had.
 Examples:
   landfall retry 9
   landfall retry 8 --failed               the elements of array 8 that failed
+  landfall retry 9 --retries 3 --retry-delay 10s
   landfall retry 8.042 --wait")]
 pub(crate) struct RetryArgs {
     /// A job, an array, or an element of one.
@@ -72,6 +74,12 @@ pub(crate) struct RetryArgs {
     /// Only what did not end well.
     #[arg(long)]
     failed: bool,
+    /// How often it may fail this time before it has failed [default: as it was submitted].
+    #[arg(long, value_name = "N")]
+    retries: Option<u32>,
+    /// Pause before a run that failed is repeated; it doubles each time, to 10 min at most [default: as it was submitted].
+    #[arg(long, value_name = "SPAN", value_parser = millis)]
+    retry_delay: Option<u64>,
     /// Wait until it has ended.
     #[arg(long, short)]
     wait: bool,
@@ -87,6 +95,17 @@ pub(crate) fn retry(args: &RetryArgs, json: bool) -> Result<Box<dyn Answer>, Cli
         let mut requests = Vec::new();
         for id in &args.jobs {
             requests.extend(once_more(client, id, args.failed).await?);
+        }
+        for request in &mut requests {
+            let needs = &mut request.needs;
+            if let Some(number) = args.retries {
+                needs.max_requeue = Some(number);
+                // Whoever names exit codes means those.
+                if number > 0 && request.run.retry_on.is_empty() {
+                    needs.requeue = Some(Requeue::Always);
+                }
+            }
+            needs.retry_delay_ms = args.retry_delay.map(Millis::new).or(needs.retry_delay_ms);
         }
         if requests.is_empty() {
             return Err(usage("nothing of it failed", "leave --failed out to run all of it again"));

@@ -1,43 +1,51 @@
 //! `landfall logs`: what a job wrote.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use landfall_api::job::{ArrayView, JobView, LogChunk};
 use landfall_client::{Client, ClientError, segment, with_query};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 
 use super::again::elements;
 use super::submit::is_over;
 use crate::answer::Answer;
-use crate::error::{CliError, usage};
+use crate::error::CliError;
 use crate::exit::Exit;
 use crate::reply::Said;
 use crate::service::{self, ConnectArgs, Returning};
 
 /// Time between two tries to reach a server that is away.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
+/// Time between two looks at which elements of an array have started, at least.
+const LOOK_AGAIN: Duration = Duration::from_millis(300);
+/// Elements of an array that are followed at once.
+const FOLLOWED_MAX: usize = 64;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 What the job wrote to standard output goes to standard output, what it wrote to standard error to standard error. With \
---json: one object per piece, as it arrives (`stream`, `node`, `attempt`, `offset`, `data` in base64). With -f a server that \
-goes away is waited for. Of an array all elements are shown one after the other, each line behind the name of its element; --out puts \
-each into files of its own.
+--json: one object per piece, as it arrives (`stream`, `node`, `attempt`, `offset`, `data` in base64; of an array also `job`). With -f a server that \
+goes away is waited for. Of an array all elements are shown one after the other, with -f as they write, each line behind the name of its \
+element; --out puts each into files of its own.
 
 Examples:
   landfall logs 12
   landfall logs -f 9                  until it has ended
+  landfall logs -f 8                  all of array 8, as its elements write
   landfall logs 12.0007 --stderr --tail 20
   landfall logs 8 --out results       8.001.out, 8.001.err and so on of array 8")]
 pub(crate) struct Args {
     /// The job, the array, or the element of an array such as 12.0007.
     #[arg(value_name = "JOB")]
     job: String,
-    /// Go on until the job has ended.
+    /// Go on until the job, or all of the array, has ended.
     #[arg(long, short)]
     follow: bool,
     /// Only what it wrote to standard output.
@@ -79,7 +87,12 @@ pub(crate) fn run(args: &Args, json: bool) -> Result<Box<dyn Answer>, CliError> 
             // A reader that has seen enough, such as `head`, is no error.
             Err(CliError::Output(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
             Err(CliError::Service(error)) if error.status() == Some(404) => {
-                of_array(server.client(), args, &mut printer, error).await?;
+                let array = client_array(server.client(), &args.job).await;
+                let array = array.ok_or_else(|| CliError::from(error))?;
+                match args.follow {
+                    true => follow_array(server, array, args.tail, &printer).await?,
+                    false => of_array(server.client(), args, &mut printer, &array).await?,
+                }
             }
             shown => shown?,
         }
@@ -87,31 +100,96 @@ pub(crate) fn run(args: &Args, json: bool) -> Result<Box<dyn Answer>, CliError> 
     })
 }
 
+async fn client_array(client: &Client, id: &str) -> Option<ArrayView> {
+    client.get(&format!("/arrays/{}", segment(id))).await.ok()
+}
+
+/// The elements of an array that are jobs by now, in order.
+async fn in_order(client: &Client, array: &ArrayView) -> Result<Vec<JobView>, ClientError> {
+    let mut all = elements(client, &array.id, None, usize::MAX).await?;
+    all.sort_by_key(|job| job.array.as_ref().map(|element| element.index));
+    Ok(all)
+}
+
+/// Shows what the elements of an array write as they write it, until all have ended.
+async fn follow_array(
+    mut server: Returning,
+    mut array: ArrayView,
+    tail: Option<u64>,
+    printer: &Printer,
+) -> Result<(), CliError> {
+    let at_once = Arc::new(Semaphore::new(FOLLOWED_MAX));
+    let (mut known, mut tasks) = (BTreeSet::new(), JoinSet::new());
+    loop {
+        let began = Instant::now();
+        let started = match in_order(server.client(), &array).await {
+            Err(error) if error.may_pass() => {
+                server.look_again();
+                Vec::new()
+            }
+            started => started?,
+        };
+        for job in started.into_iter().filter(|job| job.started_at_ms.is_some()) {
+            if !known.insert(job.id.clone()) {
+                continue;
+            }
+            let (mut server, at_once) = (server.clone(), at_once.clone());
+            let mut printer = Printer {
+                json: printer.json,
+                beside: true,
+                to: To::Named(job.id.clone()),
+                ..Printer::new(printer.stream)
+            };
+            tasks.spawn(async move {
+                let _turn = at_once.acquire_owned().await;
+                printer.follow(&mut server, &job.id, tail).await?;
+                printer.end_lines()
+            });
+        }
+        while let Some(done) = tasks.try_join_next() {
+            if enough(done)? {
+                return Ok(());
+            }
+        }
+        if array.is_over() {
+            break;
+        }
+        // Looking at a long array takes longer, and is done less often.
+        tokio::time::sleep(LOOK_AGAIN.max(began.elapsed() * 4)).await;
+        array = client_array(server.client(), &array.id).await.unwrap_or(array);
+    }
+    while let Some(done) = tasks.join_next().await {
+        if enough(done)? {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// Whether nobody reads any more: a reader that has seen enough, such as `head`, is no error.
+fn enough(done: Result<Result<(), CliError>, tokio::task::JoinError>) -> Result<bool, CliError> {
+    match done {
+        Ok(Err(CliError::Output(error))) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(true),
+        Ok(shown) => shown.map(|()| false),
+        Err(_) => Ok(false),
+    }
+}
+
 /// Shows what all elements of an array wrote, one after the other.
 async fn of_array(
     client: &Client,
     args: &Args,
     printer: &mut Printer,
-    unknown: ClientError,
+    array: &ArrayView,
 ) -> Result<(), CliError> {
-    let array: Result<ArrayView, _> = client.get(&format!("/arrays/{}", segment(&args.job))).await;
-    let Ok(array) = array else { return Err(unknown.into()) };
-    if args.follow {
-        return Err(usage(
-            format!("`{}` is an array, and -f follows one job", array.id),
-            format!("name an element; `landfall wait {}` waits for all of them", array.id),
-        ));
-    }
-    let mut elements = elements(client, &array.id, None, usize::MAX).await?;
-    elements.sort_by_key(|job| job.array.as_ref().map(|element| element.index));
-    for job in elements {
+    for job in in_order(client, array).await? {
         printer.shown.clear();
         if !matches!(printer.to, To::Files(_)) {
             printer.to = To::Named(job.id.clone());
         }
-        match printer.once(client, &job.id, args.tail).await {
-            Err(CliError::Output(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => return Ok(()),
-            shown => shown?,
+        let shown = printer.once(client, &job.id, args.tail).await;
+        if enough(Ok(shown.and_then(|()| printer.end_lines())))? {
+            return Ok(());
         }
     }
     Ok(())
@@ -140,6 +218,10 @@ pub(crate) struct Printer {
     away: bool,
     /// How far each stream of each attempt on each node was shown.
     shown: BTreeMap<(String, u32, String), u64>,
+    /// Beginnings of lines of standard output and of standard error whose ends are still to come, where a name stands before each line.
+    begun: [Vec<u8>; 2],
+    /// Files that were begun anew.
+    files: BTreeSet<PathBuf>,
 }
 
 impl Printer {
@@ -153,6 +235,8 @@ impl Printer {
             answered: false,
             away: false,
             shown: BTreeMap::new(),
+            begun: Default::default(),
+            files: BTreeSet::new(),
         }
     }
 
@@ -237,14 +321,17 @@ impl Printer {
                 serde_json::from_str(&line).map_err(|error| not_ours(client, &error.to_string()))?;
             let data = STANDARD.decode(&chunk.data).map_err(|error| not_ours(client, &error.to_string()))?;
             let fresh = self.fresh(&chunk, &data);
-            match (self.json, fresh.len()) {
+            let as_json = self.json && !matches!(self.to, To::Files(_));
+            match (as_json, fresh.len()) {
                 (_, 0) => {}
-                (true, all) if all == data.len() => write(false, format!("{line}\n").as_bytes())?,
                 (true, some) => {
                     let offset = chunk.offset + (data.len() - some) as u64;
                     let rest = LogChunk { offset, data: STANDARD.encode(fresh), ..chunk };
-                    let line =
-                        serde_json::to_string(&rest).map_err(|error| CliError::Output(error.into()))?;
+                    let mut line = serde_json::json!(rest);
+                    // Of an array, which element it is from.
+                    if let To::Named(id) = &self.to {
+                        line["job"] = id.as_str().into();
+                    }
                     write(false, format!("{line}\n").as_bytes())?;
                 }
                 (false, _) => self.put(job, &chunk.stream, fresh)?,
@@ -253,26 +340,43 @@ impl Printer {
         Ok(())
     }
 
-    fn put(&self, job: &str, stream: &str, bytes: &[u8]) -> Result<(), CliError> {
+    fn put(&mut self, job: &str, stream: &str, bytes: &[u8]) -> Result<(), CliError> {
         let to_stderr = stream == "stderr";
         match &self.to {
             To::Streams => write(to_stderr, bytes),
             To::Named(name) => {
-                let lines = bytes.split_inclusive(|byte| *byte == b'\n');
-                let mut text: Vec<u8> =
-                    lines.flat_map(|line| [name.as_bytes(), b": ", line].concat()).collect();
-                if text.last().is_some_and(|byte| *byte != b'\n') {
-                    text.push(b'\n');
-                }
+                // A piece may end within a line.
+                let begun = &mut self.begun[usize::from(to_stderr)];
+                begun.extend(bytes);
+                let whole = begun.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+                let lines: Vec<u8> = begun.drain(..whole).collect();
+                let lines = lines.split_inclusive(|byte| *byte == b'\n');
+                let text: Vec<u8> = lines.flat_map(|line| [name.as_bytes(), b": ", line].concat()).collect();
                 write(to_stderr, &text)
             }
             To::Files(dir) => {
                 let path = dir.join(format!("{job}.{}", if to_stderr { "err" } else { "out" }));
-                let file = std::fs::File::options().create(true).append(true).open(&path);
+                // What an earlier call wrote there is written over.
+                let mut options = std::fs::File::options();
+                match self.files.insert(path.clone()) {
+                    true => options.write(true).truncate(true),
+                    false => options.append(true),
+                };
+                let file = options.create(true).open(&path);
                 file.and_then(|mut file| file.write_all(bytes))
                     .map_err(|source| CliError::Write { file: path.display().to_string(), source })
             }
         }
+    }
+
+    /// Shows what the last lines begin with though they have no end.
+    fn end_lines(&mut self) -> Result<(), CliError> {
+        let To::Named(name) = &self.to else { return Ok(()) };
+        for (stream, begun) in self.begun.iter_mut().enumerate().filter(|(_, begun)| !begun.is_empty()) {
+            let line = [name.as_bytes(), b": ", &std::mem::take(begun), b"\n"].concat();
+            write(stream == 1, &line)?;
+        }
+        Ok(())
     }
 
     /// The part of a piece that was not shown before.

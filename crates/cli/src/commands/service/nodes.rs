@@ -9,15 +9,14 @@ use landfall_client::{Client, segment};
 use serde::Serialize;
 
 use super::listing;
-use super::submit::args::millis;
 use crate::answer::{Answer, Page};
-use crate::error::{CliError, usage};
+use crate::error::CliError;
 use crate::render;
 use crate::render::codes;
 use crate::render::style::DIM;
 use crate::render::text::clean;
 use crate::reply::Reply;
-use crate::service::{self, ConnectArgs, now_ms};
+use crate::service::{self, ConnectArgs, later, now_ms};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -111,7 +110,7 @@ pub(crate) struct DrainArgs {
     /// Why, for those who wonder: shown with the node and with jobs that wait.
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-    /// Not now but from then on: `+8h`, or milliseconds since 1970. Until then it takes only what would have ended.
+    /// Not now but from then on: `+8h`, a date such as `2026-11-17T22:00Z` (UTC), or milliseconds since 1970. Until then it takes only what would have ended.
     #[arg(long, value_name = "WHEN")]
     at: Option<String>,
 }
@@ -157,7 +156,7 @@ pub(crate) fn order(args: &OrderArgs, order: Order) -> Result<Box<dyn Answer>, C
 
 pub(crate) fn drain(args: &DrainArgs) -> Result<Box<dyn Answer>, CliError> {
     args.order.connect.ask(async |client| {
-        let at_ms = args.at.as_deref().map(instant).transpose()?;
+        let at_ms = args.at.as_deref().map(|at| later("--at", at)).transpose()?;
         let request = DrainRequest { why: args.reason.clone(), at_ms };
         let answer = give_with(client, &args.order.nodes, Order::drain(at_ms.is_some()), &request).await?;
         if args.wait {
@@ -167,15 +166,6 @@ pub(crate) fn drain(args: &DrainArgs) -> Result<Box<dyn Answer>, CliError> {
         }
         Ok(answer)
     })
-}
-
-/// Milliseconds since 1970, or a span from now.
-fn instant(text: &str) -> Result<u64, CliError> {
-    let at = match text.strip_prefix('+') {
-        Some(span) => millis(span).ok().map(|span| now_ms().saturating_add(span)),
-        None => text.parse().ok(),
-    };
-    at.ok_or_else(|| usage(format!("--at: `{text}` is no instant"), "write +8h, or milliseconds since 1970"))
 }
 
 async fn give(client: &Client, nodes: &[String], order: Order) -> Result<Box<dyn Answer>, CliError> {

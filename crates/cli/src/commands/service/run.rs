@@ -32,7 +32,7 @@ use crate::service::{ConnectArgs, Returning};
 const STILL_THERE: Duration = Duration::from_secs(10);
 /// Bytes that are read at once.
 const PIECE_BYTES: usize = 32 << 10;
-/// Time between two looks at a job that waits.
+/// Time between two looks at a job that waits, at most.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// How long the server and the agent may be away before typing is given up.
 const AWAY_MAX: Duration = Duration::from_secs(60);
@@ -170,7 +170,9 @@ async fn at(mut server: Returning, id: &str, run: &RunSpec) -> Result<Exit, CliE
 
 /// Waits until a job runs, and says why it does not; whether it came to that.
 async fn begins(client: &Client, id: &str) -> Result<bool, CliError> {
-    let mut said = String::new();
+    let mut said = None;
+    // Most begin at once.
+    let mut pause = LOOK_EVERY / 40;
     loop {
         let job: JobView = client.get(&format!("/jobs/{}", segment(id))).await?;
         match job.state.as_str() {
@@ -179,11 +181,13 @@ async fn begins(client: &Client, id: &str) -> Result<bool, CliError> {
             _ => {}
         }
         let why = job.why.or_else(|| job.reason.as_deref().map(codes::reason)).unwrap_or_default();
-        if !why.is_empty() && why != said {
+        // Once for each reason; its words may change with every look.
+        if !why.is_empty() && job.reason != said {
             anstream::eprintln!("{DIM}job {} waits: {}{DIM:#}", clean(id), clean(&why));
-            said = why;
+            said = job.reason;
         }
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(pause).await;
+        pause = (pause * 3 / 2).min(LOOK_EVERY);
     }
 }
 

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use landfall_api::fleet::{PoolView, Settings, TenantView};
 use serde::Serialize;
 
+use super::agent::agent_config;
 use super::listing;
 use super::server::server_config;
 use crate::answer::{Answer, Page};
 use crate::config::{Config, Origin, SETTINGS, Setting};
-use crate::error::CliError;
+use crate::error::{CliError, usage};
 use crate::render::service::fleet::settings_from;
 use crate::render::style::{DIM, GOOD};
 use crate::render::table::{Cell, Table};
@@ -95,6 +96,15 @@ pub(crate) fn run(command: &Command) -> Result<Box<dyn Answer>, CliError> {
 /// Checks what a server that starts with these settings would check, and says what is odd.
 fn startable(config: &Config) -> Result<Vec<String>, CliError> {
     let server = server_config(config, None)?;
+    // Most machines are for one of both; what is said of an agent is what one would start with.
+    let of_agent = |setting: &&Setting| setting.key.starts_with("agent.");
+    if SETTINGS.iter().filter(of_agent).any(|setting| config.origin(setting.key) != Origin::Default) {
+        agent_config(config)?;
+    }
+    if server.data_dir.exists() && !server.data_dir.is_dir() {
+        let message = format!("server.data_dir: {} is no directory", server.data_dir.display());
+        return Err(usage(message, "name a directory, or one that can be made"));
+    }
     let mut odd =
         service::block_on(async { landfall_server::check(&server).await.map_err(super::server::failed) })?;
     let shares: f64 = server.tenants.iter().map(|tenant| tenant.share).sum();

@@ -8,9 +8,9 @@ use landfall_api::job::{ArrayView, JobView};
 use landfall_client::{Client, segment};
 use serde::Serialize;
 
-use super::jobs;
 use super::submit::args::millis;
-use crate::answer::{Answer, Page, warn};
+use super::{again, jobs};
+use crate::answer::{Answer, Page};
 use crate::error::{CliError, usage};
 use crate::exit::Exit;
 use crate::render::codes;
@@ -71,7 +71,7 @@ const LIVE_STATES: [&str; 6] = ["pending", "staging", "running", "checkpointing"
 pub(crate) fn cancel(args: &CancelArgs) -> Result<Box<dyn Answer>, CliError> {
     args.connect.ask(async |client| {
         if !args.jobs.is_empty() {
-            return order(client, &args.jobs, Order::CANCEL, None).await;
+            return order(client, Order::CANCEL.of(&args.jobs), None).await;
         }
         let states = if args.state.is_empty() { "live".to_owned() } else { args.state.join(",") };
         let filter = [
@@ -81,17 +81,29 @@ pub(crate) fn cancel(args: &CancelArgs) -> Result<Box<dyn Answer>, CliError> {
             ("tenant", args.tenant.as_deref()),
         ];
         let found = jobs::collect(client, &filter, usize::MAX, true).await?;
-        let (arrays, mixed): (Vec<ArrayView>, Vec<ArrayView>) =
-            found.arrays.into_iter().partition(|array| args.state.is_empty() || is_whole(array, &args.state));
-        for array in &mixed {
-            let id = &array.id;
-            warn(&format!("array {id} is left alone: its elements are in other states as well; name it to cancel all of it"));
+        let mut all = Order::CANCEL.of(found.jobs.iter().map(|job| &job.id));
+        let mut elements = 0;
+        for array in &found.arrays {
+            if args.state.is_empty() || is_whole(array, &args.state) {
+                all.push((array.id.clone(), Order::CANCEL));
+                elements += array.pending + array.running;
+                continue;
+            }
+            // Elements in other states go on. Those that wait are not all jobs yet, so they are taken back together.
+            if args.state.iter().any(|state| state == "pending") && array.pending > 0 {
+                all.push((array.id.clone(), Order::CANCEL_WAITING));
+                elements += array.pending;
+            }
+            let others: Vec<&str> =
+                args.state.iter().map(String::as_str).filter(|state| *state != "pending").collect();
+            if !others.is_empty() {
+                let some = again::elements(client, &array.id, Some(&others.join(",")), usize::MAX).await?;
+                elements += some.len() as u64;
+                all.extend(Order::CANCEL.of(some.iter().map(|job| &job.id)));
+            }
         }
-        let elements: u64 = arrays.iter().map(|array| array.pending + array.running).sum();
-        let all: Vec<String> =
-            found.jobs.iter().map(|job| &job.id).chain(arrays.iter().map(|array| &array.id)).cloned().collect();
         let count = count(found.jobs.len() as u64 + elements, "job");
-        let count = match arrays.len() {
+        let count = match found.arrays.len() {
             0 => count,
             1 => format!("{count}, {elements} of them of an array"),
             some => format!("{count}, {elements} of them of {some} arrays"),
@@ -102,7 +114,7 @@ pub(crate) fn cancel(args: &CancelArgs) -> Result<Box<dyn Answer>, CliError> {
         if !args.yes && !agreed(&format!("cancel {count}?"))? {
             return Err(usage("nothing was cancelled", "say y, or --yes"));
         }
-        let done = order(client, &all, Order::CANCEL, None).await?;
+        let done = order(client, all, None).await?;
         anstream::eprintln!("{}", clean(&format!("cancelled {count}")));
         Ok(done)
     })
@@ -166,24 +178,28 @@ pub(crate) struct Order {
 
 impl Order {
     pub(crate) const CANCEL: Self = Self { path: "cancel", done: "cancelled" };
+    const CANCEL_WAITING: Self = Self { path: "cancel?waiting=true", done: "what waited is cancelled" };
     pub(crate) const HOLD: Self = Self { path: "hold", done: "held back" };
     pub(crate) const RELEASE: Self = Self { path: "release", done: "released" };
     pub(crate) const SUSPEND: Self = Self { path: "suspend", done: "asked to save its work and leave" };
     pub(crate) const RESUME: Self = Self { path: "resume", done: "goes on when there is room" };
     pub(crate) const CHECKPOINT: Self = Self { path: "checkpoint", done: "asked to save its work" };
+
+    /// This order for each of these jobs.
+    fn of<'a>(self, jobs: impl IntoIterator<Item = &'a String>) -> Vec<(String, Self)> {
+        jobs.into_iter().map(|job| (job.clone(), self)).collect()
+    }
 }
 
 #[derive(Serialize)]
 struct Done {
     order: &'static str,
     jobs: Vec<One>,
-    #[serde(skip)]
-    words: &'static str,
 }
 
 impl Done {
     fn nothing() -> Self {
-        Self { order: Order::CANCEL.path, jobs: Vec::new(), words: Order::CANCEL.done }
+        Self { order: Order::CANCEL.path, jobs: Vec::new() }
     }
 }
 
@@ -191,6 +207,9 @@ impl Done {
 struct One {
     job: String,
     ignored: Option<String>,
+    /// What is said once it is done.
+    #[serde(skip)]
+    words: &'static str,
     /// Something that was cancelled and still runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     stopping: Option<Stopping>,
@@ -257,26 +276,26 @@ pub(crate) fn metric(args: &MetricArgs) -> Result<Box<dyn Answer>, CliError> {
         let said = MetricRequest { value: args.value, queue: args.queue };
         let path = format!("/jobs/{}/metric", segment(&args.job));
         let Acted { ignored } = client.post(&path, &said).await?;
-        let jobs = vec![One { job: args.job.clone(), ignored, stopping: None }];
-        let data = Done { order: "metric", jobs, words: "noted" };
+        let jobs = vec![One { job: args.job.clone(), ignored, words: "noted", stopping: None }];
+        let data = Done { order: "metric", jobs };
         Ok(Reply::new("landfall.orders/1", data, page).boxed())
     })
 }
 
 fn give(args: &Args, what: Order, body: Option<ResumeRequest>) -> Result<Box<dyn Answer>, CliError> {
-    args.connect.ask(async |client| order(client, &args.jobs, what, body.as_ref()).await)
+    args.connect.ask(async |client| order(client, what.of(&args.jobs), body.as_ref()).await)
 }
 
 async fn order(
     client: &Client,
-    all: &[String],
-    order: Order,
+    all: Vec<(String, Order)>,
     body: Option<&ResumeRequest>,
 ) -> Result<Box<dyn Answer>, CliError> {
     let mut jobs = Vec::new();
     let mut failed: Option<CliError> = None;
-    for job in all {
-        let path = format!("/jobs/{}/{}", segment(job), order.path);
+    let name = all.first().map_or("", |(_, order)| order.path.split('?').next().unwrap_or_default());
+    for (job, order) in all {
+        let path = format!("/jobs/{}/{}", segment(&job), order.path);
         let acted: Result<Acted, _> = match body {
             Some(body) => client.post(&path, body).await,
             None => client.order(&path).await,
@@ -284,10 +303,10 @@ async fn order(
         match acted {
             Ok(Acted { ignored }) => {
                 let stopping = match order == Order::CANCEL && ignored.is_none() {
-                    true => stopping(client, job).await,
+                    true => stopping(client, &job).await,
                     false => None,
                 };
-                jobs.push(One { job: job.clone(), ignored, stopping });
+                jobs.push(One { job, ignored, words: order.done, stopping });
             }
             // The others are still asked; the first failure is told at the end.
             Err(error) if error.status().is_some() => {
@@ -299,7 +318,7 @@ async fn order(
     match failed {
         Some(error) if jobs.is_empty() => Err(error),
         failed => {
-            let data = Done { order: order.path, jobs, words: order.done };
+            let data = Done { order: name, jobs };
             let mut reply = Reply::new("landfall.orders/1", data, page);
             if let Some(error) = failed {
                 reply = reply.exit(error.exit()).warn(error.to_string());
@@ -318,7 +337,7 @@ fn page(done: &Done, _: Page) -> String {
     let line = |one: &One| {
         let job = clean(&one.job);
         match (&one.ignored, &one.stopping) {
-            (None, None) => format!("job {job}: {}\n", done.words),
+            (None, None) => format!("job {job}: {}\n", one.words),
             (None, Some(stopping)) => format!("job {job}: {}\n", stopping.words()),
             (Some(why), _) => {
                 format!("job {job}: {DIM}nothing changed: {}{DIM:#}\n", clean(codes::ignored(why)))

@@ -108,19 +108,19 @@ pub(crate) fn run(command: &Command) -> Result<Box<dyn Answer>, CliError> {
             let data = Listed { tenants };
             Ok(Reply::new("landfall.tenants/1", data, render::service::fleet::tenants).boxed())
         }),
-        Command::Show(args) => args.connect.ask(async |client| show(client, &args.tenant).await),
+        Command::Show(args) => args
+            .connect
+            .ask(async |client| Ok(shown(client.get(&format!("/tenants/{}", segment(&args.tenant))).await?))),
         Command::Set(args) => set(args),
         Command::Delete(args) => delete(&args.connect, "/tenants", &args.tenant, "landfall.tenant-deleted/1"),
     }
 }
 
-async fn show(client: &landfall_client::Client, id: &str) -> Result<Box<dyn Answer>, CliError> {
-    let path = format!("/tenants/{}", segment(id));
-    let tenant: TenantView = client.get(&path).await?;
+fn shown(tenant: TenantView) -> Box<dyn Answer> {
     let warnings = tenant.warnings.clone();
     let data = One { tenant };
     let reply = Reply::new("landfall.tenant/1", data, render::service::fleet::tenant);
-    Ok(Box::new(warnings.into_iter().fold(reply, Reply::warn)))
+    Box::new(warnings.into_iter().fold(reply, Reply::warn))
 }
 
 fn set(args: &SetArgs) -> Result<Box<dyn Answer>, CliError> {
@@ -158,7 +158,6 @@ fn set(args: &SetArgs) -> Result<Box<dyn Answer>, CliError> {
         for (field, value) in &args.settings {
             set_field(&mut tenant, field, value.clone());
         }
-        let _: Value = client.put(&path, &tenant).await?;
-        show(client, &args.tenant).await
+        Ok(shown(client.put(&path, &tenant).await?))
     })
 }

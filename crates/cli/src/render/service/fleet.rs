@@ -4,7 +4,7 @@ use landfall_api::fleet::{Settings, TenantUsage, TenantView};
 use landfall_model::answer::Fared;
 use serde_json::Value;
 
-use super::super::clock::{ago, cores, date};
+use super::super::clock::{ago, cores, date, span};
 use super::super::style::{DIM, STRONG, WARN};
 use super::super::table::{Cell, Table};
 use super::super::text::{clean, count, labelled, short, word};
@@ -64,7 +64,9 @@ pub(crate) fn pool(one: &pools::One, page: Page) -> String {
     for table in [pool.dispatch.as_str(), "silence", "price"] {
         let settings = pool.pool.get(table).and_then(Value::as_object);
         for (name, value) in settings.into_iter().flatten() {
-            line(&format!("{table}.{name}"), &plain(value));
+            let time = value.as_u64().filter(|ms| name.ends_with("_ms") && *ms >= 1000);
+            let time = time.map(|ms| format!(" ({})", span(ms))).unwrap_or_default();
+            line(&format!("{table}.{name}"), &format!("{}{time}", plain(value)));
         }
     }
     text

@@ -86,7 +86,7 @@ fn array_row(array: &ArrayView, now_ms: u64) -> Vec<Cell> {
     }
     vec![
         Cell::from(&array.id),
-        cut(&clean(array.name.as_deref().unwrap_or_default()), 24).into(),
+        cut(&clean(&array.name.clone().unwrap_or_else(|| array.command.join(" "))), 24).into(),
         Cell::styled(state, if array.failed > 0 { BAD } else { PLAIN }),
         Cell::from(&array.pool),
         format!("array of {}", array.total).into(),
@@ -245,7 +245,9 @@ pub(crate) fn one(one: &One, page: Page) -> String {
     line("files", job.files.as_deref().unwrap_or_default());
     line("note", job.note.as_deref().unwrap_or_default());
     line("exit code", &job.exit_code.map(|code| code.to_string()).unwrap_or_default());
-    let why = job.why.clone().or_else(|| job.reason.as_deref().map(codes::reason));
+    // That it exited is what the code says.
+    let reason = job.reason.as_deref().filter(|reason| *reason != "exit");
+    let why = job.why.clone().or_else(|| reason.map(codes::reason));
     line("why", &why.unwrap_or_default());
     line("waits for", job.waits_for.as_deref().unwrap_or_default());
     if job.held {
@@ -284,11 +286,15 @@ pub(crate) fn array(one: &OneArray, page: Page) -> String {
         clean(array.name.as_deref().unwrap_or_default()),
         count(array.total, "job")
     );
+    let command = array.command.join(" ");
     let range = &array.range;
     let step = if range.step == 1 { String::new() } else { format!(" by {}", range.step) };
     let mut line = |label: &str, content: String| {
         text += &labelled(&format!("  {label:<11} "), &clean(&content), page.text_width());
     };
+    if !command.is_empty() {
+        line("runs", command);
+    }
     line("indices", format!("{} to {}{step}", range.first, range.last));
     if array.open {
         line(
@@ -299,7 +305,8 @@ pub(crate) fn array(one: &OneArray, page: Page) -> String {
             ),
         );
     }
-    line("pool", array.pool.clone());
+    let owner = array.tenant.as_ref().map(|id| format!(", tenant {id}")).unwrap_or_default();
+    line("pool", format!("{}{owner}", array.pool));
     line(
         "submitted",
         format!("{} ({})", date(array.submitted_at_ms), ago(array.submitted_at_ms, one.now_ms)),

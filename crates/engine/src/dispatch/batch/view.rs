@@ -646,7 +646,8 @@ impl Engine {
         if fits {
             return Ok(());
         }
-        let message = format!("not even all nodes of pool `{id}`, idle, could run job `{}`", job.id);
+        let why = self.never(job, id).map_or("it has no nodes".to_owned(), |why| why.detail);
+        let message = format!("not even all nodes of pool `{id}`, idle, could run job `{}`: {why}", job.id);
         Err(Refused::new("never_fits", message, "ask for less, or set wait_for_capacity = true"))
     }
 }

@@ -117,7 +117,7 @@ impl Counted {
 
 fn why(view: &View<'_>, job: &JobId) -> Option<((String, String, String), bool)> {
     let why = view.engine.explain(job)?.reasons.into_iter().next()?;
-    let never = view.engine.can_never_start(job);
+    let never = view.engine.can_never_start(job).is_some();
     Some(((why.reason.to_string(), why.detail, why.help.to_string()), never))
 }
 

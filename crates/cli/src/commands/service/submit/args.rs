@@ -47,7 +47,7 @@ pub(crate) struct JobArgs {
     /// Memory, such as `4GiB` or `4G`.
     #[arg(long, alias = "mem", value_name = "SIZE", help_heading = "Needs", value_parser = mib)]
     pub(crate) memory: Option<u64>,
-    /// GPUs: how many, memory of each, lowest capability, such as `1`, `2:24GiB` or `1:24GiB:sm_80`.
+    /// GPUs: how many and memory of each, such as `1` or `2:24GiB`; where peers negotiate also the lowest capability, `1:24GiB:sm_80`.
     #[arg(long, alias = "gpus", value_name = "N[:SIZE[:CAPABILITY]]", help_heading = "Needs", value_parser = gpu)]
     pub(crate) gpu: Option<GpuNeed>,
     /// A share of one GPU's compute, above 0 up to 1.
@@ -157,7 +157,7 @@ pub(crate) struct JobArgs {
     /// How many of them may fail; when more have, the rest is cancelled.
     #[arg(long, value_name = "N", help_heading = "Many")]
     pub(crate) max_fails: Option<u32>,
-    /// Not before: milliseconds since 1970, or a span from now such as `+2h`.
+    /// Not before: a span from now such as `+2h`, a date such as `2026-11-17T12:30Z` (UTC), or milliseconds since 1970.
     #[arg(long, value_name = "WHEN", help_heading = "Treatment", allow_hyphen_values = true)]
     pub(crate) not_before: Option<String>,
     /// Accept it, but start it only after `landfall release`.

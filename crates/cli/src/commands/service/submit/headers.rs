@@ -40,6 +40,7 @@ fn job(header: &str, line: &[&str]) -> Result<(Value, Vec<String>), String> {
         ("array", array),
         ("after", (!depends.is_empty()).then_some(Value::Array(depends))),
         ("hold", job.hold.then_some(true.into())),
+        ("not_before", job.not_before_ms.map(Value::from)),
     ] {
         if let Some(value) = value {
             fields.insert(name.to_owned(), value);
@@ -138,6 +139,7 @@ fn headers_of_the_real_world_become_the_right_job() {
             "#SBATCH -J nightly\n#SBATCH --dependency=singleton",
             json!({"name": "nightly", "mutex": ["nightly"]}),
         ),
+        ("#SBATCH --begin=2099-01-02T03:04:05", json!({"not_before": 4_071_006_245_000_u64})),
         ("#SBATCH --hold\n#SBATCH --no-requeue", json!({"hold": true, "requeue": "never"})),
         ("#SBATCH --requeue", json!({"requeue": "on_loss"})),
         ("#SBATCH --time=UNLIMITED", json!({})),

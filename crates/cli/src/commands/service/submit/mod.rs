@@ -67,8 +67,11 @@ pub(crate) struct Args {
     connect: ConnectArgs,
 }
 
+/// Most jobs that are named once more in a hint.
+const NAMED_MAX: usize = 20;
+
 /// What a submission became.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct Accepted {
     /// The id, if there is one: of a job or of an array.
     id: Option<String>,
@@ -81,13 +84,16 @@ struct Accepted {
     /// What whoever submits should know, such as that no node could ever run it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
+    /// Which of them are arrays.
+    #[serde(skip)]
+    arrays: Vec<String>,
     #[serde(skip)]
     quiet: bool,
 }
 
 impl Accepted {
     fn nothing(quiet: bool) -> Self {
-        Self { id: None, dag: None, jobs: Vec::new(), count: 0, repeated: false, warnings: Vec::new(), quiet }
+        Self { quiet, ..Self::default() }
     }
 }
 
@@ -188,14 +194,25 @@ async fn submit(
     asked: Asked,
     quiet: bool,
 ) -> Result<(Accepted, Vec<Target>), CliError> {
+    let (mut accepted, targets) = send(client, key, asked, quiet).await?;
+    accepted.arrays = targets.iter().filter_map(Target::array).map(str::to_owned).collect();
+    Ok((accepted, targets))
+}
+
+async fn send(
+    client: &Client,
+    key: &str,
+    asked: Asked,
+    quiet: bool,
+) -> Result<(Accepted, Vec<Target>), CliError> {
     match asked {
         Asked::One(job) => {
             let is_array = job.array.is_some() || !job.entries.is_empty();
             let Submitted { id, count, repeated, warnings } = client.post_once("/jobs", key, &*job).await?;
             let target = if is_array { Target::Array(id.clone()) } else { Target::Job(id.clone()) };
             let jobs = vec![SubmittedKey { key: job.key, id: id.clone() }];
-            let dag = job.dag;
-            Ok((Accepted { id: Some(id), dag, jobs, count, repeated, warnings, quiet }, vec![target]))
+            let (dag, nothing) = (job.dag, Accepted::nothing(quiet));
+            Ok((Accepted { id: Some(id), dag, jobs, count, repeated, warnings, ..nothing }, vec![target]))
         }
         Asked::Dag(dag) if dag.jobs.iter().any(|job| job.array.is_some() || !job.entries.is_empty()) => {
             dag::one_by_one(client, key, dag, quiet).await
@@ -206,7 +223,7 @@ async fn submit(
             let count = dag.jobs.len() as u64;
             // One that is alone is no DAG.
             let dag = Some(id).filter(|id| jobs.len() > 1 && !id.is_empty());
-            Ok((Accepted { id: None, dag, jobs, count, repeated, warnings, quiet }, targets))
+            Ok((Accepted { dag, jobs, count, repeated, warnings, ..Accepted::nothing(quiet) }, targets))
         }
         Asked::Several(requests) => {
             let mut all = Accepted::nothing(quiet);
@@ -239,31 +256,32 @@ pub(crate) fn made_up_key() -> Result<String, CliError> {
 }
 
 fn page(accepted: &Accepted, _: Page) -> String {
-    let Accepted { jobs, count, repeated, quiet, .. } = accepted;
+    let Accepted { jobs, arrays, repeated, quiet, .. } = accepted;
     if *quiet {
         return jobs.iter().map(|job| format!("{}\n", clean(&job.id))).collect();
     }
     let again = if *repeated { " (it had been accepted before)" } else { "" };
     let mut text = String::new();
     for job in jobs {
-        let what = if jobs.len() == 1 && *count > 1 { "array" } else { "job" };
+        let what = if arrays.contains(&job.id) { "array" } else { "job" };
         let key = job.key.as_deref().map(|key| format!("  {}", clean(key))).unwrap_or_default();
         text += &format!("{what} {STRONG}{}{STRONG:#}{key}{again}\n", clean(&job.id));
     }
-    if let (Some(dag), 2..) = (&accepted.dag, jobs.len()) {
-        let id = clean(dag);
-        text += &format!("{DIM}landfall dag {id} says where they stand, landfall dags cancel {id} takes them back{DIM:#}\n");
-    }
-    if let [only] = jobs.as_slice() {
-        let id = clean(&only.id);
-        text += &match *count > 1 {
-            true => format!(
-                "{DIM}landfall job {id} says how many are where, landfall jobs --array {id} lists them{DIM:#}\n"
-            ),
-            false => format!(
-                "{DIM}landfall job {id} says where it stands, landfall logs -f {id} shows what it writes{DIM:#}\n"
-            ),
-        };
-    }
+    let ids: Vec<String> = jobs.iter().map(|job| clean(&job.id)).collect();
+    let next = match (ids.as_slice(), &accepted.dag) {
+        ([id], _) if !arrays.is_empty() => {
+            format!("landfall job {id} says how many are where, landfall jobs --array {id} lists them")
+        }
+        ([id], _) => {
+            format!("landfall job {id} says where it stands, landfall logs -f {id} shows what it writes")
+        }
+        (_, Some(dag)) => {
+            let id = clean(dag);
+            format!("landfall dag {id} says where they stand, landfall dags cancel {id} takes them back")
+        }
+        (some, None) if some.len() > NAMED_MAX => return text,
+        (some, None) => format!("landfall wait {} waits for all of them", some.join(" ")),
+    };
+    text += &format!("{DIM}{next}{DIM:#}\n");
     text
 }

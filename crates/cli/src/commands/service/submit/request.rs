@@ -14,11 +14,11 @@ use landfall_model::{
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::args::{Indices, JobArgs, Negotiation, millis};
+use super::args::{Indices, JobArgs, Negotiation};
 use super::entries::entries;
 use crate::error::{CliError, usage};
 use crate::input::{Input, is_stdin};
-use crate::service::now_ms;
+use crate::service::later;
 
 /// CPU of a job that says nothing about what it needs.
 const CPU_DEFAULT: MilliCpu = MilliCpu::new(1000);
@@ -50,8 +50,8 @@ pub(crate) fn asked(args: &JobArgs) -> Result<Asked, CliError> {
     if dag.jobs.is_empty() {
         return Err(usage(format!("{} has no jobs", input.file), "add rows under [[jobs]]"));
     }
-    if !args.command.is_empty() || args.array.is_some() || args.name.is_some() || !args.depends_on.is_empty()
-    {
+    let of_one = !args.command.is_empty() || args.name.is_some() || !args.depends_on.is_empty();
+    if of_one || args.array.is_some() || args.each_line.is_some() || args.from_json.is_some() || args.open {
         return Err(usage(
             format!("{} holds several jobs, and flags say what one of them is", input.file),
             "say it in the file",
@@ -173,7 +173,7 @@ fn one(args: &JobArgs, mut job: JobRequest) -> Result<Asked, CliError> {
         job.join = Join::Any;
     }
     if let Some(when) = &args.not_before {
-        job.not_before_ms = Some(instant(when)?);
+        job.not_before_ms = Some(later("--not-before", when)?);
     }
     job.hold |= args.hold;
     job.strict |= args.strict;
@@ -188,7 +188,9 @@ fn one(args: &JobArgs, mut job: JobRequest) -> Result<Asked, CliError> {
             "write the command after `--`, as in: landfall submit -- echo hello",
         ));
     }
-    job.entries = entries(args.each_line.as_deref(), args.from_json.as_deref())?;
+    if args.each_line.is_some() || args.from_json.is_some() {
+        job.entries = entries(args.each_line.as_deref(), args.from_json.as_deref())?;
+    }
     job.open |= args.open;
     let Some(Indices { ranges, .. }) = &args.array else { return Ok(Asked::One(Box::new(job))) };
     if job.run.slurm
@@ -374,18 +376,6 @@ fn text_of(path: &Path) -> Result<String, CliError> {
         Ok(_) => Ok(text),
         Err(source) => Err(CliError::Read { file, source }),
     }
-}
-
-/// Milliseconds since 1970, or a span from now.
-fn instant(text: &str) -> Result<u64, CliError> {
-    let from_now = text.strip_prefix('+').map(|span| millis(span).map(|span| now_ms().saturating_add(span)));
-    let parsed = from_now.unwrap_or_else(|| text.parse::<u64>().map_err(|error| error.to_string()));
-    parsed.map_err(|error| {
-        usage(
-            format!("--not-before: `{text}`: {error}"),
-            "write milliseconds since 1970, or a span from now such as +2h",
-        )
-    })
 }
 
 #[cfg(test)]

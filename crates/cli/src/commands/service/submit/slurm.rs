@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use landfall_model::scenario::closest;
 
 use super::script::Wrong;
+use crate::render::clock::parse_date;
 
 /// Whether an option takes a value.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -276,16 +277,18 @@ impl Header {
         if let Some(value) = self.get("array") {
             flags.say("--array", value);
         }
-        if let Some(value) = self.get("begin") {
-            let span = begin(value).ok_or_else(|| {
-                self.wrong(
-                    "begin",
-                    "only spans from now are understood",
-                    "write now+2hours, or say --not-before",
-                )
-            })?;
-            if span > 0 {
-                flags.say("--not-before", &format!("+{span}s"));
+        if let Some(value) = self.get("begin").map(str::to_owned) {
+            if parse_date(&value).is_some() {
+                flags.say("--not-before", &value);
+                self.warnings.push(format!("--begin={value} is read in UTC"));
+            } else {
+                let span = begin(&value).ok_or_else(|| {
+                    let message = "only spans from now and dates are understood";
+                    self.wrong("begin", message, "write now+2hours or YYYY-MM-DDTHH:MM (UTC)")
+                })?;
+                if span > 0 {
+                    flags.say("--not-before", &format!("+{span}s"));
+                }
             }
         }
         self.treatment(&mut flags)?;

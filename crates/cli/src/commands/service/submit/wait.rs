@@ -17,6 +17,7 @@ use crate::commands::service::logs::Printer;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::render::codes;
+use crate::render::style::DIM;
 use crate::render::text::clean;
 use crate::service::Returning;
 
@@ -41,6 +42,14 @@ impl Target {
     fn id(&self) -> &str {
         match self {
             Self::Job(id) | Self::Array(id) => id,
+        }
+    }
+
+    /// Its id, if it is an array.
+    pub(super) fn array(&self) -> Option<&str> {
+        match self {
+            Self::Array(id) => Some(id),
+            Self::Job(_) => None,
         }
     }
 }
@@ -100,6 +109,10 @@ pub(crate) async fn wait(
             }
             if manner.progress {
                 summary(server.client(), &over.0, &over.1, shown).await;
+                left_behind(&over.0);
+                if std::io::stderr().is_terminal() {
+                    all_well(&over.0, &over.1);
+                }
             }
             over
         }
@@ -250,7 +263,7 @@ struct Progress {
     lines: bool,
     /// Whether what a job writes is shown beside.
     output: bool,
-    /// What was last said of each.
+    /// What was last known of each, of what is said.
     last: BTreeMap<String, String>,
     /// Which states several jobs are in.
     states: BTreeMap<String, String>,
@@ -283,7 +296,9 @@ impl Progress {
         if let Some(bar) = self.bar.take_if(|_| self.output && job.started_at_ms.is_some()) {
             bar.finish_and_clear();
         }
-        self.say(&job.id, &job.state, format!("job {} {}{more}", job.id, job.state));
+        // What is said of a reason may change with every look: how long it still waits, by how many points.
+        let change = format!("{} {:?} {on:?}", job.state, job.reason);
+        self.say(&job.id, &job.state, change, format!("job {} {}{more}", job.id, job.state));
     }
 
     fn array(&mut self, array: &ArrayView) {
@@ -294,19 +309,20 @@ impl Progress {
             _ if array.cancelled > 0 => "cancelled",
             _ => "completed",
         };
-        self.say(&array.id, state, counts(array));
+        self.say(&array.id, state, counts(array), counts(array));
     }
 
-    fn say(&mut self, id: &str, state: &str, text: String) {
+    /// Says something of a job, as a line only where that is a change.
+    fn say(&mut self, id: &str, state: &str, change: String, text: String) {
         let text = clean(&text);
         if let Some(known) = self.states.get_mut(id) {
             state.clone_into(known);
         }
         if let Some(bar) = &self.bar {
             bar.set_message(if self.states.is_empty() { text } else { self.all() });
-        } else if self.lines && self.last.get(id) != Some(&text) {
+        } else if self.lines && self.last.get(id) != Some(&change) {
             anstream::eprintln!("{text}");
-            self.last.insert(id.to_owned(), text);
+            self.last.insert(id.to_owned(), change);
         }
     }
 
@@ -385,6 +401,26 @@ async fn summary(client: &Client, jobs: &[JobView], arrays: &[ArrayView], shown:
         anstream::eprintln!(
             "{text}; `landfall jobs --array {id} --state failed` lists what failed, `landfall retry {id} --failed` runs it again"
         );
+    }
+}
+
+/// What a line that is gone by now said at last, where nothing else is left to read.
+fn all_well(jobs: &[JobView], arrays: &[ArrayView]) {
+    for array in arrays.iter().filter(|array| array.completed == array.total) {
+        anstream::eprintln!("{DIM}{}{DIM:#}", clean(&counts(array)));
+    }
+    if jobs.len() > 1 && jobs.iter().all(|job| job.state == "completed") {
+        anstream::eprintln!("{DIM}all {} jobs completed{DIM:#}", jobs.len());
+    }
+}
+
+/// Says where the files are of those that did not run where they were submitted.
+fn left_behind(jobs: &[JobView]) {
+    let places = jobs.iter().filter_map(|job| Some((job, job.files.as_ref()?)));
+    for (job, files) in places.take(FAILURES_SHOWN) {
+        let node = job.nodes.first().map(|at| format!(" on node {}", at.node)).unwrap_or_default();
+        let words = format!("job {} left files{node}: {files}", job.id);
+        anstream::eprintln!("{DIM}{}{DIM:#}", clean(&words));
     }
 }
 

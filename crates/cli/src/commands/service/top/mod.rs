@@ -7,6 +7,7 @@ mod draw;
 mod keys;
 mod state;
 
+use std::collections::BTreeSet;
 use std::io::IsTerminal as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,7 +46,7 @@ pub(crate) struct Args {
     connect: ConnectArgs,
 }
 
-/// Jobs that are looked at at most.
+/// Jobs that are looked at at most, of those that wait and of those that do not.
 const JOBS_MAX: &str = "1000";
 
 pub(crate) fn run(args: &Args) -> Result<Box<dyn Answer>, CliError> {
@@ -146,7 +147,16 @@ fn read_keys(keys: &mpsc::Sender<Event>, stop: &AtomicBool) {
 /// Asks the server for everything that is shown.
 async fn look(client: &Client, job: Option<&str>) -> Result<Known, ClientError> {
     let status: StatusView = client.get("/status").await?;
-    let jobs: Paged<JobView> = client.get(&format!("/jobs?state=live&limit={JOBS_MAX}")).await?;
+    // Each for itself: what runs is to be seen however many wait. One that starts in between is in both.
+    let in_states = async |states: &str| -> Result<Vec<JobView>, ClientError> {
+        let path = format!("/jobs?state={states}&limit={JOBS_MAX}");
+        Ok(client.get::<Paged<JobView>>(&path).await?.items)
+    };
+    let mut jobs = in_states("pending").await?;
+    let placed = in_states("staging,running,checkpointing,stopping,suspended").await?;
+    let started: BTreeSet<&str> = placed.iter().map(|job| job.id.as_str()).collect();
+    jobs.retain(|job| !started.contains(job.id.as_str()));
+    jobs.extend(placed);
     let nodes: Paged<NodeView> = client.get("/nodes?limit=1000").await?;
     let why = match job {
         Some(id) => explain::ask(client, id).await.ok(),
@@ -160,7 +170,7 @@ async fn look(client: &Client, job: Option<&str>) -> Result<Known, ClientError> 
     Ok(Known {
         server,
         status: Some(status),
-        jobs: state::folded(jobs.items),
+        jobs: state::folded(jobs),
         nodes: nodes.items,
         why,
         error: None,

@@ -8,7 +8,7 @@ use landfall_api::node::NodeView;
 pub(super) struct Known {
     pub(super) server: String,
     pub(super) status: Option<StatusView>,
-    /// Jobs that have not ended, newest first.
+    /// Jobs that have not ended: those that wait, then the others, newest first.
     pub(super) jobs: Vec<JobView>,
     pub(super) nodes: Vec<NodeView>,
     /// A job and why it is where it is.
