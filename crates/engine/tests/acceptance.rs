@@ -11,6 +11,8 @@ mod around;
 mod array_properties;
 #[path = "acceptance/arrays.rs"]
 mod arrays;
+#[path = "acceptance/awards.rs"]
+mod awards;
 #[path = "acceptance/deletions.rs"]
 mod deletions;
 #[path = "acceptance/estimates.rs"]
