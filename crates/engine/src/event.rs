@@ -75,6 +75,9 @@ pub struct Hold {
     pub expires_at: Time,
     /// When it was made.
     pub created_at: Time,
+    /// What the peer of the pool was awarded, if it is for that: its job is not submitted yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub award: Option<Digest>,
 }
 
 /// Why a hold ended.

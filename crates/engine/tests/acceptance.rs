@@ -11,10 +11,15 @@ mod around;
 mod array_properties;
 #[path = "acceptance/arrays.rs"]
 mod arrays;
+<<<<<<< HEAD
 #[path = "acceptance/dag.rs"]
 mod dag;
 #[path = "acceptance/decisions.rs"]
 mod decisions;
+=======
+#[path = "acceptance/awards.rs"]
+mod awards;
+>>>>>>> h-peers
 #[path = "acceptance/deletions.rs"]
 mod deletions;
 #[path = "acceptance/estimates.rs"]

@@ -44,6 +44,8 @@ pub enum Input {
     Trust(TrustTable),
     /// A round trip to a peer was measured.
     Rtt { peer: NodeId, ms: u32 },
+    /// There is no room for an award that was just taken: something else got it in the same instant.
+    NoRoom { job: Digest },
     /// Something happened to a run, named by its job and the attempt it was started with.
     Runner { job: Digest, attempt: u32, event: RunnerEvent },
 }

@@ -251,6 +251,7 @@ impl Peer {
                 self.rtts.retain(|_, (_, at)| now.since(*at).get() <= RTT_FRESH_MS);
                 self.rtts.insert(peer, (ms, now));
             }
+            Input::NoRoom { job } => self.give_up_award(job, Reason::Capacity, &mut out),
             Input::Runner { job, attempt, event } => self.runner(now, job, attempt, event, &mut out),
         }
         self.deliver_own(now, &mut out);

@@ -54,6 +54,8 @@ words! {
         ForeignMounts = "foreign_mounts",
         /// Jobs of other peers may not run so long there.
         ForeignWalltime = "foreign_walltime",
+        /// The job of another peer asks for more than its request says.
+        ForeignNeeds = "foreign_needs",
         /// The node has too little free.
         DoesNotFit = "does_not_fit",
         /// The job avoids the node.

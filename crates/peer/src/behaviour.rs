@@ -21,8 +21,9 @@ const GOSSIP_OVERHEAD: usize = 1024;
 const ANSWER_WITHIN: Duration = Duration::from_secs(20);
 /// Direct requests of one peer that may be open at once.
 const STREAMS_MAX: usize = 256;
-/// How often a round trip is measured.
+/// How often a round trip is measured, and how long an answer may take before the line counts as dead.
 const PING_EVERY: Duration = Duration::from_secs(10);
+const PONG_WITHIN: Duration = Duration::from_secs(15);
 
 #[derive(NetworkBehaviour)]
 pub(crate) struct Behaviour {
@@ -62,7 +63,7 @@ impl Behaviour {
             gossip,
             direct,
             identify: identify::Behaviour::new(identify),
-            ping: ping::Behaviour::new(ping::Config::new().with_interval(PING_EVERY)),
+            ping: ping::Behaviour::new(ping::Config::new().with_interval(PING_EVERY).with_timeout(PONG_WITHIN)),
             blocked: allow_block_list::Behaviour::default(),
         })
     }

@@ -20,6 +20,8 @@ mod network;
 mod others;
 mod rate;
 mod standing;
+#[cfg(test)]
+mod tests;
 
 pub use direct::{Question, Reply};
 pub use key::{Identity, KeyError, peer_id, write_private};

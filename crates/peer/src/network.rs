@@ -157,7 +157,7 @@ impl Wanted {
 
 /// A peer among others.
 pub struct Network {
-    swarm: Swarm<Behaviour>,
+    pub(crate) swarm: Swarm<Behaviour>,
     heard: mpsc::Sender<Heard>,
     orders: mpsc::UnboundedReceiver<Order>,
     connected: BTreeMap<PeerId, Multiaddr>,
@@ -489,6 +489,13 @@ impl Network {
                 // A round trip below a millisecond is still one.
                 let ms = u32::try_from(took.as_millis()).unwrap_or(u32::MAX).max(1);
                 self.tell(Heard::Rtt { peer: id_of(&peer), ms });
+            }
+            // Whoever does not answer is gone, though nobody said so: a line that is cut, a machine without power.
+            SwarmEvent::Behaviour(BehaviourEvent::Ping(ping::Event { peer, connection, result: Err(error) })) => {
+                if !matches!(error, ping::Failure::Unsupported) {
+                    tracing::debug!(%peer, %error, "a line is dead");
+                    self.swarm.close_connection(connection);
+                }
             }
             SwarmEvent::Behaviour(BehaviourEvent::Identify(identify::Event::Received {
                 peer_id,

@@ -3,8 +3,8 @@
 //! A request says enough to be declined before anybody counts on this peer; a body that comes later is looked at before it is run.
 
 use landfall_api::job::JobRequest;
-use landfall_model::{Millis, OnDisconnect};
-use landfall_negotiate::{PlacementRequest, Reason};
+use landfall_model::{Mib, MilliCpu, Millis, Needs, OnDisconnect};
+use landfall_negotiate::{PlacementRequest, Profile, Reason};
 
 /// The limits. As they are usually: any runtime that the machines have, any variables, the network of the machine, a day.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl Foreign {
         }
         let inline = request.body.inline.as_ref();
         let body = inline.and_then(|bytes| serde_json::from_slice::<JobRequest>(bytes.as_slice()).ok());
-        for reason in body.iter().flat_map(|wanted| self.against_job(wanted)) {
+        for reason in body.iter().flat_map(|wanted| self.against_job(wanted, request.profile.as_ref())) {
             if !reasons.contains(&reason) {
                 reasons.push(reason);
             }
@@ -59,7 +59,7 @@ impl Foreign {
         })
     }
 
-    fn against_job(&self, wanted: &JobRequest) -> Vec<Reason> {
+    fn against_job(&self, wanted: &JobRequest, announced: Option<&Profile>) -> Vec<Reason> {
         let run = &wanted.run;
         let runtime = wanted.needs.runtime.as_ref().map_or(run.runtime(), |named| named.as_str());
         let longest = run.timeout_ms.into_iter().chain(wanted.needs.walltime_ms.map(Millis::get)).min();
@@ -69,22 +69,42 @@ impl Foreign {
             (Reason::ForeignNetwork, self.network || matches!(runtime, "container" | "wasm")),
             (Reason::ForeignMounts, run.mounts.is_empty()),
             (Reason::ForeignWalltime, longest.is_none_or(|ms| ms <= self.walltime.get())),
+            (Reason::ForeignNeeds, is_within(&wanted.needs, announced)),
         ];
         rules.into_iter().filter(|(_, holds)| !holds).map(|(reason, _)| reason).collect()
     }
 
     /// The job of another peer as it may run here: nothing of this machine but what its runtime gives every job.
-    pub(crate) fn admit(&self, wanted: JobRequest, lease_ms: u64) -> Result<JobRequest, Reason> {
-        if let Some(reason) = self.against_job(&wanted).into_iter().next() {
+    pub(crate) fn admit(
+        &self,
+        wanted: JobRequest,
+        announced: Option<&Profile>,
+        lease_ms: u64,
+    ) -> Result<JobRequest, Reason> {
+        if let Some(reason) = self.against_job(&wanted, announced).into_iter().next() {
             return Err(reason);
         }
         let mut job = under_lease(wanted, lease_ms);
+        job.needs.priority = None;
         job.run.cwd = None;
         job.run.submitted_from = None;
         job.run.offline |= !self.network && job.run.image.is_some();
         job.run.timeout_ms = Some(job.run.timeout_ms.unwrap_or(self.walltime.get()));
         Ok(job)
     }
+}
+
+/// Whether a job asks for no more than what was announced of it, which is what room is kept for.
+fn is_within(needs: &Needs, announced: Option<&Profile>) -> bool {
+    let minimal = Profile::minimal();
+    let most = announced.unwrap_or(&minimal);
+    let gpu = most.gpu.as_ref();
+    let within = |asked: Option<u64>, most: Option<u64>| asked.unwrap_or(0) <= most.unwrap_or(0);
+    within(needs.cpu_milli.map(MilliCpu::get), most.cpu_milli)
+        && within(needs.ram_mib.map(Mib::get), most.memory_mib)
+        && within(needs.gpu_count.map(u64::from), gpu.map(|gpu| u64::from(gpu.count)))
+        && within(needs.vram_mib.map(Mib::get), gpu.and_then(|gpu| gpu.memory_mib))
+        && needs.nodes.is_none_or(|nodes| nodes.max <= 1)
 }
 
 /// A job that this server won, as it is submitted here. Its arbiter gives it up after the lease; what lost its server must be gone
@@ -114,7 +134,8 @@ mod tests {
             network: false,
             walltime: Millis::secs(60),
         };
-        let against = |fields| limits.against_job(&job(fields));
+        let announced = Profile { cpu_milli: Some(1000), ..Profile::default() };
+        let against = |fields| limits.against_job(&job(fields), Some(&announced));
         assert_eq!(against(json!({"run": {"image": "i", "env": {"MY_X": "1", "SEED": "2"}}})), []);
         assert_eq!(against(json!({"run": {"command": ["true"]}})), [Reason::ForeignNetwork]);
         assert_eq!(against(json!({"run": {"module": "m"}})), [Reason::ForeignRuntime]);
@@ -123,6 +144,12 @@ mod tests {
             [Reason::ForeignEnvironment]
         );
         assert_eq!(against(json!({"run": {"image": "i", "timeout_ms": 60_001}})), [Reason::ForeignWalltime]);
+        for needs in
+            [json!({"cpu_milli": 1001}), json!({"ram_mib": 1}), json!({"gpu_count": 1}), json!({"nodes": 2})]
+        {
+            assert_eq!(against(json!({"run": {"image": "i"}, "needs": needs})), [Reason::ForeignNeeds]);
+        }
+        assert_eq!(against(json!({"run": {"image": "i"}, "needs": {"cpu_milli": 1000}})), []);
         let mount = json!({"source": "/", "target": "/host", "writable": true});
         assert_eq!(against(json!({"run": {"image": "i", "mounts": [mount]}})), [Reason::ForeignMounts]);
     }
@@ -131,9 +158,9 @@ mod tests {
     fn what_is_allowed_gets_nothing_more_than_that() {
         let usual = Foreign::default();
         let wanted = job(json!({"run": {"command": ["true"], "cwd": "/root"}}));
-        let admitted = usual.admit(wanted, 15_000).unwrap();
+        let admitted = usual.admit(wanted, None, 15_000).unwrap();
         assert_eq!((admitted.run.cwd, admitted.run.timeout_ms), (None, Some(86_400_000)));
         let cut_off = Foreign { network: false, ..Foreign::default() };
-        assert!(cut_off.admit(job(json!({"run": {"image": "i"}})), 15_000).unwrap().run.offline);
+        assert!(cut_off.admit(job(json!({"run": {"image": "i"}})), None, 15_000).unwrap().run.offline);
     }
 }

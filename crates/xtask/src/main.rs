@@ -74,6 +74,7 @@ fn main() -> ExitCode {
             );
             println!("                       [--binary FILE] [--out DIR]");
             println!("cargo xtask storm      faults of all kinds under load: [--faults N] [--seed S]");
+            println!("                       among peers: --peers N [--jobs N] [--faults N] [--seed S]");
             println!("cargo xtask simulate   --minutes M: whole services in virtual time, from new seeds");
             println!("                       --seed S (one world again), --from S --seeds N, --jobs N");
             Ok(())

@@ -1,7 +1,10 @@
 //! Peers that do what they should not: no job runs twice or is lost, it is counted, and `peers show` says why somebody fell.
 
 use landfall_model::NodeId;
-use landfall_negotiate::{Closing, Fence, Message, PlacementClosed, PlacementOffer, Reason};
+use landfall_negotiate::{
+    AwardRefuse, Closing, Fence, LeaseRenew, Message, NodeCapacityAnnounce, Phase, PlacementClosed,
+    PlacementOffer, Reason,
+};
 use serde_json::{Value, json};
 
 use crate::peers::{begun, first, id, joined, metric, until_known};
@@ -99,6 +102,11 @@ fn forged_invalid_late_and_doubled_words_win_nothing() {
     let other = NodeId::new(&id(&honest)).unwrap();
     let job = near.submit(&["--cpu", "100m", "--", "true"]);
     let request = bad.asked();
+    // What others are asked does not tell who submitted it, nor where.
+    let body = request.body.inline.as_ref().unwrap();
+    let body: Value = serde_json::from_slice(body.as_slice()).unwrap();
+    assert_eq!((&body["run"]["submitted_from"], &body["needs"]["user"]), (&Value::Null, &Value::Null), "{body}");
+    assert!(!body.to_string().contains(near.dir.path().to_str().unwrap()), "{body}");
     let offer = bad.offer(&request);
     let lie = |offer: PlacementOffer| Message::PlacementOffer(Box::new(offer));
     // In another's name, with more free than there is, and with a score that is no number.
@@ -229,4 +237,65 @@ fn a_false_arbiter_makes_nothing_run_twice_or_without_an_award() {
     }
     until_counted(&node, &bad.id, "deeds", "flooded");
     until_below(&node, &bad.id, -9.0);
+}
+
+#[test]
+fn whoever_lies_about_capacity_or_floods_falls_until_nobody_listens() {
+    let (near, honest, mut bad) = three("");
+    let other = NodeId::new(&id(&honest)).unwrap();
+
+    // It has room until it is to give it.
+    let job = near.submit(&["--cpu", "100m", "--", "true"]);
+    let request = bad.asked();
+    let fence = bad.win(&request);
+    let (node, reason) = (bad.id.clone(), Reason::Capacity);
+    bad.say(Message::AwardRefuse(AwardRefuse { job: request.job, fence, node, reason }));
+    near.wait_for(&job, &["completed"]);
+    assert_eq!(near.job(&job)["nodes"][0]["node"], other.as_str());
+    assert_eq!(shown(&near, &bad.id)["deeds"]["overstated"], 1);
+
+    // It announces more than there can be, and speaks for another.
+    let capacity = bad.offer(&request).facts;
+    let announce = |node: &NodeId, cpu_free| {
+        let mut capacity = capacity.clone();
+        capacity.cpu_free = cpu_free;
+        let (node, runtimes) = (node.clone(), Vec::new());
+        Message::NodeCapacityAnnounce(Box::new(NodeCapacityAnnounce { node, seq: u64::MAX, capacity, runtimes, updated_at: None }))
+    };
+    let known = shown(&near, &other)["facts"].clone();
+    bad.say_all(announce(&bad.id, 64_001));
+    bad.say_all(announce(&other, 64_000));
+    until_counted(&near, &bad.id, "deeds", "forged");
+    until_counted(&near, &bad.id, "deeds", "invalid");
+    assert_eq!(shown(&near, &other)["facts"]["cpu_milli"], known["cpu_milli"]);
+
+    // Noise that is no connection, then more than one peer may say.
+    let address = near.json(&["peer", "id"])["addresses"][0].as_str().unwrap().to_owned();
+    let port = address.split('/').nth(4).unwrap().to_owned();
+    let mut noise = std::net::TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
+    let _ = std::io::Write::write_all(&mut noise, &[0x5a; 100_000]);
+    near.until("it stands so low that nobody listens", || {
+        for renewal in 0..100 {
+            let renew = LeaseRenew { job: request.job, fence, phase: Phase::Running, renewal };
+            bad.say(Message::LeaseRenew(renew));
+        }
+        shown(&near, &bad.id)["standing"].as_f64().is_some_and(|standing| standing < -80.0)
+    });
+    until_counted(&near, &bad.id, "dropped", "flood");
+    bad.say(Message::AwardAck(landfall_negotiate::AwardAck { job: request.job, fence, node: bad.id.clone() }));
+    until_counted(&near, &bad.id, "dropped", "low_standing");
+    let page = near.run(&["peers", "show", bad.id.as_str()]).ok();
+    for words in [
+        "it is not listened to until this is above -80",
+        "1 awards it had offered room for and had none",
+        "1 messages in another's name",
+        "messages beyond what one peer may say",
+        "messages while it was not listened to",
+    ] {
+        assert!(page.contains(words), "{words}: {page}");
+    }
+    // Whoever behaves is served as before.
+    let job = near.submit(&["--cpu", "100m", "--", "true"]);
+    near.wait_for(&job, &["completed"]);
+    assert_eq!(near.job(&job)["nodes"][0]["node"], other.as_str());
 }

@@ -231,6 +231,21 @@ impl Dispatcher {
 }
 
 impl Engine {
+    /// The best node of a push pool for a job that nobody has submitted, and what it would have there.
+    pub(crate) fn best_place(&mut self, pool: &PoolId, job: &Job) -> Option<Grant> {
+        let (state, dispatcher) = (self.state.pools.get(pool)?, self.pools.get_mut(pool)?);
+        dispatcher.take_in(&state.nodes, &state.world.node_order);
+        let pass = Pass::of_parts(self.now, &state.world, &state.nodes, Backlog::default());
+        let best = dispatcher.policy.best_node(&pass, &dispatcher.tie_ranks, job)?;
+        Some(granted(job, &state.nodes[best.slot], &best.verdict))
+    }
+
+    /// Places a job before any other that waits in its push pool, if it can be placed now.
+    pub(crate) fn place_first(&mut self, pool: &PoolId, job: &JobId) {
+        let attempts = self.state.pools.get(pool).map_or(1, |state| state.pool.push.propose_attempts);
+        self.push_one(pool, job, attempts);
+    }
+
     /// Places what can be placed, in order.
     pub(crate) fn push_pass(&mut self, id: &PoolId, timer: bool) {
         let Some(state) = self.state.pools.get(id) else { return };
@@ -346,21 +361,25 @@ pub(crate) fn proposal(
     verdict: &Verdict,
     runner_up: Option<Name>,
 ) -> Proposal {
+    Proposal {
+        job: record.job.id.clone(),
+        attempt: record.attempt,
+        grants: [granted(&record.job, node, verdict)].into_iter().collect(),
+        kind: StartKind::Start,
+        why: Breakdown::of(verdict, runner_up),
+    }
+}
+
+/// What a job would have of the node that a verdict admits.
+fn granted(job: &Job, node: &Node, verdict: &Verdict) -> Grant {
     let chosen = verdict
         .gpus
         .iter()
         .filter_map(|index| node.gpus.iter().position(|gpu| gpu.index == *index))
         .map(|position| position as u16)
         .collect();
-    let devices = Devices { mode: verdict.mode, chosen };
-    let placement = devices.placement(&record.job, node);
-    Proposal {
-        job: record.job.id.clone(),
-        attempt: record.attempt,
-        grants: [Grant { node: node.id.clone(), placement, lender: None }].into_iter().collect(),
-        kind: StartKind::Start,
-        why: Breakdown::of(verdict, runner_up),
-    }
+    let placement = Devices { mode: verdict.mode, chosen }.placement(job, node);
+    Grant { node: node.id.clone(), placement, lender: None }
 }
 
 /// Whether deciding anew in the same step could not help.

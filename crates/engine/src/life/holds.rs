@@ -100,10 +100,11 @@ impl Engine {
             placement,
             expires_at: self.now + lifetime,
             created_at: self.now,
+            award: None,
         }))
     }
 
-    fn can_hold(&self, placement: &Placement, node: &NodeId) -> Result<(), Refused> {
+    pub(super) fn can_hold(&self, placement: &Placement, node: &NodeId) -> Result<(), Refused> {
         let Some((at, kept)) = self.state.node(node) else { return Err(unknown("node", node.as_str())) };
         #[cfg(feature = "mutations")]
         if self.fault == Some(crate::mutation::Fault::AwardTaken) {

@@ -15,6 +15,8 @@ mod scaling;
 mod setup;
 mod submit;
 
+pub use peers::hosted_id;
+
 use crate::effect::Refused;
 
 /// Something named that is not there.

@@ -9,6 +9,10 @@
 //! its own in the same pool, submitted like any other by whoever drives the engine, and placed on the pool's machines by the
 //! ledger; so a peer that wins its own job has two records, one of each kind.
 //!
+//! *From award to placement.* An award that the peer takes becomes a hold on the best machine by the pool's own policy, in the
+//! same step, so that no other job of the pool gets that room before the arbiter has confirmed; where there is none, the award is
+//! refused and not acknowledged. The hold ends with the award, or in the step that submits the job, which places it first.
+//!
 //! ```text
 //!  arbiter's job   Open, Waiting, Awarded ──commit──► Running ──result──► Completed | Failed   Cancelled
 //!  record here     Pending ─────────────Committed───► Running ──Ended───► Completed | Failed   Cancelled
@@ -20,17 +24,46 @@
 //! next epoch: whatever was negotiated is asked for anew, whatever runs elsewhere keeps its lease, and what runs here goes on
 //! if the clock of this boot says that it may.
 
+use std::sync::Arc;
+
 use landfall_model::life::{Breakdown, Points};
-use landfall_model::{Digest, Dispatch, JobId, Name, NodeId, Placement, PoolId};
+use landfall_model::{
+    Digest, Dispatch, Job, JobId, JobSpec, Mib, MilliCpu, Millis, Name, NodeId, Placement, PoolId,
+};
 
 use super::unknown;
 use crate::effect::{Answer, Effect, Refused};
 use crate::engine::Engine;
-use crate::event::{Back, Commit, Event, Grant};
+use crate::event::{Back, Commit, Event, Grant, Hold, HoldEnd};
 use crate::input::Submission;
 use crate::record::{Cause, JobState, Phase, StartKind};
 use crate::timers::Timer;
-use landfall_negotiate::{self as negotiate, Entry, Failure, OfferStatus, Peer, Progress, Settings};
+use landfall_negotiate::{
+    self as negotiate, Entry, Failure, Message, OfferStatus, Peer, PlacementRequest, Profile, Progress,
+    Settings, Stage,
+};
+
+/// What a job is called that the peer of this process won.
+pub fn hosted_id(job: &Digest, attempt: u32) -> JobId {
+    let digest = job.to_string();
+    JobId::new(&format!("p{}-{attempt}", &digest[..12]))
+        .unwrap_or_else(|_| unreachable!("it is short and plain"))
+}
+
+/// What a request says of the job that it is about, as the ledger would keep it.
+fn asked_for(request: &PlacementRequest, runtime: &Name) -> JobSpec {
+    let need = request.profile.clone().unwrap_or_else(Profile::minimal);
+    let mut spec = JobSpec::empty();
+    spec.runtime = runtime.clone();
+    spec.cpu_milli = MilliCpu::new(need.cpu_milli.unwrap_or(0));
+    spec.ram_mib = Mib::new(need.memory_mib.unwrap_or(0));
+    if let Some(gpu) = need.gpu {
+        spec.gpu_count = gpu.count;
+        spec.vram_mib = Mib::new(gpu.memory_mib.unwrap_or(0));
+        spec.gpu_capability = gpu.capability;
+    }
+    spec
+}
 
 impl Engine {
     pub(crate) fn set_peer(&mut self, pool: PoolId, id: NodeId, settings: Settings) -> Answer {
@@ -171,16 +204,88 @@ impl Engine {
 
     /// Hands on what a peer wants done; its timers are the engine's business, and its journal is that of the engine.
     pub(crate) fn peer_wants(&mut self, pool: &PoolId, effects: Vec<negotiate::Effect>) {
+        let mut no_room = Vec::new();
         for effect in effects {
             match effect {
                 negotiate::Effect::SetTimer { .. } | negotiate::Effect::ClearTimer { .. } => {}
                 negotiate::Effect::Journal(Entry::Progress { job, progress }) => {
                     self.follow_arbiter(&job, &progress);
                 }
+                negotiate::Effect::Journal(Entry::Taken { job, fence, .. }) => {
+                    if !self.hold_award(pool, job, fence.attempt) {
+                        no_room.push(job);
+                    }
+                }
+                negotiate::Effect::Send { message: Message::AwardAck(ack), .. }
+                    if no_room.contains(&ack.job) => {}
                 effect => self.want(Effect::Peer { pool: pool.clone(), effect: Box::new(effect) }),
             }
         }
+        for job in no_room {
+            let input = Box::new(negotiate::Input::NoRoom { job });
+            self.emit(Event::PeerTold { pool: pool.clone(), input });
+        }
+        self.end_void_awards(pool);
         self.set_peer_timer(pool);
+    }
+
+    /// Keeps room for what the peer was awarded, on the best machine; says whether there is any.
+    fn hold_award(&mut self, pool: &PoolId, digest: Digest, attempt: u32) -> bool {
+        let peer = self.state.peers.get(pool);
+        let Some(hosted) = peer.and_then(|peer| peer.host().jobs().get(&digest)) else { return true };
+        let (request, lease_ms) = match &hosted.stage {
+            Stage::Reserved { lease_ms, .. } => (hosted.request.clone(), *lease_ms),
+            Stage::Running(run) => (hosted.request.clone(), run.lease_ms),
+            _ => return true,
+        };
+        let machines = self.state.pools.get(pool).map_or(&[][..], |state| &state.nodes);
+        let runtimes: Vec<Name> = match request.runtimes.is_empty() {
+            true => machines.iter().flat_map(|node| node.runtimes.iter().cloned()).collect(),
+            false => request.runtimes.clone(),
+        };
+        let id = hosted_id(&digest, attempt);
+        let grant = runtimes.iter().find_map(|runtime| {
+            let job = Job::new(id.clone(), Arc::new(asked_for(&request, runtime)), self.now);
+            let grant = self.best_place(pool, &job)?;
+            self.can_hold(&grant.placement, &grant.node).is_ok().then_some(grant)
+        });
+        let Some(Grant { node, placement, .. }) = grant else { return false };
+        self.emit(Event::HoldMade(Box::new(Hold {
+            id: self.state.next_hold,
+            job: id,
+            attempt: 1,
+            pool: pool.clone(),
+            node,
+            placement,
+            expires_at: self.now + Millis::new(lease_ms),
+            created_at: self.now,
+            award: Some(digest),
+        })));
+        true
+    }
+
+    /// Gives back what is kept for awards that are void, or whose job is there.
+    fn end_void_awards(&mut self, pool: &PoolId) {
+        let Some(peer) = self.state.peers.get(pool) else { return };
+        let stands = |hold: &Hold, digest: &Digest| {
+            let stage = peer.host().jobs().get(digest).map(|hosted| &hosted.stage);
+            let fence =
+                stage.and_then(Stage::fence).filter(|_| !matches!(stage, Some(Stage::Reporting { .. })));
+            fence.is_some_and(|fence| hosted_id(digest, fence.attempt) == hold.job)
+        };
+        let holds = self.state.holds.values().filter(|hold| hold.pool == *pool);
+        let void = holds.filter(|hold| hold.award.is_some_and(|digest| !stands(hold, &digest)));
+        for id in void.map(|hold| hold.id).collect::<Vec<_>>() {
+            self.emit(Event::HoldEnded { id, why: HoldEnd::JobGone });
+        }
+    }
+
+    /// Ends what is kept for an award whose job is submitted now; says whether something was.
+    pub(super) fn end_award(&mut self, job: &JobId) -> bool {
+        let kept = self.state.holds.values().find(|hold| hold.job == *job && hold.award.is_some());
+        let Some(id) = kept.map(|hold| hold.id) else { return false };
+        self.emit(Event::HoldEnded { id, why: HoldEnd::Released });
+        true
     }
 
     /// Brings the record of a job to where its arbiter says that it stands.

@@ -71,7 +71,11 @@ impl Engine {
         }
         for (job, pool, user_hold) in accepted {
             self.stage(&job, &pool);
-            self.emit(Event::Submitted { job: Box::new(job), pool, user_hold });
+            let (id, awarded) = (job.id.clone(), self.end_award(&job.id));
+            self.emit(Event::Submitted { job: Box::new(job), pool: pool.clone(), user_hold });
+            if awarded {
+                self.place_first(&pool, &id);
+            }
         }
         if let Some(edges) = edges {
             self.emit(Event::Linked(Box::new(edges)));

@@ -92,12 +92,13 @@ impl Peer {
         self.send(&arbiter, Message::AwardAck(AwardAck { job, fence, node }), out);
     }
 
-    pub(super) fn give_up_award(&mut self, job: Digest, out: &mut Out) {
+    /// Refuses an award that was taken and is not confirmed yet.
+    pub(crate) fn give_up_award(&mut self, job: Digest, reason: Reason, out: &mut Out) {
         let Some(hosted) = self.host.jobs.get(&job) else { return };
         let Stage::Reserved { fence, .. } = hosted.stage else { return };
         let arbiter = hosted.arbiter.clone();
         self.drop_hosted(job, out);
-        self.refuse_award(&arbiter, job, fence, Reason::ConfirmTimeout, out);
+        self.refuse_award(&arbiter, job, fence, reason, out);
     }
 
     pub(crate) fn on_closed(&mut self, now: Time, from: &NodeId, closed: &PlacementClosed, out: &mut Out) {

@@ -16,6 +16,7 @@ use crate::message::{
     Fence, Message, NodeCapacityAnnounce, Phase, PlacementRequest, TaskClaimed, TaskResult,
 };
 use crate::profile::Profile;
+use crate::reason::Reason;
 use crate::timers::{HostTimer, TimerId};
 use crate::{Out, Peer, after};
 
@@ -212,7 +213,9 @@ impl Peer {
             (HostTimer::Hold, Stage::Offered) => self.expire(now, job, out),
             (HostTimer::Forget, Stage::Expired) => self.drop_hosted(job, out),
             (HostTimer::Repeat, Stage::Reserved { .. }) => self.send_ack(now, job, out),
-            (HostTimer::Confirm, Stage::Reserved { .. }) => self.give_up_award(job, out),
+            (HostTimer::Confirm, Stage::Reserved { .. }) => {
+                self.give_up_award(job, Reason::ConfirmTimeout, out);
+            }
             (HostTimer::Renew, Stage::Running(_)) => self.renew(now, job, out),
             (HostTimer::SelfStop, Stage::Running(_)) => self.stop(job, out),
             (HostTimer::Deadline, Stage::Running(_)) => self.time_out(now, job, out),

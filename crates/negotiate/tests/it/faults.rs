@@ -22,6 +22,7 @@ fn troubled(seed: u64) -> Net {
         loss_pct: net.rng.below(25),
         dup_pct: 1 + net.rng.below(15),
         garbage_pct: 3,
+        no_room_pct: net.rng.below(10),
         cut_off: [].into(),
     };
     net.keep_log = false;

@@ -23,6 +23,8 @@ pub(crate) struct Faults {
     pub(crate) loss_pct: u64,
     pub(crate) dup_pct: u64,
     pub(crate) garbage_pct: u64,
+    /// Awards for which the ledger around the peer has no room when they are taken.
+    pub(crate) no_room_pct: u64,
     pub(crate) cut_off: BTreeSet<NodeId>,
 }
 
@@ -218,8 +220,17 @@ impl Net {
 
     fn carry_out(&mut self, peer: &NodeId, effects: Vec<Effect>) {
         self.history.observe(&effects);
+        let mut no_room = Vec::new();
         for effect in effects {
             match &effect {
+                Effect::Journal(Entry::Taken { job, .. }) if self.faults.no_room_pct > 0 => {
+                    if self.rng.chance(self.faults.no_room_pct) {
+                        no_room.push(*job);
+                    }
+                }
+                Effect::Send { message: Message::AwardAck(ack), .. } if no_room.contains(&ack.job) => {
+                    continue;
+                }
                 Effect::Start(_) => self.tally[0] += 1,
                 Effect::Stop { .. } => self.tally[1] += 1,
                 Effect::Journal(Entry::Accepted { .. }) => self.tally[2] += 1,
@@ -271,6 +282,7 @@ impl Net {
                 }
             }
         }
+        no_room.into_iter().for_each(|job| self.step(peer, Input::NoRoom { job }));
     }
 
     fn post(&mut self, from: &NodeId, to: NodeId, bytes: Vec<u8>, channel: Channel) {

@@ -1,7 +1,7 @@
 //! What a job asks of peers: the announcement that is made of a submission to a pool that negotiates.
 
 use landfall_api::ApiError;
-use landfall_api::job::{JobRequest, PlacementRequest};
+use landfall_api::job::{JobRequest, PlacementRequest, RunSpec};
 use landfall_engine::Input;
 use landfall_model::{Digest, Hints, JobSpec, Mib, MilliCpu, Needs, NodeId, PoolId, Scope};
 use landfall_negotiate::{Blob, GpuNeed, Preset, Profile, Protocol, Submission};
@@ -137,10 +137,10 @@ fn profile_of(spec: &JobSpec) -> Option<Profile> {
     (profile != Profile::default()).then_some(profile)
 }
 
-/// The job as its winner gets it.
+/// The job as its winner gets it. Who submitted it, and where, is nobody's business but that of this server.
 fn body_of(job: &Prepared, spec: &JobSpec, profile: Option<&Profile>) -> Result<Vec<u8>, Failure> {
     let mut needs = Needs::of(spec);
-    (needs.pool, needs.tenant, needs.workload) = (None, None, None);
+    (needs.pool, needs.tenant, needs.workload, needs.user) = (None, None, None, None);
     if profile.is_none() {
         // What an offer without a profile is judged by is what the winner gives.
         let minimal = Profile::minimal();
@@ -150,7 +150,7 @@ fn body_of(job: &Prepared, spec: &JobSpec, profile: Option<&Profile>) -> Result<
     let request = JobRequest {
         name: job.meta.name.clone(),
         needs,
-        run: (*job.meta.run).clone(),
+        run: RunSpec { submitted_from: None, ..(*job.meta.run).clone() },
         ..JobRequest::default()
     };
     serde_json::to_vec(&request).map_err(|error| invalid("run", error.to_string(), ""))

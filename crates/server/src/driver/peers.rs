@@ -20,6 +20,7 @@ use std::collections::BTreeMap;
 
 use landfall_api::job::JobRequest;
 use landfall_api::peer::{Account, DeclineView, NegotiationView, OfferTerm, OfferView};
+use landfall_engine::life::hosted_id;
 use landfall_engine::record::{Cause, JobState};
 use landfall_engine::{Answer, Effect, Event, Input};
 use landfall_model::life::Refused;
@@ -210,13 +211,6 @@ fn placement_view(peer: &negotiate::Peer, digest: &Digest) -> Option<Negotiation
         offers: offers.collect(),
         declines: declines.collect(),
     })
-}
-
-/// What a hosted job is called.
-pub(super) fn hosted_id(job: &Digest, attempt: u32) -> JobId {
-    let digest = job.to_string();
-    JobId::new(&format!("p{}-{attempt}", &digest[..12]))
-        .unwrap_or_else(|_| unreachable!("it is short and plain"))
 }
 
 impl Core {
@@ -468,8 +462,10 @@ impl Core {
             .map_err(|error| format!("what is to be run cannot be read: {error}"))
             .and_then(|wanted| match arbiter == own {
                 // What was submitted here may do what any job may.
-                true => Ok(under_lease(wanted, request.lease_ms)),
-                false => foreign.admit(wanted, request.lease_ms).map_err(|reason| reason.to_string()),
+                true => Ok(self.as_submitted(&job, under_lease(wanted, request.lease_ms))),
+                false => foreign
+                    .admit(wanted, request.profile.as_ref(), request.lease_ms)
+                    .map_err(|reason| reason.to_string()),
             })
             .and_then(|mut wanted| {
                 wanted.needs.pool = Some(pool);
@@ -489,6 +485,15 @@ impl Core {
                 self.tell_peer(negotiate::Input::Runner { job, attempt, event });
             }
         }
+    }
+
+    /// A job that this peer won from itself, with what nobody else is told: who submitted it, and where.
+    fn as_submitted(&self, job: &Digest, mut wanted: JobRequest) -> JobRequest {
+        let state = self.engine.state();
+        let Some((id, _)) = state.announced.iter().find(|(_, digest)| *digest == job) else { return wanted };
+        wanted.run.submitted_from = self.jobs.meta(id).and_then(|meta| meta.run.submitted_from.clone());
+        wanted.needs.user = state.job(id).and_then(|record| record.job.spec.user.clone());
+        wanted
     }
 
     fn submit_hosted(
@@ -539,6 +544,8 @@ impl Core {
         let pool = self.engine.state().pools.get(&peers.pool)?;
         let mut probe = Probe::default();
         let hosted = self.hosted_jobs();
+        let awards = || self.engine.state().holds.values().filter(|hold| hold.award.is_some());
+        let is_own = |job: &JobId| self.is_hosted(job) || awards().any(|hold| hold.job == *job);
         let ready = |node: &&landfall_model::Node| node.state == NodeState::Ready && node.accepting;
         for node in pool.nodes.iter().filter(ready) {
             probe.cpu_total += node.cpu_total.get();
@@ -552,13 +559,14 @@ impl Core {
             });
             let is_here = |id: &JobId| node.placements.iter().any(|placement| placement.job == *id);
             probe.placed.extend(hosted.iter().filter(|hosted| is_here(&hosted.id)).map(|hosted| hosted.job));
+            probe.placed.extend(awards().filter(|hold| hold.node == node.id).filter_map(|hold| hold.award));
             for placement in node.placements.iter().filter(|placement| !self.is_hosted(&placement.job)) {
                 probe.cpu_measured += placement.cpu.get();
                 probe.memory_measured += placement.ram.get();
                 probe.running += 1;
             }
             for gpu in &node.gpus {
-                let by_others = gpu.holder.as_ref().is_some_and(|job| !self.is_hosted(job));
+                let by_others = gpu.holder.as_ref().is_some_and(|job| !is_own(job));
                 probe.gpus.push(ProbedGpu {
                     index: u16::try_from(probe.gpus.len()).unwrap_or(u16::MAX),
                     memory_mib: gpu.vram_total().get(),

@@ -276,13 +276,19 @@ pub fn locks_held_by_placed_jobs(state: &State) -> Found {
     Violation::err("locks_held_by_placed_jobs", format!("held are {:?}, not {wanted:?}", state.locks))
 }
 
-/// A hold is for a waiting job in its present attempt, on a node that is there, and ends by itself.
+/// A hold is for a waiting job in its present attempt, or for an award of the pool's peer, on a node that is there, and ends by itself.
 pub fn holds_live(engine: &Engine) -> Found {
     let state = engine.state();
     for hold in state.holds.values() {
         let waits = state
             .job(&hold.job)
             .is_some_and(|record| record.state == JobState::Pending && record.attempt == hold.attempt);
+        let peer = state.peers.get(&hold.pool);
+        let awarded = hold.award.is_some_and(|digest| {
+            let hosted = peer.and_then(|peer| peer.host().jobs().get(&digest));
+            hosted.is_some_and(|hosted| hosted.stage.fence().is_some())
+        });
+        let waits = if hold.award.is_some() { awarded } else { waits };
         let there = state.node(&hold.node).is_some_and(|(node, _)| node.state != NodeState::Down);
         let ends = engine.next_wake().is_some_and(|wake| wake <= hold.expires_at.max(engine.now()));
         if !waits || !there || !ends || hold.id >= state.next_hold {

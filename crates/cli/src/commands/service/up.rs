@@ -299,10 +299,14 @@ fn tell(running: &Running, stop_jobs: bool, json: bool) -> Result<(), CliError> 
     if let Some(peer) = &running.peer {
         line("peer", &peer.id);
         if let Some(invitation) = &peer.invitation {
-            text += &format!(
-                "\n{DIM}another peer, in another terminal (on this machine with --port 0 --data-dir OTHER):{DIM:#}\n"
-            );
-            text += &format!("  landfall up --peer --bootstrap '{}'\n", clean(invitation));
+            // Only a peer of this machine reaches this address, and it needs a place of its own.
+            let near = invitation.starts_with("/ip4/127.") || invitation.starts_with("/ip6/::1/");
+            let apart = format!("--port 0 --data-dir '{}-2' ", clean(&running.data_dir));
+            let (place, more) = if near { ("terminal", apart.as_str()) } else { ("machine", "") };
+            text += &format!("\n{DIM}another peer, in another {place}:{DIM:#}\n");
+            text += &format!("  landfall up --peer {more}--bootstrap '{}'\n", clean(invitation));
+            text += &format!("{DIM}then this one runs there:{DIM:#}\n");
+            text += &format!("  landfall submit --wait --avoid {} -- echo hello\n", clean(&peer.id));
         }
     }
     text += &format!("\n{DIM}try, in another terminal:{DIM:#}\n");

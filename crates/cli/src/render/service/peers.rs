@@ -143,8 +143,8 @@ pub(crate) fn one(one: &One, page: Page) -> String {
         line("conduct", &deeds.collect::<Vec<_>>().join(", "));
     }
     if !peer.dropped.is_empty() {
-        let dropped: Vec<String> = peer.dropped.iter().map(|(why, count)| format!("{count} {why}")).collect();
-        line("dropped", &dropped.join(", "));
+        let dropped = peer.dropped.iter().map(|(why, count)| format!("{count} {}", dropped_for(why)));
+        line("dropped", &dropped.collect::<Vec<_>>().join(", "));
     }
     if let Some(note) = &peer.note {
         line("note", note);
@@ -165,6 +165,21 @@ fn said(deed: &str) -> &str {
         "repeated" => "offers made twice",
         "claimed_twice" => "jobs it gave to two at once",
         "flooded" => "requests beyond what one peer may ask",
+        other => other,
+    }
+}
+
+/// Why messages of a peer were dropped before anybody thought about them, in words.
+fn dropped_for(reason: &str) -> &str {
+    match reason {
+        "flood" => "messages beyond what one peer may say",
+        "malformed" => "messages that cannot be read",
+        "oversize" => "messages larger than allowed",
+        "unknown_version" => "messages of another version",
+        "not_direct" => "messages to all that are for one",
+        "low_standing" => "messages while it was not listened to",
+        "blocked" => "messages while it was blocked",
+        "not_invited" => "wrong invitations",
         other => other,
     }
 }

@@ -5,15 +5,21 @@
 
 use std::time::Duration;
 
+use landfall_testkit::Rng;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
+
+/// After how long Linux sends again what was not acknowledged, at the least.
+const RESENT_AFTER: Duration = Duration::from_millis(200);
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Weather {
     Open,
     /// Every piece waits so long, in both directions.
     Slow(Duration),
+    /// The same, and one piece in fifty waits for as long as TCP does before it sends again what was lost; drawn from a seed.
+    Lossy { pause: Duration, seed: u64 },
     /// Nothing passes; whoever speaks is not told.
     Silent,
     /// Connections break and new ones are refused.
@@ -76,14 +82,19 @@ async fn pump(
     mut to: tokio::net::tcp::OwnedWriteHalf,
     mut now: watch::Receiver<Now>,
 ) {
-    let mut piece = vec![0; 1 << 16];
+    let (mut piece, mut random) = (vec![0; 1 << 16], None);
     while let Ok(length @ 1..) = from.read(&mut piece).await {
         let Ok(weather) = now.wait_for(|(weather, _)| *weather != Weather::Silent).await.map(|now| now.0)
         else {
             return;
         };
-        if let Weather::Slow(pause) = weather {
-            tokio::time::sleep(pause).await;
+        match weather {
+            Weather::Slow(pause) => tokio::time::sleep(pause).await,
+            Weather::Lossy { pause, seed } => {
+                let random = random.get_or_insert_with(|| Rng::new(seed));
+                tokio::time::sleep(pause + RESENT_AFTER * u32::from(random.one_in(50))).await;
+            }
+            _ => {}
         }
         if to.write_all(&piece[..length]).await.is_err() {
             return;
