@@ -11,15 +11,12 @@ mod around;
 mod array_properties;
 #[path = "acceptance/arrays.rs"]
 mod arrays;
-<<<<<<< HEAD
+#[path = "acceptance/awards.rs"]
+mod awards;
 #[path = "acceptance/dag.rs"]
 mod dag;
 #[path = "acceptance/decisions.rs"]
 mod decisions;
-=======
-#[path = "acceptance/awards.rs"]
-mod awards;
->>>>>>> h-peers
 #[path = "acceptance/deletions.rs"]
 mod deletions;
 #[path = "acceptance/estimates.rs"]
