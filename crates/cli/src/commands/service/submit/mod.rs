@@ -252,7 +252,9 @@ fn page(accepted: &Accepted, _: Page) -> String {
     }
     if let (Some(dag), 2..) = (&accepted.dag, jobs.len()) {
         let id = clean(dag);
-        text += &format!("{DIM}landfall dag {id} says where they stand, landfall dags cancel {id} takes them back{DIM:#}\n");
+        text += &format!(
+            "{DIM}landfall dag {id} says where they stand, landfall dags cancel {id} takes them back{DIM:#}\n"
+        );
     }
     if let [only] = jobs.as_slice() {
         let id = clean(&only.id);
