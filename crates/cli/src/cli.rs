@@ -32,8 +32,7 @@ To begin with:
 
 Your jobs:
   wait, retry, arrays     wait for jobs; run again what failed; add elements
-  dags                    jobs that depend on each other, as one: show, cancel
-  cancel                  take jobs back, by id or by what they have in common
+  cancel, dags            take jobs back; those that depend on each other as one
   hold, release           keep jobs from starting; let them start
   suspend, resume         make running jobs save their work and leave; go on
   checkpoint, metric      make running jobs save their work; say how one does

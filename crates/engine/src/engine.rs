@@ -200,7 +200,12 @@ impl Engine {
         let cycles = pools.filter(|(id, _)| self.wants_cycle(id)).map(|(_, pool)| pool.next_cycle);
         let surges = self.state.pools.iter().filter_map(|(id, pool)| self.surge_due(id, pool));
         // A beat that passed while there was nothing to do is due at once.
-        cycles.chain(surges).chain(self.timers.next()).chain(self.state.next_autoscale()).min().map(|at| at.max(self.now))
+        cycles
+            .chain(surges)
+            .chain(self.timers.next())
+            .chain(self.state.next_autoscale())
+            .min()
+            .map(|at| at.max(self.now))
     }
 
     /// Takes one input in at one instant. Time never goes back: an earlier instant counts as the last one.

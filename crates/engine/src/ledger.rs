@@ -4,10 +4,10 @@
 //! the age of the snapshot it was made from), all checks at once, and either commits it on all its nodes or refuses it
 //! with every reason. A refused proposal leaves nothing behind.
 
-pub use landfall_model::reason::Reason;
 use landfall_model::gpu_table::HardwareTier;
+pub use landfall_model::reason::Reason;
 use landfall_model::{
-    Dispatch, JobId, JobSpec, Millis, Money, Name, Node, NodeState, Placement, PoolId, Price, Time,
+    Dispatch, JobId, JobSpec, Millis, Money, Name, Node, NodeState, Placement, PoolId, Time,
 };
 use landfall_policy::rules::price::Tariff;
 use serde::{Deserialize, Serialize};
@@ -69,7 +69,9 @@ impl State {
         let Some(record) = current else { return Err(vec![Reason::StaleJob]) };
         self.check_nodes(now, proposal, &mut reasons);
         let counted = self.counted(proposal, record);
-        self.check_price(&counted, record, &mut reasons);
+        if is_too_dear(&counted, &record.job.spec) {
+            reasons.push(Reason::MaxPrice);
+        }
         self.check_quota(now, &counted, record, &mut reasons);
         self.check_locks(record, &mut reasons);
         self.check_caps(now, &counted, record, &mut reasons);
@@ -176,13 +178,6 @@ impl State {
         Some(tariff.now(least.unwrap_or(lowest)))
     }
 
-    fn check_price(&self, counted: &Counted, record: &JobRecord, reasons: &mut Vec<Reason>) {
-        let most = record.job.spec.max_price.map(Price::get);
-        if counted.price.zip(most).is_some_and(|(price, most)| price > most) {
-            reasons.push(Reason::MaxPrice);
-        }
-    }
-
     fn check_quota(&self, now: Time, counted: &Counted, record: &JobRecord, reasons: &mut Vec<Reason>) {
         let Some(tenant) = record.job.spec.tenant.as_ref().and_then(|id| self.tenants.get(id)) else {
             return;
@@ -265,6 +260,11 @@ impl State {
         let reserved: u64 = pool.reservations.values().map(|reservation| reservation.node_count()).sum();
         loans::lendable(&pool.pool.loans, pool.nodes.len() as u64, idle.saturating_sub(reserved), lent)
     }
+}
+
+/// Whether a placement costs more than the job may.
+pub(crate) fn is_too_dear(counted: &Counted, spec: &JobSpec) -> bool {
+    counted.price.zip(spec.max_price).is_some_and(|(price, most)| price > most.get())
 }
 
 /// Whether a node is in service with nothing on it and kept for nobody.

@@ -348,7 +348,8 @@ mod tests {
 
     #[test]
     fn prices_are_numbers_and_read_back() {
-        for (text, micro) in [("0.05", 50_000), ("12", 12_000_000), ("0", 0), ("1e9", 1_000_000_000_000_000)] {
+        for (text, micro) in [("0.05", 50_000), ("12", 12_000_000), ("0", 0), ("1e9", 1_000_000_000_000_000)]
+        {
             let price: Price = text.parse().unwrap();
             assert_eq!(price.get().get(), micro, "{text}");
             let written = serde_json::to_string(&price).unwrap();

@@ -11,8 +11,8 @@ use serde::ser::{Serialize, SerializeMap, SerializeStruct, Serializer};
 use crate::job_read::give;
 use crate::{
     Bytes, Checkpoint, FeatureNeed, Hints, Input, JobKind, Lifecycle, LocalityBias, Mib, MilliCpu, MilliGpu,
-    Millis, Minutes, Name, NodeCount, Offload, OnDisconnect, PoolId, Price, Requeue, Scope, SetHint, TenantId,
-    Tier, WorkloadId,
+    Millis, Minutes, Name, NodeCount, Offload, OnDisconnect, PoolId, Price, Requeue, Scope, SetHint,
+    TenantId, Tier, WorkloadId,
 };
 
 /// What the value of a field looks like in a file or a request.

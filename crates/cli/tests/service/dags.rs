@@ -99,10 +99,12 @@ run.command = ["true"]
     let shown = stand.json(&["dag", &id("report")]);
     assert_eq!((&shown["id"], &shown["state"]), (&dag.into(), &"running".into()), "{shown}");
     let counts = |shown: &serde_json::Value| {
-        ["total", "pending", "running", "completed", "failed", "cancelled"].map(|name| shown[name].as_u64().unwrap())
+        ["total", "pending", "running", "completed", "failed", "cancelled"]
+            .map(|name| shown[name].as_u64().unwrap())
     };
     assert_eq!((counts(&shown), &shown["failing"]), ([6, 1, 1, 2, 1, 1], &true.into()), "{shown}");
-    let of = |key: &str| shown["jobs"].as_array().unwrap().iter().find(|job| job["key"] == key).unwrap().clone();
+    let of =
+        |key: &str| shown["jobs"].as_array().unwrap().iter().find(|job| job["key"] == key).unwrap().clone();
     assert_eq!((&of("build")["exit_code"], &of("build")["state"]), (&3.into(), &"failed".into()));
     assert_eq!(of("after")["waits_for"], serde_json::json!([id("serve")]));
     assert_eq!(of("build")["depends_on"][0]["on"], id("fetch"));
@@ -114,7 +116,8 @@ run.command = ["true"]
     let array = stand.submit(&["--dag", dag, "--array", "1-3", "--depends-on", &id("serve"), "--", "true"]);
     let shown = stand.json(&["dag", &late]);
     assert_eq!(counts(&shown)[..2], [8, 3], "{shown}");
-    let array = shown["jobs"].as_array().unwrap().iter().find(|job| job["id"] == array.as_str()).unwrap().clone();
+    let array =
+        shown["jobs"].as_array().unwrap().iter().find(|job| job["id"] == array.as_str()).unwrap().clone();
     assert_eq!((&array["elements"], &array["state"]), (&3.into(), &"pending".into()), "{array}");
     assert_eq!(stand.job(&late)["dag"]["id"], dag);
     // All that has not ended is taken back at once: nobody starts because another one is gone.
@@ -127,7 +130,11 @@ run.command = ["true"]
     let listed = stand.json(&["dags"]);
     assert_eq!((&listed["dags"][0]["id"], &listed["dags"][0]["total"]), (&dag.into(), &8.into()), "{listed}");
     let nothing = stand.run(&["dags", "cancel", dag]);
-    assert!(nothing.code != 0 && nothing.out.contains("nothing to take back; 8 had ended"), "{}", nothing.out);
+    assert!(
+        nothing.code != 0 && nothing.out.contains("nothing to take back; 8 had ended"),
+        "{}",
+        nothing.out
+    );
     // One that was submitted alone is none.
     let alone = stand.submit(&["--", "true"]);
     refused(&stand.run(&["dag", &alone]), &["there is no dag", "landfall dags"]);

@@ -140,11 +140,17 @@ fn batch_pools_keep_what_a_cycle_looked_at() {
     assert!(none["facts"]["reserved_in_s"].as_f64().is_some_and(|ahead| ahead > 3000.0), "{none}");
     assert_eq!(stand.json(&["decisions", "--none", "--job", &behind])["decisions"], serde_json::json!([]));
     let full = stand.run(&["decisions", "--job", &waits, "--full"]).ok();
-    assert!(full.contains(": nobody") && full.contains("1: nodes are taken by other work (node_taken)"), "{full}");
+    assert!(
+        full.contains(": nobody") && full.contains("1: nodes are taken by other work (node_taken)"),
+        "{full}"
+    );
     let then = stand.json(&["explain", &waits, "--at", "0s"]);
     assert_eq!(then["decision"]["against"][0]["reason"], "node_taken", "{then}");
     // All of it is there after a restart.
     stand.kill_server();
     stand.start_server();
-    assert_eq!(stand.json(&["decisions", "--none", "--job", &waits])["decisions"].as_array().unwrap().last(), Some(&none));
+    assert_eq!(
+        stand.json(&["decisions", "--none", "--job", &waits])["decisions"].as_array().unwrap().last(),
+        Some(&none)
+    );
 }

@@ -40,7 +40,11 @@ fn tenants_have_budgets_and_see_what_they_spent() {
     let over = stand.run(&["submit", "--tenant", "lab", "--", "true"]);
     refused(
         &over,
-        &["tenant `lab` has spent 1.5 of its budget of 1.7 in the last 90 days", "costs 0.5 at least", "--budget"],
+        &[
+            "tenant `lab` has spent 1.5 of its budget of 1.7 in the last 90 days",
+            "costs 0.5 at least",
+            "--budget",
+        ],
     );
     let planned = |args: &[&str]| -> Value {
         let said = stand.run(&[&["--json", "submit", "--dry-run"], args].concat());
@@ -48,7 +52,11 @@ fn tenants_have_budgets_and_see_what_they_spent() {
     };
     assert_eq!(planned(&["--tenant", "lab", "--", "true"])["refused"]["code"], "budget");
     let free = planned(&["--cpu", "0", "--", "true"]);
-    assert_eq!((&free["refused"], &free["starts"][0]["price"]), (&Value::Null, &0.5.into()), "others may: {free}");
+    assert_eq!(
+        (&free["refused"], &free["starts"][0]["price"]),
+        (&Value::Null, &0.5.into()),
+        "others may: {free}"
+    );
     let check = |stand: &Stand| {
         let tenants = stand.json(&["tenants", "list"]);
         let usage = &row(&tenants["tenants"], "lab")["usage"];

@@ -28,7 +28,7 @@ use crate::array::parse_element_id;
 use crate::effect::Effect;
 use crate::engine::Engine;
 use crate::event::{Back, Commit, Event, Grant};
-use crate::ledger::{Counted, Proposal};
+use crate::ledger::{Counted, Proposal, is_too_dear};
 use crate::quota;
 use crate::record::{Cause, JobRecord, Phase, StartKind};
 use landfall_model::life::Breakdown;
@@ -132,14 +132,15 @@ impl Engine {
                 why: short.why.clone(),
             };
             let tenant = spec.tenant.as_ref().and_then(|id| self.state.tenants.get(id));
-            // It adds nothing to what its tenant holds, but one that holds too much already gets no more.
-            let nothing = Counted::default();
-            if tenant.is_some_and(|tenant| !quota::at_commit(tenant, &nothing, &spec, self.now).is_empty()) {
+            let counted = self.state.counted(&proposal, record);
+            // It adds nothing to what its tenant holds but its price, and one that holds too much already gets no more.
+            let adds = Counted { price: counted.price, ..Counted::default() };
+            let over = |tenant| !quota::at_commit(tenant, &adds, &spec, self.now).is_empty();
+            if tenant.is_some_and(over) || is_too_dear(&counted, &spec) {
                 return;
             }
             let fence = self.state.fence(record);
             let resume = record.past.as_ref().is_some_and(|past| past.resumes);
-            let counted = self.state.counted(&proposal, record);
             let commit = Commit { ahead: true, ..proposal.commit(counted) };
             self.emit(Event::Committed(Box::new(commit)));
             let (node, placement) = (short.node.clone(), Box::new(placement));

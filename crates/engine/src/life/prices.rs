@@ -17,7 +17,8 @@ impl Engine {
 
     /// Looks where it is due.
     pub(crate) fn look_for_surges(&mut self) {
-        let due = |(id, pool): &(&PoolId, &PoolState)| self.surge_due(id, pool).is_some_and(|at| at <= self.now);
+        let due =
+            |(id, pool): &(&PoolId, &PoolState)| self.surge_due(id, pool).is_some_and(|at| at <= self.now);
         let due: Vec<(PoolId, bool, Time)> = (self.state.pools.iter().filter(due))
             .filter_map(|(id, pool)| {
                 let price = pool.pool.price?;

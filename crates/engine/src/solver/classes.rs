@@ -249,7 +249,8 @@ fn against_kind(
 pub(super) fn first_against(p: &Problem<'_>, class: &Class<'_>, now: i64) -> Vec<(usize, Option<Reason>)> {
     let (pass, job) = (pass(p), one_of(p, class.spec));
     let own = p.fleet.kinds.iter().enumerate().filter(|(_, kind)| kind.own);
-    own.map(|(number, _)| (number, against_kind(p, (&pass, &job), class, number, now).first().copied())).collect()
+    own.map(|(number, _)| (number, against_kind(p, (&pass, &job), class, number, now).first().copied()))
+        .collect()
 }
 
 /// Whether nodes of a kind are there throughout an interval.

@@ -65,7 +65,8 @@ impl Walk<'_, '_> {
             let usable = suited + class.usable.put_off as i64;
             // A configuration can be put right, and prices change; what a node is made of does not.
             let passes = |refusal: &Refusal| matches!(refusal.reason, Reason::Fingerprint | Reason::MaxPrice);
-            let mendable = list.iter().position(passes).filter(|&at| usable as f64 + list[at].found >= least as f64);
+            let mendable =
+                list.iter().position(passes).filter(|&at| usable as f64 + list[at].found >= least as f64);
             match mendable {
                 Some(at) if usable < least => list[..=at].rotate_right(1),
                 _ if usable < least => {

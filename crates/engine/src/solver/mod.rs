@@ -37,7 +37,8 @@ pub use classes::Suited;
 pub use fleet::{Fleet, KindKey, Slot};
 pub use ground::Ground;
 pub use plan::{
-    Loan, Looked, MoveCause, Moved, Plan, Precision, Preempt, Reservation, Rests, SetValue, Shrink, Start, Step, Wait,
+    Loan, Looked, MoveCause, Moved, Plan, Precision, Preempt, Reservation, Rests, SetValue, Shrink, Start,
+    Step, Wait,
 };
 #[cfg(feature = "mutations")]
 pub use problem::Mutation;

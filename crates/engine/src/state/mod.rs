@@ -252,7 +252,8 @@ impl State {
                 if let Some(state) = self.pools.get_mut(pool) {
                     state.surge_next = *next;
                     let surging = &mut state.world.surging;
-                    if if *on { surging.insert(pool.clone()) } else { surging.remove(pool) } {
+                    let changed = if *on { surging.insert(pool.clone()) } else { surging.remove(pool) };
+                    if changed {
                         touched.worlds.insert(pool.clone());
                     }
                 }

@@ -3,15 +3,18 @@
 use landfall_engine::input::{NodeOrder, Report, RunUsage, StartRefusal, Submission};
 use landfall_engine::record::JobState;
 use landfall_engine::{Answer, Effect, Input};
-use landfall_model::{Dispatch, Mib, MilliCpu, NodeState};
+use landfall_model::{Dispatch, Mib, MilliCpu, NodeState, Pool, PriceSettings};
 
 use crate::support::{Cluster, job_id, node_id, pool};
 
 /// A node with two cores, and an array of jobs that take one core each; the first two run.
 fn two_cores(ahead: u32, more: &str) -> Cluster {
-    let pool = pool(Dispatch::Push, |pool| pool.push.ahead = ahead);
+    two_cores_of(pool(Dispatch::Push, |pool| pool.push.ahead = ahead), "", more)
+}
+
+fn two_cores_of(pool: Pool, tenants: &str, more: &str) -> Cluster {
     let nodes = r#"nodes = [{ id = "n", cpu_milli = 2000, ram_mib = "8GiB" }]"#;
-    let mut cluster = Cluster::new(pool, nodes);
+    let mut cluster = Cluster::new(pool, &format!("{tenants}\n{nodes}"));
     let job = Cluster::jobs(&format!(r#"jobs = [{{ id = "a", cpu_milli = 1000, ram_mib = 1024{more} }}]"#));
     let submission: Submission = job.into_iter().next().unwrap();
     let input = Input::SubmitArray { submission: Box::new(submission), first: 1, last: 50, step: 1 };
@@ -160,4 +163,23 @@ fn a_more_urgent_job_that_waits_comes_first() {
     cluster.at(0.05).exit("a.01", 0);
     let ahead = told(&cluster).iter().filter(|word| word.starts_with("ahead")).count();
     assert_eq!(ahead, 0, "{:?}", told(&cluster));
+}
+
+#[test]
+fn nobody_is_told_ahead_what_its_tenant_cannot_pay() {
+    for (more, expected) in [
+        (r#", tenant = "t""#, vec!["start a.03", "ahead a.04", "ahead a.05"]),
+        (", max_price = 1", vec!["start a.03", "ahead a.04", "ahead a.05", "ahead a.06", "ahead a.07"]),
+    ] {
+        let costs = pool(Dispatch::Push, |pool| {
+            pool.push.ahead = 2;
+            // Half of it without a GPU.
+            pool.price = Some(PriceSettings { base: 2.0, ..PriceSettings::default() });
+        });
+        let mut cluster = two_cores_of(costs, r#"tenants = [{ id = "t", money = 5 }]"#, more);
+        cluster.at(0.05).exit("a.01", 0);
+        assert_eq!(told(&cluster), expected, "{more}");
+        let spent = cluster.engine.state().tenants["t"].spent(cluster.now).as_f64();
+        assert_eq!(spent, if more.contains("tenant") { 5.0 } else { 0.0 }, "{more}");
+    }
 }

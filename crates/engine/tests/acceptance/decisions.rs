@@ -37,7 +37,11 @@ fn every_node_is_counted_once_under_what_stands_first_against_it() {
     let [note] = &notes[..] else { panic!("{notes:?}") };
     assert!(note.placed && note.is_news);
     assert_eq!(note.beside.looked_at, 6);
-    assert_eq!(against(note), [(Reason::Cpu, 3), (Reason::NodeState, 1)], "two were free, and one of them was taken");
+    assert_eq!(
+        against(note),
+        [(Reason::Cpu, 3), (Reason::NodeState, 1)],
+        "two were free, and one of them was taken"
+    );
     assert!(!note.beside.facts.is_empty() && note.beside.heard_ms.is_some());
     let next: Vec<&str> = note.beside.runners_up.iter().map(|next| next.candidate.as_str()).collect();
     assert!(next.len() <= 1 && next.iter().all(|next| *next == "another set"), "{next:?}");
@@ -59,9 +63,15 @@ fn every_node_is_counted_once_under_what_stands_first_against_it() {
     cluster.run_until(20.0);
     let notes = cluster.engine.take_notes();
     let of = |job: &str| notes.iter().find(|note| note.job == Some(job_id(job))).unwrap();
-    assert_eq!(against(of("gang")), [(Reason::Cpu, 3), (Reason::NodeState, 1), (Reason::NodeTaken, 1), (Reason::Nodes, 1)]);
+    assert_eq!(
+        against(of("gang")),
+        [(Reason::Cpu, 3), (Reason::NodeState, 1), (Reason::NodeTaken, 1), (Reason::Nodes, 1)]
+    );
     assert!(of("gang").beside.facts.get("reserved_in_s").is_some(), "{:?}", of("gang"));
-    assert_eq!(against(of("late")), [(Reason::Cpu, 3), (Reason::NodeState, 1), (Reason::NodeTaken, 1), (Reason::Reserved, 1)]);
+    assert_eq!(
+        against(of("late")),
+        [(Reason::Cpu, 3), (Reason::NodeState, 1), (Reason::NodeTaken, 1), (Reason::Reserved, 1)]
+    );
     assert!(of("q").placed, "a small node does");
     cluster.start("q");
     assert_eq!(against(of("r")), [(Reason::QuotaNodes, 6)]);

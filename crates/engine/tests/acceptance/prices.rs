@@ -9,7 +9,8 @@ use landfall_model::{Dispatch, Money, Pool, Price, PriceSettings, Tenant, Tenant
 use crate::support::{Cluster, job_id, node_id, pool};
 
 /// A node on which one job costs half of the base price.
-const NODE: &str = r#"nodes = [{ id = "n", cpu_milli = 1000, ram_mib = "8GiB", supported_runtimes = ["process"] }]"#;
+const NODE: &str =
+    r#"nodes = [{ id = "n", cpu_milli = 1000, ram_mib = "8GiB", supported_runtimes = ["process"] }]"#;
 
 fn costs(dispatch: Dispatch, change: impl Fn(&mut PriceSettings)) -> Pool {
     let mut price = PriceSettings { base: 0.10, ..PriceSettings::default() };
@@ -65,7 +66,11 @@ fn jobs_cost_more_while_more_than_twice_as_many_wait_as_there_are_nodes() {
         cluster.run_until(30.0);
         assert!(!surging(&cluster));
         cluster.exit("b", 0);
-        assert_eq!((cluster.price("a"), cluster.price("b")), (Some(50_000), Some(raised)), "what was paid stays");
+        assert_eq!(
+            (cluster.price("a"), cluster.price("b")),
+            (Some(50_000), Some(raised)),
+            "what was paid stays"
+        );
         assert_eq!(cluster.price("c"), Some(50_000));
         let mut rebuilt = landfall_engine::State::default();
         cluster.events.iter().for_each(|(at, event)| drop(rebuilt.apply(*at, event)));
@@ -76,7 +81,10 @@ fn jobs_cost_more_while_more_than_twice_as_many_wait_as_there_are_nodes() {
 #[test]
 fn a_job_waits_while_it_would_cost_more_than_it_may() {
     for dispatch in [Dispatch::Push, Dispatch::Batch] {
-        let nodes = NODE.replace("[{", "[{ id = \"m\", cpu_milli = 1000, ram_mib = \"8GiB\", supported_runtimes = [\"process\"] }, {");
+        let nodes = NODE.replace(
+            "[{",
+            "[{ id = \"m\", cpu_milli = 1000, ram_mib = \"8GiB\", supported_runtimes = [\"process\"] }, {",
+        );
         let mut cluster = Cluster::new(costs(dispatch, |price| price.surge = true), &nodes);
         cluster.at(0.0);
         for id in ["a", "b", "c", "d", "e", "f", "g"] {
@@ -98,7 +106,11 @@ fn a_job_waits_while_it_would_cost_more_than_it_may() {
         let explained = cluster.engine.explain(&job_id("x")).unwrap();
         let why = explained.reasons.iter().find(|why| why.reason == Reason::MaxPrice).unwrap();
         assert!(why.detail.starts_with("may cost 0.05 at most; "), "{why:?}");
-        assert!(explained.help.iter().any(|help| help.contains("it costs 0.05 then")), "{:?}", explained.help);
+        assert!(
+            explained.help.iter().any(|help| help.contains("it costs 0.05 then")),
+            "{:?}",
+            explained.help
+        );
         cluster.run_until(39.0);
         assert_ne!(cluster.state("x"), JobState::Pending, "{dispatch:?}: few wait");
         assert_eq!(cluster.price("x"), Some(50_000));
@@ -163,7 +175,11 @@ fn a_budget_refuses_what_it_does_not_reach_for() {
         cluster.run_until(40.0);
         assert_eq!((cluster.spent(), cluster.state("c")), (0.1, JobState::Pending), "{dispatch:?}");
         cluster.done(Input::Order { node: node_id("n"), order: NodeOrder::Leave });
-        assert_eq!((cluster.spent(), cluster.price("b")), (0.05, None), "{dispatch:?}: it runs again and pays then");
+        assert_eq!(
+            (cluster.spent(), cluster.price("b")),
+            (0.05, None),
+            "{dispatch:?}: it runs again and pays then"
+        );
         cluster.budget(0.2);
         let node = landfall_model::scenario::parse(&nodes, landfall_model::scenario::Format::Toml).unwrap();
         let node = Box::new(node.nodes()[0].clone());
@@ -175,7 +191,11 @@ fn a_budget_refuses_what_it_does_not_reach_for() {
             placed.collect::<Vec<_>>().into_iter().for_each(|id| cluster.start(id));
         }
         for id in ["b", "c"] {
-            assert_eq!((cluster.state(id), cluster.price(id)), (JobState::Running, Some(50_000)), "{dispatch:?}");
+            assert_eq!(
+                (cluster.state(id), cluster.price(id)),
+                (JobState::Running, Some(50_000)),
+                "{dispatch:?}"
+            );
         }
         // After 90 days nothing of it counts, but what is still placed.
         cluster.at(91.0 * 86_400.0);

@@ -11,8 +11,8 @@ use crate::job_read::{Form, give};
 use crate::{
     Approval, BlockId, BlockStatus, Bytes, Correction, FeatureNeed, HistoryRow, Instance, JobFacts, JobId,
     MemoryDomain, Mib, MilliCpu, MilliGpu, Millis, MixShare, Money, Name, Needs, NodeId, NodePower,
-    NodeState, Platform, PolicySetting, Pool, PoolId, Prediction, Price, Provider, Scope, Slices, TenantId, Thermal,
-    Tier, Time, WorkloadId,
+    NodeState, Platform, PolicySetting, Pool, PoolId, Prediction, Price, Provider, Scope, Slices, TenantId,
+    Thermal, Tier, Time, WorkloadId,
 };
 
 #[derive(Debug, Default, Deserialize)]

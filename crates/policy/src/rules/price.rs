@@ -104,7 +104,8 @@ pub(crate) fn too_dear(view: &View<'_>) -> Option<Refusal> {
         let remedy = view.say(|| format!("raise max_price to {usual}, or ask for cheaper hardware"));
         return Some(Refusal::never(Reason::MaxPrice, needed, found, Wake::JobChanged).remedy(remedy));
     }
-    let remedy = view.say(|| format!("wait until fewer jobs wait: it costs {usual} then; or raise max_price to {now}"));
+    let remedy = view
+        .say(|| format!("wait until fewer jobs wait: it costs {usual} then; or raise max_price to {now}"));
     Some(Refusal::not_now(Reason::MaxPrice, needed, found, Wake::Timer).remedy(remedy))
 }
 
@@ -135,7 +136,8 @@ mod tests {
     fn a_node_that_may_cost_more_is_refused_for_now_or_for_ever() {
         use Finality::{Never, NotNow};
         let h100 = "gpus = [{ model = 'H100', vram_mib = '80GiB' }]";
-        let both = "gpus = [{ model = 'H100', vram_mib = '80GiB' }, { model = 'RTX 3060', vram_mib = '12GiB' }]";
+        let both =
+            "gpus = [{ model = 'H100', vram_mib = '80GiB' }, { model = 'RTX 3060', vram_mib = '12GiB' }]";
         let one = "gpu_count = 1";
         // Pool, node, job; what stands against the pair. H100 counts twice, RTX 3060 once, no GPU half.
         for (pool, node, job, expected) in [
@@ -144,7 +146,12 @@ mod tests {
             ("price = { base = 0.1 }", h100, "max_price = 0.05", None),
             ("price = { base = 0.1, basis = 'node' }", h100, "max_price = 0.05", Some(Never)),
             ("price = { base = 0.1 }", both, "gpu_count = 1, max_price = 0.1", Some(Never)),
-            ("price = { base = 0.1 }", both, "gpu_count = 1, gpu_models = ['RTX 3060'], max_price = 0.1", None),
+            (
+                "price = { base = 0.1 }",
+                both,
+                "gpu_count = 1, gpu_models = ['RTX 3060'], max_price = 0.1",
+                None,
+            ),
             ("dispatch = 'batch', price = { base = 0.1 }", h100, "max_price = 0.1", Some(Never)),
             ("dispatch = 'batch', price = { base = 0.1 }", h100, "max_price = 0.1, exclusive = false", None),
             ("price = { base = 0.1, surge = true }", h100, "gpu_count = 1, max_price = 0.2", Some(NotNow)),
@@ -164,7 +171,11 @@ mod tests {
             let found: Vec<_> = verdict.refusals.iter().map(|refused| refused.refusal.class).collect();
             assert_eq!(found, expected.into_iter().collect::<Vec<_>>(), "{pool}; {job:?}");
             assert_eq!(policy.suits(&pass, job, node), expected.is_none(), "{pool}: planners heed it");
-            assert_eq!(policy.is_eligible(&pass, job, node), expected != Some(Never), "{pool}: a surge passes");
+            assert_eq!(
+                policy.is_eligible(&pass, job, node),
+                expected != Some(Never),
+                "{pool}: a surge passes"
+            );
             assert_eq!(policy.admits_idle(&pass, job, node), expected.is_none(), "{pool}: not now");
         }
     }

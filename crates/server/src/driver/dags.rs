@@ -60,7 +60,8 @@ impl Core {
         let full = page.len() == CLEANED_AT_ONCE;
         let mut dropped = 0;
         for (key, value) in page {
-            let at: i64 = serde_json::from_slice(&value).map_err(|error| unreadable(Table::Dags, &key, error))?;
+            let at: i64 =
+                serde_json::from_slice(&value).map_err(|error| unreadable(Table::Dags, &key, error))?;
             let state = self.engine.state();
             let lives = |member: &str| state.jobs.contains_key(member) || state.folded.contains_key(member);
             // Keys sort by submission, so the oldest come first.
@@ -89,7 +90,11 @@ pub(crate) fn members(reader: &mut dyn Reader, dag: &str) -> Result<Vec<String>,
 ///
 /// # Errors
 /// When the journal cannot be read.
-pub(crate) fn newest(reader: &mut dyn Reader, behind: Option<&str>, limit: usize) -> Result<Vec<String>, StoreError> {
+pub(crate) fn newest(
+    reader: &mut dyn Reader,
+    behind: Option<&str>,
+    limit: usize,
+) -> Result<Vec<String>, StoreError> {
     let mut found: Vec<String> = Vec::new();
     // What lies before all members of one lies behind it from the newest on.
     let before = |dag: &str| format!("{}/", archive_key(dag));
@@ -109,7 +114,8 @@ impl View<'_> {
         let own = |tenant: Option<&str>| caller.tenant.is_none() || tenant == caller.tenant.as_deref();
         let found = self.member(named).filter(|member| own(member.tenant.as_deref()));
         let Some(member) = found else {
-            let error = ApiError::new("unknown_dag", format!("there is no DAG `{named}`, and no job of that id"));
+            let error =
+                ApiError::new("unknown_dag", format!("there is no DAG `{named}`, and no job of that id"));
             let hint = "give the id of a DAG, or of a job or an array that it is made of";
             return Err(Failure::refused(422, error.hint(hint).field(format!("{path}dag"))));
         };
@@ -128,7 +134,8 @@ impl View<'_> {
             return Some(self.of_job(view));
         }
         if let Some(array) = self.array(text) {
-            let place = self.of_ended(|ended| ended.shared_by(text)).and_then(|shared| shared.meta.dag.clone());
+            let place =
+                self.of_ended(|ended| ended.shared_by(text)).and_then(|shared| shared.meta.dag.clone());
             return Some(self.of_array(array, place));
         }
         let view = self.archived(text)?;

@@ -6,9 +6,7 @@ use std::sync::Arc;
 
 use landfall_api::ApiError;
 use landfall_api::fill::{check_file, interpreter, is_of_one_element, names, of_entry};
-use landfall_api::job::{
-    ArrayRange, DagPlace, DependsOn, JobRequest, PlacementRequest, PlannedJob, RunSpec,
-};
+use landfall_api::job::{ArrayRange, DagPlace, DependsOn, JobRequest, PlacementRequest, PlannedJob, RunSpec};
 use landfall_engine::Input;
 use landfall_engine::answers::Change;
 use landfall_engine::dag::{Edge, EdgeKind, JOBS_MAX};

@@ -104,9 +104,9 @@ async fn cancel(
 ) -> Reply<CancelledDag> {
     let dag = meant(&app, &principal, &id).await?;
     let ids = last_first(&dag.jobs);
-    let inputs: Vec<Input> =
-        ids.iter().filter_map(|id| JobId::new(id).ok()).map(Input::Cancel).collect();
-    let answers = if inputs.is_empty() { Vec::new() } else { app.handle.apply_all(inputs, Vec::new()).await? };
+    let inputs: Vec<Input> = ids.iter().filter_map(|id| JobId::new(id).ok()).map(Input::Cancel).collect();
+    let answers =
+        if inputs.is_empty() { Vec::new() } else { app.handle.apply_all(inputs, Vec::new()).await? };
     // Some may have ended since they were looked at.
     let cancelled = answers.iter().filter(|answer| **answer == Answer::Done).count() as u64;
     Ok(Json(CancelledDag { cancelled, ended: dag.total - cancelled }))
@@ -161,15 +161,14 @@ fn end_of<'a>(
         "completed" => Some(TerminalState::Completed),
         "failed" => Some(TerminalState::Failed),
         "cancelled" if job.reason.as_deref() == Some("dependency_unsatisfiable") => {
-            let mut broken = job.depends_on.iter().filter_map(|edge| {
-                match (edge.kind, end_of(&edge.on, jobs, known)?) {
+            let mut broken =
+                job.depends_on.iter().filter_map(|edge| match (edge.kind, end_of(&edge.on, jobs, known)?) {
                     (EdgeKind::Any | EdgeKind::Mutex, _)
                     | (EdgeKind::Success | EdgeKind::Corresponding, TerminalState::Completed)
                     | (EdgeKind::Failure, TerminalState::Failed) => None,
                     (EdgeKind::Failure, _) => Some(true),
                     (_, end) => Some(end == TerminalState::Unneeded),
-                }
-            });
+                });
             // Whoever waits for a failure that did not happen is not needed, nor is whoever waits for that.
             let unneeded = broken.next().is_some_and(|first| first && broken.all(|unneeded| unneeded));
             Some(if unneeded { TerminalState::Unneeded } else { TerminalState::Cancelled })
@@ -201,7 +200,8 @@ fn summed(mut dag: DagView, mut jobs: Vec<DagJob>) -> DagView {
             }
         };
         *sum += 1;
-        if job.started_at_ms.is_some() || !["pending", "cancelled", "unneeded"].contains(&job.state.as_str()) {
+        if job.started_at_ms.is_some() || !["pending", "cancelled", "unneeded"].contains(&job.state.as_str())
+        {
             tally.started();
         }
         end.iter().for_each(|end| tally.ended(*end));
@@ -262,10 +262,25 @@ mod tests {
         use EdgeKind::{Any, Failure, Success};
         let first = |state| job("1", state, &[]);
         for (jobs, state, failing, counts) in [
-            (vec![first("pending"), job("2", "pending", &[("1", Success)])], "pending", false, [2, 0, 0, 0, 0, 0]),
-            (vec![first("running"), job("2", "pending", &[("1", Success)])], "running", false, [1, 1, 0, 0, 0, 0]),
+            (
+                vec![first("pending"), job("2", "pending", &[("1", Success)])],
+                "pending",
+                false,
+                [2, 0, 0, 0, 0, 0],
+            ),
+            (
+                vec![first("running"), job("2", "pending", &[("1", Success)])],
+                "running",
+                false,
+                [1, 1, 0, 0, 0, 0],
+            ),
             (vec![first("failed"), job("2", "running", &[("1", Any)])], "running", true, [0, 1, 0, 1, 0, 0]),
-            (vec![first("failed"), job("2", "unsatisfiable", &[("1", Success)])], "failed", false, [0, 0, 0, 1, 1, 0]),
+            (
+                vec![first("failed"), job("2", "unsatisfiable", &[("1", Success)])],
+                "failed",
+                false,
+                [0, 0, 0, 1, 1, 0],
+            ),
             (
                 vec![
                     first("completed"),

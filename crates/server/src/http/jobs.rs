@@ -11,9 +11,7 @@ use landfall_api::agent::Command;
 use landfall_api::answer::{
     Acted, Explained as Answered, JobPatch, MetricRequest, PlacementView, ResumeRequest,
 };
-use landfall_api::job::{
-    ArrayView, JobRequest, JobView, MoreElements, STATES_ASKED, Submitted, Typed,
-};
+use landfall_api::job::{ArrayView, JobRequest, JobView, MoreElements, STATES_ASKED, Submitted, Typed};
 use landfall_api::{IDEMPOTENCY_KEY, Paged};
 use landfall_engine::record::JobState;
 use landfall_engine::{Input, Sample};

@@ -91,7 +91,9 @@ async fn scraped() -> (String, Vec<&'static str>) {
     tokens::store(&app, stored).await.unwrap();
     let router = super::router(app.clone());
     let mut happened = handle.listen();
-    ask(&router, &token.secret, "PUT /api/v1/tenants/t", json!({})).await;
+    ask(&router, &token.secret, "PUT /api/v1/tenants/t", json!({ "budget": { "money": 10 } })).await;
+    let surges = json!({ "pool": { "price": { "base": 1.0, "surge": true } } });
+    ask(&router, &token.secret, "PUT /api/v1/pools/default", surges).await;
     // A figure that cannot be true is an alarm.
     let heartbeat = json!({ "power_w": -5, "epoch": 1, "seq": 1, "agent_version": "1", "platform": "desktop", "accepting": true,
         "cpu_milli": 8000, "ram_mib": 16384,

@@ -28,14 +28,14 @@ pub(crate) enum Command {
 A DAG is what was submitted together (`submit --file`), and what joined it since (`submit --dag`). The id of any of its jobs will do.
 
 Example:
-  landfall dags show 12")]
+  landfall dags show 16")]
     Show(ShowArgs),
     /// Take back all jobs of a DAG that have not ended.
     #[command(after_help = "\
 It is done in one step, those that wait first: none of them starts because another one is gone.
 
 Example:
-  landfall dags cancel 12")]
+  landfall dags cancel 16")]
     Cancel(ShowArgs),
 }
 
@@ -108,8 +108,11 @@ fn counts(dag: &DagView) -> String {
         (dag.cancelled, "cancelled"),
         (dag.unneeded, "not needed"),
     ];
-    let parts: Vec<String> =
-        parts.into_iter().filter(|(number, _)| *number > 0).map(|(number, what)| format!("{number} {what}")).collect();
+    let parts: Vec<String> = parts
+        .into_iter()
+        .filter(|(number, _)| *number > 0)
+        .map(|(number, what)| format!("{number} {what}"))
+        .collect();
     parts.join(", ")
 }
 
@@ -128,7 +131,8 @@ fn list(listed: &Listed, _: Page) -> String {
     }
     let mut table = Table::of(&["dag", "state", ">jobs", "of them", ">submitted", ">took"]);
     for dag in &listed.dags {
-        let took = dag.started_at_ms.map(|from| span(dag.ended_at_ms.unwrap_or(listed.now_ms).saturating_sub(from)));
+        let took =
+            dag.started_at_ms.map(|from| span(dag.ended_at_ms.unwrap_or(listed.now_ms).saturating_sub(from)));
         table.row(vec![
             Cell::from(&dag.id),
             state(dag),
@@ -150,7 +154,8 @@ fn show(one: &One, _: Page) -> String {
     let mut table = Table::of(&["job", "key", "name", "state", "after", "now"]);
     for job in &dag.jobs {
         let kind = |on: &str| if job.waits_for.iter().any(|open| open == on) { "" } else { " ✓" };
-        let after: Vec<String> = job.depends_on.iter().map(|edge| format!("{}{}", edge.on, kind(&edge.on))).collect();
+        let after: Vec<String> =
+            job.depends_on.iter().map(|edge| format!("{}{}", edge.on, kind(&edge.on))).collect();
         table.row(vec![
             Cell::from(&job.id),
             Cell::from(job.key.as_deref().unwrap_or_default()),
@@ -184,7 +189,11 @@ fn standing(job: &DagJob, now_ms: u64) -> String {
     words.extend(job.elements.map(|elements| count(elements, "element")));
     if let Some(from) = job.started_at_ms {
         let until = job.ended_at_ms.unwrap_or(now_ms);
-        words.push(format!("{} {}", if job.ended_at_ms.is_some() { "ran" } else { "for" }, span(until.saturating_sub(from))));
+        words.push(format!(
+            "{} {}",
+            if job.ended_at_ms.is_some() { "ran" } else { "for" },
+            span(until.saturating_sub(from))
+        ));
     }
     words.join(", ")
 }

@@ -2,8 +2,8 @@
 
 use landfall_api::fleet::TenantView;
 use landfall_client::segment;
-use landfall_model::{MilliCpu, Price};
 use landfall_model::scenario::closest;
+use landfall_model::{MilliCpu, Price};
 use serde::Serialize;
 use serde_json::Value;
 

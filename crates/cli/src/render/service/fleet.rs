@@ -130,8 +130,17 @@ pub(crate) fn tenants(listed: &tenants::Listed, _: Page) -> String {
     if listed.tenants.is_empty() {
         return format!("no tenants\n{DIM}landfall tenants set NAME --share 0.5 makes one{DIM:#}\n");
     }
-    let mut names =
-        vec!["tenant", ">share", ">jobs", ">nodes", ">cores", ">gpus", ">node-hours", ">gpu-hours", "may hold"];
+    let mut names = vec![
+        "tenant",
+        ">share",
+        ">jobs",
+        ">nodes",
+        ">cores",
+        ">gpus",
+        ">node-hours",
+        ">gpu-hours",
+        "may hold",
+    ];
     let priced = |tenant: &TenantView| {
         tenant.usage.as_ref().is_some_and(|usage| usage.spent > 0.0 || usage.budget.is_some())
     };

@@ -326,7 +326,8 @@ impl Engine {
             record.map(|record| policy.queue_verdict(&pass, &record.job).facts).unwrap_or_default()
         };
         // Whoever asks keeps nothing.
-        problem.rest = (self.notes.is_some() && asked.is_none() && problem.classes.is_some()).then_some(&rest);
+        problem.rest =
+            (self.notes.is_some() && asked.is_none() && problem.classes.is_some()).then_some(&rest);
         problem.tenants = self.tenant_rooms();
         problem.locks = self.state.locks.keys().cloned().collect();
         problem.caps = Caps {
