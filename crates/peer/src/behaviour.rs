@@ -63,7 +63,9 @@ impl Behaviour {
             gossip,
             direct,
             identify: identify::Behaviour::new(identify),
-            ping: ping::Behaviour::new(ping::Config::new().with_interval(PING_EVERY).with_timeout(PONG_WITHIN)),
+            ping: ping::Behaviour::new(
+                ping::Config::new().with_interval(PING_EVERY).with_timeout(PONG_WITHIN),
+            ),
             blocked: allow_block_list::Behaviour::default(),
         })
     }

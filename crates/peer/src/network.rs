@@ -491,7 +491,11 @@ impl Network {
                 self.tell(Heard::Rtt { peer: id_of(&peer), ms });
             }
             // Whoever does not answer is gone, though nobody said so: a line that is cut, a machine without power.
-            SwarmEvent::Behaviour(BehaviourEvent::Ping(ping::Event { peer, connection, result: Err(error) })) => {
+            SwarmEvent::Behaviour(BehaviourEvent::Ping(ping::Event {
+                peer,
+                connection,
+                result: Err(error),
+            })) => {
                 if !matches!(error, ping::Failure::Unsupported) {
                     tracing::debug!(%peer, %error, "a line is dead");
                     self.swarm.close_connection(connection);
@@ -555,10 +559,11 @@ impl Network {
         let now = Instant::now();
         let read = if self.blocked.contains(&author) {
             Err(BLOCKED)
+        } else if !self.rates.admits(author, now) {
+            // Also of somebody who is not listened to: whoever goes on falls deeper.
+            Err(FLOOD)
         } else if self.is_ignored(&author) {
             Err(LOW)
-        } else if !self.rates.admits(author, now) {
-            Err(FLOOD)
         } else {
             decode(bytes, channel).map_err(reason_of)
         };

@@ -15,7 +15,9 @@ use crate::direct::Asked;
 use crate::network::{Heard, Network, Order, Settings};
 use crate::{Identity, Multiaddr};
 
-async fn network(bootstrap: Vec<Multiaddr>) -> (Network, Vec<Multiaddr>, mpsc::Receiver<Heard>, mpsc::UnboundedSender<Order>) {
+async fn network(
+    bootstrap: Vec<Multiaddr>,
+) -> (Network, Vec<Multiaddr>, mpsc::Receiver<Heard>, mpsc::UnboundedSender<Order>) {
     let dir = tempfile::tempdir().unwrap();
     let identity = Identity::load_or_make(dir.path()).unwrap();
     let listen = vec!["/ip4/127.0.0.1/tcp/0".parse().unwrap()];
@@ -25,7 +27,11 @@ async fn network(bootstrap: Vec<Multiaddr>) -> (Network, Vec<Multiaddr>, mpsc::R
 }
 
 /// Waits for something while one of the two networks is driven by hand.
-async fn until<T>(bad: &mut Network, heard: &mut mpsc::Receiver<Heard>, mut wanted: impl FnMut(&Heard) -> Option<T>) -> T {
+async fn until<T>(
+    bad: &mut Network,
+    heard: &mut mpsc::Receiver<Heard>,
+    mut wanted: impl FnMut(&Heard) -> Option<T>,
+) -> T {
     loop {
         tokio::select! {
             _ = bad.swarm.select_next_some() => {}

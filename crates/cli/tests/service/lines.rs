@@ -67,9 +67,8 @@ impl Lines {
         let verb = if cut { "replace" } else { "del" };
         for &place in from {
             let others = to.iter().filter(|other| **other != place);
-            let orders: String = others
-                .map(|other| format!("route {verb} blackhole {}/32\n", self.address(*other)))
-                .collect();
+            let orders: String =
+                others.map(|other| format!("route {verb} blackhole {}/32\n", self.address(*other))).collect();
             let mut child = Command::new("ip")
                 .args(["-n", &self.names[place], "-force", "-batch", "-"])
                 .stdin(Stdio::piped())

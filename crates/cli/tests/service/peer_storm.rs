@@ -101,7 +101,9 @@ impl World {
         };
         let mut peers = vec![make(0, SETTINGS)];
         let invitation = text(&peers[0].json(&["peer", "id"])["invitation"]);
-        peers.extend((1..count).map(|place| make(place, &format!("bootstrap = ['{invitation}']\n{SETTINGS}"))));
+        peers.extend(
+            (1..count).map(|place| make(place, &format!("bootstrap = ['{invitation}']\n{SETTINGS}"))),
+        );
         let ids: Vec<String> = peers.iter().map(id).collect();
         let table: String = ids.iter().map(|id| format!("[[peers]]\nid = '{id}'\ntrust = 0.8\n")).collect();
         let addresses: Vec<String> = peers
@@ -121,7 +123,8 @@ impl World {
             peer.until_ready("n1");
             peer.until("others are known", || {
                 let peers = peer.json(&["peers", "list"]);
-                let known = peers["peers"].as_array().unwrap().iter().filter(|peer| peer["facts"].is_object());
+                let known =
+                    peers["peers"].as_array().unwrap().iter().filter(|peer| peer["facts"].is_object());
                 known.count() + 1 == count
             });
         }
@@ -148,7 +151,8 @@ impl World {
         let (runs, locks) = self.runs();
         std::fs::create_dir_all(&locks).unwrap();
         let key = format!("k{}", self.jobs.len());
-        let tenths = if self.random.chance(10) { self.random.within(80, 160) } else { self.random.within(2, 30) };
+        let tenths =
+            if self.random.chance(10) { self.random.within(80, 160) } else { self.random.within(2, 30) };
         let (runs, lock) = (runs.display(), locks.join(&key));
         let script = format!(
             "exec 9>>{}; flock -n 9 || echo twice {key} >> {runs}; echo begin {key} $LANDFALL_NODE_ID >> {runs}; \
@@ -165,8 +169,13 @@ impl World {
             "needs": { "cpu_milli": 100, "ram_mib": 16 },
             "placement": { "hints": hints },
         });
-        let (status, answer) =
-            self.peers[arbiter].says(&self.tokens[arbiter], "POST", "/jobs", &[("idempotency-key", &key)], Some(&body));
+        let (status, answer) = self.peers[arbiter].says(
+            &self.tokens[arbiter],
+            "POST",
+            "/jobs",
+            &[("idempotency-key", &key)],
+            Some(&body),
+        );
         assert!((200..300).contains(&status), "seed {}: {status} {answer}", self.seed);
         let id = answer["jobs"][0]["id"].as_str().or(answer["id"].as_str()).unwrap().to_owned();
         self.jobs.push(Job { key, arbiter, id, ended: None });
@@ -187,7 +196,8 @@ impl World {
             self.lines.is_none() || self.lasting.iter().any(|fault| fault.kind.is_of_lines())
         } else {
             let about = |fault: &Lasting| !fault.kind.is_of_lines() && fault.peers.contains(&place);
-            self.lasting.iter().any(about) || self.lasting.iter().filter(|fault| !fault.kind.is_of_lines()).count() > 3
+            self.lasting.iter().any(about)
+                || self.lasting.iter().filter(|fault| !fault.kind.is_of_lines()).count() > 3
         };
         if taken {
             return;
@@ -219,7 +229,8 @@ impl World {
     /// Undoes what has lasted long enough, or everything.
     fn heal(&mut self, all: bool) {
         let now = Instant::now();
-        let (over, rest) = std::mem::take(&mut self.lasting).into_iter().partition(|fault| all || fault.until <= now);
+        let (over, rest) =
+            std::mem::take(&mut self.lasting).into_iter().partition(|fault| all || fault.until <= now);
         self.lasting = rest;
         for fault in over {
             let fault: Lasting = fault;
@@ -240,7 +251,8 @@ impl World {
     fn settle(&mut self) {
         let healed = Instant::now();
         loop {
-            let open: Vec<usize> = (0..self.jobs.len()).filter(|job| self.jobs[*job].ended.is_none()).collect();
+            let open: Vec<usize> =
+                (0..self.jobs.len()).filter(|job| self.jobs[*job].ended.is_none()).collect();
             for job in open {
                 let seen = self.get(self.jobs[job].arbiter, &format!("/jobs/{}", self.jobs[job].id));
                 if seen["ended_at_ms"].is_number() {
@@ -265,7 +277,8 @@ impl World {
     fn accounts(&self, place: usize) -> BTreeMap<String, [u64; 4]> {
         let peers = self.get(place, "/peers");
         let of = |peer: &Value| {
-            let amounts = ["bought", "spent", "sold", "earned"].map(|name| peer["account"][name].as_u64().unwrap());
+            let amounts =
+                ["bought", "spent", "sold", "earned"].map(|name| peer["account"][name].as_u64().unwrap());
             (text(&peer["id"]), amounts)
         };
         peers.as_array().unwrap().iter().map(of).collect()
@@ -275,14 +288,19 @@ impl World {
     fn judge_accounts(&self) -> (u64, u64) {
         let mut owed: BTreeMap<(usize, String), (u64, u64)> = BTreeMap::new();
         for job in &self.jobs {
-            let placement = self.get(job.arbiter, &format!("/jobs/{}/placement", job.id));
-            let winner = text(&placement["winner"]);
+            let placement =
+                self.get(job.arbiter, &format!("/jobs/{}/placement", job.id))["negotiation"].clone();
+            let winner = placement["winner"]
+                .as_str()
+                .unwrap_or_else(|| panic!("nobody won {}: {placement}", job.key))
+                .to_owned();
             if winner != self.ids[job.arbiter] {
                 let due = owed.entry((job.arbiter, winner)).or_default();
                 *due = (due.0 + 1, due.1 + placement["charge"].as_u64().unwrap_or(0));
             }
         }
-        let due = |arbiter: usize, node: &str| owed.get(&(arbiter, node.to_owned())).copied().unwrap_or_default();
+        let due =
+            |arbiter: usize, node: &str| owed.get(&(arbiter, node.to_owned())).copied().unwrap_or_default();
         for (arbiter, own) in self.ids.iter().enumerate() {
             let accounts = self.accounts(arbiter);
             for node in self.ids.iter().filter(|id| *id != own) {
@@ -296,7 +314,11 @@ impl World {
                 self.ids.iter().enumerate().filter(|(_, id)| *id != own).all(|(arbiter, id)| {
                     let ([.., sold, earned], due) =
                         (accounts.get(id).copied().unwrap_or_default(), due(arbiter, own));
-                    assert!(sold <= due.0 && earned <= due.1, "seed {}: {own} was paid twice by {id}", self.seed);
+                    assert!(
+                        sold <= due.0 && earned <= due.1,
+                        "seed {}: {own} was paid twice by {id}",
+                        self.seed
+                    );
                     (sold, earned) == due
                 })
             });
@@ -328,21 +350,37 @@ fn whatever_happens_among_peers_every_job_ends_once_runs_alone_and_is_paid_once(
     world.heal(true);
     println!("healed after {} s", began.elapsed().as_secs());
     world.settle();
+    for job in &world.jobs {
+        let told = || world.get(job.arbiter, &format!("/jobs/{}/placement", job.id));
+        assert_eq!(job.ended.as_deref(), Some("completed"), "seed {seed}: {} {}", job.key, told());
+    }
     let (sold, credits) = world.judge_accounts();
 
     let lines = std::fs::read_to_string(world.runs().0).unwrap();
-    let count = |what: &str, key: &str| lines.lines().filter(|line| line.starts_with(&format!("{what} {key} ")) || *line == format!("{what} {key}")).count();
+    let count = |what: &str, key: &str| {
+        lines
+            .lines()
+            .filter(|line| line.starts_with(&format!("{what} {key} ")) || *line == format!("{what} {key}"))
+            .count()
+    };
     let mut again = 0;
     for (place, job) in world.jobs.iter().enumerate() {
         let (began, ended) = (count("begin", &job.key), count("end", &job.key));
         let state = world.get(job.arbiter, &format!("/jobs/{}", job.id))["state"].clone();
         assert_eq!(count("twice", &job.key), 0, "seed {seed}: two runs of {} at once", job.key);
-        assert_eq!((job.ended.as_deref(), &state), (Some("completed"), &"completed".into()), "seed {seed}: {}", job.key);
+        assert_eq!(
+            (job.ended.as_deref(), &state),
+            (Some("completed"), &"completed".into()),
+            "seed {seed}: {}",
+            job.key
+        );
         assert!(ended >= 1 && began >= ended, "seed {seed}: {} began {began} times, ended {ended}", job.key);
         again += usize::from(began > 1);
         if place % (world.jobs.len() / LOGS_READ + 1) == 0 {
             let (peer, done) = (&world.peers[job.arbiter], format!("{} is done", job.key));
-            peer.until(&format!("{} is in the log", job.key), || peer.run(&["logs", &job.id]).out.contains(&done));
+            peer.until(&format!("{} is in the log", job.key), || {
+                peer.run(&["logs", &job.id]).out.contains(&done)
+            });
         }
     }
     println!("| fault | times |\n|---|---|");

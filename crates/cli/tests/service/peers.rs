@@ -257,18 +257,18 @@ const FIVE: [(&str, &str, &str, &str); 5] = [
 
 #[test]
 fn five_peers_offer_and_the_best_wins() {
-    five(|_, _, settings| first(settings));
+    five(std::env::var_os("LANDFALL_ROUNDS").is_some(), |_, _, settings| first(settings));
 }
 
 /// The five as processes, made by whoever knows where they are to be; the place is 0 for the arbiter, which invites the others.
 ///
-/// The windows are those of the specification where rounds are counted (`LANDFALL_ROUNDS`), else longer: beside a hundred other tests
+/// The windows are those of the specification if they are to be exact, else longer: beside a hundred other tests, or over a bad line,
 /// somebody may be late, which is not what is looked at here.
 /// Gives the longest round trip that the arbiter has measured, in ms.
-fn five(make: impl Fn(usize, Option<&str>, &str) -> Stand) -> f64 {
-    let patient = match std::env::var_os("LANDFALL_ROUNDS") {
-        Some(_) => "",
-        None => ", \"grace_ms=1500\", \"ack_timeout_ms=2000\", \"hold_ttl_ms=8000\"",
+fn five(exact: bool, make: impl Fn(usize, Option<&str>, &str) -> Stand) -> f64 {
+    let patient = match exact {
+        true => "",
+        false => ", \"grace_ms=1500\", \"ack_timeout_ms=2000\", \"hold_ttl_ms=8000\"",
     };
     let arbiter = make(0, None, &format!("settings = [\"runs_work=false\"{patient}]"));
     let mut nodes = Vec::new();
@@ -354,7 +354,7 @@ fn five_peers_in_namespaces_of_their_own_over_slow_and_lossy_lines() {
             return;
         }
     };
-    let longest = five(|place, _, settings| at(&lines, place, settings));
+    let longest = five(false, |place, _, settings| at(&lines, place, settings));
     assert!(longest >= 100.0, "lines are not slow: {longest} ms");
 }
 
@@ -364,7 +364,7 @@ fn five_peers_in_namespaces_of_their_own_over_slow_and_lossy_lines() {
 fn five_peers_over_relays_that_are_slow_and_lose() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let kept = std::cell::RefCell::new(Vec::new());
-    let longest = five(|place, invitation, settings| {
+    let longest = five(false, |place, invitation, settings| {
         let Some(invitation) = invitation else { return first(settings) };
         let (address, rest) = invitation.split_once("/p2p/").unwrap();
         let port = address.rsplit_once('/').unwrap().1;

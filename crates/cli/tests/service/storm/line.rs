@@ -19,7 +19,10 @@ pub(crate) enum Weather {
     /// Every piece waits so long, in both directions.
     Slow(Duration),
     /// The same, and one piece in fifty waits for as long as TCP does before it sends again what was lost; drawn from a seed.
-    Lossy { pause: Duration, seed: u64 },
+    Lossy {
+        pause: Duration,
+        seed: u64,
+    },
     /// Nothing passes; whoever speaks is not told.
     Silent,
     /// Connections break and new ones are refused.
