@@ -255,6 +255,8 @@ job_fields! {
     model_mib: Option<Mib> = None, "estimated";
     /// `allow`: an `llmcpp` model may spill into RAM or run without a GPU.
     offload: Offload = Offload::Never, "`never`";
+    /// The image it runs in, in full: jobs of one image can be kept together.
+    image: Option<Name> = None, "none; on a server, that of its container";
     /// Disk asked per node.
     storage_mib: Mib = Mib::ZERO, "0";
     /// Network asked, in Mbit/s.

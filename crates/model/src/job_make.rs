@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::scenario::closest;
-use crate::{Digest, Job, JobError, JobId, JobKind, JobSpec, Name, Needs, Provider, ProviderKind, Time};
+use crate::{Digest, Job, JobError, JobId, JobKind, JobSpec, Name, Needs, Provider, ProviderKind, Time, image_name};
 
 /// Different specs that are kept for sharing; past this many, sharing costs more than it saves.
 const SPECS_MAX: usize = 4_000_000;
@@ -36,6 +36,12 @@ impl Needs {
         let unsaid = JobSpec::unsaid(self.sensitive == Some(true), self.vram_mib.unwrap_or_default());
         let mut spec = self.onto(&unsaid);
         spec.may_preempt |= spec.sensitive;
+        if let Some(said) = &spec.image {
+            spec.image = Some(image_name(said.as_str()).ok_or_else(|| {
+                let message = format!("`{said}` is no name of an image");
+                JobError::new("image", "bad_image", message).hint("such as alpine:3.20 or quay.io/team/tool:1")
+            })?);
+        }
         spec.validate()?;
         Ok(spec)
     }

@@ -13,6 +13,7 @@ mod settings;
 
 mod amount;
 mod id;
+mod image_name;
 mod time;
 
 mod block;
@@ -43,6 +44,7 @@ pub use amount::{AmountError, Bytes, Mib, MilliCpu, MilliGpu, Money};
 pub use block::{Block, BlockStatus, Provider, ProviderKind, Shape, Tier};
 pub use gpu::{Gpu, Slices};
 pub use history::{HistoryRow, Prediction};
+pub use image_name::{IMAGES_MAX, image_name};
 pub use id::{BlockId, Digest, IdError, JobId, Name, NodeId, PoolId, TenantId, WorkloadId};
 pub use instance::{Instance, Window};
 pub use job::{

@@ -217,6 +217,9 @@ pub struct Node {
     pub placements: Vec<Placement>,
     /// Workloads that are warm here.
     pub cache: BTreeSet<WorkloadId>,
+    /// Images of containers that are here, by their [full names](crate::image_name).
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub images: BTreeSet<Name>,
     /// Good service in the past; breaks ties only.
     pub karma: i64,
     /// Observed speed per runtime.
@@ -302,6 +305,7 @@ impl Node {
             active_reported: 0,
             placements: Vec::new(),
             cache: BTreeSet::new(),
+            images: BTreeSet::new(),
             karma: 0,
             corrections: BTreeMap::new(),
             health: DeviceHealth::default(),

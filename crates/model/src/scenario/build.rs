@@ -393,6 +393,7 @@ pub(super) fn node(
     (node.wasm_limit, node.active_reported, node.karma) =
         (row.wasm_memory_limit_mb, row.active_jobs, i64::from(row.karma));
     node.cache = row.cache.into_iter().collect();
+    node.images = row.images.iter().filter_map(|image| crate::image_name(image.as_str())).collect();
     for (runtime, correction) in &row.corrections {
         in_range(correction.factor, 0.0, 1e6, || format!("{path}.corrections.{runtime}.factor"))?;
     }

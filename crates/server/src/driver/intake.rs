@@ -394,6 +394,9 @@ impl View<'_> {
             request.needs.user = request.needs.user.take().or_else(|| Name::new(&caller.name).ok());
             request.needs.series = request.needs.series.take().or_else(|| series_of(&request));
         }
+        if request.needs.image.is_none() {
+            request.needs.image = request.run.image.as_deref().and_then(landfall_model::image_name);
+        }
         if request.needs.architecture.is_none() {
             request.needs.architecture = self.architecture_of(request.needs.pool.as_ref());
         }

@@ -239,6 +239,7 @@ impl View<'_> {
             charging: node.health.charging,
             power_w: facts.and_then(|facts| facts.heartbeat.power_w),
             cache: node.cache.iter().map(ToString::to_string).collect(),
+            images: node.images.iter().map(ToString::to_string).collect(),
             doubted: self.nodes.doubted(id).to_vec(),
             limits: facts.and_then(|facts| facts.limits.clone()),
             why: record.why.clone(),

@@ -10,6 +10,9 @@ use super::jobs::colour;
 use crate::answer::Page;
 use crate::commands::service::nodes::{Listed, One};
 
+/// Images that the page of a node names.
+const IMAGES_SHOWN: usize = 4;
+
 pub(crate) fn list(listed: &Listed, _: Page) -> String {
     if listed.nodes.is_empty() {
         return format!(
@@ -122,6 +125,10 @@ pub(crate) fn one(one: &One, page: Page) -> String {
         line("fingerprint", &format!("{}{drifted}", fingerprint.get(..12).unwrap_or(fingerprint)));
     }
     line("warm", &node.cache.join(", "));
+    let more = node.images.len().saturating_sub(IMAGES_SHOWN);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let first: Vec<&str> = node.images.iter().take(IMAGES_SHOWN).map(String::as_str).collect();
+    line("images", &(first.join(", ") + &more));
     line("limits", node.limits.as_ref().map(|limits| limits.how.as_str()).unwrap_or_default());
     line("runtimes", &node.runtimes.join(", "));
     line("jobs", &node.jobs.join(", "));
