@@ -43,7 +43,7 @@ pub mod verdict;
 pub use amount::{AmountError, Bytes, Mib, MilliCpu, MilliGpu, Money};
 pub use block::{Block, BlockStatus, Provider, ProviderKind, Shape, Tier};
 pub use gpu::{Gpu, Slices};
-pub use history::{HistoryRow, Prediction};
+pub use history::{HistoryRow, Prediction, predicted_duration};
 pub use image_name::{IMAGES_MAX, image_name};
 pub use id::{BlockId, Digest, IdError, JobId, Name, NodeId, PoolId, TenantId, WorkloadId};
 pub use instance::{Instance, Window};

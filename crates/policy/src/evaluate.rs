@@ -111,6 +111,9 @@ impl Policy {
             for bound in self.terms.iter().chain(&self.multipliers) {
                 bound.term.explain(&view, &mut verdict.facts);
             }
+            if let Some(row) = self.in_row {
+                verdict.facts.note("weights_row", Fact::Count(row as u64 + 1));
+            }
             if pair.ranks_nodes && pair.job.spec.region.is_some() {
                 verdict.region_tier = Some(view.region_tier());
                 verdict.facts.note("region_rank", Fact::Count(u64::from(view.region_rank())));
