@@ -32,6 +32,12 @@ pub struct GpuFacts {
     /// Which GPUs it shares a fast link with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link_group: Option<u16>,
+    /// Whether it is given out in slices.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub sliced: bool,
+    /// What programs call it, if not by its index.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uuid: Option<String>,
 }
 
 /// What the agent estimates of its machine.
@@ -471,4 +477,7 @@ pub struct GpuView {
     /// The job that has it to itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder: Option<String>,
+    /// If it is given out in slices, those that are taken, such as `2g@4`: compute slices and the first memory slice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slices: Option<Vec<String>>,
 }

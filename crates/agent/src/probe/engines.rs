@@ -109,7 +109,11 @@ mod tests {
     async fn images_are_listed_by_their_full_names() {
         let dir = tempfile::tempdir().expect("dir");
         let many = "for i in $(seq 200); do echo quay.io/a/b:$i; done";
-        script(dir.path(), "podman", &format!("echo localhost/mine:1\necho '<none>:<none>'\necho mine:1\n{many}"));
+        script(
+            dir.path(),
+            "podman",
+            &format!("echo localhost/mine:1\necho '<none>:<none>'\necho mine:1\n{many}"),
+        );
         let engine =
             Engine { kind: EngineKind::Podman, path: dir.path().join("podman"), version: String::new() };
         let names = images(&engine).await.expect("told");

@@ -72,6 +72,7 @@ pub struct Machine {
     procfs: PathBuf,
     platform: String,
     accelerators: Vec<String>,
+    sliced: Vec<u16>,
     energy: Rate,
     traffic: Rate,
     /// Images that its container engine has, if that tells.
@@ -102,6 +103,7 @@ impl Machine {
             procfs: config.procfs.clone(),
             platform: config.platform.clone().unwrap_or_else(|| platform().to_owned()),
             accelerators: config.accelerators.clone(),
+            sliced: config.sliced_gpus.clone(),
             energy: Rate::default(),
             traffic: Rate::default(),
             images,
@@ -121,7 +123,9 @@ impl Machine {
     }
 
     pub fn gpus(&self) -> Vec<GpuFacts> {
-        self.gpus.gpus()
+        let mut gpus = self.gpus.gpus();
+        gpus.iter_mut().for_each(|gpu| gpu.sliced = self.sliced.contains(&gpu.index));
+        gpus
     }
 
     /// What can be run here.

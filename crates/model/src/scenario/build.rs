@@ -456,7 +456,7 @@ pub(super) fn node(
             job: row.job,
             cpu: row.cpu_milli,
             ram: row.ram_mib,
-            devices: row.gpus.iter().map(|&index| DeviceShare { index, vram: row.vram_mib, milli }).collect(),
+            devices: row.gpus.iter().map(|&index| DeviceShare::new(index, row.vram_mib, milli)).collect(),
             gpu_shape,
             exclusive_node: row.exclusive,
             expected_duration: row.expected_duration_ms.unwrap_or(JobSpec::empty().expected_duration_ms),

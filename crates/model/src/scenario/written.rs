@@ -133,7 +133,8 @@ impl WrittenNode<'_> {
     /// What it is, has and says about its load.
     fn machine<M: SerializeMap>(&self, row: &mut Fields<M>) -> Result<(), M::Error> {
         let Node { runtimes, cpu_total, ram_total, ram_reported, gpus, gpu_bandwidth_gb_s, .. } = self.0;
-        let Node { wasm_limit, active_reported, cache, images, karma, corrections, health, platform, .. } = self.0;
+        let Node { wasm_limit, active_reported, cache, images, karma, corrections, health, platform, .. } =
+            self.0;
         row.unless(&default_runtimes(*platform), "supported_runtimes", runtimes)?;
         row.put("cpu_milli", cpu_total)?;
         row.put("ram_mib", ram_total)?;

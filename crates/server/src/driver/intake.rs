@@ -283,7 +283,7 @@ impl View<'_> {
             return ignored("storage_mib", message.into(), "leave it out");
         }
         let given = Needs::of(&needs.clone().spec().unwrap_or_else(|_| JobSpec::empty()));
-        let only_in: [(&str, bool, &[Dispatch], &str); 21] = [
+        let only_in: [(&str, bool, &[Dispatch], &str); 22] = [
             ("priority", given.priority.is_some(), &[Dispatch::Push], "use class, 0 to 10"),
             ("tier", given.tier.is_some(), &[Dispatch::Push], "leave it out"),
             ("provider", given.provider.is_some(), &[Dispatch::Push], "leave it out"),
@@ -302,6 +302,12 @@ impl View<'_> {
                 given.architecture.is_some(),
                 &[Dispatch::Push, Dispatch::Pull],
                 "use a feature that such nodes have",
+            ),
+            (
+                "gpu_slice",
+                given.gpu_slice.is_some(),
+                &[Dispatch::Push, Dispatch::Pull],
+                "ask for whole GPUs; those that a driver shows as slices have a model of their own (gpu_models)",
             ),
             ("kind", given.kind.is_some(), &[Dispatch::Pull], "leave it out"),
             ("prefer_local", given.prefer_local.is_some(), &[Dispatch::Pull], "leave it out"),

@@ -10,7 +10,9 @@ use landfall_engine::input::{Report, RunUsage};
 use landfall_engine::record::{JobRecord, Phase, RunNode};
 use landfall_engine::{Answer, Fence, Input};
 use landfall_model::scenario::{Format, NodeRow, Rows, closest, decode};
-use landfall_model::{Block, DeviceHealth, IMAGES_MAX, Mib, Name, Node, NodeId, PoolId, TenantId, Thermal, WorkloadId};
+use landfall_model::{
+    Block, DeviceHealth, IMAGES_MAX, Mib, Name, Node, NodeId, PoolId, TenantId, Thermal, WorkloadId,
+};
 use landfall_store::{Store, StoreError, Table};
 use serde_json::{Map, Value, json};
 
@@ -580,7 +582,7 @@ fn model_node(id: &NodeId, registration: &Registration, now: landfall_model::Tim
             let fields = json!({
                 "index": gpu.index, "model": gpu.model, "vram_mib": gpu.vram_mib,
                 "vram_used_mib": gpu.vram_used_mib.unwrap_or(0), "bandwidth_gb_s": gpu.bandwidth_gb_s.filter(|v| *v > 0.0),
-                "link_group": gpu.link_group,
+                "link_group": gpu.link_group, "slices": gpu.sliced.then(|| json!({})),
             });
             let Value::Object(mut fields) = fields else { return Value::Null };
             fields.retain(|_, value| !value.is_null());

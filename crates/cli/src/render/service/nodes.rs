@@ -171,6 +171,15 @@ pub(crate) fn one(one: &One, page: Page) -> String {
     text
 }
 
+/// Who has a device, or which of its slices are taken.
+fn held(gpu: &GpuView) -> String {
+    match &gpu.slices {
+        Some(slices) if slices.is_empty() => "in slices, all free".to_owned(),
+        Some(slices) => format!("in slices, taken {}", slices.join(", ")),
+        None => gpu.holder.clone().unwrap_or_default(),
+    }
+}
+
 fn gpu_table(gpus: &[GpuView]) -> Table {
     let mut table = Table::of(&[">gpu", "model", ">memory held", ">compute held", "job"]).indent(2);
     for gpu in gpus {
@@ -180,7 +189,7 @@ fn gpu_table(gpus: &[GpuView]) -> Table {
             Cell::from(gpu.model.as_deref().unwrap_or("unknown")),
             format!("{} of {all}", mib(gpu.vram_committed_mib)).into(),
             format!("{} %", gpu.milli_committed / 10).into(),
-            Cell::styled(gpu.holder.as_deref().unwrap_or_default(), PLAIN),
+            Cell::styled(held(gpu), PLAIN),
         ]);
     }
     table

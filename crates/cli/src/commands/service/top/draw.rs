@@ -305,6 +305,7 @@ pub(super) mod tests {
             vram_committed_mib: taken,
             milli_committed: 0,
             holder: None,
+            slices: None,
         };
         NodeView {
             id: "box".into(),
@@ -341,6 +342,7 @@ pub(super) mod tests {
             charging: None,
             power_w: None,
             cache: Vec::new(),
+            images: Vec::new(),
             doubted: Vec::new(),
             limits: None,
             why: None,
