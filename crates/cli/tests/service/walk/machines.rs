@@ -449,9 +449,10 @@ const CASES: [Case; 28] = [
         block(json!({ "tier": "FAST", "ends_in_ms": 600_000 }));
         assert_eq!(world.against(&job, "leased"), ["expiry"]);
         block(json!({ "tier": "FAST" }));
-        assert_eq!(world.term(&job, "leased", "provider-affinity"), 0.0);
+        let pinned = world.held(&json!({ "pool": "pack", "runtime": "process", "provider": "prime" }));
+        assert_eq!(world.against(&pinned, "leased"), ["provider"]);
         block(json!({ "tier": "FAST", "provider": "prime" }));
-        assert_eq!(world.term(&job, "leased", "provider-affinity"), 0.1);
+        assert!(world.against(&pinned, "leased").is_empty());
     }),
     ("region, group", |world| {
         world.joins("near", "fit", &json!({ "region": "eu" }));
