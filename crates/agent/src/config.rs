@@ -71,6 +71,8 @@ pub struct Config {
     pub platform: Option<String>,
     /// Accelerators that jobs can use beside GPUs: `npu`, `neural_engine`, `metal`.
     pub accelerators: Vec<String>,
+    /// Indices of GPUs that are given out in slices.
+    pub sliced_gpus: Vec<u16>,
     /// Where the kernel shows devices, usually `/sys`.
     pub sysfs: PathBuf,
     /// Where the kernel shows processes, usually `/proc`.
@@ -121,6 +123,7 @@ impl Config {
             ram_mib: None,
             platform: None,
             accelerators: Vec::new(),
+            sliced_gpus: Vec::new(),
             sysfs: "/sys".into(),
             procfs: "/proc".into(),
             power_w: None,

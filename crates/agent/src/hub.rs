@@ -385,6 +385,7 @@ impl Hub {
     pub(crate) fn registration(&self) -> Registration {
         let config = &self.config;
         let forgot = self.jobs().forgot.is_some();
+        self.machine().tell_all();
         Registration {
             hollow: false,
             pool: config.pool.clone(),

@@ -18,6 +18,8 @@ const REPORTS_FIRST: Duration = Duration::from_secs(3);
 const SILENCE_MAX: Duration = Duration::from_secs(35);
 /// How often programs that run jobs are looked for.
 const PROBE_EVERY: Duration = Duration::from_secs(300);
+/// How often it is looked which images of containers there are.
+const IMAGES_EVERY: Duration = Duration::from_secs(60);
 /// How often it is looked whether the server has been silent for long.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Bounds for what the server says about heartbeats.
@@ -121,6 +123,7 @@ async fn session(hub: &Arc<Hub>, registered: &Registered) -> Broke {
     let mut looks = tokio::time::interval(LOOK_EVERY);
     looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut probe = tokio::time::interval_at(tokio::time::Instant::now() + PROBE_EVERY, PROBE_EVERY);
+    let mut images = tokio::time::interval_at(tokio::time::Instant::now() + IMAGES_EVERY, IMAGES_EVERY);
     let mut heard = tokio::time::Instant::now();
     let mut nonsense = 0;
     // A heartbeat runs beside the commands: a slow answer must not hold them up.
@@ -169,6 +172,14 @@ async fn session(hub: &Arc<Hub>, registered: &Registered) -> Broke {
             _ = probe.tick() => {
                 let hub = Arc::clone(hub);
                 tokio::spawn(async move { use_programs(&hub, Programs::probe(&hub.config).await) });
+            }
+            _ = images.tick() => {
+                let hub = Arc::clone(hub);
+                tokio::spawn(async move {
+                    let programs = hub.machine().programs.clone();
+                    let images = programs.images().await;
+                    hub.machine().set_images(images);
+                });
             }
             () = hub.rejoin.notified() => return Broke::Again("what runs here has changed".to_owned()),
             () = hub.over.cancelled() => return Broke::Over,

@@ -36,6 +36,9 @@ pub struct Share {
     pub gpu_milli: u64,
     /// Whether it has the node to itself.
     pub exclusive: bool,
+    /// The slice that it has of its GPU, such as `2g@4`: compute slices and the first memory slice.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slice: Option<String>,
 }
 
 /// A job to be started.

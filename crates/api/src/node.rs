@@ -32,6 +32,12 @@ pub struct GpuFacts {
     /// Which GPUs it shares a fast link with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link_group: Option<u16>,
+    /// Whether it is given out in slices.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub sliced: bool,
+    /// What programs call it, if not by its index.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uuid: Option<String>,
 }
 
 /// What the agent estimates of its machine.
@@ -54,8 +60,8 @@ pub struct PerformanceEstimates {
     pub supported_runtimes: Vec<String>,
 }
 
-/// A heartbeat: each replaces all live fields; an absent one means unknown, but for `cache`, which then stays as it was. Unknown
-/// fields are ignored. A figure that cannot be true counts as absent, and the node is shown with it under `doubted`.
+/// A heartbeat: each replaces all live fields; an absent one means unknown, but for `cache` and `images`, which then stay as they
+/// were. Unknown fields are ignored. A figure that cannot be true counts as absent, and the node is shown with it under `doubted`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct Heartbeat {
@@ -76,6 +82,9 @@ pub struct Heartbeat {
     /// Workloads that are warm: these and no others; if left out, those whose jobs ran there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache: Option<Vec<String>>,
+    /// Images of containers that are there, 128 at most: these and no others; if left out, as before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub images: Option<Vec<String>>,
     /// All its CPU in milli-cores.
     #[serde(deserialize_with = "amount")]
     pub cpu_milli: u64,
@@ -428,6 +437,9 @@ pub struct NodeView {
     /// Workloads that are warm there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cache: Vec<String>,
+    /// Images of containers that are there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<String>,
     /// Figures of its last heartbeat that cannot be true and count as unknown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub doubted: Vec<String>,
@@ -465,4 +477,7 @@ pub struct GpuView {
     /// The job that has it to itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder: Option<String>,
+    /// If it is given out in slices, those that are taken, such as `2g@4`: compute slices and the first memory slice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slices: Option<Vec<String>>,
 }

@@ -206,6 +206,7 @@ fn sample(setting: &Setting) -> String {
         // One of a few words each.
         Kind::Text if setting.key == "agent.platform" => "browser".into(),
         Kind::List if setting.key == "agent.accelerators" => "npu".into(),
+        Kind::List if setting.key == "agent.sliced_gpus" => "3".into(),
         Kind::List if setting.key == "peer.bootstrap" => "/ip4/127.0.0.1/tcp/9".into(),
         Kind::List if setting.key == "peer.trust" => "id=0.5".into(),
         Kind::List if setting.key == "peer.settings" => "base_price=12".into(),

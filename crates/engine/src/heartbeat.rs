@@ -32,6 +32,9 @@ pub struct Heartbeat {
     /// Workloads that are warm.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache: Option<BTreeSet<WorkloadId>>,
+    /// Images of containers that are there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub images: Option<BTreeSet<Name>>,
     /// Speed and load of a pull worker.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metrics: Option<Metrics>,
@@ -99,6 +102,7 @@ impl Heartbeat {
             vram_used: self.vram_used.iter().filter(|used| vram(used)).copied().collect(),
             active: self.active.filter(|active| *active != node.active_reported),
             cache: self.cache.clone().filter(|cache| *cache != node.cache),
+            images: self.images.clone().filter(|images| *images != node.images),
             metrics: self.metrics.filter(metrics),
             health: self.health.filter(|health| *health != node.health),
             accepting: self.accepting.filter(|accepting| *accepting != node.accepting),
@@ -128,6 +132,9 @@ impl Heartbeat {
         }
         if let Some(cache) = &self.cache {
             node.cache.clone_from(cache);
+        }
+        if let Some(images) = &self.images {
+            node.images.clone_from(images);
         }
         if self.metrics.is_some() {
             node.metrics = self.metrics;

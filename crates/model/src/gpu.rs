@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::gpu_table::GpuModel;
-use crate::{JobId, Mib, MilliGpu};
+use crate::{JobId, Mib, MigProfile, MilliGpu, slices};
 
 /// A partitioned device (MIG): which memory slices are taken by which profile.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -80,6 +80,24 @@ impl Gpu {
     /// The job for which the device is being kept.
     pub fn hold(&self) -> Option<&JobId> {
         self.hold.as_deref()
+    }
+
+    /// Where a slice of so many compute slices would go, as its first memory slice; `None` if it does not fit, or if the device is
+    /// not partitioned.
+    pub fn slice_start(&self, compute: u8) -> Option<u8> {
+        let taken = &self.slices.as_ref()?.taken;
+        slices::choose(&[taken], compute).map(|(_, start)| start)
+    }
+
+    /// Memory of a slice of so many compute slices, if there are such slices.
+    pub fn slice_vram(&self, compute: u8) -> Option<Mib> {
+        let share = u64::from(slices::memory_slices(compute)?);
+        Some(Mib::new(self.vram_total().get() * share / u64::from(slices::MEMORY_SLICES)))
+    }
+
+    /// The slice that it is, if its driver shows it as one.
+    pub fn profile(&self) -> Option<MigProfile> {
+        MigProfile::of_device(self.model.as_ref()?.name.as_str())
     }
 
     /// Whether some job has the device to itself, or is about to.

@@ -477,13 +477,16 @@ fn unglue(token: &str) -> Option<Vec<String>> {
 }
 
 /// A slice as its profile names it: `1g.20gb` has 20 GB, `1g` does not say.
-struct Profile {
-    compute: u8,
-    memory_gb: Option<f64>,
+pub struct MigProfile {
+    /// Compute slices.
+    pub compute: u8,
+    /// Memory as the name rounds it.
+    pub memory_gb: Option<f64>,
 }
 
-impl Profile {
-    fn parse(token: &str) -> Option<Self> {
+impl MigProfile {
+    /// Reads `1g.10gb`, `1g`, or such a word behind `mig` in the name of a device.
+    pub fn parse(token: &str) -> Option<Self> {
         let (compute, memory_gb) = match token.rsplit_once('.') {
             Some((compute, memory)) => (compute, Some(memory.strip_suffix("gb")?.parse().ok()?)),
             None => (token, None),
@@ -492,6 +495,17 @@ impl Profile {
         let compute = compute.rsplit_once('.').map_or(compute, |(_, slice)| slice);
         let compute = compute.strip_suffix('g')?.parse().ok()?;
         (1..=7).contains(&compute).then_some(Self { compute, memory_gb })
+    }
+
+    /// The slice that a device is by its name, such as `NVIDIA A100-SXM4-80GB MIG 1g.10gb`.
+    pub fn of_device(name: &str) -> Option<Self> {
+        let (_, profile) = name.split_once(" MIG ")?;
+        Self::parse(profile.split(['+', ' ']).next()?)
+    }
+
+    /// Memory that a job can count on: drivers keep some of what the name says.
+    pub fn memory(&self) -> Option<Mib> {
+        self.memory_gb.map(|gb| Mib::new((gb * 0.9e9 / f64::from(1 << 20)) as u64))
     }
 
     /// Memory slices: the share of memory if both sizes are known. Names round sizes, slices are whole.
@@ -511,10 +525,10 @@ impl Profile {
 }
 
 /// Removes the words of a slice (`mig 1g.5gb`).
-fn take_slice(tokens: &mut Vec<String>, at: usize) -> Option<Profile> {
+fn take_slice(tokens: &mut Vec<String>, at: usize) -> Option<MigProfile> {
     tokens.remove(at);
-    let profile = tokens.iter().position(|token| Profile::parse(token).is_some())?;
-    Profile::parse(&tokens.remove(profile))
+    let profile = tokens.iter().position(|token| MigProfile::parse(token).is_some())?;
+    MigProfile::parse(&tokens.remove(profile))
 }
 
 /// Removes the words of a virtual GPU's size (`A100-1-5C`, `T4-2Q`) and tells its memory in GB; `None` if it is none.

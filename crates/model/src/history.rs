@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Bytes, Mib, Millis, Time, WorkloadId};
+use crate::{Bytes, Mib, Millis, TenantId, Time, WorkloadId};
 
 /// One finished run, newest first in a history.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -32,6 +32,27 @@ pub struct HistoryRow {
     /// When it ended, if known; evals look back one day.
     #[serde(default)]
     pub finished_at_ms: Option<Time>,
+    /// Whose it was, if known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<TenantId>,
+    /// Whether it failed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub failed: bool,
+}
+
+/// Newest runs that a duration is predicted from, and how few of them say nothing yet.
+const DURATIONS: (usize, usize) = (50, 5);
+
+/// How long nine of ten good runs of a workload took at most, from its rows, newest first; only runs of the same tenant count.
+pub fn predicted_duration<'a>(
+    rows: impl Iterator<Item = &'a HistoryRow>,
+    tenant: Option<&TenantId>,
+) -> Option<Millis> {
+    let good = rows.filter(|row| !row.failed && !row.oom && row.tenant.as_ref() == tenant);
+    let mut took: Vec<Millis> = good.filter_map(|row| row.build_time_ms).take(DURATIONS.0).collect();
+    took.sort_unstable();
+    let place = (took.len() * 9).div_ceil(10).checked_sub(1)?;
+    took.get(place).copied().filter(|_| took.len() >= DURATIONS.1)
 }
 
 /// What history predicts for a job; all zero means nothing is known.
@@ -143,7 +164,24 @@ mod tests {
             disk_bytes: Bytes::ZERO,
             oom,
             finished_at_ms: None,
+            tenant: None,
+            failed: false,
         }
+    }
+
+    #[test]
+    fn durations_are_those_of_nine_in_ten_good_runs_of_the_tenant() {
+        let run =
+            |secs: u64| HistoryRow { build_time_ms: Some(Millis::secs(secs)), ..row(None, None, false) };
+        let of = |rows: &[HistoryRow]| predicted_duration(rows.iter(), None).map(|took| took.get() / 1000);
+        let rows: Vec<HistoryRow> = (1..=10).map(run).collect();
+        assert_eq!((of(&rows[..4]), of(&rows[..5]), of(&rows)), (None, Some(5), Some(9)));
+        let others = rows.iter().map(|row| HistoryRow { tenant: TenantId::new("t").ok(), ..row.clone() });
+        assert_eq!(of(&others.collect::<Vec<_>>()), None);
+        let failed = rows.iter().map(|row| HistoryRow { failed: true, ..row.clone() });
+        assert_eq!(of(&failed.collect::<Vec<_>>()), None);
+        let long: Vec<HistoryRow> = (0..60).map(|place| run(if place < 50 { 7 } else { 900 })).collect();
+        assert_eq!(of(&long), Some(7), "only the last fifty count");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Bytes, Digest, JobId, JobSpec, Mib, MilliGpu, Millis, Name, NodeId, Time};
+use crate::{Bytes, Digest, JobId, JobSpec, Mib, MigProfile, MilliGpu, Millis, Name, NodeId, Time};
 
 /// Longest pause before a job that failed runs again.
 pub const RETRY_DELAY_MAX: Millis = Millis::secs(600);
@@ -261,6 +261,11 @@ impl JobSpec {
     /// Whether a GPU is asked for.
     pub fn is_gpu_job(&self) -> bool {
         self.gpu_count >= 1
+    }
+
+    /// The slice of a partitioned device that it asks for, if it does.
+    pub fn slice(&self) -> Option<MigProfile> {
+        MigProfile::parse(self.gpu_slice.as_ref()?.as_str())
     }
 
     /// Whether it asks for part of a device only.

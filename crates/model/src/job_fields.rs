@@ -247,6 +247,8 @@ job_fields! {
     vram_mib: Mib = Mib::ZERO, "0";
     /// Compute asked of each GPU; below 1000 only with one GPU, which is shared.
     gpu_milli: MilliGpu = MilliGpu::WHOLE, "1000";
+    /// A slice of a partitioned GPU (MIG) instead of a whole one, such as `1g.10gb` or `2g`.
+    gpu_slice: Option<Name> = None, "none";
     /// GPU models that will do.
     gpu_models: Vec<Name> = Vec::new(), "`[]`: any";
     /// Lowest GPU capability, such as `sm_80`.
@@ -255,6 +257,8 @@ job_fields! {
     model_mib: Option<Mib> = None, "estimated";
     /// `allow`: an `llmcpp` model may spill into RAM or run without a GPU.
     offload: Offload = Offload::Never, "`never`";
+    /// The image it runs in, in full: jobs of one image can be kept together.
+    image: Option<Name> = None, "none; on a server, that of its container";
     /// Disk asked per node.
     storage_mib: Mib = Mib::ZERO, "0";
     /// Network asked, in Mbit/s.

@@ -4,7 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::scenario::closest;
-use crate::{Digest, Job, JobError, JobId, JobKind, JobSpec, Name, Needs, Provider, ProviderKind, Time};
+use crate::{
+    Digest, Job, JobError, JobId, JobKind, JobSpec, Mib, MigProfile, MilliGpu, Name, Needs, Provider,
+    ProviderKind, Time, image_name, slices,
+};
 
 /// Different specs that are kept for sharing; past this many, sharing costs more than it saves.
 const SPECS_MAX: usize = 4_000_000;
@@ -33,11 +36,46 @@ impl Needs {
     /// # Errors
     /// If they contradict each other.
     pub fn spec(self) -> Result<JobSpec, JobError> {
+        let slice = self.sliced()?;
         let unsaid = JobSpec::unsaid(self.sensitive == Some(true), self.vram_mib.unwrap_or_default());
         let mut spec = self.onto(&unsaid);
+        if let Some((milli, memory)) = slice {
+            (spec.gpu_count, spec.gpu_milli) = (1, milli);
+            spec.vram_mib = spec.vram_mib.max(memory);
+        }
         spec.may_preempt |= spec.sensitive;
+        if let Some(said) = &spec.image {
+            spec.image = Some(image_name(said.as_str()).ok_or_else(|| {
+                let message = format!("`{said}` is no name of an image");
+                JobError::new("image", "bad_image", message)
+                    .hint("such as alpine:3.20 or quay.io/team/tool:1")
+            })?);
+        }
         spec.validate()?;
         Ok(spec)
+    }
+
+    /// Compute and memory of the slice that is asked for, if one is.
+    fn sliced(&self) -> Result<Option<(MilliGpu, Mib)>, JobError> {
+        let Some(said) = &self.gpu_slice else { return Ok(None) };
+        let wrong =
+            |message: String, hint: &str| Err(JobError::new("gpu_slice", "bad_slice", message).hint(hint));
+        let profile = MigProfile::parse(said.as_str());
+        let Some(profile) = profile.filter(|it| slices::memory_slices(it.compute).is_some()) else {
+            return wrong(
+                format!("`{said}` is no slice of a GPU"),
+                "there are 1g, 2g, 3g, 4g and 7g, with their memory if you like: 1g.10gb",
+            );
+        };
+        let milli = MilliGpu::new(u64::from(profile.compute) * 1000 / u64::from(slices::COMPUTE_SLICES));
+        if self.gpu_count.is_some_and(|count| count != 1) || self.gpu_milli.is_some_and(|said| said != milli)
+        {
+            return wrong(
+                "a job gets one slice of a GPU".to_owned(),
+                "leave gpu_count and gpu_milli out; several slices are several jobs, or a larger slice",
+            );
+        }
+        Ok(Some((milli, profile.memory().unwrap_or_default())))
     }
 
     /// The fewest needs from which the same spec is made.

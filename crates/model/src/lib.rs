@@ -13,6 +13,7 @@ mod settings;
 
 mod amount;
 mod id;
+mod image_name;
 mod time;
 
 mod block;
@@ -37,13 +38,16 @@ pub mod fingerprint;
 pub mod life;
 pub mod reason;
 pub mod scenario;
+pub mod slices;
 pub mod verdict;
 
 pub use amount::{AmountError, Bytes, Mib, MilliCpu, MilliGpu, Money, Price};
 pub use block::{Block, BlockStatus, Provider, ProviderKind, Shape, Tier};
 pub use gpu::{Gpu, Slices};
-pub use history::{HistoryRow, Prediction};
+pub use gpu_table::MigProfile;
+pub use history::{HistoryRow, Prediction, predicted_duration};
 pub use id::{BlockId, Digest, IdError, JobId, Name, NodeId, PoolId, TenantId, WorkloadId};
+pub use image_name::{IMAGES_MAX, image_name};
 pub use instance::{Instance, Window};
 pub use job::{
     Checkpoint, FeatureNeed, Hints, Input, Job, JobError, JobKind, Lifecycle, LocalityBias, NodeCount,
@@ -55,7 +59,7 @@ pub use node::{
     Approval, Capabilities, Correction, DeviceHealth, Metrics, Node, NodePower, NodeState, Peer,
     PlacementError, Platform, Thermal,
 };
-pub use placement::{DeviceShare, GpuShape, Placement};
+pub use placement::{DeviceShare, GpuShape, Placement, Slice};
 pub use pool::{
     Backfill, BackfillOrder, BatchSettings, CheckpointSettings, Discipline, Dispatch, Learn, LoanSettings,
     Pool, PoolError, PreemptRule, PriceBasis, PriceSettings, PullPreset, PullSettings, PushSettings,

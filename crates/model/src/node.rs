@@ -6,8 +6,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Block, Gpu, JobId, Links, MemoryDomain, Mib, MilliCpu, MilliGpu, Name, NodeId, Placement, PoolId, Scope,
-    TenantId, Tier, Time, WorkloadId,
+    Block, DeviceShare, Gpu, JobId, Links, MemoryDomain, Mib, MilliCpu, MilliGpu, Name, NodeId, Placement,
+    PoolId, Scope, Slice, TenantId, Tier, Time, WorkloadId,
 };
 
 /// What kind of machine a node is.
@@ -217,6 +217,9 @@ pub struct Node {
     pub placements: Vec<Placement>,
     /// Workloads that are warm here.
     pub cache: BTreeSet<WorkloadId>,
+    /// Images of containers that are here, by their [full names](crate::image_name).
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub images: BTreeSet<Name>,
     /// Good service in the past; breaks ties only.
     pub karma: i64,
     /// Observed speed per runtime.
@@ -302,6 +305,7 @@ impl Node {
             active_reported: 0,
             placements: Vec::new(),
             cache: BTreeSet::new(),
+            images: BTreeSet::new(),
             karma: 0,
             corrections: BTreeMap::new(),
             health: DeviceHealth::default(),
@@ -427,7 +431,8 @@ impl Node {
         }
         for gpu in &self.gpus {
             let Some(old) = earlier.gpu(gpu.index) else { continue };
-            if old.vram_committed > gpu.vram_total() {
+            let cut = |gpu: &Gpu| gpu.slices.as_ref().is_some_and(|slices| !slices.taken.is_empty());
+            if old.vram_committed > gpu.vram_total() || (cut(old) && gpu.slices.is_none()) {
                 let apart =
                     |placement: &Placement| placement.devices.iter().all(|share| share.index != gpu.index);
                 if let Some(job) = newest(&apart) {
@@ -444,9 +449,31 @@ impl Node {
             gpu.milli_committed = old.milli_committed;
             gpu.holder.clone_from(&old.holder);
             gpu.hold.clone_from(&old.hold);
+            if let (Some(slices), Some(old)) = (&mut gpu.slices, &old.slices) {
+                slices.taken.clone_from(&old.taken);
+            }
         }
         self.held_devices = self.gpus.iter().filter(|gpu| gpu.hold.is_some()).count() as u16;
         Ok(())
+    }
+
+    /// What a placement takes of a device as that is now: of a partitioned one a slice has a place and its share of the memory; one
+    /// that the driver shows as a slice is taken whole.
+    fn settled(&self, share: &DeviceShare) -> Result<DeviceShare, PlacementError> {
+        let gpu = self.gpu(share.index).ok_or(PlacementError::NoDevice(share.index))?;
+        let Some(asked) = share.slice else {
+            let cut = gpu.slices.as_ref().is_some_and(|slices| !slices.taken.is_empty());
+            return if cut { Err(PlacementError::DeviceHeld(share.index)) } else { Ok(*share) };
+        };
+        if gpu.slices.is_none() {
+            return Ok(DeviceShare::new(share.index, share.vram, MilliGpu::WHOLE));
+        }
+        let start = gpu.slice_start(asked.compute).ok_or(PlacementError::Short("slices of the GPU"))?;
+        let vram = gpu.slice_vram(asked.compute).unwrap_or_default();
+        if share.vram > vram {
+            return Err(PlacementError::Short("GPU memory"));
+        }
+        Ok(DeviceShare { vram, slice: Some(Slice { start: Some(start), ..asked }), ..*share })
     }
 
     /// Whether a job fits on the node as it is now.
@@ -464,6 +491,7 @@ impl Node {
             if placement.devices[..position].iter().any(|other| other.index == share.index) {
                 return Err(PlacementError::DeviceHeld(share.index));
             }
+            let share = &self.settled(share)?;
             let gpu = self.gpu(share.index).ok_or(PlacementError::NoDevice(share.index))?;
             if gpu.holder.is_some() || gpu.hold.as_ref().is_some_and(|job| **job != placement.job) {
                 return Err(PlacementError::DeviceHeld(share.index));
@@ -479,14 +507,20 @@ impl Node {
     }
 
     /// Puts a job on the node, all of it or nothing.
-    pub fn place(&mut self, placement: Placement) -> Result<(), PlacementError> {
+    pub fn place(&mut self, mut placement: Placement) -> Result<(), PlacementError> {
         self.fits(&placement)?;
+        for share in &mut placement.devices {
+            *share = self.settled(share)?;
+        }
         self.cpu_committed += placement.cpu;
         self.ram_committed += placement.ram;
         for share in &placement.devices {
             if let Some(gpu) = self.gpus.iter_mut().find(|gpu| gpu.index == share.index) {
                 gpu.vram_committed += share.vram;
                 gpu.milli_committed += share.milli;
+                if let (Some(slices), Some(slice)) = (&mut gpu.slices, share.slice) {
+                    slices.taken.extend(slice.start.map(|start| (slice.compute, start)));
+                }
                 if share.milli == MilliGpu::WHOLE {
                     gpu.holder = Some(placement.job.clone());
                 }
@@ -506,6 +540,9 @@ impl Node {
             if let Some(gpu) = self.gpus.iter_mut().find(|gpu| gpu.index == share.index) {
                 gpu.vram_committed = gpu.vram_committed.saturating_sub(share.vram);
                 gpu.milli_committed = gpu.milli_committed.saturating_sub(share.milli);
+                if let (Some(slices), Some(slice)) = (&mut gpu.slices, share.slice) {
+                    slices.taken.retain(|taken| Some(taken.1) != slice.start);
+                }
                 if gpu.holder.as_ref() == Some(job) {
                     gpu.holder = None;
                 }
@@ -518,7 +555,7 @@ impl Node {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{DeviceShare, GpuShape};
+    use crate::GpuShape;
 
     fn node() -> Node {
         let mut node = Node::new(NodeId::new("n").unwrap(), MilliCpu::cores(8), Mib::gib(16));
@@ -531,7 +568,7 @@ mod tests {
             job: JobId::new(job).unwrap(),
             cpu: MilliCpu::cores(1),
             ram: Mib::gib(1),
-            devices: vec![DeviceShare { index: device, vram: Mib::gib(vram), milli: MilliGpu::new(milli) }],
+            devices: vec![DeviceShare::new(device, Mib::gib(vram), MilliGpu::new(milli))],
             gpu_shape: GpuShape::Shared,
             exclusive_node: false,
             expected_duration: crate::Millis::secs(3600),
@@ -549,6 +586,42 @@ mod tests {
         assert!(node.remove(&JobId::new("a").unwrap()).is_some());
         assert!(node.remove(&JobId::new("b").unwrap()).is_some());
         assert_eq!(node, before);
+    }
+
+    #[test]
+    fn slices_have_places_of_their_own_and_leave_no_trace() {
+        let mut node = node();
+        node.gpus[0].slices = Some(Box::default());
+        let before = node.clone();
+        let slice = |job: &str, compute: u8| {
+            let mut placement = placement(job, 0, u64::from(compute) * 1000 / 7, 0);
+            placement.devices[0].slice = Some(Slice { compute, start: None });
+            placement
+        };
+        for (job, compute, at, vram) in [("a", 1, 6, 10), ("b", 3, 0, 40), ("c", 2, 4, 20)] {
+            node.place(slice(job, compute)).unwrap();
+            let share = node.placements.last().unwrap().devices[0];
+            assert_eq!((share.slice.unwrap().start, share.vram), (Some(at), Mib::gib(vram)), "{job}");
+        }
+        assert_eq!(node.place(slice("d", 2)), Err(PlacementError::Short("slices of the GPU")));
+        assert_eq!(node.place(placement("e", 0, 100, 1)), Err(PlacementError::DeviceHeld(0)), "it is cut");
+        // One that is no longer partitioned cannot keep them.
+        let mut whole = before.clone();
+        whole.gpus[0].slices = None;
+        assert_eq!(whole.carry_over(&node), Err(JobId::new("c").unwrap()));
+        let mut again = before.clone();
+        again.carry_over(&node).unwrap();
+        assert_eq!(again, node);
+        for job in ["b", "a", "c"] {
+            assert!(node.remove(&JobId::new(job).unwrap()).is_some());
+        }
+        assert_eq!(node, before);
+        // A device that its driver shows as a slice is taken whole.
+        node.gpus[1] = Gpu::new(1, None, Some(Mib::gib(10)));
+        let mut placed = slice("f", 1);
+        placed.devices[0].index = 1;
+        node.place(placed).unwrap();
+        assert_eq!(node.gpus[1].holder, JobId::new("f").ok());
     }
 
     #[test]

@@ -26,6 +26,16 @@ impl GpuShape {
     }
 }
 
+/// A slice of a partitioned device (MIG).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Slice {
+    /// Compute slices.
+    pub compute: u8,
+    /// Its first memory slice, once it is placed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<u8>,
+}
+
 /// What a placement takes of one device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceShare {
@@ -34,6 +44,16 @@ pub struct DeviceShare {
     pub vram: Mib,
     /// Compute taken; a whole device is held exclusively.
     pub milli: MilliGpu,
+    /// The slice that it is, if the job asked for one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slice: Option<Slice>,
+}
+
+impl DeviceShare {
+    /// A share of a device that is not partitioned.
+    pub fn new(index: u16, vram: Mib, milli: MilliGpu) -> Self {
+        Self { index, vram, milli, slice: None }
+    }
 }
 
 /// What a job holds on one node.
@@ -57,13 +77,14 @@ pub struct Placement {
 impl Placement {
     /// The placement of `spec` on the given devices, as the job asked for them.
     pub fn of(job: JobId, spec: &JobSpec, devices: &[u16]) -> Self {
+        let slice = spec.slice().map(|profile| Slice { compute: profile.compute, start: None });
         Self {
             job,
             cpu: spec.cpu_milli,
             ram: spec.ram_mib,
             devices: devices
                 .iter()
-                .map(|&index| DeviceShare { index, vram: spec.vram_mib, milli: spec.gpu_milli })
+                .map(|&index| DeviceShare { slice, ..DeviceShare::new(index, spec.vram_mib, spec.gpu_milli) })
                 .collect(),
             gpu_shape: GpuShape::of(spec),
             exclusive_node: false,

@@ -151,6 +151,9 @@ nodez = [] | nodez:1 | unknown field `nodez` | did you mean `nodes`?
 [[reports]]\nnode = 'a'\njob = 'j' | reports[0].node:2 | there is no node `a` |
 [[blocks]]\nid = 'k'\nend_at_ms = 5\nends_in_ms = 5 | blocks[0].ends_in_ms:4 | contradict | give one of the two
 [[nodes]]\nid = 'a'\ngpus = [{ index = 65535 }, {}] | nodes[0].gpus[0].index:3 | at most 1023 |
+[[jobs]]\nid = 'j'\ngpu_slice = '5g' | jobs[0].gpu_slice:3 | no slice of a GPU | 1g
+[[jobs]]\nid = 'j'\ngpu_slice = '1g'\ngpu_count = 2 | jobs[0].gpu_slice:3 | one slice | leave gpu_count
+[[jobs]]\nid = 'j'\nimage = 'two words' | jobs[0].image:3 | no name of an image | alpine
 [[jobs]]\nid = 'j'\ngpu_milli = 500 | jobs[0].gpu_milli:3 | goes with gpu_count 1, not 0 |
 [[jobs]]\nid = 'j'\nsensitive = true\nexclusive = false | jobs[0].exclusive:4 | takes whole nodes |
 [[jobs]]\nid = 'j'\nprovider = 'prim' | jobs[0].provider:3 | there is no provider | did you mean `prime`?

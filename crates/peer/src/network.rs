@@ -495,11 +495,9 @@ impl Network {
                 peer,
                 connection,
                 result: Err(error),
-            })) => {
-                if !matches!(error, ping::Failure::Unsupported) {
-                    tracing::debug!(%peer, %error, "a line is dead");
-                    self.swarm.close_connection(connection);
-                }
+            })) if !matches!(error, ping::Failure::Unsupported) => {
+                tracing::debug!(%peer, %error, "a line is dead");
+                self.swarm.close_connection(connection);
             }
             SwarmEvent::Behaviour(BehaviourEvent::Identify(identify::Event::Received {
                 peer_id,

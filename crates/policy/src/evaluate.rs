@@ -112,6 +112,17 @@ impl Policy {
             for bound in self.terms.iter().chain(&self.multipliers) {
                 bound.term.explain(&view, &mut verdict.facts);
             }
+            if let Some(row) = self.in_row {
+                verdict.facts.note("weights_row", Fact::Count(row as u64 + 1));
+            }
+            if let (Some(slice), Some(gpu)) = (pair.job.spec.slice(), view.gpus().next()) {
+                if let Some(start) = gpu.slice_start(slice.compute) {
+                    verdict.facts.note("slice_start", Fact::Count(u64::from(start)));
+                }
+                let vram = gpu.slices.as_ref().and_then(|_| gpu.slice_vram(slice.compute));
+                let vram = vram.unwrap_or(gpu.vram_total()).get();
+                verdict.facts.note("slice_vram_mib", Fact::Count(vram));
+            }
             if pair.ranks_nodes && pair.job.spec.region.is_some() {
                 verdict.region_tier = Some(view.region_tier());
                 verdict.facts.note("region_rank", Fact::Count(u64::from(view.region_rank())));

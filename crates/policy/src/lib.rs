@@ -31,6 +31,7 @@ pub mod spec;
 
 mod choice;
 mod evaluate;
+mod following;
 mod policy;
 mod rank;
 #[cfg(test)]
@@ -40,6 +41,7 @@ mod score;
 pub mod index;
 
 pub use choice::CHOICE_PARAMS;
+pub use following::tier_utilisation;
 pub use policy::{Policy, PolicyError};
 pub use rank::{Best, Looked};
 pub use score::q;

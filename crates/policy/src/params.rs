@@ -223,6 +223,12 @@ impl Parameter for f64 {
     }
 }
 
+impl Parameter for bool {
+    fn read(params: &Params<'_>, info: &ParamInfo) -> Result<Self, ParamError> {
+        params.switch(info)
+    }
+}
+
 impl Parameter for u64 {
     fn read(params: &Params<'_>, info: &ParamInfo) -> Result<Self, ParamError> {
         Ok(params.whole(info)?.unsigned_abs())

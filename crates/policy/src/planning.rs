@@ -147,8 +147,13 @@ impl Policy {
     fn with_filters(mut self, infos: impl Iterator<Item = &'static FilterInfo>) -> Self {
         let own = Default::default();
         for info in infos {
-            let built = (info.build)(&Params { own: &own, shared: &self.spec().params });
-            self.filters.extend(built.map(|filter| (info, filter)));
+            let built = |policy: &Self| (info.build)(&Params { own: &own, shared: &policy.spec().params });
+            let filter = built(&self);
+            self.filters.extend(filter.map(|filter| (info, filter)));
+            for row in &mut self.rows {
+                let filter = built(row);
+                row.filters.extend(filter.map(|filter| (info, filter)));
+            }
         }
         self
     }

@@ -29,7 +29,7 @@ impl PolicyError {
         Self { field: field.into(), message: message.into(), hint: None }
     }
 
-    fn hint(mut self, hint: impl Into<String>) -> Self {
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
@@ -112,6 +112,10 @@ pub struct Policy {
     /// Whether a filter of its own looks at the state of nodes.
     pub(crate) checks_state: bool,
     warnings: Vec<String>,
+    /// The policy as each row of `when` weighs it.
+    pub(crate) rows: Vec<Policy>,
+    /// Which row of another policy it is.
+    pub(crate) in_row: Option<usize>,
 }
 
 impl std::fmt::Debug for Policy {
@@ -155,7 +159,15 @@ impl Policy {
             },
         };
         let counted = terms.iter().filter(|bound| bound.counts()).chain(&multipliers);
-        let reads = counted.fold(Reads::default(), |all, bound| all.and(bound.info.reads));
+        let mut reads = counted.fold(Reads::default(), |all, bound| all.and(bound.info.reads));
+        // A switch of filters and terms: only with it does what ran before count.
+        reads.history |= spec.params.get("predict_durations").and_then(toml::Value::as_bool) == Some(true)
+            || spec
+                .filters
+                .iter()
+                .map(|used| &used.params)
+                .chain(spec.terms.iter().map(|used| &used.params))
+                .any(|own| own.get("predict_durations").and_then(toml::Value::as_bool) == Some(true));
         let checks_state =
             filters.iter().any(|(info, _)| ["batch-state", "pull-active"].contains(&info.name));
         let mut policy = Self {
@@ -169,6 +181,8 @@ impl Policy {
             level_terms,
             reads,
             warnings: Vec::new(),
+            rows: crate::following::rows(&spec)?,
+            in_row: None,
             spec,
         };
         policy.check_weights()?;

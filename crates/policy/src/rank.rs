@@ -58,6 +58,7 @@ impl Policy {
 
     /// Ranks all nodes of a pass for a job; `tie_ranks` has the place of each node among nodes that are otherwise equal.
     pub fn rank_nodes_in(&self, pass: &Pass<'_>, tie_ranks: &[u32], job: &Job) -> Ranking {
+        let this = self.in_force(pass.nodes(), job.spec.tier);
         let skipped = self.left_out(pass, job);
         let judged = pass
             .nodes()
@@ -65,18 +66,19 @@ impl Policy {
             .zip(tie_ranks)
             .enumerate()
             .filter(|(slot, _)| !skipped.contains(slot))
-            .map(|(_, (node, &rank))| self.judged(Pair { pass, job, node, ranks_nodes: true }, rank))
+            .map(|(_, (node, &rank))| this.judged(Pair { pass, job, node, ranks_nodes: true }, rank))
             .collect();
         let skipped = skipped.len() as u64;
-        self.ranking(pass, Direction::NodesForJob, job.id.as_str(), judged, skipped, || {
-            capacity::decide(self, pass, job)
+        this.ranking(pass, Direction::NodesForJob, job.id.as_str(), judged, skipped, || {
+            capacity::decide(this, pass, job)
         })
     }
 
     /// What the policy says about one pair.
     pub fn pair_verdict(&self, pass: &Pass<'_>, job: &Job, node: &Node, direction: Direction) -> Verdict {
         let ranks_nodes = direction == Direction::NodesForJob;
-        self.explain(Pair { pass, job, node, ranks_nodes }).1
+        let this = if ranks_nodes { self.in_force(pass.nodes(), job.spec.tier) } else { self };
+        this.explain(Pair { pass, job, node, ranks_nodes }).1
     }
 
     pub fn rank_jobs(&self, situation: &Situation, node: &Node) -> Ranking {

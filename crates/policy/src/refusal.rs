@@ -2,9 +2,9 @@
 
 pub use landfall_model::reason::{Finality, Quantity, Reason, Wake};
 pub use landfall_model::verdict::Refusal;
-use landfall_model::{Mib, MilliCpu, Name};
+use landfall_model::{Mib, MigProfile, MilliCpu, Name};
 
-use crate::devices::{MemoryView, model_allowed, qualifying};
+use crate::devices::{MemoryView, may_have_slice, model_allowed, qualifying};
 use crate::view::View;
 
 /// Refuses a node whose free CPU is less than the job asks for.
@@ -43,6 +43,9 @@ fn short(view: &View<'_>, reason: Reason, what: &str, amounts: [Quantity; 3], ne
 /// Too few devices that would do: `missing` if the node has too few at all, otherwise `full`.
 pub(crate) fn devices_short(view: &View<'_>, memory: MemoryView, missing: Reason, full: Reason) -> Refusal {
     let spec = view.spec;
+    if let Some(profile) = spec.slice() {
+        return slice_short(view, &profile, missing, full);
+    }
     let count = u64::from(spec.gpu_count);
     let accepted = || view.node.gpus.iter().filter(|gpu| model_allowed(spec, gpu));
     let needed = Quantity::Devices { count, vram_mib: spec.vram_mib, gpu_milli: spec.gpu_milli };
@@ -75,4 +78,23 @@ pub(crate) fn devices_short(view: &View<'_>, memory: MemoryView, missing: Reason
     Refusal::not_now(full, needed, found, Wake::PlacementEnded)
         .of_total(total)
         .remedy("wait until a job on these GPUs ends, or ask for less")
+}
+
+/// No device has the slice that a job asks for: `missing` if none of the node ever could, otherwise `full`.
+fn slice_short(view: &View<'_>, profile: &MigProfile, missing: Reason, full: Reason) -> Refusal {
+    let spec = view.spec;
+    let needed = Quantity::Devices { count: 1, vram_mib: spec.vram_mib, gpu_milli: spec.gpu_milli };
+    let able = view.node.gpus.iter().filter(|gpu| may_have_slice(spec, profile, gpu)).count() as u64;
+    let (found, total) = (Quantity::Count(0), Quantity::Count(able));
+    let slice = spec.gpu_slice.as_ref().map_or("", Name::as_str);
+    if able == 0 {
+        let remedy = view.say(|| {
+            format!("use a node with a GPU that has slices of {slice} (agent.sliced_gpus, or MIG), or ask for a whole GPU")
+        });
+        return Refusal::never(missing, needed, found, Wake::RegistrationChange)
+            .of_total(total)
+            .remedy(remedy);
+    }
+    let remedy = view.say(|| format!("wait until enough of a GPU is given back for a slice of {slice}"));
+    Refusal::not_now(full, needed, found, Wake::PlacementEnded).of_total(total).remedy(remedy)
 }

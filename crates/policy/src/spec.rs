@@ -106,6 +106,21 @@ fn is_true(value: &bool) -> bool {
     *value
 }
 
+/// Other weights while the nodes of a job's tier are so full; the first row that holds counts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct When {
+    /// From this share in use on.
+    #[serde(default)]
+    pub utilisation_min: f64,
+    /// Below this share.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub utilisation_below: Option<f64>,
+    /// What weights are multiplied by: by the name of a term, or of the parameter that holds weights.
+    #[serde(default)]
+    pub factors: BTreeMap<String, f64>,
+}
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PolicySpec {
@@ -142,6 +157,9 @@ pub struct PolicySpec {
     /// Factors on the sum of the terms.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub multipliers: Vec<TermUse>,
+    /// Weights that follow the state of the cluster.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub when: Vec<When>,
 }
 
 impl PolicySpec {

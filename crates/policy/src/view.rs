@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use landfall_model::{
     Bytes, Gpu, Job, JobKind, JobReport, JobSpec, Mib, Millis, Node, Placement, PoolId, Prediction,
-    Situation, Tenant, Time, WorkloadId, World,
+    Situation, Tenant, Time, WorkloadId, World, predicted_duration,
 };
 use smallvec::SmallVec;
 
@@ -366,6 +366,24 @@ impl View<'_> {
             rank if rank <= neighbours => 1,
             _ => 2,
         }
+    }
+
+    /// How long the job is expected to run, at most and as a rule: what it says, or what runs of its workload took where that is
+    /// asked for and known. Where it says nothing, that alone counts.
+    pub(crate) fn durations(&self, predict: bool) -> (Millis, Millis) {
+        let said = self.spec.expected_duration_ms;
+        match self.predicted(predict) {
+            None => (said, said),
+            Some(took) if said == JobSpec::empty().expected_duration_ms => (took, took),
+            Some(took) => (said.max(took), took),
+        }
+    }
+
+    /// How long runs of the job's workload took, where that is asked for and known.
+    pub(crate) fn predicted(&self, predict: bool) -> Option<Millis> {
+        let workload = self.spec.workload.as_ref().filter(|_| predict)?;
+        let rows = self.pass.world.history.get(workload)?;
+        predicted_duration(rows.iter(), self.spec.tenant.as_ref())
     }
 
     /// Whether the job's workload is warm on the node.

@@ -133,6 +133,7 @@ impl GpuSource for Drm {
                 vram_used_mib: number::<u64>(&device.join("mem_info_vram_used")).map(|bytes| bytes >> 20),
                 bandwidth_gb_s: None,
                 link_group: group.and_then(|group| u16::try_from(group).ok()),
+                ..GpuFacts::default()
             }
         };
         devices.iter().enumerate().map(of).collect()

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
+use landfall_model::{IMAGES_MAX, image_name};
+
 use crate::runtime::container::{Engine, EngineKind};
 use crate::runtime::llm::Llama;
 use crate::runtime::wasm;
@@ -39,17 +41,29 @@ pub async fn container_engine(search: &str) -> Option<Engine> {
 }
 
 async fn answer(path: &Path) -> Option<String> {
-    let ask = |args: &[&str]| {
-        let mut command = tokio::process::Command::new(path);
-        command.args(args).stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
-        command.env_remove("LANDFALL_TOKEN");
-        async move {
-            let output = tokio::time::timeout(ANSWER_WITHIN, command.output()).await.ok()?.ok()?;
-            output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    ask(path, &["info"]).await?;
+    Some(ask(path, &["--version"]).await.unwrap_or_default())
+}
+
+async fn ask(path: &Path, args: &[&str]) -> Option<String> {
+    let mut command = tokio::process::Command::new(path);
+    command.args(args).stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+    command.env_remove("LANDFALL_TOKEN");
+    let output = tokio::time::timeout(ANSWER_WITHIN, command.output()).await.ok()?.ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// Images that an engine has, by their full names and as it lists them, the newest first; `None` if it does not say.
+pub async fn images(engine: &Engine) -> Option<Vec<String>> {
+    let listed = ask(&engine.path, &["images", "--format", "{{.Repository}}:{{.Tag}}"]).await?;
+    let mut names: Vec<String> = Vec::new();
+    // What has no name, or no tag any more, no job can ask for.
+    for name in listed.lines().filter(|line| !line.contains("<none>")).filter_map(image_name) {
+        if names.len() < IMAGES_MAX && !names.iter().any(|known| known == name.as_str()) {
+            names.push(name.to_string());
         }
-    };
-    ask(&["info"]).await?;
-    Some(ask(&["--version"]).await.unwrap_or_default())
+    }
+    Some(names)
 }
 
 /// llama.cpp, if it is there.
@@ -89,6 +103,24 @@ mod tests {
         script(dir.path(), "nerdctl", r#"[ "$1" = info ] && echo fine || echo "nerdctl version 2""#);
         let engine = container_engine(&search).await.expect("it answers");
         assert_eq!((engine.kind, engine.version.as_str()), (EngineKind::Nerdctl, "nerdctl version 2"));
+    }
+
+    #[tokio::test]
+    async fn images_are_listed_by_their_full_names() {
+        let dir = tempfile::tempdir().expect("dir");
+        let many = "for i in $(seq 200); do echo quay.io/a/b:$i; done";
+        script(
+            dir.path(),
+            "podman",
+            &format!("echo localhost/mine:1\necho '<none>:<none>'\necho mine:1\n{many}"),
+        );
+        let engine =
+            Engine { kind: EngineKind::Podman, path: dir.path().join("podman"), version: String::new() };
+        let names = images(&engine).await.expect("told");
+        assert_eq!(names[..2], ["docker.io/library/mine:1", "quay.io/a/b:1"]);
+        assert_eq!(names.len(), IMAGES_MAX);
+        script(dir.path(), "podman", "exit 1");
+        assert_eq!(images(&engine).await, None);
     }
 
     #[test]

@@ -40,6 +40,8 @@ impl GpuSource for Recorded {
 
 /// Most links that a device has.
 const LINKS_MAX: u32 = 18;
+/// What the library says of a device that is partitioned.
+const MIG_ON: u32 = 1;
 /// PCI devices whose driver prints the desktop part's name: the laptop part of a Quadro RTX 4000.
 const QUADRO_RTX_4000_LAPTOP: u32 = 0x1eb6;
 
@@ -96,20 +98,37 @@ fn groups(count: u32, links: &[(u32, Option<u32>)]) -> BTreeMap<u32, u16> {
 
 impl GpuSource for Nvidia {
     fn gpus(&self) -> Vec<GpuFacts> {
-        let of = |(index, device): (u32, nvml_wrapper::Device<'_>)| {
+        let of = |(index, device): &(u32, nvml_wrapper::Device<'_>)| {
             let memory = device.memory_info().ok();
             let pci = device.pci_info().ok().map(|pci| pci.pci_device_id >> 16);
             let laptop = pci == Some(QUADRO_RTX_4000_LAPTOP);
-            Some(GpuFacts {
-                index: u16::try_from(index).ok()?,
+            GpuFacts {
                 model: device.name().ok().map(|name| if laptop { name + " Laptop GPU" } else { name }),
                 vram_mib: memory.as_ref().map(|memory| memory.total >> 20),
                 vram_used_mib: memory.as_ref().map(|memory| memory.used >> 20),
-                bandwidth_gb_s: None,
-                link_group: self.groups.get(&index).copied(),
-            })
+                link_group: self.groups.get(index).copied(),
+                ..GpuFacts::default()
+            }
         };
-        self.devices().filter_map(of).collect()
+        // Of a device that is partitioned there are its slices and nothing else; programs find them by name.
+        let slice = |slice: nvml_wrapper::Device<'_>| {
+            let uuid = slice.uuid().ok();
+            GpuFacts { link_group: None, uuid, ..of(&(u32::MAX, slice)) }
+        };
+        let slices = |device: &nvml_wrapper::Device<'_>| -> Vec<GpuFacts> {
+            let on = device.mig_mode().is_ok_and(|mode| mode.current == MIG_ON);
+            let count = if on { device.mig_device_count().unwrap_or_default() } else { 0 };
+            (0..count).filter_map(|index| device.mig_device_by_index(index).ok()).map(slice).collect()
+        };
+        let mut gpus: Vec<GpuFacts> = Vec::new();
+        for device in self.devices() {
+            let slices = slices(&device.1);
+            if slices.is_empty() { gpus.push(of(&device)) } else { gpus.extend(slices) }
+        }
+        for (index, gpu) in (0..).zip(&mut gpus) {
+            gpu.index = index;
+        }
+        gpus
     }
 
     fn driver(&self) -> Option<String> {

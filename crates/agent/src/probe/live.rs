@@ -10,9 +10,9 @@ pub struct CpuTicks {
 }
 
 impl CpuTicks {
-    /// Reads `/proc/stat`.
-    pub fn read() -> Option<Self> {
-        Self::parse(&std::fs::read_to_string("/proc/stat").ok()?)
+    /// Reads `stat` below `/proc`.
+    pub fn read(procfs: &Path) -> Option<Self> {
+        Self::parse(&std::fs::read_to_string(procfs.join("stat")).ok()?)
     }
 
     fn parse(stat: &str) -> Option<Self> {
@@ -42,9 +42,9 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Reads `/proc/meminfo`.
-    pub fn read() -> Option<Self> {
-        Self::parse(&std::fs::read_to_string("/proc/meminfo").ok()?)
+    /// Reads `meminfo` below `/proc`.
+    pub fn read(procfs: &Path) -> Option<Self> {
+        Self::parse(&std::fs::read_to_string(procfs.join("meminfo")).ok()?)
     }
 
     fn parse(text: &str) -> Option<Self> {
@@ -99,7 +99,7 @@ mod tests {
     fn available_memory_counts() {
         let text = "MemTotal:       16384000 kB\nMemFree:          1000 kB\nMemAvailable:    8192000 kB\n";
         assert_eq!(Memory::parse(text), Some(Memory { total_mib: 16_000, available_mib: 8_000 }));
-        assert!(Memory::read().is_some_and(|memory| memory.total_mib > 0));
+        assert!(Memory::read(Path::new("/proc")).is_some_and(|memory| memory.total_mib > 0));
     }
 
     #[test]

@@ -48,6 +48,11 @@ impl Programs {
                 .collect(),
         }
     }
+
+    /// Images that the container engine has.
+    pub async fn images(&self) -> Option<Vec<String>> {
+        engines::images(self.engine.as_ref()?).await
+    }
 }
 
 /// What does not change while the agent runs, what was probed last, and smoothed figures.
@@ -67,37 +72,60 @@ pub struct Machine {
     procfs: PathBuf,
     platform: String,
     accelerators: Vec<String>,
+    sliced: Vec<u16>,
     energy: Rate,
     traffic: Rate,
+    /// Images that its container engine has, if that tells.
+    images: Option<Vec<String>>,
+    /// Whether the server knows them. It is told again when they change, since a list is long and seldom another.
+    images_told: bool,
 }
 
 impl Machine {
     /// Looks at the machine. What the configuration says comes before what is found.
     pub async fn probe(config: &Config, gpus: Box<dyn GpuSource>) -> Self {
+        let programs = Programs::probe(config).await;
+        let images = programs.images().await;
         let found = std::thread::available_parallelism().map_or(1, usize::from) as u64 * 1000;
         Self {
             cpu_milli: config.cpus.map_or(found, |cpus| (cpus * 1000.0).round() as u64).max(1),
             ram_mib: config
                 .ram_mib
-                .or_else(|| Memory::read().map(|memory| memory.total_mib))
+                .or_else(|| Memory::read(&config.procfs).map(|memory| memory.total_mib))
                 .unwrap_or_default(),
             core_score: config.core_score,
-            programs: Programs::probe(config).await,
+            programs,
             disk: Ewma::default(),
             network: Ewma::default(),
             gpus,
-            ticks: CpuTicks::read(),
+            ticks: CpuTicks::read(&config.procfs),
             sysfs: config.sysfs.clone(),
             procfs: config.procfs.clone(),
             platform: config.platform.clone().unwrap_or_else(|| platform().to_owned()),
             accelerators: config.accelerators.clone(),
+            sliced: config.sliced_gpus.clone(),
             energy: Rate::default(),
             traffic: Rate::default(),
+            images,
+            images_told: false,
         }
     }
 
+    /// Takes over which images there are.
+    pub fn set_images(&mut self, images: Option<Vec<String>>) {
+        self.images_told &= self.images == images;
+        self.images = images;
+    }
+
+    /// The next heartbeat tells everything.
+    pub fn tell_all(&mut self) {
+        self.images_told = false;
+    }
+
     pub fn gpus(&self) -> Vec<GpuFacts> {
-        self.gpus.gpus()
+        let mut gpus = self.gpus.gpus();
+        gpus.iter_mut().for_each(|gpu| gpu.sliced = self.sliced.contains(&gpu.index));
+        gpus
     }
 
     /// What can be run here.
@@ -115,10 +143,10 @@ impl Machine {
 
     /// A heartbeat with everything that the machine itself tells; the caller adds what it knows about jobs.
     pub fn heartbeat(&mut self) -> Heartbeat {
-        let now = CpuTicks::read();
+        let now = CpuTicks::read(&self.procfs);
         let usage = now.zip(self.ticks).and_then(|(now, earlier)| now.percent_since(earlier));
         self.ticks = now;
-        let memory = Memory::read();
+        let memory = Memory::read(&self.procfs);
         let battery = Battery::read(&self.sysfs.join("class/power_supply"));
         let gpus = self.gpus();
         let has = |name: &str| self.accelerators.iter().any(|it| it == name);
@@ -127,9 +155,11 @@ impl Machine {
         let npu = has("npu") || !entries(&self.sysfs.join("class/accel")).is_empty();
         let power_w = self.power_w();
         let io = power::disk_bytes(&self.procfs, &self.sysfs);
+        let images = if std::mem::replace(&mut self.images_told, true) { None } else { self.images.clone() };
         let io_bytes_s = self.traffic.since_last(Instant::now(), io).map(|rate| rate as u64);
         Heartbeat {
             agent_version: env!("CARGO_PKG_VERSION").to_owned(),
+            images,
             platform: self.platform.clone(),
             memory_domains: self.memory_domains(),
             thermal: power::thermal(&self.sysfs).map(str::to_owned),

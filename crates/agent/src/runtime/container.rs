@@ -81,10 +81,12 @@ pub(crate) fn run(
     if start.share.ram_mib > 0 {
         add(&["--memory", &format!("{}m", start.share.ram_mib)]);
     }
-    match (engine.kind, env::gpus(&start.share.gpus)) {
+    // By the names that the job is told, where slices have some.
+    let told = vars.get("CUDA_VISIBLE_DEVICES").filter(|_| !start.share.gpus.is_empty());
+    match (engine.kind, told.cloned().unwrap_or_else(|| env::gpus(&start.share.gpus))) {
         (_, gpus) if gpus.is_empty() => {}
-        (EngineKind::Podman, _) => {
-            for gpu in &start.share.gpus {
+        (EngineKind::Podman, gpus) => {
+            for gpu in gpus.split(',') {
                 add(&["--device", &format!("nvidia.com/gpu={gpu}")]);
             }
         }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use landfall_api::agent::Start;
+use landfall_api::node::GpuFacts;
 
 /// Variables of the machine that jobs get unless they set them themselves.
 pub(crate) const ALLOWED: [&str; 6] = ["PATH", "HOME", "USER", "LANG", "TMPDIR", "TZ"];
@@ -31,13 +32,13 @@ pub(crate) fn allowed(
 pub(crate) fn of_job(
     start: &Start,
     node: &str,
-    node_has_gpus: bool,
+    node_gpus: &[GpuFacts],
     checkpoint_dir: &Path,
     base: &BTreeMap<String, String>,
 ) -> BTreeMap<String, String> {
     let mut env = base.clone();
     env.extend(start.run.env.iter().map(|(name, value)| (name.clone(), value.clone())));
-    env.extend(told(start, node, node_has_gpus, checkpoint_dir));
+    env.extend(told(start, node, node_gpus, checkpoint_dir));
     env
 }
 
@@ -45,7 +46,7 @@ pub(crate) fn of_job(
 pub(crate) fn told(
     start: &Start,
     node: &str,
-    node_has_gpus: bool,
+    node_gpus: &[GpuFacts],
     checkpoint_dir: &Path,
 ) -> BTreeMap<String, String> {
     let mut env: BTreeMap<String, String> = BTreeMap::new();
@@ -79,11 +80,14 @@ pub(crate) fn told(
     }
     let gpus = gpus(&start.share.gpus);
     if !gpus.is_empty() {
-        set("LANDFALL_GPUS", gpus.clone());
+        set("LANDFALL_GPUS", gpus);
+    }
+    if let Some(slice) = &start.share.slice {
+        set("LANDFALL_GPU_SLICE", slice.clone());
     }
     // Also when it asked for none: a job that takes a GPU all the same would disturb the one that has it.
-    if node_has_gpus {
-        set("CUDA_VISIBLE_DEVICES", gpus);
+    if !node_gpus.is_empty() {
+        set("CUDA_VISIBLE_DEVICES", visible(&start.share.gpus, node_gpus));
     }
     set("LANDFALL_CHECKPOINT_DIR", checkpoint_dir.display().to_string());
     if start.resume {
@@ -146,6 +150,15 @@ pub(crate) fn cpus(milli: u64) -> String {
     if part == 0 { whole.to_string() } else { format!("{whole}.{part:03}").trim_end_matches('0').to_owned() }
 }
 
+/// What programs call some GPUs, separated by commas: slices have names, all others are known by their index.
+fn visible(indices: &[u16], gpus: &[GpuFacts]) -> String {
+    let name = |index: &u16| {
+        let named = gpus.iter().find(|gpu| gpu.index == *index).and_then(|gpu| gpu.uuid.clone());
+        named.unwrap_or_else(|| index.to_string())
+    };
+    indices.iter().map(name).collect::<Vec<_>>().join(",")
+}
+
 /// Indices separated by commas.
 pub(crate) fn gpus(indices: &[u16]) -> String {
     indices.iter().map(u16::to_string).collect::<Vec<_>>().join(",")
@@ -175,7 +188,7 @@ mod tests {
         start.resume = true;
         let base =
             BTreeMap::from([("LANG".to_owned(), "de".to_owned()), ("PATH".to_owned(), "/bin".to_owned())]);
-        let env = of_job(&start, "b", true, Path::new("/c"), &base);
+        let env = of_job(&start, "b", &[GpuFacts::default()], Path::new("/c"), &base);
         for (name, value) in [
             ("LANDFALL_JOB_ID", "job-1"),
             ("LANDFALL_NODE_ID", "b"),
@@ -203,7 +216,7 @@ mod tests {
         start.array = Some(("12".into(), 7));
         start.share.cpu_milli = 1500;
         start.share.gpus = vec![2];
-        let of = |start: &Start| told(start, "n", false, Path::new("/c"));
+        let of = |start: &Start| told(start, "n", &[], Path::new("/c"));
         assert!(of(&start).keys().all(|name| !name.starts_with("SLURM")));
         start.run.slurm = true;
         let env = of(&start);
@@ -223,9 +236,22 @@ mod tests {
     #[test]
     fn a_job_without_gpus_sees_none() {
         let start = start("process", &["true"]);
-        let on = |has| told(&start, "n", has, Path::new("/c")).get("CUDA_VISIBLE_DEVICES").cloned();
-        assert_eq!(on(true), Some(String::new()));
-        assert_eq!(on(false), None);
+        let on =
+            |gpus: &[GpuFacts]| told(&start, "n", gpus, Path::new("/c")).get("CUDA_VISIBLE_DEVICES").cloned();
+        assert_eq!(on(&[GpuFacts::default()]), Some(String::new()));
+        assert_eq!(on(&[]), None);
+    }
+
+    #[test]
+    fn slices_go_by_the_names_that_programs_know() {
+        let mut start = start("process", &["true"]);
+        start.share.gpus = vec![0, 1];
+        start.share.slice = Some("2g@4".into());
+        let slice = GpuFacts { index: 1, uuid: Some("MIG-1".into()), ..GpuFacts::default() };
+        let env = told(&start, "n", &[GpuFacts::default(), slice], Path::new("/c"));
+        let of = |name: &str| env.get(name).map(String::as_str);
+        assert_eq!((of("LANDFALL_GPUS"), of("CUDA_VISIBLE_DEVICES")), (Some("0,1"), Some("0,MIG-1")));
+        assert_eq!(of("LANDFALL_GPU_SLICE"), Some("2g@4"));
     }
 
     #[test]

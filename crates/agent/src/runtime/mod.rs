@@ -82,9 +82,7 @@ impl Site {
         let scripted = self.scripted(start)?;
         let start = scripted.as_ref().unwrap_or(start);
         let checkpoint_dir = self.layout.checkpoint(start.fence.job.as_str());
-        let has_gpus = !self.gpus.is_empty();
-        let vars = env::of_job(start, &self.node, has_gpus, &checkpoint_dir, &self.base_env);
-        let mut vars = vars;
+        let mut vars = env::of_job(start, &self.node, &self.gpus, &checkpoint_dir, &self.base_env);
         if !matches!(start.runtime.as_str(), "container" | "wasm") {
             let metric = self.layout.metric(&start.fence).display().to_string();
             vars.insert("LANDFALL_METRIC_FILE".to_owned(), metric);
@@ -188,7 +186,7 @@ impl Site {
         // A container has a machine's environment of its own; only what is meant for the job goes in.
         let inside = Path::new(container::CHECKPOINT_TARGET);
         let mut vars = start.run.env.clone();
-        vars.extend(env::told(start, &self.node, !self.gpus.is_empty(), inside));
+        vars.extend(env::told(start, &self.node, &self.gpus, inside));
         let mount = Self::needs_checkpoint_dir(start).then_some(checkpoint_dir);
         if mount.is_none() {
             vars.remove("LANDFALL_CHECKPOINT_DIR");

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use landfall_policy::filter::FilterInfo;
 use landfall_policy::params::ParamInfo;
-use landfall_policy::spec::PolicySpec;
+use landfall_policy::spec::{PolicySpec, When};
 use landfall_policy::term::{TermInfo, TermKind};
 use landfall_policy::{CHOICE_PARAMS, Policy, builtin, catalogue, devices, policy_file};
 use serde::Serialize;
@@ -137,6 +137,9 @@ pub(crate) struct Checked {
     pub(crate) terms: Vec<Weighted>,
     /// Terms that are there but turned off.
     pub(crate) disabled: Vec<String>,
+    /// Weights that follow the state of the cluster, the first that holds.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) when: Vec<When>,
     pub(crate) warnings: Vec<String>,
 }
 
@@ -164,6 +167,7 @@ fn check(path: &Path) -> Result<Checked, CliError> {
             })
             .collect(),
         disabled: off.map(|term| term.name.clone()).collect(),
+        when: spec.when.clone(),
         warnings,
     })
 }

@@ -124,6 +124,8 @@ pub(crate) const SETTINGS: &[Setting] = settings! {
         "what kind of machine it is: desktop, ios, android or browser";
     "agent.accelerators", "LANDFALL_ACCELERATORS", List, "what is found",
         "accelerators beside GPUs: npu, neural_engine, metal";
+    "agent.sliced_gpus", "LANDFALL_SLICED_GPUS", List, "none",
+        "indices of GPUs that are given out in slices, to jobs that ask for one (--gpu mig:1g.10gb)";
     "agent.power_idle", "LANDFALL_POWER_IDLE", Whole, "unknown", "watts that the machine draws when it is idle";
     "agent.power_busy", "LANDFALL_POWER_BUSY", Whole, "unknown", "watts that the machine draws when it is busy";
     "agent.core_score", "LANDFALL_CORE_SCORE", Whole, "measured", "speed of one core, for pull pools";

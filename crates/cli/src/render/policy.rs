@@ -26,6 +26,10 @@ pub(crate) fn list(policies: &[Listing], page: Page) -> String {
     table.render()
 }
 
+fn percent(share: f64) -> String {
+    format!("{} %", number(share * 100.0))
+}
+
 pub(crate) fn checked(checked: &Checked, page: Page) -> String {
     let mut text = format!(
         "{GOOD}valid{GOOD:#}: policy {} with {} and {}\n",
@@ -52,6 +56,15 @@ pub(crate) fn checked(checked: &Checked, page: Page) -> String {
         }
         text.push('\n');
         text += &table.render();
+    }
+    for when in &checked.when {
+        let below = when.utilisation_below.map(|below| format!(" and less than {}", percent(below)));
+        let factors: Vec<String> =
+            when.factors.iter().map(|(name, factor)| format!("{name} × {}", number(*factor))).collect();
+        let from = percent(when.utilisation_min);
+        let label = format!("  while {from} or more{} of the tier is in use: ", below.unwrap_or_default());
+        text.push('\n');
+        text += &labelled(&label, &clean(&factors.join(", ")), page.text_width());
     }
     if !checked.disabled.is_empty() {
         text += &format!("\n  turned off: {}\n", clean(&checked.disabled.join(", ")));

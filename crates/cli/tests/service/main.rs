@@ -44,4 +44,5 @@ mod terminal;
 mod told;
 mod traces;
 mod upgrade;
+mod walk;
 mod words;

@@ -258,6 +258,18 @@ impl Stand {
         self.until_ready(node);
     }
 
+    /// Starts an agent that looks for programs in a directory of the test first, and does not wait.
+    pub(crate) fn agent_with_programs(&mut self, node: &str, programs: &Path, more: &[&str]) {
+        let (data, token) = (self.path(node), self.data().join("token"));
+        let mut command = self.command();
+        command.env("PATH", format!("{}:/usr/bin:/bin", programs.display()));
+        let mut args = vec!["agent", "--token-file", token.to_str().unwrap(), "--node", node];
+        args.extend(["--data-dir", data.to_str().unwrap()]);
+        args.extend(more);
+        let process = self.start(node, command, &args);
+        self.agents.push((node.to_owned(), process));
+    }
+
     pub(crate) fn until_ready(&self, node: &str) {
         self.until(&format!("node {node} is ready"), || {
             let shown = self.run(&["node", node, "--json"]);

@@ -9,7 +9,7 @@ use landfall_policy::view::Pass;
 use crate::dispatch::proposal;
 use crate::engine::Engine;
 use crate::event::Grant;
-use crate::ledger::{Counted, Proposal, whole_node};
+use crate::ledger::{Counted, Proposal, known_extra_power, whole_node};
 use crate::record::{Cause, JobRecord, JobState};
 use crate::state::PoolState;
 
@@ -96,7 +96,7 @@ impl Engine {
         }
         let walltime = self.usual_walltime(&record.job.spec, &record.pool);
         if record.state != JobState::Pending {
-            return walltime.into_iter().collect();
+            return walltime.into_iter().chain(self.power_unknown(record, pool)).collect();
         }
         let mut out: Vec<(String, Vec<&NodeId>)> = Vec::new();
         for (node, kept) in pool.nodes.iter().zip(&pool.records).filter(|(node, _)| !node.has_left()) {
@@ -118,6 +118,18 @@ impl Engine {
             several => format!("{} nodes, such as {}, are {said}", several.len(), several[0]),
         });
         notes.chain(walltime).collect()
+    }
+
+    /// That a job counts as drawing nothing under a cap, because nobody says what it or its node draws.
+    fn power_unknown(&self, record: &JobRecord, pool: &PoolState) -> Option<String> {
+        pool.pool.batch.power_cap_w.filter(|_| pool.pool.dispatch == Dispatch::Batch)?;
+        let mut nodes =
+            record.run.iter().flat_map(|run| &run.nodes).filter_map(|at| self.state.node(&at.node));
+        let (node, _) = nodes.find(|(node, _)| known_extra_power(record.job.spec.power_w, node).is_none())?;
+        Some(format!(
+            "power_unknown: node {} does not say what it draws, so under the power cap of pool `{}` the job counts as drawing nothing; set agent.power_idle and agent.power_busy there, or give the job power_w",
+            node.id, record.pool
+        ))
     }
 
     fn waiting(&self, record: &JobRecord, dispatch: Dispatch) -> Waiting {
@@ -334,7 +346,10 @@ impl Engine {
             _ => Direction::NodesForJob,
         };
         pass.lender = at.pool.clone().filter(|home| self.may_borrow(record, home));
-        let verdict = policy.pair_verdict(&pass, &record.job, at, direction);
+        // As it is looked at when a worker asks, with those that wait for it.
+        let for_workers = (direction == Direction::JobsForNode).then(|| self.state.job_for_workers(record));
+        let seen = for_workers.as_ref().unwrap_or(&record.job);
+        let verdict = policy.pair_verdict(&pass, seen, at, direction);
         let mut asked = proposal(record, at, &verdict, None);
         let whole = state.pool.dispatch == Dispatch::Batch && record.job.spec.exclusive;
         if whole {

@@ -47,6 +47,8 @@ pub(crate) struct Dispatcher {
     index: NodeIndex,
     /// For each node, its place among those that are otherwise equal.
     tie_ranks: Vec<u32>,
+    /// For each tier, the row of the policy that weighs its jobs.
+    rows: [Option<usize>; 2],
     queue: Queue,
 }
 
@@ -122,7 +124,8 @@ impl Dispatcher {
             Dispatch::Negotiate if around.has_peer => Queue::Push(PushQueue::default()),
             Dispatch::Negotiate => Queue::None,
         };
-        Some(Self { policy, warning, index: NodeIndex::new(0), tie_ranks: Vec::new(), queue })
+        let (index, tie_ranks) = (NodeIndex::new(0), Vec::new());
+        Some(Self { policy, warning, index, tie_ranks, rows: [None; 2], queue })
     }
 
     /// Makes the index anew if nodes have joined since it was made.

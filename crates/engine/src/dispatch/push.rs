@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use landfall_model::{Discipline, Job, JobId, JobSpec, Name, Node, PoolId, Tier, Time};
+use landfall_policy::index::NodeIndex;
 use landfall_policy::rules::snapshot::Backlog;
 use landfall_policy::verdict::Verdict;
 use landfall_policy::view::{Devices, Pass};
@@ -195,11 +196,28 @@ enum Tried {
 }
 
 impl Dispatcher {
+    /// Looks which weights are in force, where the policy lets them follow the state of the cluster. An index has the points of one
+    /// policy, so it is made anew when another row is in force.
+    fn weigh(&mut self, nodes: &[Node]) {
+        let rows = [Tier::Fast, Tier::Flex].map(|tier| self.policy.row(nodes, tier));
+        if rows != self.rows {
+            self.rows = rows;
+            self.index = NodeIndex::new(self.tie_ranks.len());
+            self.wake();
+        }
+    }
+
+    /// The row of the policy that weighs jobs of a tier.
+    fn row(&self, tier: Tier) -> Option<usize> {
+        self.rows[usize::from(tier == Tier::Flex)]
+    }
+
     /// The best node of the pool for a job, as a proposal, and its position.
     fn best_node(&mut self, state: &PoolState, record: &JobRecord, now: Time) -> Option<(Proposal, usize)> {
         self.take_in(&state.nodes, &state.world.node_order);
         let pass = Pass::of_parts(now, &state.world, &state.nodes, Backlog::default());
-        let best = self.index.best(&self.policy, &pass, &self.tie_ranks, &record.job)?;
+        let policy = self.policy.in_row(self.row(record.job.spec.tier));
+        let best = self.index.best(policy, &pass, &self.tie_ranks, &record.job)?;
         let runner_up = best.runner_up.and_then(|slot| Name::new(state.nodes[slot].id.as_str()).ok());
         Some((proposal(record, &state.nodes[best.slot], &best.verdict, runner_up), best.slot))
     }
@@ -216,9 +234,10 @@ impl Dispatcher {
     ) -> Beside {
         let pass = Pass::of_parts(now, &state.world, &state.nodes, Backlog::default());
         let most = if chosen.is_some() { RUNNERS_UP_KEPT } else { 0 };
-        let looked = self.index.looked_at(&self.policy, &pass, &self.tie_ranks, &record.job, most);
+        let policy = self.policy.in_row(self.row(record.job.spec.tier));
+        let looked = self.index.looked_at(policy, &pass, &self.tie_ranks, &record.job, most);
         let chosen = chosen.map(|slot| &state.nodes[slot]);
-        notes::of_nodes(&self.policy, &pass, record, chosen, &looked)
+        notes::of_nodes(policy, &pass, record, chosen, &looked)
     }
 
     /// Whether it is news that nobody is chosen for jobs of a class, for these reasons.
@@ -250,6 +269,7 @@ impl Engine {
     pub(crate) fn push_pass(&mut self, id: &PoolId, timer: bool) {
         let Some(state) = self.state.pools.get(id) else { return };
         let settings = state.pool.push.clone();
+        self.pools.get_mut(id).into_iter().for_each(|pool| pool.weigh(&state.nodes));
         let Some(Queue::Push(queue)) = self.pools.get_mut(id).map(|pool| &mut pool.queue) else { return };
         let strict = settings.queue_discipline == Discipline::Strict;
         // Under strict order a class that was refused before still blocks, so all are looked at in order.

@@ -110,7 +110,7 @@ impl Engine {
         let Some(record) = self.state.job(job) else { return };
         let over = record.run.as_ref().is_some_and(|run| run.over_walltime);
         let stop = record.run.as_ref().and_then(|run| run.stop.clone());
-        self.remember_run(job, usage);
+        self.remember_run(job, usage, code != 0);
         let cancelled = stop.as_ref().is_some_and(|stop| stop.cause.takes_back());
         if code == 0 && !cancelled {
             self.note_service(job, usage);
@@ -134,7 +134,7 @@ impl Engine {
 
     /// A failed build of a pull pool: some failures may pass.
     pub(crate) fn build_failed(&mut self, job: &JobId, failure: Failure, code: i32, usage: &RunUsage) {
-        self.remember_run(job, usage);
+        self.remember_run(job, usage, true);
         let Some(record) = self.state.job(job) else { return };
         let settings =
             self.state.pools.get(&record.pool).map(|pool| pool.pool.pull.clone()).unwrap_or_default();
@@ -162,7 +162,7 @@ impl Engine {
     }
 
     /// Adds a run to the history that predictions come from.
-    fn remember_run(&mut self, job: &JobId, usage: &RunUsage) {
+    fn remember_run(&mut self, job: &JobId, usage: &RunUsage, failed: bool) {
         let Some(record) = self.state.job(job) else { return };
         let Some(workload) = record.job.spec.workload.clone() else { return };
         // How long a fetch took says nothing about the work itself.
@@ -179,6 +179,8 @@ impl Engine {
             disk_bytes: usage.disk,
             oom: usage.oom,
             finished_at_ms: Some(self.now),
+            tenant: record.job.spec.tenant.clone(),
+            failed,
         };
         let pool = record.pool.clone();
         self.emit(Event::History { pool, row: Box::new(row) });

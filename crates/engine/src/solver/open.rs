@@ -174,7 +174,7 @@ pub(super) fn fit(spec: &JobSpec, node: &Node, uses: &[Use], from: i64, to: i64)
 
 /// What a job takes of a node with the given devices.
 pub(super) fn usage(spec: &JobSpec, devices: &[u16], from: i64, to: i64, key: u64) -> Use {
-    let share = |&index: &u16| DeviceShare { index, vram: spec.vram_mib, milli: spec.gpu_milli };
+    let share = |&index: &u16| DeviceShare::new(index, spec.vram_mib, spec.gpu_milli);
     Use {
         from,
         to,
@@ -217,8 +217,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn used(from: i64, to: i64, cpu: u64, device: Option<(u16, u64)>) -> Use {
-        let devices =
-            device.map(|(index, milli)| DeviceShare { index, vram: Mib::ZERO, milli: MilliGpu::new(milli) });
+        let devices = device.map(|(index, milli)| DeviceShare::new(index, Mib::ZERO, MilliGpu::new(milli)));
         Use { from, to, cpu, ram: 0, devices: devices.into_iter().collect(), key: 0 }
     }
 

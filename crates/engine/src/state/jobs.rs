@@ -428,6 +428,20 @@ impl State {
                 run.ends_at = limited.then(|| at + left);
             }
         });
+        self.images_came(id, touched);
+    }
+
+    /// Where a job runs, its image is from now on; the node need not say so first.
+    fn images_came(&mut self, id: &JobId, touched: &mut Touched) {
+        let Some(record) = self.jobs.get(id) else { return };
+        let (Some(image), Some(run)) = (record.job.spec.image.clone(), &record.run) else { return };
+        for node in run.nodes.iter().map(|at| at.node.clone()).collect::<Vec<_>>() {
+            let Some((pool, slot, state)) = self.node_mut(&node) else { continue };
+            let images = &mut state.nodes[slot as usize].images;
+            if images.len() < landfall_model::IMAGES_MAX && images.insert(image.clone()) {
+                touched.nodes.push((pool.clone(), slot));
+            }
+        }
     }
 
     /// Whether walltimes are enforced: in batch pools, where time is planned with them.

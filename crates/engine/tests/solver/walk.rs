@@ -170,7 +170,7 @@ fn shared_jobs_fit_beside_each_other() {
     setting.running[0].shares = vec![Share {
         cpu: MilliCpu::cores(4),
         ram: Mib::ZERO,
-        devices: vec![DeviceShare { index: 0, vram: Mib::ZERO, milli: MilliGpu::WHOLE }],
+        devices: vec![DeviceShare::new(0, Mib::ZERO, MilliGpu::WHOLE)],
     }];
     setting.wait("beside", shared(4, 1, 1)).wait("full", shared(1, 0, 1)).wait("whole", spec(1, 1));
     let plan = setting.plan();

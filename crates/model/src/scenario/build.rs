@@ -395,6 +395,7 @@ pub(super) fn node(
     (node.wasm_limit, node.active_reported, node.karma) =
         (row.wasm_memory_limit_mb, row.active_jobs, i64::from(row.karma));
     node.cache = row.cache.into_iter().collect();
+    node.images = row.images.iter().filter_map(|image| crate::image_name(image.as_str())).collect();
     for (runtime, correction) in &row.corrections {
         in_range(correction.factor, 0.0, 1e6, || format!("{path}.corrections.{runtime}.factor"))?;
     }
@@ -457,7 +458,7 @@ pub(super) fn node(
             job: row.job,
             cpu: row.cpu_milli,
             ram: row.ram_mib,
-            devices: row.gpus.iter().map(|&index| DeviceShare { index, vram: row.vram_mib, milli }).collect(),
+            devices: row.gpus.iter().map(|&index| DeviceShare::new(index, row.vram_mib, milli)).collect(),
             gpu_shape,
             exclusive_node: row.exclusive,
             expected_duration: row.expected_duration_ms.unwrap_or(JobSpec::empty().expected_duration_ms),

@@ -252,6 +252,8 @@ pub struct NodeRow {
     #[serde(default)]
     pub(super) cache: Vec<WorkloadId>,
     #[serde(default)]
+    pub(super) images: Vec<Name>,
+    #[serde(default)]
     pub(super) karma: i32,
     #[serde(default)]
     pub(super) corrections: BTreeMap<Name, Correction>,

@@ -135,7 +135,8 @@ impl WrittenNode<'_> {
     /// What it is, has and says about its load.
     fn machine<M: SerializeMap>(&self, row: &mut Fields<M>) -> Result<(), M::Error> {
         let Node { runtimes, cpu_total, ram_total, ram_reported, gpus, gpu_bandwidth_gb_s, .. } = self.0;
-        let Node { wasm_limit, active_reported, cache, karma, corrections, health, platform, .. } = self.0;
+        let Node { wasm_limit, active_reported, cache, images, karma, corrections, health, platform, .. } =
+            self.0;
         row.unless(&default_runtimes(*platform), "supported_runtimes", runtimes)?;
         row.put("cpu_milli", cpu_total)?;
         row.put("ram_mib", ram_total)?;
@@ -147,6 +148,7 @@ impl WrittenNode<'_> {
         row.some("wasm_memory_limit_mb", wasm_limit)?;
         row.unless(&0, "active_jobs", active_reported)?;
         row.unless(&Default::default(), "cache", cache)?;
+        row.unless(&Default::default(), "images", images)?;
         // A row holds less than a life of good service may earn; ties only are broken by it.
         row.unless(&0, "karma", &i32::try_from(*karma).unwrap_or(i32::MAX))?;
         row.unless(&Default::default(), "corrections", corrections)?;
@@ -281,7 +283,7 @@ mod tests {
         "supported_runtimes": ["onnx"], "cpu_milli": 4000, "ram_mib": 100, "memory_used_mb": 7,
         "gpus": [{"index": 3, "model": "A100", "vram_mib": 9, "vram_used_mib": 2, "bandwidth_gb_s": 1.5,
         "link_group": 1, "slices": {"taken": [[1, 0]]}}], "gpu_bandwidth_gb_s": 3.5, "wasm_memory_limit_mb": 6,
-        "active_jobs": 2, "cache": ["w"], "karma": 9, "corrections": {"onnx": {"factor": 0.5, "samples": 3}},
+        "active_jobs": 2, "cache": ["w"], "images": ["quay.io/a/b:1"], "karma": 9, "corrections": {"onnx": {"factor": 0.5, "samples": 3}},
         "thermal": "fair", "battery_pct": 50, "charging": true, "neural_engine": true, "npu": true, "metal_gpu": true,
         "metrics": {"cpu_count": 4, "cpu_core_score": 5, "ram_total_mib": 90, "ram_free_mib": 80, "cpu_usage_pct": 1.5,
         "disk_mb_s": 2.5, "network_mbit_s": 3.5}, "architectures": ["arm64"], "fetch": true, "eval": true,

@@ -6,11 +6,10 @@ mod first_fit;
 mod gradient;
 mod link_aware;
 pub mod link_bandwidth;
-pub mod slices;
 mod tightest;
 mod uniform;
 
-use landfall_model::{Gpu, JobSpec, Mib, Node};
+use landfall_model::{Gpu, JobSpec, Mib, MigProfile, MilliGpu, Node, slices};
 use smallvec::SmallVec;
 
 use crate::evaluate::Pair;
@@ -128,6 +127,10 @@ impl DeviceRule {
                 mode => Devices { mode, chosen: Positions::new() },
             };
         }
+        if let Some(profile) = spec.slice() {
+            let chosen = slice_device(&fitting, node, profile.compute).into_iter().collect();
+            return Devices { mode: Mode::Gpu, chosen };
+        }
         let mut chosen = match self.choice {
             DeviceChoice::FirstFit => first_fit::choose(&fitting, count),
             DeviceChoice::BestWindow => best_window::choose(&fitting, count, node),
@@ -142,8 +145,55 @@ impl DeviceRule {
     }
 }
 
+/// The device that a slice is taken of: one that is such a slice, else where it costs the fewest possible starts of others.
+fn slice_device(fitting: &[u16], node: &Node, compute: u8) -> Option<u16> {
+    let of = |position: &u16| &node.gpus[usize::from(*position)];
+    if let Some(slice) = fitting.iter().find(|position| of(position).slices.is_none()) {
+        return Some(*slice);
+    }
+    let taken: Vec<&[(u8, u8)]> = fitting
+        .iter()
+        .filter_map(|position| of(position).slices.as_ref())
+        .map(|it| it.taken.as_slice())
+        .collect();
+    slices::choose(&taken, compute).map(|(place, _)| fitting[place])
+}
+
+/// Whether a device has the slice that a job asks for: one that can be cut from it, or itself.
+fn has_slice(spec: &JobSpec, profile: &MigProfile, gpu: &Gpu, memory: MemoryView) -> bool {
+    if gpu.is_closed() || !model_allowed(spec, gpu) {
+        return false;
+    }
+    match &gpu.slices {
+        Some(_) => {
+            gpu.slice_start(profile.compute).is_some()
+                && gpu.slice_vram(profile.compute).is_some_and(|vram| vram >= spec.vram_mib)
+        }
+        None => {
+            gpu.profile().is_some_and(|own| own.compute == profile.compute)
+                && gpu.milli_free() == MilliGpu::WHOLE
+                && memory.free(gpu) >= spec.vram_mib
+        }
+    }
+}
+
+/// Whether a device could ever have the slice that a job asks for.
+pub(crate) fn may_have_slice(spec: &JobSpec, profile: &MigProfile, gpu: &Gpu) -> bool {
+    model_allowed(spec, gpu)
+        && match &gpu.slices {
+            Some(_) => gpu.slice_vram(profile.compute).is_some_and(|vram| vram >= spec.vram_mib),
+            None => {
+                gpu.profile().is_some_and(|own| own.compute == profile.compute)
+                    && gpu.vram_total() >= spec.vram_mib
+            }
+        }
+}
+
 /// Whether a device would do for a job.
 pub(crate) fn qualifies(spec: &JobSpec, gpu: &Gpu, memory: MemoryView) -> bool {
+    if spec.gpu_slice.is_some() {
+        return spec.slice().is_some_and(|profile| has_slice(spec, &profile, gpu, memory));
+    }
     !gpu.is_closed()
         // The slices of a partitioned device are devices of their own.
         && gpu.slices.is_none()

@@ -24,6 +24,11 @@ pub(crate) const LARGE_JOB: ParamInfo = ParamInfo::whole(
     "Jobs with at least so many GPUs suit providers of whole nodes.",
 );
 /// Time kept free before the end of a lease.
+pub(crate) const PREDICT_DURATIONS: ParamInfo = ParamInfo::switch(
+    "predict_durations",
+    false,
+    "Whether leases are compared with how long runs of the workload took for the tenant, where five or more are known.",
+);
 pub(crate) const SAFETY_MARGIN_MS: ParamInfo = ParamInfo::whole(
     "safety_margin_ms",
     SAFETY_MARGIN.get() as i64,

@@ -1,6 +1,6 @@
 //! The arithmetic of the `fit` family: modes, bandwidth, utilisation, curves and levels.
 
-use landfall_model::{Gpu, JobSpec, Mib, Node, Offload};
+use landfall_model::{Gpu, JobSpec, Mib, Node, Offload, slices};
 
 use crate::devices::{MemoryView, enough_qualify, model_allowed};
 use crate::params::ParamInfo;
@@ -129,6 +129,13 @@ impl Default for Bandwidths {
     }
 }
 
+/// The share of a partitioned device's bandwidth that a slice has: that of the memory.
+fn slice_share(view: &View<'_>, gpu: &Gpu) -> f64 {
+    let slice = view.spec.gpu_slice.as_ref().filter(|_| gpu.slices.is_some()).and_then(|_| view.spec.slice());
+    let memory = slice.and_then(|slice| slices::memory_slices(slice.compute));
+    memory.map_or(1.0, |memory| f64::from(memory) / f64::from(slices::MEMORY_SLICES))
+}
+
 impl Bandwidths {
     /// Bandwidth of one device in GB/s, by the most trustworthy source.
     pub fn of(&self, gpu: &Gpu, node: &Node) -> (f64, BandwidthSource) {
@@ -156,7 +163,10 @@ impl Bandwidths {
     /// Bandwidth of a pair: the slowest chosen device, or RAM.
     pub(crate) fn of_pair(&self, view: &View<'_>) -> (f64, BandwidthSource) {
         view.gpus()
-            .map(|gpu| self.of(gpu, view.node))
+            .map(|gpu| {
+                let (gb_s, source) = self.of(gpu, view.node);
+                (gb_s * slice_share(view, gpu), source)
+            })
             .min_by(|a, b| a.0.total_cmp(&b.0))
             .unwrap_or((self.cpu, BandwidthSource::Ram))
     }

@@ -234,6 +234,36 @@ fn a_partitioned_device_is_no_whole_device() {
 }
 
 #[test]
+fn b37_a_job_that_asks_for_a_slice_gets_one() {
+    let job = |slice: &str| format!("[[jobs]]\nid='j'\ngpu_slice='{slice}'\n");
+    let cut = |taken: &str| format!("{{vram_mib='80GiB',slices={{taken=[{taken}]}}}}");
+    for (taken, slice, start) in
+        [("", "1g", 6.0), ("", "2g.20gb", 4.0), ("", "3g", 4.0), ("", "7g", 0.0), ("[3,4]", "3g", 0.0)]
+    {
+        let ranking = rank("bin-pack", &(node("n", DAY, &cut(taken), "") + &job(slice)), "j");
+        assert_eq!(fact(of(&ranking, "n"), "slice_start"), start, "{slice} beside {taken}");
+    }
+    let memory = rank("bin-pack", &(node("n", DAY, &cut(""), "") + &job("2g")), "j");
+    near(raw(of(&memory, "n"), "gpu-utilisation"), 0.25, "a quarter of the memory");
+    // Filled before another is begun, and whole devices stay whole.
+    let gpus = format!("{{vram_mib='80GiB'}},{},{}", cut(""), cut("[1,6]"));
+    assert_eq!(of(&rank("bin-pack", &(node("n", DAY, &gpus, "") + &job("1g")), "j"), "n").gpus, [2]);
+    for (gpus, slice) in [
+        ("{vram_mib='80GiB'}".to_owned(), "1g"),
+        (cut("[7,0]"), "1g"),
+        (cut("[3,0],[3,4]"), "2g"),
+        (cut(""), "1g.20gb"),
+    ] {
+        let ranking = rank("bin-pack", &(node("n", DAY, &gpus, "") + &job(slice)), "j");
+        assert_eq!(reasons(of(&ranking, "n")), ["gpu"], "{slice} of {gpus}");
+    }
+    // What a driver shows as a slice is one, whatever else its name says.
+    let shown = "{vram_mib=19968,model='NVIDIA A100-SXM4-80GB MIG 1g.20gb'}";
+    let ranking = rank("fit", &(node("n", DAY, shown, "") + &job("1g.20gb")), "j");
+    assert_eq!(of(&ranking, "n").gpus, [0]);
+}
+
+#[test]
 fn nodes_take_what_they_do_not_say_from_their_block() {
     let scenario = "[[blocks]]\nid='k'\ngpus_per_node=8\nvram_mib_per_gpu='80GiB'\ncpu_milli_per_node='64 cores'\nram_mib_per_node='512GiB'\n\
         [[nodes]]\nid='n'\nblock='k'\n"

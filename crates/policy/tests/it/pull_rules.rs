@@ -250,6 +250,8 @@ fn p36_history_rows() {
         disk_bytes: Bytes::ZERO,
         oom,
         finished_at_ms: None,
+        tenant: None,
+        failed: false,
     };
     let rows = [row(Some(100), Some(1000), false), row(Some(300), Some(3000), true), row(None, None, false)];
     let got = Prediction::from_rows(rows.iter(), None);

@@ -106,6 +106,9 @@ impl Core {
                 vram_mib: device.map_or(0, |device| device.vram.get()),
                 gpu_milli: device.map_or(0, |device| device.milli.get()),
                 exclusive: placement.exclusive_node,
+                slice: device
+                    .and_then(|device| device.slice)
+                    .map(|it| super::view::slice(it.compute, it.start)),
             },
             pool: record.pool.to_string(),
             tenant: spec.tenant.as_ref().map(ToString::to_string),

@@ -297,7 +297,7 @@ impl View<'_> {
         const PLACEMENT: &str =
             "say it as a wish of `placement`, such as --prefer-region, --max-cost or --placement";
         let reactive = given.lifecycle == Some(Lifecycle::Reactive);
-        let only_in: [(&str, bool, &[Dispatch], &str); 33] = [
+        let only_in: [(&str, bool, &[Dispatch], &str); 34] = [
             (
                 "priority",
                 given.priority.is_some(),
@@ -331,6 +331,12 @@ impl View<'_> {
                 given.architecture.is_some(),
                 &[Push, Pull],
                 "use a feature that such nodes have",
+            ),
+            (
+                "gpu_slice",
+                given.gpu_slice.is_some(),
+                &[Push, Pull],
+                "ask for whole GPUs; those that a driver shows as slices have a model of their own (gpu_models)",
             ),
             ("kind", given.kind.is_some(), &[Pull], LEAVE),
             ("prefer_local", given.prefer_local.is_some(), &[Pull], LEAVE),
@@ -436,6 +442,9 @@ impl View<'_> {
         if self.plans_time(request.needs.pool.as_ref()) {
             request.needs.user = request.needs.user.take().or_else(|| Name::new(&caller.name).ok());
             request.needs.series = request.needs.series.take().or_else(|| series_of(&request));
+        }
+        if request.needs.image.is_none() {
+            request.needs.image = request.run.image.as_deref().and_then(landfall_model::image_name);
         }
         if request.needs.architecture.is_none() {
             request.needs.architecture = self.architecture_of(request.needs.pool.as_ref());

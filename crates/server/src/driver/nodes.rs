@@ -10,7 +10,9 @@ use landfall_engine::input::{Report, RunUsage};
 use landfall_engine::record::{JobRecord, Phase, RunNode};
 use landfall_engine::{Answer, Fence, Input};
 use landfall_model::scenario::{Format, NodeRow, Rows, closest, decode};
-use landfall_model::{Block, DeviceHealth, Mib, Name, Node, NodeId, PoolId, TenantId, Thermal, WorkloadId};
+use landfall_model::{
+    Block, DeviceHealth, IMAGES_MAX, Mib, Name, Node, NodeId, PoolId, TenantId, Thermal, WorkloadId,
+};
 use landfall_store::{Store, StoreError, Table};
 use serde_json::{Map, Value, json};
 
@@ -239,6 +241,9 @@ impl Core {
             if registration.heartbeat.cache.is_none() {
                 model.cache.clone_from(&known.cache);
             }
+            if registration.heartbeat.images.is_none() {
+                model.images.clone_from(&known.images);
+            }
         }
         let approval = word(&model.approval);
         self.revoke_tenants(&id, &model.tenants);
@@ -449,6 +454,7 @@ fn engine_heartbeat(beat: &Heartbeat) -> landfall_engine::heartbeat::Heartbeat {
             .cache
             .as_ref()
             .map(|cache| cache.iter().filter_map(|id| WorkloadId::new(id).ok()).collect()),
+        images: beat.images.as_deref().map(images),
         metrics: Some(metrics(beat)),
         health: Some(DeviceHealth {
             thermal: beat.thermal.as_deref().and_then(thermal),
@@ -462,6 +468,11 @@ fn engine_heartbeat(beat: &Heartbeat) -> landfall_engine::heartbeat::Heartbeat {
         fingerprint: beat.fingerprint.as_deref().and_then(|text| Name::new(text).ok()),
         acknowledged: false,
     }
+}
+
+/// Images by their full names; more than a node may name are left out.
+fn images(listed: &[String]) -> BTreeSet<Name> {
+    listed.iter().filter_map(|image| landfall_model::image_name(image)).take(IMAGES_MAX).collect()
 }
 
 fn thermal(word: &str) -> Option<Thermal> {
@@ -571,7 +582,7 @@ fn model_node(id: &NodeId, registration: &Registration, now: landfall_model::Tim
             let fields = json!({
                 "index": gpu.index, "model": gpu.model, "vram_mib": gpu.vram_mib,
                 "vram_used_mib": gpu.vram_used_mib.unwrap_or(0), "bandwidth_gb_s": gpu.bandwidth_gb_s.filter(|v| *v > 0.0),
-                "link_group": gpu.link_group,
+                "link_group": gpu.link_group, "slices": gpu.sliced.then(|| json!({})),
             });
             let Value::Object(mut fields) = fields else { return Value::Null };
             fields.retain(|_, value| !value.is_null());
@@ -626,6 +637,7 @@ fn model_node(id: &NodeId, registration: &Registration, now: landfall_model::Tim
     let mut nodes = Rows::default().nodes(row, now, "node").map_err(bad)?;
     let Some(mut node) = nodes.pop() else { return Err(Failure::Closing) };
     node.metrics = Some(metrics(beat));
+    node.images = images(beat.images.as_deref().unwrap_or_default());
     node.heartbeat_at = Some(now);
     Ok(node)
 }

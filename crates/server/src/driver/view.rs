@@ -15,6 +15,11 @@ use super::arrays::folded_record;
 use super::core::View;
 use super::jobs::{JobMeta, LiveRun, element_of};
 
+/// A slice of a GPU, such as `2g@4`: compute slices, and the first memory slice if it has a place.
+pub(super) fn slice(compute: u8, start: Option<u8>) -> String {
+    start.map_or_else(|| format!("{compute}g"), |start| format!("{compute}g@{start}"))
+}
+
 /// How a value is called in JSON.
 pub(super) fn word(value: &impl Serialize) -> String {
     match serde_json::to_value(value) {
@@ -217,6 +222,9 @@ impl View<'_> {
                     vram_committed_mib: gpu.vram_committed.get(),
                     milli_committed: gpu.milli_committed.get(),
                     holder: gpu.holder.as_ref().map(ToString::to_string),
+                    slices: gpu.slices.as_ref().map(|slices| {
+                        slices.taken.iter().map(|(compute, start)| slice(*compute, Some(*start))).collect()
+                    }),
                 })
                 .collect(),
             runtimes: node.runtimes.iter().map(ToString::to_string).collect(),
@@ -240,6 +248,7 @@ impl View<'_> {
             charging: node.health.charging,
             power_w: facts.and_then(|facts| facts.heartbeat.power_w),
             cache: node.cache.iter().map(ToString::to_string).collect(),
+            images: node.images.iter().map(ToString::to_string).collect(),
             doubted: self.nodes.doubted(id).to_vec(),
             limits: facts.and_then(|facts| facts.limits.clone()),
             why: record.why.clone(),

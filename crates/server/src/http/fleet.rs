@@ -400,7 +400,7 @@ async fn set_block(
             return Err(Problem::invalid("block.ends_in_ms", message, "give one of the two"));
         }
     }
-    for (name, value) in [("tier", "FAST"), ("status", "active")] {
+    for (name, value) in [("provider", "sfcompute"), ("tier", "FAST"), ("status", "active")] {
         fields.entry(name).or_insert(Value::String(value.into()));
     }
     fields.entry("preemptible").or_insert(Value::Bool(false));

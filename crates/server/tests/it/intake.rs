@@ -52,6 +52,8 @@ fn needs(random: &mut Random) -> Value {
         ("vram_mib", json!([1024, "8GiB"])),
         ("gpu_milli", json!([500, 1000])),
         ("gpu_models", json!([["A100"], []])),
+        ("gpu_slice", json!(["1g.10gb", "2g"])),
+        ("image", json!(["alpine", "quay.io/a/b:1"])),
         ("runtime", json!(["process", "container", "wasm", "llmcpp"])),
         ("model_mib", json!([100, "64GiB"])),
         ("pool", json!(["default", "lab", "lab"])),
@@ -86,6 +88,8 @@ fn needs(random: &mut Random) -> Value {
     ];
     let wrong = [
         ("cpu_mili", json!(1)),
+        ("gpu_slice", json!("5g")),
+        ("image", json!("two words")),
         ("cpu_milli", json!(-1)),
         ("ram_mib", json!("x")),
         ("id", json!("mine")),

@@ -125,6 +125,7 @@ pub(crate) fn agent_config(config: &Config) -> Result<landfall_agent::Config, Cl
     agent.fetch = config.is_on("agent.fetch");
     agent.platform = text("agent.platform");
     agent.accelerators = config.list("agent.accelerators");
+    agent.sliced_gpus = sliced_gpus(config)?;
     agent.power_w = watts(config)?;
     agent.core_score = config.parsed("agent.core_score");
     agent.sysfs = config.path("agent.sysfs").unwrap_or(agent.sysfs);
@@ -160,6 +161,15 @@ fn watts(config: &Config) -> Result<Option<(u64, u64)>, CliError> {
             "give both, or neither and let the machine be measured",
         )),
     }
+}
+
+/// Indices of GPUs that are given out in slices.
+fn sliced_gpus(config: &Config) -> Result<Vec<u16>, CliError> {
+    let index = |text: &String| {
+        let message = format!("agent.sliced_gpus: `{text}` is no index of a GPU");
+        text.trim().parse().map_err(|_| usage(message, "such as 0,1; `landfall node` shows them"))
+    };
+    config.list("agent.sliced_gpus").iter().map(index).collect()
 }
 
 /// Hours such as `22-6`.

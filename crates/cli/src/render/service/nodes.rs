@@ -10,6 +10,9 @@ use super::jobs::colour;
 use crate::answer::Page;
 use crate::commands::service::nodes::{Listed, One};
 
+/// Images that the page of a node names.
+const IMAGES_SHOWN: usize = 4;
+
 pub(crate) fn list(listed: &Listed, _: Page) -> String {
     if listed.nodes.is_empty() {
         return format!(
@@ -122,6 +125,10 @@ pub(crate) fn one(one: &One, page: Page) -> String {
         line("fingerprint", &format!("{}{drifted}", fingerprint.get(..12).unwrap_or(fingerprint)));
     }
     line("warm", &node.cache.join(", "));
+    let more = node.images.len().saturating_sub(IMAGES_SHOWN);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let first: Vec<&str> = node.images.iter().take(IMAGES_SHOWN).map(String::as_str).collect();
+    line("images", &(first.join(", ") + &more));
     line("limits", node.limits.as_ref().map(|limits| limits.how.as_str()).unwrap_or_default());
     line("runtimes", &node.runtimes.join(", "));
     line("jobs", &node.jobs.join(", "));
@@ -164,6 +171,15 @@ pub(crate) fn one(one: &One, page: Page) -> String {
     text
 }
 
+/// Who has a device, or which of its slices are taken.
+fn held(gpu: &GpuView) -> String {
+    match &gpu.slices {
+        Some(slices) if slices.is_empty() => "in slices, all free".to_owned(),
+        Some(slices) => format!("in slices, taken {}", slices.join(", ")),
+        None => gpu.holder.clone().unwrap_or_default(),
+    }
+}
+
 fn gpu_table(gpus: &[GpuView]) -> Table {
     let mut table = Table::of(&[">gpu", "model", ">memory held", ">compute held", "job"]).indent(2);
     for gpu in gpus {
@@ -173,7 +189,7 @@ fn gpu_table(gpus: &[GpuView]) -> Table {
             Cell::from(gpu.model.as_deref().unwrap_or("unknown")),
             format!("{} of {all}", mib(gpu.vram_committed_mib)).into(),
             format!("{} %", gpu.milli_committed / 10).into(),
-            Cell::styled(gpu.holder.as_deref().unwrap_or_default(), PLAIN),
+            Cell::styled(held(gpu), PLAIN),
         ]);
     }
     table

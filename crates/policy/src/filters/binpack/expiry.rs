@@ -3,12 +3,13 @@
 use crate::filter::{About, Filter, FilterInfo};
 use crate::params::rule;
 use crate::refusal::{Quantity, Reason, Refusal, Wake};
-use crate::rules::capacity::SAFETY_MARGIN_MS;
+use crate::rules::capacity::{PREDICT_DURATIONS, SAFETY_MARGIN_MS};
 use crate::view::View;
 use landfall_model::Millis;
 
 rule! { Filter PackExpiry {
     margin: Millis = SAFETY_MARGIN_MS,
+    predict: bool = PREDICT_DURATIONS,
 } }
 
 pub(crate) const INFO: FilterInfo = FilterInfo {
@@ -24,7 +25,7 @@ pub(crate) const INFO: FilterInfo = FilterInfo {
 impl Filter for PackExpiry {
     fn check(&self, view: &View<'_>) -> Option<Refusal> {
         let end = view.node.block.as_ref()?.ends_at()?;
-        let (needed, left) = (view.spec.expected_duration_ms + self.margin, end.since(view.now()));
+        let (needed, left) = (view.durations(self.predict).0 + self.margin, end.since(view.now()));
         if left >= needed {
             return None;
         }

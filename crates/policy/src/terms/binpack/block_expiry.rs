@@ -1,5 +1,7 @@
 //! `block-expiry`: how near the end of the lease is, compared with the job.
 
+use crate::params::rule;
+use crate::rules::capacity::PREDICT_DURATIONS;
 use crate::term::{Family, Reads, Term, TermInfo};
 use crate::verdict::{Fact, Facts};
 use crate::view::View;
@@ -10,21 +12,27 @@ pub(crate) const INFO: TermInfo = TermInfo {
     unit: "share",
     description: "Grows from 0 to 1 as the end of the node's lease comes nearer than twice the job; weighed negatively.",
     reads: Reads { clock: true, ..Reads::PAIR },
-    ..TermInfo::of(Family::BinPack, |_| Ok(Box::new(BlockExpiry)))
+    params: BlockExpiry::PARAMS,
+    ..TermInfo::of(Family::BinPack, BlockExpiry::build)
 };
 
-struct BlockExpiry;
+rule! { Term BlockExpiry {
+    predict: bool = PREDICT_DURATIONS,
+} }
 
 impl Term for BlockExpiry {
     fn score(&self, view: &View<'_>) -> f64 {
         let Some(end) = view.node.block.as_ref().and_then(|block| block.ends_at()) else { return 0.0 };
-        let (left, twice) = (end.since(view.now()), view.spec.expected_duration_ms * 2);
+        let (left, twice) = (end.since(view.now()), view.durations(self.predict).1 * 2);
         if left < twice { 1.0 - left.as_f64() / twice.as_f64() } else { 0.0 }
     }
 
     fn explain(&self, view: &View<'_>, facts: &mut Facts) {
         if let Some(end) = view.node.block.as_ref().and_then(|block| block.ends_at()) {
             facts.note("lease_left_s", Fact::Number(end.since(view.now()).as_secs_f64()));
+            if let Some(took) = view.predicted(self.predict) {
+                facts.note("predicted_s", Fact::Number(took.as_secs_f64()));
+            }
         }
     }
 }

@@ -20,6 +20,9 @@ fn score(view: &View<'_>) -> f64 {
     if total == 0 {
         return 0.0;
     }
-    let asked = view.spec.vram_mib.get() * u64::from(view.spec.gpu_count);
+    // A slice takes its share of a device's memory, whatever of it was asked for.
+    let slice = || view.gpus().next()?.slice_vram(view.spec.slice()?.compute);
+    let vram = view.spec.gpu_slice.as_ref().and_then(|_| slice()).unwrap_or(view.spec.vram_mib);
+    let asked = vram.get() * u64::from(view.spec.gpu_count);
     ((used + asked) as f64 / total as f64).min(1.0)
 }

@@ -5,6 +5,7 @@ mod duration_mix;
 mod fragmentation_gradient;
 mod gpu_fragmentation;
 mod gpu_utilisation;
+mod image_local;
 mod mix_room;
 mod provider_affinity;
 
@@ -20,6 +21,7 @@ pub(crate) const ALL: &[&TermInfo] = &[
     &provider_affinity::INFO,
     &fragmentation_gradient::INFO,
     &duration_mix::INFO,
+    &image_local::INFO,
     &mix_room::INFO,
 ];
 

@@ -47,7 +47,8 @@ pub(crate) struct JobArgs {
     /// Memory, such as `4GiB` or `4G`.
     #[arg(long, alias = "mem", value_name = "SIZE", help_heading = "Needs", value_parser = mib)]
     pub(crate) memory: Option<u64>,
-    /// GPUs: how many and memory of each, such as `1` or `2:24GiB`; where peers negotiate also the lowest capability, `1:24GiB:sm_80`.
+    /// GPUs: how many and memory of each, such as `1` or `2:24GiB`; a slice of one, `mig:1g.10gb`; where peers negotiate also the lowest
+    /// capability, `1:24GiB:sm_80`.
     #[arg(long, alias = "gpus", value_name = "N[:SIZE[:CAPABILITY]]", help_heading = "Needs", value_parser = gpu)]
     pub(crate) gpu: Option<GpuNeed>,
     /// A share of one GPU's compute, above 0 up to 1.
@@ -215,6 +216,8 @@ pub(crate) struct GpuNeed {
     /// Memory of each.
     pub(crate) vram_mib: Option<u64>,
     pub(crate) capability: Option<String>,
+    /// A slice of one instead.
+    pub(crate) slice: Option<String>,
 }
 
 fn checkpoint() -> impl TypedValueParser<Value = Checkpoint> {
@@ -246,12 +249,19 @@ fn some_time(text: &str) -> Result<u64, String> {
 }
 
 fn gpu(text: &str) -> Result<GpuNeed, String> {
+    if let Some(profile) = text.strip_prefix("mig:") {
+        if landfall_model::MigProfile::parse(profile).is_none() {
+            return Err(format!("`{profile}` is no slice of a GPU; write it as `mig:1g.10gb` or `mig:2g`"));
+        }
+        let slice = Some(profile.to_owned());
+        return Ok(GpuNeed { count: 1, vram_mib: None, capability: None, slice });
+    }
     let mut parts = text.splitn(3, ':');
     let count = parts.next().unwrap_or_default();
     let count: u32 = count.parse().map_err(|_| format!("`{count}` is no number of GPUs"))?;
     let vram_mib = parts.next().filter(|size| !size.is_empty()).map(mib).transpose()?;
     let capability = parts.next().map(str::to_owned).filter(|name| !name.is_empty());
-    Ok(GpuNeed { count, vram_mib, capability })
+    Ok(GpuNeed { count, vram_mib, capability, slice: None })
 }
 
 fn gpu_share(text: &str) -> Result<u64, String> {
@@ -344,6 +354,7 @@ mod tests {
             count,
             vram_mib,
             capability: capability.map(str::to_owned),
+            slice: None,
         };
         assert_eq!(gpu("2"), Ok(need(2, None, None)));
         assert_eq!(gpu("1:24GiB"), Ok(need(1, Some(24_576), None)));

@@ -286,6 +286,7 @@ fn needs(args: &JobArgs, job: &mut JobRequest) -> Result<(), CliError> {
     if let Some(gpu) = &args.gpu {
         flags.gpu_count = Some(gpu.count);
         flags.vram_mib = gpu.vram_mib.map(Mib::new);
+        flags.gpu_slice = named("--gpu", gpu.slice.as_deref(), Name::new)?;
         flags.gpu_capability = named("--gpu", gpu.capability.as_deref(), Name::new)?;
     }
     // Somebody who allows retries and names no codes means every failure.

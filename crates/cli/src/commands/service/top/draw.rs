@@ -306,6 +306,7 @@ pub(super) mod tests {
             vram_committed_mib: taken,
             milli_committed: 0,
             holder: None,
+            slices: None,
         };
         NodeView {
             id: "box".into(),
@@ -342,6 +343,7 @@ pub(super) mod tests {
             charging: None,
             power_w: None,
             cache: Vec::new(),
+            images: Vec::new(),
             doubted: Vec::new(),
             limits: None,
             why: None,

@@ -4,7 +4,9 @@
 const PROFILES: [(u8, u8, &[u8]); 5] =
     [(7, 8, &[0]), (4, 4, &[0]), (3, 4, &[0, 4]), (2, 2, &[0, 2, 4]), (1, 1, &[0, 1, 2, 3, 4, 5, 6])];
 /// Compute slices of a device.
-const COMPUTE_SLICES: u8 = 7;
+pub const COMPUTE_SLICES: u8 = 7;
+/// Memory slices of a device.
+pub const MEMORY_SLICES: u8 = 8;
 
 /// Memory slices of a profile given by its compute slices.
 pub fn memory_slices(compute: u8) -> Option<u8> {
