@@ -223,10 +223,11 @@ impl Net {
         let mut no_room = Vec::new();
         for effect in effects {
             match &effect {
-                Effect::Journal(Entry::Taken { job, .. }) if self.faults.no_room_pct > 0 => {
-                    if self.rng.chance(self.faults.no_room_pct) {
-                        no_room.push(*job);
-                    }
+                // Nothing is drawn where it cannot happen: the other draws of a seed stay what they were.
+                Effect::Journal(Entry::Taken { job, .. })
+                    if self.faults.no_room_pct > 0 && self.rng.chance(self.faults.no_room_pct) =>
+                {
+                    no_room.push(*job);
                 }
                 Effect::Send { message: Message::AwardAck(ack), .. } if no_room.contains(&ack.job) => {
                     continue;

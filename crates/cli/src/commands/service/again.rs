@@ -120,7 +120,7 @@ pub(crate) fn retry(args: &RetryArgs, json: bool) -> Result<Box<dyn Answer>, Cli
 
 enum Found {
     Job(Box<JobView>),
-    Array(ArrayView),
+    Array(Box<ArrayView>),
 }
 
 /// The job or array of an id.
@@ -129,7 +129,7 @@ async fn found(client: &Client, id: &str) -> Result<Found, CliError> {
         Ok(job) => Ok(Found::Job(Box::new(job))),
         Err(error) if error.status() == Some(404) => {
             let array = client.get(&format!("/arrays/{}", segment(id))).await;
-            Ok(Found::Array(array.map_err(|_| CliError::from(error))?))
+            Ok(Found::Array(Box::new(array.map_err(|_| CliError::from(error))?)))
         }
         Err(error) => Err(error.into()),
     }
