@@ -84,7 +84,7 @@ impl World {
 const EXITED: fn(Value) -> Value =
     |usage| json!({ "exited": { "code": 0, "failure": null, "usage": usage } });
 
-const CASES: [Case; 15] = [
+const CASES: [Case; 17] = [
     ("finished runs from before", |world| {
         world.joins(
             "w",
@@ -272,6 +272,26 @@ const CASES: [Case; 15] = [
         let before = price();
         world.set_pool("priced", &json!({ "price": { "base": 20 } }));
         assert_eq!(price(), 2.0 * before);
+    }),
+    ("whether prices are raised (`price.surge`)", |world| {
+        let raises = json!({ "price": { "base": 20, "surge": true, "surge_every_ms": 1000 } });
+        world.set_pool("priced", &raises);
+        let surging = || world.get("/pools/priced")["surging"] == true;
+        assert!(!surging());
+        let wide = json!({ "pool": "priced", "runtime": "process", "cpu_milli": 4000 });
+        let waiting: Vec<String> = (0..5).map(|_| world.submits(&wide)).collect();
+        world.until("prices are raised", surging);
+        for job in waiting {
+            world.asks("POST", &format!("/jobs/{job}/cancel"), &json!({}));
+        }
+        world.until("prices are what they were", || !surging());
+    }),
+    ("what a tenant has spent", |world| {
+        world.stand.run(&["tenants", "set", "lab", "--budget", "1000"]).ok();
+        let spent = || world.get("/tenants/lab")["usage"]["spent"].as_f64().unwrap_or_default();
+        assert_eq!(spent(), 0.0);
+        world.submits(&json!({ "pool": "priced", "runtime": "process", "tenant": "lab" }));
+        world.until("its job has a price", || spent() > 0.0);
     }),
 ];
 
