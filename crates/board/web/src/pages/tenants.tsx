@@ -11,6 +11,8 @@ import { Plot, type Line } from "../parts/plot";
 type Tenant = Schemas["TenantView"];
 type Usage = Schemas["TenantUsage"];
 
+const has = (number: number | null | undefined): number is number => number !== null && number !== undefined;
+
 function One({ tenant, usage, number }: { tenant: Tenant; usage: Usage | undefined; number: number }): JSX.Element {
   const set = tenant.tenant as Record<string, unknown>;
   const quota = Object.entries((set["quota"] ?? {}) as Record<string, unknown>).filter(([, value]) => value !== null);
@@ -23,7 +25,8 @@ function One({ tenant, usage, number }: { tenant: Tenant; usage: Usage | undefin
           <span class="big"><b>{count(usage.gpus)}</b> <span>GPUs</span></span>
           <span class="big"><b>{score(+usage.nodes.toFixed(1))}</b> <span>nodes</span></span>
           <span class="big"><b>{count(usage.jobs)}</b> <span>jobs not ended</span></span>
-          <span class="big"><b>{score(+usage.gpu_hours_used.toFixed(1))}</b> <span>GPU hours used{usage.gpu_hours_left !== null && usage.gpu_hours_left !== undefined ? `, ${score(+usage.gpu_hours_left.toFixed(1))} left` : ""}</span></span>
+          <span class="big"><b>{score(+usage.gpu_hours_used.toFixed(1))}</b> <span>GPU hours used{has(usage.gpu_hours_left) ? `, ${score(+usage.gpu_hours_left.toFixed(1))} left` : ""}</span></span>
+          {(usage.spent || has(usage.budget)) && <span class="big"><b>{score(usage.spent ?? 0)}</b> <span>spent{has(usage.budget) ? ` of ${score(usage.budget)}` : ""}</span></span>}
         </div>
       ) : <Loading />}
       {shares.map(([pool, used]) => (
