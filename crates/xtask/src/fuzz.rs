@@ -1,27 +1,16 @@
 //! `cargo xtask fuzz`: builds the targets of `landfall-fuzz` with libFuzzer and runs one of them.
 //!
 //! No nightly compiler and no tool is needed beside a C++ compiler, which builds libFuzzer. What leads the fuzzer are counters on every branch and comparison of
-//! our own crates, which the compiler adds when it is told so by plain `-C` flags. This program stands between cargo and rustc to tell it
-//! (`RUSTC_WORKSPACE_WRAPPER`): cargo asks it for our crates only, so all others are shared with the build of the tests.
+//! our own crates, which the compiler adds when it is told so by plain `-C` flags ([`Mode::Fuzzing`]).
 //!
 //! A run goes on from what runs before it found (`fuzz/TARGET` of the build directory) and from the corpus of the repository. A finding is saved in
 //! `fuzz/findings`; once mended it goes to `crates/fuzz/findings`, where the ordinary tests run it for ever.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, Stdio};
 
-/// Set where this program is called by cargo in place of rustc.
-pub(crate) const WRAPPING: &str = "LANDFALL_FUZZ_WRAPS_RUSTC";
-
-/// Counters of branches and comparisons, as libFuzzer reads them.
-const COVERAGE: [&str; 5] = [
-    "-Cpasses=sancov-module",
-    "-Cllvm-args=-sanitizer-coverage-level=4",
-    "-Cllvm-args=-sanitizer-coverage-inline-8bit-counters",
-    "-Cllvm-args=-sanitizer-coverage-pc-table",
-    "-Cllvm-args=-sanitizer-coverage-trace-compares",
-];
+use crate::wrap::Mode;
 
 const USAGE: &str =
     "cargo xtask fuzz TARGET [--minutes M]   or, to repeat one input:   cargo xtask fuzz TARGET FILE";
@@ -31,25 +20,6 @@ const MEMORY_MIB: u32 = 1500;
 const SECONDS_MAX: u32 = 20;
 /// Longest input that is drawn.
 const INPUT_BYTES_MAX: u32 = 16 << 10;
-
-/// Runs rustc with counters. Cargo gives its path and its arguments.
-pub(crate) fn wrap() -> ExitCode {
-    let mut args = std::env::args_os().skip(1);
-    let Some(rustc) = args.next() else { return ExitCode::FAILURE };
-    let mut command = Command::new(rustc);
-    command.args(args);
-    // Cargo also asks for facts about the compiler, and for those there is nothing to count.
-    if std::env::var_os("CARGO_CRATE_NAME").is_some() {
-        command.args(COVERAGE);
-    }
-    match command.status() {
-        Ok(status) => ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)),
-        Err(error) => {
-            eprintln!("xtask: cannot run {command:?}: {error}");
-            ExitCode::FAILURE
-        }
-    }
-}
 
 /// Lists the targets, or runs one.
 pub(crate) fn run(root: &Path, args: &[&str]) -> Result<(), String> {
@@ -101,14 +71,10 @@ fn build(root: &Path, name: &str) -> Result<PathBuf, String> {
             "libFuzzer is written in C++, and `{compiler}` cannot be run; on Debian: apt-get install g++, elsewhere set CXX"
         ));
     }
-    let this = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     let args = ["build", "--package", "landfall-fuzz", "--features", "libfuzzer,landfall-engine/mutations"];
     let mut cargo = Command::new(env!("CARGO"));
-    cargo
-        .args(args)
-        .env("RUSTC_WORKSPACE_WRAPPER", this)
-        .env(WRAPPING, "1")
-        .env("LANDFALL_FUZZ_TARGET", name);
+    Mode::Fuzzing.set(&mut cargo, &super::target(root))?;
+    cargo.args(args).env("LANDFALL_FUZZ_TARGET", name);
     println!("building; the first time takes some minutes");
     super::execute(&mut cargo, &args)?;
     // Set apart, so that another target can be built while this one runs.

@@ -12,27 +12,26 @@ mod package;
 mod packages;
 mod storm;
 mod tidy;
+mod wrap;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use landfall_xtask::root;
+use wrap::Mode;
 
 /// One step by name: what it is for, and what it runs.
 type Step = (&'static str, &'static str, fn(&Path) -> Result<(), String>);
 
 /// Steps of `ci`, cheap ones first.
-const STEPS: [Step; 11] = [
+const STEPS: [Step; 10] = [
     ("packages", "Debian packages that tests need, installed where that may be done", packages::install),
     ("tidy", "file sizes, module docs, left-overs", tidy::check),
     ("fmt", "formatting", |_| cargo(&["fmt", "--all", "--check"])),
     ("licences", "licences of all dependencies", licences::check),
     ("page", "the board's page, where npm is", board::page),
-    ("lint", "clippy with warnings denied", |_| {
-        tree("clippy", &["--all-targets", "--quiet", "--", "--deny", "warnings"], &[])
-    }),
-    ("docs", "documentation builds without warnings", |_| {
-        tree("doc", &["--no-deps", "--quiet"], &[("RUSTDOCFLAGS", "--deny warnings")])
+    ("build", "everything, tests included, with warnings of clippy and rustdoc denied", |_| {
+        tree("test", &["--no-run", "--all-targets", "--quiet"], &[])
     }),
     ("test", "all tests, and that planted faults are found", |_| tree("test", &["--quiet"], &[])),
     ("api", "the HTTP API against its OpenAPI document", api::check),
@@ -41,8 +40,8 @@ const STEPS: [Step; 11] = [
 ];
 
 fn main() -> ExitCode {
-    if std::env::var_os(fuzz::WRAPPING).is_some() {
-        return fuzz::wrap();
+    if let Some(mode) = Mode::of_this_call() {
+        return mode.compile();
     }
     let asked: Vec<String> = std::env::args().skip(1).collect();
     let root = root();
@@ -109,11 +108,13 @@ fn cargo(args: &[&str]) -> Result<(), String> {
     execute(Command::new(env!("CARGO")).args(args), args)
 }
 
-/// Runs cargo on all crates, always with the same features: other ones would mean another build of the tree.
+/// Runs cargo on all crates, always with the same features and compiled the same way: others would mean another build of the tree.
 fn tree(command: &str, args: &[&str], env: &[(&str, &str)]) -> Result<(), String> {
     let features = "landfall-engine/mutations,landfall-simulation/mutations";
     let args = [&[command, "--workspace", "--features", features], args].concat();
-    execute(Command::new(env!("CARGO")).args(&args).envs(env.iter().copied()), &args)
+    let mut cargo = Command::new(env!("CARGO"));
+    Mode::Linting.set(&mut cargo, &target(&root()))?;
+    execute(cargo.args(&args).envs(env.iter().copied()), &args)
 }
 
 /// With the build of the tests: what is shown is that they run, and an optimised build would take minutes.

@@ -4,7 +4,8 @@ use std::fmt;
 
 use serde::de::DeserializeOwned;
 
-use super::locate::locate;
+use super::locate::{locate, place};
+use super::tree::{Tree, Wrong};
 
 /// How a file is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,37 +106,30 @@ pub fn closest<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>) -> Opt
 
 /// Decodes a file into rows; errors carry field, position and hint.
 pub fn decode<T: DeserializeOwned>(text: &str, format: Format) -> Result<T, ScenarioError> {
+    T::deserialize(tree(text, format)?).map_err(|wrong| wrong_at(&wrong, text, format))
+}
+
+fn tree(text: &str, format: Format) -> Result<Tree, ScenarioError> {
     match format {
         Format::Toml => {
-            let deserializer =
-                toml::Deserializer::parse(text).map_err(|error| toml_error(text, "", &error))?;
-            serde_path_to_error::deserialize(deserializer)
-                .map_err(|error| toml_error(text, &path_text(error.path()), error.inner()))
+            let table = toml::de::DeTable::parse(text).map_err(|error| {
+                let mut found = from_message("", error.message());
+                found.position = error.span().map(|span| Position::of(text, span.start));
+                found
+            })?;
+            Tree::of_toml(table.into_inner()).map_err(|wrong| wrong_at(&wrong, text, format))
         }
-        Format::Json => {
-            let mut deserializer = serde_json::Deserializer::from_str(text);
-            let value = serde_path_to_error::deserialize(&mut deserializer)
-                .map_err(|error| json_error(&path_text(error.path()), error.inner()))?;
-            deserializer.end().map_err(|error| json_error("", &error))?;
-            Ok(value)
-        }
+        Format::Json => serde_json::from_str(text).map_err(|error| {
+            let mut found = from_message("", &error.to_string());
+            found.position = Some(Position { line: error.line(), column: error.column() });
+            found
+        }),
     }
 }
 
-fn path_text(path: &serde_path_to_error::Path) -> String {
-    let text = path.to_string();
-    if text == "." { String::new() } else { text }
-}
-
-fn toml_error(text: &str, path: &str, error: &toml::de::Error) -> ScenarioError {
-    let mut found = from_message(path, error.message());
-    found.position = error.span().map(|span| Position::of(text, span.start));
-    found
-}
-
-fn json_error(path: &str, error: &serde_json::Error) -> ScenarioError {
-    let mut found = from_message(path, &error.to_string());
-    found.position = Some(Position { line: error.line(), column: error.column() });
+fn wrong_at(wrong: &Wrong, text: &str, format: Format) -> ScenarioError {
+    let mut found = from_message(&wrong.path(), &wrong.message);
+    found.position = place(text, format, &found.field, wrong.name);
     found
 }
 

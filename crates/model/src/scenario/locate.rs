@@ -11,15 +11,27 @@ enum Step<'a> {
 
 /// The position of the field that a path such as `nodes[2].gpus[0].vram_mib` names, or of the nearest thing around it.
 pub fn locate(text: &str, format: Format, path: &str) -> Option<Position> {
+    place(text, format, path, false)
+}
+
+/// The same, or the position of the field's name.
+pub(super) fn place(text: &str, format: Format, path: &str, name: bool) -> Option<Position> {
     if path.is_empty() {
         return None;
     }
     let steps = steps(path);
-    let offset = match format {
+    let Offsets { of_name, of_value } = match format {
         Format::Toml => locate_toml(text, &steps),
         Format::Json => Some(locate_json(text, &steps)),
     }?;
-    Some(Position::of(text, offset))
+    Some(Position::of(text, if name { of_name } else { of_value }))
+}
+
+/// Where a field begins. An element of a list has no name; what counts for it is itself.
+#[derive(Clone, Copy)]
+struct Offsets {
+    of_name: usize,
+    of_value: usize,
 }
 
 fn steps(path: &str) -> Vec<Step<'_>> {
@@ -38,41 +50,43 @@ fn steps(path: &str) -> Vec<Step<'_>> {
     steps
 }
 
-fn locate_toml(text: &str, steps: &[Step<'_>]) -> Option<usize> {
+fn locate_toml(text: &str, steps: &[Step<'_>]) -> Option<Offsets> {
     use toml::de::DeValue;
     let document = toml::de::DeTable::parse(text).ok()?;
     let [Step::Key(first), rest @ ..] = steps else { return None };
-    let mut value = document.get_ref().get(*first)?;
-    let mut offset = value.span().start;
+    let (key, mut value) = document.get_ref().get_key_value(*first)?;
+    let mut found = Offsets { of_name: key.span().start, of_value: value.span().start };
     for step in rest {
         let next = match (step, value.get_ref()) {
-            (Step::Key(key), DeValue::Table(table)) => table.get(*key),
-            (Step::Index(index), DeValue::Array(array)) => array.get(*index),
+            (Step::Key(key), DeValue::Table(table)) => {
+                table.get_key_value(*key).map(|(key, value)| (key.span().start, value))
+            }
+            (Step::Index(index), DeValue::Array(array)) => {
+                array.get(*index).map(|value| (value.span().start, value))
+            }
             _ => None,
         };
-        let Some(next) = next else { break };
+        let Some((of_name, next)) = next else { break };
         value = next;
-        offset = value.span().start;
+        found = Offsets { of_name, of_value: value.span().start };
     }
-    Some(offset)
+    Some(found)
 }
 
 /// Walks JSON text that is known to be well formed; stops at the last step that exists.
-fn locate_json(text: &str, steps: &[Step<'_>]) -> usize {
+fn locate_json(text: &str, steps: &[Step<'_>]) -> Offsets {
     let mut scanner = Scanner { bytes: text.as_bytes(), at: 0 };
     scanner.space();
-    let mut offset = scanner.at;
+    let mut found = Offsets { of_name: scanner.at, of_value: scanner.at };
     for step in steps {
-        let found = match step {
+        let of_name = match step {
             Step::Key(key) => scanner.enter_key(key),
-            Step::Index(index) => scanner.enter_index(*index),
+            Step::Index(index) => scanner.enter_index(*index).then_some(scanner.at),
         };
-        if !found {
-            break;
-        }
-        offset = scanner.at;
+        let Some(of_name) = of_name else { break };
+        found = Offsets { of_name, of_value: scanner.at };
     }
-    offset
+    found
 }
 
 struct Scanner<'a> {
@@ -135,27 +149,29 @@ impl Scanner<'_> {
         &self.bytes[start.min(end)..end]
     }
 
-    fn enter_key(&mut self, key: &str) -> bool {
+    /// Goes to the value of a name, and says where the name began.
+    fn enter_key(&mut self, key: &str) -> Option<usize> {
         if self.peek() != b'{' {
-            return false;
+            return None;
         }
         self.at += 1;
         loop {
             self.space();
             if self.peek() != b'"' {
-                return false;
+                return None;
             }
+            let began = self.at;
             let found = self.string() == key.as_bytes();
             self.space();
             self.at += 1;
             self.space();
             if found {
-                return true;
+                return Some(began);
             }
             self.skip();
             self.space();
             if self.peek() != b',' {
-                return false;
+                return None;
             }
             self.at += 1;
         }

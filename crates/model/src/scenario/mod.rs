@@ -9,6 +9,7 @@ mod error;
 mod locate;
 mod rows;
 mod single;
+mod tree;
 mod whole;
 mod written;
 
