@@ -37,6 +37,7 @@ DASHBOARDS = {
         panel("Jobs back in the queue", [("sum by (pool, cause) (rate(landfall_requeues_total{}[RATE]))", "{{pool}} {{cause}}")], "ops"),
         panel("Jobs told to leave", [("sum by (pool, reason) (rate(landfall_preemptions_total{}[RATE]))", "{{pool}} {{reason}}")], "ops"),
         panel("Time to save work", [("histogram_quantile(0.9, sum by (pool, le) (rate(landfall_preemption_checkpoint_seconds_bucket{}[RATE])))", "{{pool}} nine in ten")], "s"),
+        panel("Prices raised because many wait", [("sum by (pool) (landfall_surging{})", "{{pool}}")], text="1 while jobs cost more; pools with price.surge"),
         panel("Nodes lent to other pools", [("sum by (pool) (landfall_loans{})", "{{pool}}")]),
         panel("How long jobs ran over how long they were expected to", [("landfall_run_time_ratio{}", "{{pool}} {{part}}")]),
         panel("Services that grew and shrank", [("sum by (pool, direction) (rate(landfall_scale_steps_total{}[RATE]))", "{{pool}} {{direction}}")], "ops"),
@@ -45,6 +46,8 @@ DASHBOARDS = {
         panel("Share of each pool", [("landfall_share_used{}", "{{tenant}} in {{pool}}")], "percentunit"),
         panel("Share of each pool, stacked", [("sum by (tenant) (landfall_share_used{})", "{{tenant}}")], "percentunit", stack=True),
         panel("Mean share over a day", [("avg_over_time(landfall_share_used{}[1d])", "{{tenant}} in {{pool}}")], "percentunit"),
+        panel("Spent within the budget's window", [("sum by (tenant) (landfall_tenant_spent{})", "{{tenant}}")], text="where pools have prices"),
+        panel("Spent of the budget", [("sum by (tenant) (landfall_tenant_spent{}) / sum by (tenant) (landfall_tenant_budget{} > 0)", "{{tenant}}")], "percentunit", text="tenants with a budget; at 1 nothing more of theirs starts"),
     ]),
     "decisions": ("Landfall: decisions", [
         panel("Proposals", [("sum by (result) (rate(landfall_proposals_total{}[RATE]))", "{{result}}")], "ops"),

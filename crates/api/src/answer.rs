@@ -213,6 +213,9 @@ pub struct PlanRequest {
     /// Jobs that depend on each other are submitted, all or none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jobs: Option<Vec<crate::job::JobRequest>>,
+    /// What a job file says is submitted: its text, in TOML or JSON, with one job or several under `jobs`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
     /// A job is taken back.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cancel: Option<String>,

@@ -403,3 +403,39 @@ pub struct GraphView {
     /// Whether there are more than are shown.
     pub more: bool,
 }
+
+/// A node that works for another pool.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LoanView {
+    /// The node.
+    pub node: String,
+    /// The pool that it belongs to, and that lends it.
+    pub from: String,
+    /// The pool that borrowed it.
+    pub to: String,
+    /// GPUs that it has.
+    pub gpus: u32,
+    /// Jobs that it was borrowed for, as far as the asker may see them.
+    pub jobs: Vec<String>,
+    /// Whose they are.
+    pub tenants: Vec<String>,
+}
+
+/// Something that happened to a job or a node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LifeStep {
+    /// Number of its event in the journal.
+    pub seq: u64,
+    /// When, in milliseconds since 1970.
+    pub at_ms: u64,
+    /// What happened, by a name for programs: the kind of its event.
+    pub kind: String,
+    /// What happened, in words.
+    pub text: String,
+    /// Of a node: the job that it was about, if the asker may see it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<String>,
+    /// Of a job: the nodes that it was about.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<String>,
+}

@@ -101,6 +101,49 @@ impl Cause {
     pub fn takes_back(&self) -> bool {
         matches!(self, Self::User | Self::TooManyFailures)
     }
+
+    /// The cause in words for people.
+    pub fn said(&self) -> Cow<'static, str> {
+        Cow::Borrowed(match self {
+            Self::Exit(code) => return format!("it exited with {code}").into(),
+            Self::OverWalltime => "it ended after its walltime",
+            Self::Walltime => "its walltime is over",
+            Self::NodeLost => "its node is gone",
+            Self::StartFailed | Self::NotStarted => "no node started it",
+            Self::Malformed => "the start command made no sense to the node",
+            Self::OfferRejected => "the node is draining or full",
+            Self::FetchMiss => "what it would fetch is not there",
+            Self::Fetched => "it has fetched what it needs",
+            Self::Transient => "it failed in a way that may pass",
+            Self::Preempted => "more urgent work needs its nodes",
+            Self::Reclaimed => "its nodes go back to the pool they came from",
+            Self::User => "somebody asked for it",
+            Self::TooManyFailures => "too many elements of its array failed",
+            Self::DependencyUnsatisfiable { edge, .. } => {
+                return format!("what it needs of {edge} can no longer happen").into();
+            }
+            Self::ImmediateUnavailable => "it could not start at once",
+            Self::TenantRevoked => "the node no longer serves its tenant",
+            Self::NotPlaced(why) => match not_placed(why.as_str()) {
+                Some(words) => words,
+                None => return why.to_string().into(),
+            },
+        })
+    }
+}
+
+/// Why nothing came of a negotiation, from the word of the protocol.
+pub fn not_placed(why: &str) -> Option<&'static str> {
+    Some(match why {
+        "no_offers" => "no peer made an offer that could be taken",
+        "no_affordable_offer" => "every peer asks for more than it pays at most",
+        "no_trusted_offer" => "only peers that are not trusted enough made offers (`landfall peers trust`)",
+        "award_failed" => "the peers that made offers did not take it",
+        "lease_lost" => "the peers that ran it fell silent too often",
+        "out_of_fuel" => "it used up its fuel",
+        "body_unavailable" => "the peer that won could not get what is to be run",
+        _ => return None,
+    })
 }
 
 /// How far one node of a placed job is. Reports only ever move it forwards.

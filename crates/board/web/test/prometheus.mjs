@@ -65,7 +65,7 @@ export class Prometheus {
   }
 
   async check() {
-    await until(async () => (await this.ask("count_over_time(landfall_engine_steps_total[2m]) > 4").catch(() => [])).length > 0, "five scrapes", 30);
+    await until(async () => (await this.ask("count_over_time(landfall_engine_steps_total[2m]) > 4").catch(() => [])).length > 0, "five scrapes", 90);
     const empty = [];
     const all = this.expressions();
     for (const [where, expression] of all) {

@@ -22,15 +22,21 @@ policy = "bin-pack"
 [[pools]]
 id = "hpc"
 dispatch = "batch"
+price = { base = 2.0, surge = true }
+[[pools]]
+id = "lab"
+dispatch = "batch"
 ${pools}[[tenants]]
 id = "vision"
 share = 0.5
+max_gpus = 120
 [[tenants]]
 id = "speech"
 share = 0.3
 [[tenants]]
 id = "climate"
 share = 0.2
+money = 20.0
 `;
 
 export class World {
@@ -105,11 +111,14 @@ export class World {
     const jobs = {};
     await this.put("/workloads/llm-serve", { needs: { pool: "gpu", gpu_count: 2, vram_mib: "40GiB", walltime_ms: "4h" }, run: { command: ["./serve"] } });
     await this.put("/workloads/render", { needs: { pool: "default", cpu_milli: 500 }, run: { command: ["echo", "rendered"] } });
-    await this.put("/blocks/lease-7", { provider: "northern", instance_type: "8xA100", cost_per_hour: 2650, ends_in_ms: 40 * 60000 });
+    await this.put("/blocks/lease-7", { provider: "northern", instance_type: "8xA100", cost_per_hour: 26_500_000, ends_in_ms: 40 * 60000 });
     // A machine that says what cannot be true is an alarm.
     await this.put("/nodes/odd/registration", { pool: "hpc", heartbeat: { epoch: 1, seq: 1, agent_version: "0.1.0", platform: "desktop", cpu_milli: 1000, ram_mib: 1024, power_w: 1e12 } });
     jobs.done = await this.submit("tests", { cpu_milli: 100 }, ["sh", "-c", "echo compiling; echo 42 tests passed"]);
     jobs.failed = await this.submit("lint", { cpu_milli: 100 }, ["sh", "-c", "echo 'src/main.c:7: missing semicolon' >&2; exit 3"]);
+    // A pool without nodes of its own borrows; a job that fails is tried again, and again.
+    jobs.lent = await this.submit("genome", { pool: "lab", nodes: 2, cpu_milli: 16000, tenant: "speech", walltime_ms: "2h", wait_for_capacity: true });
+    jobs.tries = await this.submit("flaky", { cpu_milli: 100, requeue: "always", max_requeue: 2 }, ["sh", "-c", "echo try; exit 7"]);
     jobs.talks = await this.submit("train-small", { cpu_milli: 100, tenant: "vision" }, ["sh", "-c", "for i in $(seq 1 4000); do echo epoch $i loss 0.$((9000 - i)); sleep 0.3; done"]);
     jobs.held = await this.submit("nightly", { cpu_milli: 100 }, ["true"], { hold: true });
     jobs.after = await this.submit("report", { cpu_milli: 100, tenant: "vision" }, ["true"], { depends_on: [{ on: jobs.talks }] });

@@ -1,11 +1,9 @@
 //! Stable names that servers use, in words for people. Names that are not known here are shown as they are.
 
-use landfall_model::life::Cause;
+use landfall_model::life::{Cause, not_placed};
 use landfall_model::reason::Reason;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-
-use super::standing::{cause, not_placed};
 
 fn named<T: DeserializeOwned>(code: &str) -> Option<T> {
     serde_json::from_value(Value::String(code.to_owned())).ok()
@@ -14,7 +12,7 @@ fn named<T: DeserializeOwned>(code: &str) -> Option<T> {
 /// Why a job waits or how it ended.
 pub(crate) fn reason(code: &str) -> String {
     let words = Reason::named(code).map(|reason| reason.said().into_owned());
-    let words = words.or_else(|| named::<Cause>(code).as_ref().map(cause));
+    let words = words.or_else(|| named::<Cause>(code).map(|cause| cause.said().into_owned()));
     let words = words.or_else(|| not_placed(code).map(str::to_owned));
     words.unwrap_or_else(|| {
         match code {

@@ -2,7 +2,7 @@
 
 use landfall_model::answer::{Estimate, Moved, PlanAnswer};
 
-use super::standing::{cause, headline, is_date, kind, nodes, points, section, start, state};
+use super::standing::{headline, is_date, kind, nodes, points, section, start, state};
 use super::style::{BAD, DIM, STRONG};
 use super::table::{Column, Table};
 use super::text::{clean, count, labelled, short};
@@ -62,7 +62,7 @@ fn stopped(answer: &PlanAnswer) -> String {
     for stopped in answer.stopped.iter().take(ROWS_MAX) {
         table.row(vec![
             clean(stopped.job.as_str()).into(),
-            cause(&stopped.cause).into(),
+            stopped.cause.said().into_owned().into(),
             state(stopped.state).into(),
         ]);
     }

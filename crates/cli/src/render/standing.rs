@@ -1,7 +1,7 @@
 //! Where a job stands: its place in the queue, why it waits, when it starts, where it was put.
 
 use landfall_model::answer::{Estimate, Explanation, OnNode, Why};
-use landfall_model::life::{Cause, JobState, Points, Precision, StartKind};
+use landfall_model::life::{JobState, Points, Precision, StartKind};
 use landfall_model::{Dispatch, Millis, Time};
 use landfall_policy::catalogue;
 use landfall_policy::term::TermKind;
@@ -61,11 +61,11 @@ pub(crate) fn section(explanation: &Explanation, estimate: Option<&Estimate>, pa
             line("  afresh      ", &format!("its checkpoint is on {}", on.join(", ")));
         }
         if let Some(leaves) = &placed.leaves {
-            line("  leaves      ", &cause(leaves));
+            line("  leaves      ", &leaves.said());
         }
     }
     if let Some(ended) = &explanation.ended {
-        line("  ended       ", &cause(&ended.cause));
+        line("  ended       ", &ended.cause.said());
     }
     let told = explanation.placed.is_some() || explanation.ended.is_some() || explanation.never;
     if let Some(estimate) = estimate.filter(|_| !told) {
@@ -188,46 +188,6 @@ pub(super) fn kind(kind: StartKind) -> &'static str {
         StartKind::Backfill => "backfill: ahead of a blocked job that it does not delay",
         StartKind::Preempt => "after less urgent work was stopped for it",
     }
-}
-
-/// Why a job left a state.
-pub(super) fn cause(cause: &Cause) -> String {
-    match cause {
-        Cause::Exit(code) => format!("it exited with {code}"),
-        Cause::OverWalltime => "it ended after its walltime".into(),
-        Cause::Walltime => "its walltime is over".into(),
-        Cause::NodeLost => "its node is gone".into(),
-        Cause::StartFailed | Cause::NotStarted => "no node started it".into(),
-        Cause::Malformed => "the start command made no sense to the node".into(),
-        Cause::OfferRejected => "the node is draining or full".into(),
-        Cause::FetchMiss => "what it would fetch is not there".into(),
-        Cause::Fetched => "it has fetched what it needs".into(),
-        Cause::Transient => "it failed in a way that may pass".into(),
-        Cause::Preempted => "more urgent work needs its nodes".into(),
-        Cause::Reclaimed => "its nodes go back to the pool they came from".into(),
-        Cause::User => "somebody asked for it".into(),
-        Cause::TooManyFailures => "too many elements of its array failed".into(),
-        Cause::DependencyUnsatisfiable { edge, .. } => {
-            format!("what it needs of {edge} can no longer happen")
-        }
-        Cause::ImmediateUnavailable => "it could not start at once".into(),
-        Cause::TenantRevoked => "the node no longer serves its tenant".into(),
-        Cause::NotPlaced(why) => not_placed(why.as_str()).unwrap_or(why.as_str()).into(),
-    }
-}
-
-/// Why nothing came of a negotiation, from the word of the protocol.
-pub(super) fn not_placed(why: &str) -> Option<&'static str> {
-    Some(match why {
-        "no_offers" => "no peer made an offer that could be taken",
-        "no_affordable_offer" => "every peer asks for more than it pays at most",
-        "no_trusted_offer" => "only peers that are not trusted enough made offers (`landfall peers trust`)",
-        "award_failed" => "the peers that made offers did not take it",
-        "lease_lost" => "the peers that ran it fell silent too often",
-        "out_of_fuel" => "it used up its fuel",
-        "body_unavailable" => "the peer that won could not get what is to be run",
-        _ => return None,
-    })
 }
 
 /// A headline in the colour of good or bad news.

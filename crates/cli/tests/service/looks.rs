@@ -166,8 +166,78 @@ fn two_policies_are_compared_on_the_present_queue_and_nodes_may_be_added_to_a_pl
         plan["starts"].as_array().unwrap().iter().any(|start| start["nodes"][0]["node"] == "new"),
         "{plan}"
     );
+    // A job file as it is, in TOML or JSON, with one job or several.
+    let file =
+        "name = \"pasted\"\n[needs]\npool = \"hpc\"\nwalltime_ms = \"1h\"\n[run]\ncommand = [\"true\"]\n";
+    let plan = stand.post(&token, "/plan", &json!({ "file": file }));
+    assert_eq!(plan["submitted"][0]["name"], "pasted", "{plan}");
+    let several = json!({"jobs": [{"key": "a", "needs": {"pool": "hpc"}, "run": {"command": ["true"]}},
+        {"depends_on": [{"on": "a"}], "needs": {"pool": "hpc"}, "run": {"command": ["true"]}}]});
+    let plan = stand.post(&token, "/plan", &json!({ "file": several.to_string() }));
+    assert_eq!(plan["submitted"].as_array().map(Vec::len), Some(2), "{plan}");
+    let wrong = json!({ "file": "name = \"x\"\nneds = 1\n" });
+    let (status, said) = stand.says(&token, "POST", "/plan", &[], Some(&wrong));
+    assert_eq!((status, &said["field"]), (422, &"file".into()), "{said}");
+    assert!(said["message"].as_str().unwrap().contains("line 2"), "{said}");
     let known = json!({"add": [{"id": "h", "pool": "hpc", "cpu_milli": 8000, "ram_mib": 8192}]});
     let (status, wrong) = stand.says(&token, "POST", "/plan", &[], Some(&known));
     assert_eq!((status, &wrong["message"]), (422, &"there is a node `h` already".into()), "{wrong}");
     stand.run(&["cancel", &blocker]).ok();
+}
+
+#[test]
+fn people_see_who_lent_what_to_whom_and_what_happened_to_a_job_and_a_node() {
+    let pools = format!(
+        "{POOLS}[pools.loans]\nlend_max_fraction = 1.0\n[[pools]]\nid = \"lab\"\ndispatch = \"batch\"\n"
+    );
+    let mut stand = Stand::with_config(&pools);
+    stand.agent("h", &["--pool", "hpc", "--cpus", "2"]);
+    let token = token(&stand);
+    assert_eq!(stand.get(&token, "/loans"), json!([]));
+    let waits = ["--pool", "lab", "--walltime", "1h", "--need", "wait_for_capacity=true"];
+    let job = stand.submit(&[&waits[..], &["--", "sleep", "600"]].concat());
+    stand.wait_for(&job, &["running"]);
+    let lent = json!([{ "node": "h", "from": "hpc", "to": "lab", "gpus": 0, "jobs": [job], "tenants": [] }]);
+    stand.until("the loan is told", || stand.get(&token, "/loans") == lent);
+    stand.run(&["cancel", &job]).ok();
+    stand.wait_for(&job, &["cancelled"]);
+    stand.until("nothing is lent any more", || stand.get(&token, "/loans") == json!([]));
+
+    let told = |path: &str| {
+        let life = stand.get(&token, path);
+        let mut steps: Vec<(String, String)> = Vec::new();
+        for step in life["items"].as_array().unwrap() {
+            steps.push((step["kind"].as_str().unwrap().into(), step["text"].as_str().unwrap().into()));
+        }
+        (steps, life)
+    };
+    let (steps, life) = told(&format!("/jobs/{job}/life"));
+    let step = |kind: &str, text: &str| (kind.to_owned(), text.to_owned());
+    assert_eq!(steps[0], step("ended", "it was taken back: somebody asked for it"), "{life}");
+    assert_eq!(steps.last(), Some(&step("submitted", "it was submitted")), "{life}");
+    assert!(steps.contains(&step("started", "it runs on all its nodes")), "{life}");
+    let placed = life["items"].as_array().unwrap().iter().find(|step| step["kind"] == "committed").unwrap();
+    assert_eq!(placed["nodes"], json!(["h"]), "{life}");
+    stand.run(&["drain", "h", "--reason", "a fan is loud"]).ok();
+    let (steps, life) = told("/nodes/h/life?limit=500");
+    assert!(steps.contains(&step("maintenance", "it was taken out of service: a fan is loud")), "{life}");
+    assert!(
+        steps.iter().any(|(kind, text)| kind == "node_moved" && text.starts_with("it is drain")),
+        "{life}"
+    );
+    let lent = life["items"].as_array().unwrap().iter().find(|step| step["kind"] == "lent").unwrap();
+    assert_eq!(
+        (&lent["job"], &lent["text"]),
+        (&json!(job), &"pool hpc lent it to another one".into()),
+        "{life}"
+    );
+    // Other tenants learn what happened, but not to whose job.
+    let made =
+        stand.post(&token, "/tokens", &json!({ "name": "ana", "role": "submitter", "tenant": "vision" }));
+    let ana = made["secret"].as_str().unwrap();
+    let life = stand.get(ana, "/nodes/h/life");
+    let lent = life["items"].as_array().unwrap().iter().find(|step| step["kind"] == "lent").unwrap();
+    assert_eq!(lent["job"], Value::Null, "{life}");
+    assert_eq!(stand.says(ana, "GET", &format!("/jobs/{job}/life"), &[], None).0, 404);
+    assert_eq!(stand.says(&token, "GET", "/nodes/nobody/life", &[], None).0, 404);
 }

@@ -17,7 +17,7 @@ use landfall_engine::event::Commit;
 use landfall_engine::notes::Undecided;
 use landfall_model::life::Beside;
 use landfall_model::{JobId, Time};
-use landfall_store::{Reader, StoreError};
+use landfall_store::{Reader, StoreError, Stored};
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::broadcast::error::RecvError;
@@ -141,30 +141,42 @@ pub(crate) fn decisions_before(
     wanted: &Wanted,
     most: usize,
 ) -> Result<(Vec<DecisionView>, Option<u64>), StoreError> {
+    backwards(reader, before, [wanted.since, wanted.until], most, |stored| {
+        let view = match &stored.event {
+            Event::Committed(commit) => decision(stored.seq, stored.at, commit),
+            Event::Undecided(it) => undecided(stored.seq, stored.at, it),
+            _ => return None,
+        };
+        wanted.admits(&view).then_some(view)
+    })
+}
+
+/// What is wanted of the journal, backwards from an event on and between two instants, newest first, and where to go on.
+pub(crate) fn backwards<T>(
+    reader: &mut dyn Reader,
+    before: Option<u64>,
+    [since, until]: [Option<Time>; 2],
+    most: usize,
+    mut wanted: impl FnMut(&Stored) -> Option<T>,
+) -> Result<(Vec<T>, Option<u64>), StoreError> {
     let mut found = Vec::new();
     let oldest = reader.oldest_seq()?;
     let mut end = before.unwrap_or(u64::MAX).min(reader.last_seq()? + 1);
-    if let Some(until) = wanted.until {
+    if let Some(until) = until {
         end = end.min(reader.seq_at(until)? + 1);
     }
     let stop = end.saturating_sub(LOOKED_AT_MAX);
     while end > oldest.max(1) && end > stop {
         let start = end.saturating_sub(PAGE as u64).max(oldest).max(1);
         let count = usize::try_from(end - start).unwrap_or(PAGE);
-        for stored in reader.events(start - 1, count)?.into_iter().rev() {
-            if wanted.since.is_some_and(|since| stored.at < since) {
+        for stored in reader.events(start - 1, count)?.iter().rev() {
+            if since.is_some_and(|since| stored.at < since) {
                 return Ok((found, None));
             }
-            let view = match &stored.event {
-                Event::Committed(commit) => decision(stored.seq, stored.at, commit),
-                Event::Undecided(it) => undecided(stored.seq, stored.at, it),
-                _ => continue,
-            };
-            if wanted.admits(&view) {
-                found.push(view);
-                if found.len() == most {
-                    return Ok((found, Some(stored.seq).filter(|seq| *seq > oldest)));
-                }
+            let Some(one) = wanted(stored) else { continue };
+            found.push(one);
+            if found.len() == most {
+                return Ok((found, Some(stored.seq).filter(|seq| *seq > oldest)));
             }
         }
         end = start;
@@ -173,7 +185,7 @@ pub(crate) fn decisions_before(
 }
 
 /// Which of these jobs somebody may see.
-async fn visible(
+pub(crate) async fn visible(
     app: &App,
     principal: &Principal,
     jobs: BTreeSet<String>,

@@ -8,12 +8,12 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use landfall_api::ApiError;
 use landfall_api::answer::{PlanRequest, PlanView, ScenarioView};
-use landfall_api::job::{JobRequest, PlannedJob};
+use landfall_api::job::{DagRequest, JobRequest, PlannedJob};
 use landfall_engine::answers::{Change, misfit};
 use landfall_engine::{Engine, Input};
 use landfall_model::answer::PlanAnswer;
 use landfall_model::life::Refused;
-use landfall_model::scenario::{NodeRow, Rows, from_message};
+use landfall_model::scenario::{Format, NodeRow, Rows, ScenarioError, decode, from_message};
 use landfall_model::{JobId, Node, Pool, PoolId, Tenant, TenantId};
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -106,7 +106,8 @@ async fn asked_of_peers(
     Ok(Some(PlanView { answer, submitted, negotiation: Some(negotiation) }))
 }
 
-async fn answer(app: &App, principal: Principal, request: PlanRequest) -> Reply<PlanView> {
+async fn answer(app: &App, principal: Principal, mut request: PlanRequest) -> Reply<PlanView> {
+    read_file(&mut request)?;
     if let Some(offers) = asked_of_peers(app, &principal, &request).await? {
         return Ok(Json(offers));
     }
@@ -187,6 +188,35 @@ fn hide_others(answer: &mut PlanAnswer, engine: &Engine, principal: &Principal) 
     answer.moved.retain(|moved| shown(&moved.job));
 }
 
+fn several_changes() -> Problem {
+    let error = ApiError::new("invalid", "a plan looks at one change").hint("ask once for each");
+    Problem::new(StatusCode::UNPROCESSABLE_ENTITY, error)
+}
+
+/// Puts what a job file says in the place of its text.
+fn read_file(request: &mut PlanRequest) -> Result<(), Problem> {
+    #[derive(Deserialize)]
+    struct Shape {
+        jobs: Option<serde::de::IgnoredAny>,
+    }
+    let Some(text) = request.file.take() else { return Ok(()) };
+    if request.submit.is_some() || request.jobs.is_some() {
+        return Err(several_changes());
+    }
+    let format = if text.trim_start().starts_with('{') { Format::Json } else { Format::Toml };
+    let wrong = |error: ScenarioError| {
+        let line = error.position.map(|at| format!(" (line {})", at.line)).unwrap_or_default();
+        let hint = error.hint.unwrap_or_else(|| "see docs/reference/api.md for the fields of a job".into());
+        Problem::invalid("file", format!("{}{line}", error.message), &hint)
+    };
+    if decode::<Shape>(&text, format).map_err(wrong)?.jobs.is_some() {
+        request.jobs = Some(decode::<DagRequest>(&text, format).map_err(wrong)?.jobs);
+    } else {
+        request.submit = Some(decode(&text, format).map_err(wrong)?);
+    }
+    Ok(())
+}
+
 /// The change, and the jobs that it submits.
 fn change(
     view: &mut View<'_>,
@@ -203,8 +233,7 @@ fn change(
         request.set_pool.is_some(),
     ];
     if given.iter().filter(|given| **given).count() > 1 {
-        let error = ApiError::new("invalid", "a plan looks at one change").hint("ask once for each");
-        return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, error));
+        return Err(several_changes());
     }
     let jobs = request.submit.take().map(|job| vec![job]).or(request.jobs.take());
     if let Some(jobs) = jobs {

@@ -5,7 +5,7 @@ import { ago, clock, count } from "../lib/format";
 import { now, useData } from "../lib/live";
 import { Card, Empty, Facts, Loading, Meter, Page, Wrong } from "../parts/basics";
 
-interface Block {
+export interface Block {
   id: string;
   provider: string;
   instance_type?: string | null;
@@ -16,6 +16,16 @@ interface Block {
   drain_deadline?: number | null;
   cost_per_hour?: number | null;
   preemptible: boolean;
+}
+
+/** Money travels in millionths. */
+function money(millionths: number): string {
+  return (millionths / 1e6).toLocaleString("en-GB", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
+}
+
+/** When its nodes have to be empty. */
+export function endOf(block: Block): number | undefined {
+  return [block.end_at, block.drain_deadline].filter((at): at is number => typeof at === "number").sort((a, b) => a - b)[0];
 }
 
 function Peers(): JSX.Element {
@@ -39,7 +49,7 @@ function Known(): JSX.Element {
               {data.map((peer) => (
                 <tr key={peer.id} class={peer.blocked ? "off" : ""}>
                   <td class="id" title={peer.id}>{peer.id.length > 20 ? `…${peer.id.slice(-12)}` : peer.id} <span class={`state ${peer.connected ? "good" : "off"}`}>{peer.connected ? "connected" : "not connected"}</span></td>
-                  <td>{peer.trust !== null && peer.trust !== undefined ? <Meter used={peer.trust} total={1} text={peer.trust.toFixed(2)} /> : "nobody said"}</td>
+                  <td>{peer.trust !== null && peer.trust !== undefined ? <Meter used={peer.trust} total={1} text={peer.trust.toFixed(2)} /> : "nobody said"}{peer.trust_moved ? <span class="dim" title={Object.entries(peer.deeds ?? {}).map(([deed, times]) => `${deed.replace(/_/g, " ")} ${times}`).join(", ")}> {peer.trust_moved > 0 ? "+" : "−"}{Math.abs(peer.trust_moved).toFixed(2)} for what it did</span> : null}</td>
                   <td>{peer.scope}</td>
                   <td>{peer.facts ? `${count(peer.facts.gpus_free)} of ${count(peer.facts.gpus)} GPUs, ${count(Math.round(peer.facts.cpu_free_milli / 1000))} of ${count(Math.round(peer.facts.cpu_milli / 1000))} cores free, ${count(peer.facts.queued)} queued` : "said nothing yet"}</td>
                   <td class="num">{peer.rtt_ms !== null && peer.rtt_ms !== undefined ? `${peer.rtt_ms.toFixed(0)} ms` : ""}</td>
@@ -62,7 +72,6 @@ export function Capacity(): JSX.Element {
   const price = useData((signal) => get<Schemas["EnergyPrice"]>("/energy-price", {}, signal), [], { every: 60000 });
   const members = new Map<string, number>();
   for (const node of nodes.data?.nodes ?? []) if (node.block) members.set(node.block, (members.get(node.block) ?? 0) + 1);
-  const ends = (block: Block): number | undefined => [block.end_at, block.drain_deadline].filter((at): at is number => typeof at === "number").sort((a, b) => a - b)[0];
   return (
     <Page title="Capacity and peers" aside={price.data?.price !== null && price.data?.price !== undefined && <span class="dim">energy costs {price.data.price} (0 is free, 1 is dear)</span>}>
       <Wrong error={error} />
@@ -71,7 +80,7 @@ export function Capacity(): JSX.Element {
           <div class="scroll" tabIndex={0} role="region" aria-label="Blocks">
             <table class="rows">
               <thead><tr><th scope="col">Block</th><th scope="col">Provider</th><th scope="col">Sold as</th><th scope="col">Tier</th><th scope="col">Status</th><th scope="col" class="num">Nodes</th><th scope="col">Ends</th><th scope="col" class="num">Per hour</th><th scope="col">May be taken back</th></tr></thead>
-              <tbody>{data.map((block) => <tr key={block.id}><td class="id">{block.id}</td><td>{block.provider}</td><td>{block.instance_type ?? ""}</td><td>{block.tier}</td><td>{block.status}</td><td class="num">{count(members.get(block.id) ?? 0)}</td><td>{ends(block) ? `${ago(ends(block), now.value)} (${clock(ends(block))})` : "never"}</td><td class="num">{block.cost_per_hour ?? ""}</td><td>{block.preemptible ? "yes" : "no"}</td></tr>)}</tbody>
+              <tbody>{data.map((block) => <tr key={block.id}><td class="id">{block.id}</td><td>{block.provider}</td><td>{block.instance_type ?? ""}</td><td>{block.tier}</td><td>{block.status}</td><td class="num">{count(members.get(block.id) ?? 0)}</td><td>{endOf(block) ? `${ago(endOf(block), now.value)} (${clock(endOf(block))})` : "never"}</td><td class="num">{block.cost_per_hour ? money(block.cost_per_hour) : ""}</td><td>{block.preemptible ? "yes" : "no"}</td></tr>)}</tbody>
             </table>
           </div>
         ) : <Empty>No leased capacity. A block in the settings file, or <code>PUT /api/v1/blocks/NAME</code>, tells Landfall when machines go and what they cost.</Empty>}

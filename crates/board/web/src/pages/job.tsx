@@ -1,7 +1,7 @@
 // One job: where it stands and why, what it needs, what it wrote, what can be done about it.
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { get, maySteer, post, seg, type Job as JobView, type Schemas } from "../lib/api";
+import { get, isOperator, maySteer, post, seg, session, type Job as JobView, type Problem, type Schemas } from "../lib/api";
 import { ago, bytes, clock, count, label, mib, need, plural, score, span } from "../lib/format";
 import { now, useData } from "../lib/live";
 import { at, go, link } from "../lib/router";
@@ -9,24 +9,13 @@ import { Ago, Card, Empty, Facts, JobLink, Loading, NodeLink, Other, Page, say, 
 import { Graph } from "../parts/graph";
 import { Log } from "../parts/log";
 import { Terms } from "../parts/terms";
+import { Beside } from "./decisions";
+import { JobRows } from "./jobs";
 
 type Explanation = Schemas["Explanation"];
 type Array = Schemas["ArrayView"];
 
 const ENDED = ["completed", "failed", "cancelled"];
-
-/** What it costs, where the server says so. */
-function price(job: JobView): string | undefined {
-  const said = (job as { price?: unknown }).price;
-  if (typeof said === "number") return score(said);
-  if (!said || typeof said !== "object") return undefined;
-  return Object.entries(said).filter(([, value]) => value !== null).map(([name, value]) => `${label(name)} ${typeof value === "number" ? score(value) : String(value)}`).join(", ");
-}
-
-/** The submission that a job came from. */
-function again(job: JobView): object {
-  return { name: job.name ?? undefined, needs: job.needs, run: job.run, ...(job.array ? { array: { first: job.array.index, last: job.array.index, step: 1 } } : {}) };
-}
 
 function Orders({ job }: { job: JobView }): JSX.Element | null {
   if (!maySteer(job)) return null;
@@ -36,7 +25,8 @@ function Orders({ job }: { job: JobView }): JSX.Element | null {
   const resubmit = async (): Promise<void> => {
     if (!(await ask(`Run job ${named} again?`, "It is submitted once more as it was, under a new id.", "Run it again"))) return;
     try {
-      const made = await post<Schemas["Submitted"]>("/jobs", again(job));
+      // What was submitted, with all that the page does not show.
+      const made = await post<Schemas["Submitted"]>("/jobs", await get<Schemas["JobRequest"]>(`/jobs/${seg(job.id)}/request`));
       say(`submitted as job ${made.id}`);
       go(at("jobs", made.id));
     } catch (wrong) {
@@ -68,7 +58,7 @@ function said(reasons: Explanation["reasons"]): { why: Schemas["Why"]; names: st
 
 function Why({ found, estimate }: { found: Explanation; estimate: Schemas["Estimate"] | undefined }): JSX.Element {
   const start = estimate?.likely_start_ms ?? estimate?.planned_start_ms;
-  const sure: Record<string, string> = { exact: "planned to the job", coarse: "roughly", none: "nobody can tell" };
+  const sure: Record<string, string> = { exact: "planned to the job", coarse: "only roughly planned" };
   return (
     <Card title="Why it waits" aside={found.queue && <span class="dim">place {count(found.queue.position)} of {count(found.queue.of)}{found.queue.ahead ? <>, behind <JobLink id={found.queue.ahead} /></> : ""}</span>}>
       {found.never && <p class="note bad"><strong>It can never start here.</strong> No node of the pool could run it, whatever ends.</p>}
@@ -93,59 +83,145 @@ function Why({ found, estimate }: { found: Explanation; estimate: Schemas["Estim
           </table>
         </div>
       )}
+      <Against id={found.job} />
       {estimate && (
         <p class="estimate">
-          {start ? <><strong>Likely start {ago(start, now.value)}</strong> <span class="dim">({clock(start)}), {sure[estimate.precision] ?? ""}</span></> : <strong>No start can be told</strong>}
-          {estimate.range_ms?.length === 2 && <span class="dim">, between {clock(estimate.range_ms[0])} and {clock(estimate.range_ms[1])}</span>}
-          {estimate.reason && <span class="dim">, {estimate.reason}</span>}
-          {!!estimate.counts_on?.length && <span class="dim">. It counts on {estimate.counts_on.map((what) => what.replace(/_/g, " ")).join(", ")}.</span>}
+          {start ? <><strong>Likely start {ago(start, now.value)}</strong> <span class="dim">({clock(start)})</span></> : <strong>No start can be told</strong>}
+          {estimate.range_ms?.length === 2 && <span class="dim">, in eight of ten cases between {clock(estimate.range_ms[0])} and {clock(estimate.range_ms[1])}</span>}
+          {!start && estimate.reason && <span class="dim">: {estimate.reason}</span>}
+          {start && <span class="dim">. How sure: {[sure[estimate.precision], estimate.reason].filter(Boolean).join(", ")}{estimate.counts_on?.length ? `; it counts on ${estimate.counts_on.map((what) => what.replace(/_/g, " ")).join(", ")}` : ""}.</span>}
         </p>
       )}
     </Card>
   );
 }
 
-function Where({ placed }: { placed: NonNullable<Explanation["placed"]> }): JSX.Element {
+/** Where it is and what made it so: the newest decision about it says what was looked at beside the winner. */
+function Where({ placed, made }: { placed: NonNullable<Explanation["placed"]>; made: Schemas["DecisionView"] | undefined }): JSX.Element {
   const kinds: Record<string, string> = { start: "started in order", backfill: "filled a gap", preempt: "others made room" };
+  const same = made && made.at_ms === placed.committed_at_ms;
+  const lent = placed.nodes.some((on) => on.lender);
   return (
     <Card title="Why there" aside={<span class="dim">{kinds[placed.kind] ?? placed.kind} at {clock(placed.committed_at_ms)}</span>}>
       <div class="scroll">
         <table class="rows">
-          <thead><tr><th scope="col">Node</th><th scope="col">GPUs</th><th scope="col">Phase</th><th scope="col">Lent by</th></tr></thead>
-          <tbody>{placed.nodes.map((on) => <tr key={on.node}><td><NodeLink id={on.node} /></td><td>{on.gpus.join(", ") || "–"}</td><td>{on.phase}</td><td>{on.lender ?? ""}</td></tr>)}</tbody>
+          <thead><tr><th scope="col">Node</th><th scope="col">GPUs</th><th scope="col">Phase</th>{lent && <th scope="col">Lent by</th>}</tr></thead>
+          <tbody>{placed.nodes.map((on) => <tr key={on.node}><td><NodeLink id={on.node} /></td><td>{on.gpus.join(", ") || "–"}</td><td>{on.phase}</td>{lent && <td>{on.lender ? `pool ${on.lender}` : ""}</td>}</tr>)}</tbody>
         </table>
       </div>
-      <Terms terms={placed.why.terms} total={placed.why.total} />
-      {placed.why.runner_up && <p class="dim">The next best was <Other id={placed.why.runner_up} />.</p>}
+      {same ? <Beside made={made} /> : (
+        <>
+          <Terms terms={placed.why.terms} total={placed.why.total} />
+          {placed.why.runner_up && <p class="dim">The next best was <Other id={placed.why.runner_up} />.</p>}
+        </>
+      )}
       {placed.ends_at_ms && <p>Its walltime is over {ago(placed.ends_at_ms, now.value)} <span class="dim">({clock(placed.ends_at_ms)})</span>.</p>}
     </Card>
   );
 }
 
-function Life({ job, decisions }: { job: JobView; decisions: Schemas["DecisionView"][] }): JSX.Element {
-  type Step = { at: number; text: JSX.Element | string; kind: string };
-  const steps: Step[] = [{ at: job.submitted_at_ms, text: `submitted${job.submitter ? ` by ${job.submitter}` : ""}`, kind: "wait" }];
-  const attempts = [...decisions].sort((a, b) => a.seq - b.seq);
-  attempts.forEach((made, place) => {
-    const nodes = made.nodes.map((granted) => granted.node);
-    steps.push({
-      at: made.at_ms, kind: "busy",
-      text: <>{attempts.length > 1 ? `attempt ${place + 1} ` : ""}placed on {nodes.slice(0, 3).map((id, place) => <span key={id}>{place ? ", " : ""}<NodeLink id={id} /></span>)}{nodes.length > 3 ? ` and ${nodes.length - 3} more` : ""}</>,
-    });
-  });
-  if (job.started_at_ms) steps.push({ at: job.started_at_ms, text: "running on all its nodes", kind: "good" });
-  if (job.ended_at_ms) steps.push({ at: job.ended_at_ms, text: `${job.state}${job.exit_code !== null && job.exit_code !== undefined ? `, exit ${job.exit_code}` : ""}${job.reason && job.state !== "completed" ? `: ${job.reason}` : ""}`, kind: job.state === "completed" ? "done" : job.state === "failed" ? "bad" : "off" });
-  steps.sort((a, b) => a.at - b.at);
-  const waited = (job.started_at_ms ?? job.ended_at_ms ?? now.value) - job.submitted_at_ms;
-  const ran = job.started_at_ms ? (job.ended_at_ms ?? now.value) - job.started_at_ms : 0;
-  const whole = Math.max(1, waited + ran);
+/** What stands between the job and one node that somebody has in mind. */
+function Against({ id }: { id: string }): JSX.Element {
+  const [node, setNode] = useState("");
+  const [found, setFound] = useState<Schemas["WhyNot"]>();
+  const [error, setError] = useState<Problem>();
+  const look = async (event: Event): Promise<void> => {
+    event.preventDefault();
+    if (!node.trim()) return;
+    setError(undefined);
+    setFound(undefined);
+    try {
+      setFound(await get<Schemas["WhyNot"]>(`/jobs/${seg(id)}/explain`, { node: node.trim() }));
+    } catch (wrong) {
+      setError(wrong as Problem);
+    }
+  };
+  const refused = [...(found?.verdict.refusals ?? []).map((one) => ({ reason: one.reason, help: one.remedy ?? "" })), ...(found?.ledger ?? []).map((reason) => ({ reason, help: "" }))];
   return (
-    <Card title="Life" aside={<span class="dim">waited {span(waited)}{ran ? `, ${job.ended_at_ms ? "ran" : "runs for"} ${span(ran)}` : ""}</span>}>
-      <div class="lifeline" role="img" aria-label={`Waited ${span(waited)}${ran ? `, ran ${span(ran)}` : ""}`}>
-        <span class="wait" style={{ width: `${Math.max(1, (waited / whole) * 100)}%` }} />
-        {ran > 0 && <span class={job.state === "failed" ? "bad" : "good"} style={{ width: `${(ran / whole) * 100}%` }} />}
+    <details class="against">
+      <summary>Why not on a certain node?</summary>
+      <form class="plan" onSubmit={(event) => void look(event)}>
+        <label class="field"><span>Node</span><input type="text" value={node} placeholder="gpu-7" onInput={(event) => setNode(event.currentTarget.value)} /></label>
+        <button type="submit">Ask</button>
+      </form>
+      <Wrong error={error} />
+      {found && (
+        <div aria-live="polite">
+          <p><NodeLink id={found.node} /> <State of={found.node_state} /> {found.placed_here ? "It is placed there." : refused.length ? "It may not start there now:" : "Nothing stands against it there; another node is better, or its turn has not come."}</p>
+          <ul class="plain-list">{refused.map((one) => <li key={one.reason}><code class="reason">{one.reason}</code> {one.help && <span class="help">{one.help}</span>}</li>)}</ul>
+          {found.kept_for && <p class="dim">The whole node is kept for <JobLink id={found.kept_for} />.</p>}
+          {found.occupants.length > 0 && <p class="dim">On it: {found.occupants.slice(0, 12).map((other, place) => <span key={other}>{place ? ", " : ""}<JobLink id={other} /></span>)}{found.occupants.length > 12 ? ` and ${found.occupants.length - 12} more` : ""}</p>}
+        </div>
+      )}
+    </details>
+  );
+}
+
+/** What peers offered for it. */
+function Offers({ id }: { id: string }): JSX.Element | null {
+  const { data } = useData((signal) => get<Schemas["PlacementView"]>(`/jobs/${seg(id)}/placement`, {}, signal), [id], { jobs: [id], every: 5000 });
+  const told = data?.negotiation;
+  if (!told) return null;
+  return (
+    <Card title="What peers offered" aside={<span class="dim">{told.state}, round {told.round}{told.price !== null && told.price !== undefined ? `, price ${count(told.price)}` : ""}</span>}>
+      {told.offers.length ? (
+        <div class="scroll" tabIndex={0} role="region" aria-label="Offers of peers">
+          <table class="rows">
+            <thead><tr><th scope="col">Peer</th><th scope="col">Status</th><th scope="col" class="num">Score</th><th scope="col" class="num">Costs</th><th scope="col" class="num">Starts in</th><th scope="col">Why not</th></tr></thead>
+            <tbody>{told.offers.map((offer) => <tr key={`${offer.round} ${offer.peer}`}><td class="id" title={offer.peer}>…{offer.peer.slice(-12)}</td><td>{offer.status}</td><td class="num">{score(offer.score)}</td><td class="num">{count(offer.cost)}</td><td class="num">{span(offer.start_delay_ms)}</td><td class="why">{offer.reason ?? ""}</td></tr>)}</tbody>
+          </table>
+        </div>
+      ) : <Empty>No peer has made an offer yet.</Empty>}
+      {told.declines.length > 0 && <p class="dim">Declined: {told.declines.map((one) => `…${one.peer.slice(-12)} (${one.reasons.join(", ")})`).join(", ")}</p>}
+    </Card>
+  );
+}
+
+const STEP_KINDS: Record<string, string> = { submitted: "wait", committed: "busy", started: "good", requeued: "warn", suspended: "warn", stopping: "warn", noticed: "warn", save_failed: "bad" };
+
+/** Its whole life with every attempt, as the journal has it. */
+function Life({ job }: { job: JobView }): JSX.Element {
+  const { data, error } = useData((signal) => get<Schemas["Paged_LifeStep"]>(`/jobs/${seg(job.id)}/life`, { limit: 200 }, signal), [job.id, job.version]);
+  const told = [...(data?.items ?? [])].reverse();
+  // An element of an array came with the array, and the journal does not go back for ever.
+  const came: Schemas["LifeStep"] = { seq: 0, at_ms: job.submitted_at_ms, kind: "submitted", text: "it was submitted" };
+  const steps = told[0]?.kind === "submitted" ? told : [came, ...told];
+  const placed = steps.filter(({ kind }) => kind === "committed");
+  const ended = job.ended_at_ms ?? now.value;
+  // Stretches between what changed where it stood.
+  const kindAfter: Record<string, string> = { submitted: "wait", committed: "busy", started: "good", requeued: "wait", suspended: "wait", stopping: "warn" };
+  const turns = steps.filter(({ kind }) => kindAfter[kind]);
+  const whole = Math.max(1, ended - job.submitted_at_ms);
+  const part = (from: number, to: number): string => `${(Math.max(0, to - from) / whole) * 100}%`;
+  const waited = (job.started_at_ms ?? ended) - job.submitted_at_ms;
+  const ran = job.started_at_ms ? ended - job.started_at_ms : 0;
+  const summary = `Waited ${span(waited)}${ran ? `, ${job.ended_at_ms ? "ran" : "runs for"} ${span(ran)}` : ""}${placed.length > 1 ? `, in ${plural(placed.length, "attempt")}` : ""}`;
+  return (
+    <Card title="Life" aside={<span class="dim">{summary}</span>}>
+      <Wrong error={error} />
+      <div class="lifeline" role="img" aria-label={summary}>
+        {turns.map((step, place) => {
+          const until = turns[place + 1]?.at_ms ?? ended;
+          const failed = place === turns.length - 1 && job.state === "failed" && step.kind === "started";
+          return <span key={step.seq} class={failed ? "bad" : kindAfter[step.kind]} title={`${step.text}: ${span(until - step.at_ms)}`} style={{ width: part(step.at_ms, until) }} />;
+        })}
       </div>
-      <ol class="life">{steps.map((step, place) => <li key={place} class={step.kind}><time>{clock(step.at)}</time><span>{step.text}</span></li>)}</ol>
+      <ol class="life">
+        {steps.map((step, number) => {
+          const attempt = placed.indexOf(step);
+          return (
+            <li key={step.seq} class={step.kind === "ended" ? (job.state === "completed" ? "done" : job.state === "failed" ? "bad" : "off") : (STEP_KINDS[step.kind] ?? "off")}>
+              <time title={new Date(step.at_ms).toISOString()}>{clock(step.at_ms)}</time>
+              <span>
+                {attempt >= 0 && placed.length > 1 && !data?.next && <b>attempt {attempt + 1}: </b>}{step.text}
+                {step.kind === "submitted" && job.submitter ? ` by ${job.submitter}` : ""}
+                {step.nodes?.length ? <span class="dim"> {step.nodes.slice(0, 3).map((id, place) => <span key={id}>{place ? ", " : ""}<NodeLink id={id} /></span>)}{step.nodes.length > 3 ? ` and ${step.nodes.length - 3} more` : ""}</span> : null}
+                {number === 0 && data?.next && <span class="dim">; what came between is in <code>landfall events</code></span>}
+              </span>
+            </li>
+          );
+        })}
+      </ol>
     </Card>
   );
 }
@@ -165,11 +241,35 @@ function ArrayCard({ array }: { array: Array }): JSX.Element {
 
 function ArrayPage({ id }: { id: string }): JSX.Element {
   const { data, error } = useData((signal) => get<Array>(`/arrays/${seg(id)}`, {}, signal), [id], { jobs: "any", atMost: 1000 });
+  // Those that wait say nothing that the array does not say.
+  const rows = useData(async (signal) => (await Promise.all(["running", "failed"].map((state) => get<Schemas["Paged_JobView"]>("/jobs", { array: id, state, limit: 15 }, signal)))).flatMap((page) => page.items), [id], { jobs: "any", atMost: 2000 });
+  const left = data ? data.pending + data.running : 0;
+  const cancel = (): void => void act(`Cancel array ${id}?`, `${plural(left, "job")} of it ${left === 1 ? "has" : "have"} not ended: what waits leaves the queue, what runs is stopped.`, "Cancel it", true, () => post<Schemas["Acted"]>(`/arrays/${seg(id)}/cancel`), `array ${id} is taken back`);
+  const may = data && left > 0 && (isOperator() || (!!session.value?.tenant && session.value.tenant === data.tenant));
   return (
-    <Page title={<>Array {id} {data?.name && <span class="dim">{data.name}</span>}</>}>
+    <Page title={<>Array {id} {data?.name && <span class="dim">{data.name}</span>}</>} aside={may && <div class="buttons"><button type="button" class="danger" onClick={cancel}>Cancel</button></div>}>
       <Wrong error={error} />
-      {data && <ArrayCard array={data} />}
-      <Graph id={id} />
+      {data && (
+        <div class="grid two">
+          <div class="stack">
+            <ArrayCard array={data} />
+            <Graph id={id} />
+            {rows.data && rows.data.length > 0 && <Card title="Running and failed" aside={<a href={link("/jobs", { array: id })}>All of them</a>}><JobRows jobs={rows.data} brief /></Card>}
+          </div>
+          <Card title="The array">
+            <Facts
+              rows={[
+                ["pool", <a href={link("/jobs", { pool: data.pool })}>{data.pool}</a>],
+                ["tenant", data.tenant],
+                ["elements", `${data.range.first} to ${data.range.last}${data.range.step && data.range.step !== 1 ? ` in steps of ${data.range.step}` : ""}`],
+                ["takes more", data.open && "yes, until it is closed"],
+                ["submitted", <Ago at={data.submitted_at_ms} />],
+                ["command", data.command?.length ? <code>{data.command.join(" ")}</code> : undefined],
+              ]}
+            />
+          </Card>
+        </div>
+      )}
     </Page>
   );
 }
@@ -188,7 +288,7 @@ function OneJob({ id }: { id: string }): JSX.Element {
   const why = useData((signal) => get<Explanation | JobView>(`/jobs/${seg(id)}/explain`, {}, signal), [id, job?.version], { ...watch, jobs: "any", atMost: 3000 });
   const waiting = job?.state === "pending";
   const estimate = useData(async (signal) => (waiting ? get<Schemas["Estimate"]>(`/jobs/${seg(id)}/estimate`, {}, signal) : undefined), [id, waiting], { jobs: "any", atMost: 5000 });
-  const decisions = useData((signal) => get<Schemas["Paged_DecisionView"]>("/decisions", { job: id, limit: 20 }, signal), [id, job?.attempt, job?.state]);
+  const decisions = useData((signal) => get<Schemas["Paged_DecisionView"]>("/decisions", { job: id, limit: 1 }, signal), [id, job?.attempt, job?.state]);
   const [tail, setTail] = useState(true);
   if (!job) return <Page title={`Job ${id}`}><Wrong error={error} />{!error && <Loading />}</Page>;
   const found = why.data && "reasons" in why.data ? why.data : undefined;
@@ -203,9 +303,10 @@ function OneJob({ id }: { id: string }): JSX.Element {
       <div class="grid two">
         <div class="stack">
           {found && waiting && <Why found={found} estimate={estimate.data} />}
-          {found?.placed && <Where placed={found.placed} />}
-          <Graph id={job.id} />
-          <Life job={job} decisions={decisions.data?.items ?? []} />
+          {found?.placed && <Where placed={found.placed} made={decisions.data?.items[0]} />}
+          {found?.dispatch === "negotiate" && <Offers id={job.id} />}
+          <Graph id={job.id} dag={job.dag?.id} />
+          <Life job={job} />
         </div>
         <div class="stack">
           <Card title="The job">
@@ -215,7 +316,7 @@ function OneJob({ id }: { id: string }): JSX.Element {
                 ["tenant", job.tenant],
                 ["array", job.array && <a href={at("jobs", job.array.id)}>{job.array.id}, element {job.array.index}</a>],
                 ["submitted", <><Ago at={job.submitted_at_ms} />{job.submitter ? ` by ${job.submitter}` : ""}</>],
-                ["price", price(job)],
+                ["price", typeof job.price === "number" && score(job.price)],
                 ["attempt", job.attempt > 1 && String(job.attempt)],
                 ["command", job.run.command?.length ? <code>{job.run.command.join(" ")}</code> : undefined],
                 ["directory", job.run.cwd && <code>{job.run.cwd}</code>],
@@ -230,6 +331,7 @@ function OneJob({ id }: { id: string }): JSX.Element {
                 <h3>Used</h3>
                 <Facts
                   rows={[
+                    ["ran", job.usage.wall_ms !== null && job.usage.wall_ms !== undefined && span(job.usage.wall_ms)],
                     ["CPU time", job.usage.cpu_time_ms !== null && job.usage.cpu_time_ms !== undefined && span(job.usage.cpu_time_ms)],
                     ["peak memory", job.usage.peak_ram_mib !== null && job.usage.peak_ram_mib !== undefined && mib(job.usage.peak_ram_mib)],
                     ["disk", job.usage.disk_bytes && bytes(job.usage.disk_bytes)],

@@ -28,24 +28,23 @@ export function where(job: Job): JSX.Element | string {
   return job.why ?? job.reason ?? "";
 }
 
-/** `onNode`: all of them are on one node, so where they are goes without saying. */
-export function JobRows({ jobs, onNode = false }: { jobs: Job[]; onNode?: boolean }): JSX.Element {
+/** `onNode`: all of them are on one node, so where they are goes without saying. `brief`: all are of one kind, so what it is goes without saying. */
+export function JobRows({ jobs, onNode = false, brief = false }: { jobs: Job[]; onNode?: boolean; brief?: boolean }): JSX.Element {
   const lasted = (job: Job): string => (job.started_at_ms ? span((job.ended_at_ms ?? now.value) - job.started_at_ms) : "");
   return (
     <div class="scroll">
       <table class="rows">
         <thead>
-          <tr><th scope="col">Job</th><th scope="col">Name</th><th scope="col">State</th>{!onNode && <th scope="col" class="opt">Pool</th>}<th scope="col" class="opt">Tenant</th><th scope="col" class="opt">Needs</th>{!onNode && <th scope="col">Where, or why it waits</th>}<th scope="col" class="num opt">Ran</th><th scope="col" class="num opt">Submitted</th></tr>
+          <tr><th scope="col">Job</th>{!brief && <th scope="col">Name</th>}<th scope="col">State</th>{!onNode && !brief && <th scope="col" class="opt">Pool</th>}{!brief && <><th scope="col" class="opt">Tenant</th><th scope="col" class="opt">Needs</th></>}{!onNode && <th scope="col">Where, or why it waits</th>}<th scope="col" class="num opt">Ran</th><th scope="col" class="num opt">Submitted</th></tr>
         </thead>
         <tbody>
           {jobs.map((job) => (
             <tr key={job.id}>
               <td><JobLink id={job.id} />{job.elements ? <span class="dim"> ×{count(job.elements)}</span> : null}</td>
-              <td class="name">{job.name ?? ""}</td>
+              {!brief && <td class="name">{job.name ?? ""}</td>}
               <td><State of={job.held && job.state === "pending" ? "held" : job.state} title={job.reason ?? undefined} />{job.exit_code ? <span class="dim"> exit {job.exit_code}</span> : null}</td>
-              {!onNode && <td class="opt">{job.pool}</td>}
-              <td class="opt">{job.tenant ?? ""}</td>
-              <td class="opt">{asks(job)}</td>
+              {!onNode && !brief && <td class="opt">{job.pool}</td>}
+              {!brief && <><td class="opt">{job.tenant ?? ""}</td><td class="opt">{asks(job)}</td></>}
               {!onNode && <td class="why">{where(job)}</td>}
               <td class="num opt">{lasted(job)}</td>
               <td class="num opt"><Ago at={job.submitted_at_ms} /></td>

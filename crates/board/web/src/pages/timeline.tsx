@@ -3,7 +3,7 @@ import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { get, type Pool, type Schemas } from "../lib/api";
 import { behind } from "../lib/colour";
-import { clock, span } from "../lib/format";
+import { byId, clock, span } from "../lib/format";
 import { now, useData } from "../lib/live";
 import { at, place, setParams } from "../lib/router";
 import { Empty, Loading, NodeLink, Page, Segments, Select, Wrong } from "../parts/basics";
@@ -73,10 +73,14 @@ export function Timeline(): JSX.Element {
   useEffect(() => setTrail([]), [pool]);
   const pools = useData((signal) => get<Pool[]>("/pools", {}, signal), []);
   const { data, error } = useData((signal) => get<Schemas["TimelineView"]>("/timeline", { pool, limit: 60, cursor }, signal), [pool, cursor], { jobs: "any", nodes: "any", every: 15000, atMost: 2000 });
+  // As people count them; promises stay on top.
+  const rows = [...(data?.rows ?? []).filter(({ node }) => !node), ...byId((data?.rows ?? []).filter(({ node }) => node).map((row) => ({ ...row, id: row.node! })))];
+  const tenants = [...new Set(rows.flatMap(({ bars }) => bars).filter(({ kind }) => kind === "running").flatMap(({ tenant }) => tenant ?? []))].sort().slice(0, 8);
   const wide = Number(hours) * HOUR;
   const from = now.value - wide * 0.25 + offset;
   const to = from + wide;
-  const drag = useRef<{ x: number; offset: number } | undefined>(undefined);
+  const drag = useRef<{ x: number; offset: number; moved: boolean } | undefined>(undefined);
+  const dragged = useRef(false);
   const box = useRef<HTMLDivElement>(null);
   const step = STEPS.find((size) => wide / size <= 9) ?? 24 * HOUR;
   const first = Math.ceil(from / step) * step;
@@ -88,20 +92,30 @@ export function Timeline(): JSX.Element {
       <form class="filters" onSubmit={(event) => event.preventDefault()}>
         <Select name="Pool" value={pool} onChange={(value) => setParams({ pool: value })} choices={[{ value: "", text: "all" }, ...(pools.data ?? []).map(({ id }) => ({ value: id, text: id }))]} />
         <Segments name="How wide" value={hours} choices={WINDOWS} onChange={(value) => { setOffset(0); setParams({ hours: value }); }} />
-        <span class="keys-row dim"><span class="key"><span class="swatch running" aria-hidden="true" /> runs</span><span class="key"><span class="swatch reserved" aria-hidden="true" /> promised</span><span class="key"><span class="swatch kept" aria-hidden="true" /> kept</span></span>
+        <span class="keys-row dim">{tenants.map((tenant) => <span key={tenant} class="key"><span class="swatch" style={{ background: behind(tenant) }} aria-hidden="true" /> {tenant} runs</span>)}<span class="key"><span class="swatch reserved" aria-hidden="true" /> promised</span><span class="key"><span class="swatch kept" aria-hidden="true" /> kept</span><span class="key"><span class="swatch early" aria-hidden="true" /> may be over by then</span></span>
       </form>
       <Wrong error={error} />
       {!data ? !error && <Loading /> : data.rows.length ? (
         <div
           class="gantt" ref={box} tabIndex={0} role="grid" aria-label={`Nodes over ${span(wide)}; arrow keys look back and ahead`}
           onKeyDown={(event) => { if (event.target !== event.currentTarget) return; if (event.key === "ArrowRight") setOffset(offset + wide / 8); else if (event.key === "ArrowLeft") setOffset(offset - wide / 8); else return; event.preventDefault(); }}
-          onPointerDown={(event) => { if ((event.target as HTMLElement).closest(".gantt-name, a")) return; drag.current = { x: event.clientX, offset }; box.current!.setPointerCapture(event.pointerId); }}
-          onPointerMove={(event) => drag.current && setOffset(drag.current.offset - ((event.clientX - drag.current.x) / Math.max(1, box.current!.clientWidth - 150)) * wide)}
-          onPointerUp={() => (drag.current = undefined)}
+          onPointerDown={(event) => { if (!event.button && !(event.target as HTMLElement).closest(".gantt-name")) drag.current = { x: event.clientX, offset, moved: false }; }}
+          onPointerMove={(event) => {
+            const from = drag.current;
+            if (!from || (!from.moved && Math.abs(event.clientX - from.x) < 5)) return;
+            // From here on it is no click on the bar where it began.
+            if (!from.moved) box.current!.setPointerCapture(event.pointerId);
+            from.moved = true;
+            setOffset(from.offset - ((event.clientX - from.x) / Math.max(1, box.current!.clientWidth - 150)) * wide);
+          }}
+          onPointerUp={() => { dragged.current = !!drag.current?.moved; drag.current = undefined; }}
+          onPointerCancel={() => (drag.current = undefined)}
+          onPointerLeave={() => { if (!drag.current?.moved) drag.current = undefined; }}
+          onClickCapture={(event) => { if (dragged.current) event.preventDefault(); dragged.current = false; }}
         >
           <div class="gantt-row head" role="row"><div class="gantt-name" role="columnheader">Node</div><div class="gantt-bars ticks" role="columnheader">{ticks.filter((tick) => tick > from + wide * 0.03 && tick < to - wide * 0.04).map((tick) => <span key={tick} style={{ left: x(tick) }}>{name(tick)}</span>)}</div></div>
           <div class="gantt-lines" aria-hidden="true">{ticks.map((tick) => <span key={tick} style={{ left: x(tick) }} />)}{now.value > from && now.value < to && <span class="now" style={{ left: x(now.value) }} />}</div>
-          {data.rows.map((row, place) => <Line key={row.node ?? place} row={row} from={from} to={to} />)}
+          {rows.map((row, place) => <Line key={row.node ?? place} row={row} from={from} to={to} />)}
         </div>
       ) : <Empty>No nodes.</Empty>}
       <div class="pager">

@@ -146,10 +146,19 @@ export function Select({ name, value, choices, onChange }: { name: string; value
 }
 
 export function Segments({ name, value, choices, onChange }: { name: string; value: string; choices: Choice[]; onChange: (value: string) => void }): JSX.Element {
+  // As with other radio buttons: Tab leads to the chosen one, arrows to the others.
+  const move = (event: KeyboardEvent): void => {
+    const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    const next = (choices.findIndex((choice) => choice.value === value) + step + choices.length) % choices.length;
+    onChange(choices[next]!.value);
+    (event.currentTarget as HTMLElement).querySelectorAll("button")[next]?.focus();
+  };
   return (
-    <div class="segments" role="radiogroup" aria-label={name}>
+    <div class="segments" role="radiogroup" aria-label={name} onKeyDown={move}>
       {choices.map((choice) => (
-        <button key={choice.value} type="button" role="radio" aria-checked={choice.value === value} onClick={() => onChange(choice.value)}>{choice.text}</button>
+        <button key={choice.value} type="button" role="radio" aria-checked={choice.value === value} tabIndex={choice.value === value ? 0 : -1} onClick={() => onChange(choice.value)}>{choice.text}</button>
       ))}
     </div>
   );
@@ -179,52 +188,67 @@ export function Toast(): JSX.Element {
   );
 }
 
+/** Something that may be said with the answer. */
+export interface Extra {
+  name: string;
+  text: string;
+  kind: "text" | "datetime-local";
+  hint?: string;
+}
+
+type Extras = Record<string, string>;
+
 interface Question {
   title: string;
   text: string;
   yes: string;
   danger: boolean;
-  answer: (yes: boolean) => void;
+  extras: Extra[];
+  answer: (said: Extras | undefined) => void;
 }
 const question = signal<Question | null>(null);
 
-/** Asks before something is done. */
-export function ask(title: string, text: string, yes: string, danger = false): Promise<boolean> {
-  return new Promise((answer) => (question.value = { title, text, yes, danger, answer }));
+/** Asks before something is done; what was said beside it, or nothing if it shall not be done. */
+export function ask(title: string, text: string, yes: string, danger = false, extras: Extra[] = []): Promise<Extras | undefined> {
+  return new Promise((answer) => (question.value = { title, text, yes, danger, extras, answer }));
 }
 
 export function Confirm(): JSX.Element {
   const box = useRef<HTMLDialogElement>(null);
+  const form = useRef<HTMLFormElement>(null);
   const asked = question.value;
   useEffect(() => {
     if (asked && !box.current?.open) box.current?.showModal();
   }, [asked]);
   const done = (yes: boolean): void => {
+    const said = yes ? (Object.fromEntries(new FormData(form.current!)) as Extras) : undefined;
     question.value = null;
     box.current?.close();
-    asked?.answer(yes);
+    asked?.answer(said);
   };
   return (
     <dialog ref={box} class="confirm" aria-labelledby="confirm-title" onCancel={(event) => { event.preventDefault(); done(false); }}>
       {asked && (
-        <>
+        <form ref={form} onSubmit={(event) => { event.preventDefault(); done(true); }}>
           <h2 id="confirm-title">{asked.title}</h2>
           <p>{asked.text}</p>
+          {asked.extras.map((extra) => <label key={extra.name} class="field"><span>{extra.text}</span>{extra.kind === "text" ? <input type="text" name={extra.name} placeholder={extra.hint ?? ""} maxLength={200} /> : <input type="datetime-local" name={extra.name} />}</label>)}
           <div class="buttons">
             <button type="button" autofocus onClick={() => done(false)}>No, leave it</button>
-            <button type="button" class={asked.danger ? "danger" : "primary"} onClick={() => done(true)}>{asked.yes}</button>
+            <button type="submit" class={asked.danger ? "danger" : "primary"}>{asked.yes}</button>
           </div>
-        </>
+        </form>
       )}
     </dialog>
   );
 }
 
 /** Does something after asking, and says how it went. */
-export async function act(title: string, text: string, yes: string, danger: boolean, work: () => Promise<{ ignored?: string | null }>, done: string): Promise<void> {
-  if (!(await ask(title, text, yes, danger))) return;
+export async function act(title: string, text: string, yes: string, danger: boolean, work: (said: Extras) => Promise<{ ignored?: string | null }>, done: string, extras: Extra[] = []): Promise<void> {
+  const said = await ask(title, text, yes, danger, extras);
+  if (!said) return;
   try {
-    const answer = await work();
+    const answer = await work(said);
     say(answer.ignored ? `nothing to do: ${answer.ignored}` : done);
   } catch (wrong) {
     say("that did not work", wrong instanceof Problem ? wrong : new Problem(0, "", String(wrong)));

@@ -51,8 +51,21 @@ function Box({ job, own, x, y }: { job: GraphJob; own: boolean; x: number; y: nu
   );
 }
 
-export function Graph({ id }: { id: string }): JSX.Element | null {
-  const { data } = useData((signal) => get<View>(`/jobs/${seg(id)}/graph`, {}, signal), [id], { jobs: "any", atMost: 2000 });
+/** A DAG is drawn as a whole, so that what has come true stays in sight. */
+const WHOLE_MAX = 100;
+
+function ofDag(dag: Schemas["DagView"]): View {
+  const jobs = (dag.jobs ?? []).map(({ id, key, name, state }) => ({ id, name: name ?? key ?? null, state }));
+  const edges = (dag.jobs ?? []).flatMap((job) => (job.depends_on ?? []).map(({ on, kind }) => ({ on, job: job.id, kind: kind ?? "success" })));
+  return { jobs, edges, more: false };
+}
+
+export function Graph({ id, dag }: { id: string; dag?: string | null | undefined }): JSX.Element | null {
+  const load = async (signal: AbortSignal): Promise<View> => {
+    const whole = dag ? ofDag(await get<Schemas["DagView"]>(`/dags/${seg(dag)}`, {}, signal)) : undefined;
+    return whole && whole.jobs.length <= WHOLE_MAX ? whole : get<View>(`/jobs/${seg(id)}/graph`, {}, signal);
+  };
+  const { data } = useData(load, [id, dag], { jobs: "any", atMost: 2000 });
   if (!data?.edges.length) return null;
   const { places, width, height } = drawn(data);
   return (

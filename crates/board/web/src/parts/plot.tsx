@@ -57,7 +57,7 @@ export function Plot({ at, lines, height = 130, name, unit = "" }: { at: number[
     <figure class="plot">
       <figcaption>
         <span class="plot-name">{name}</span>
-        {lines.map((line) => (
+        {lines.filter((line) => line.style !== "limit").map((line) => (
           <span key={line.label} class="key"><span class="swatch" style={{ background: line.colour }} aria-hidden="true" /> {line.label} <b>{last(line)}</b></span>
         ))}
       </figcaption>

@@ -117,9 +117,11 @@ impl Gathered {
                 });
             }
             Event::NodeJoined { node, .. } => self.node(&node.id),
-            Event::NodeMoved { node, .. } | Event::NodeFault { node, .. } | Event::NodeLeft(node) => {
-                self.node(node);
-            }
+            Event::NodeMoved { node, .. }
+            | Event::NodeFault { node, .. }
+            | Event::Maintenance { node, .. }
+            | Event::Probed { node, .. }
+            | Event::NodeLeft(node) => self.node(node),
             Event::PoolSet { .. } | Event::TenantSet(_) | Event::BlockSet(_) => self.settings = true,
             _ => {}
         }

@@ -1,22 +1,23 @@
 //! The fleet as a map: every node with its devices, and who has them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use landfall_api::board::{MapNode, MapView, Used};
+use landfall_api::board::{LoanView, MapNode, MapView, Used};
 use landfall_engine::state::PoolState;
-use landfall_model::{JobId, MilliGpu, Node, NodeId, NodeState, TenantId, Time};
+use landfall_model::{JobId, MilliGpu, Node, NodeId, NodeState, PoolId, TenantId, Time};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::super::app::{App, Shared};
 use super::super::auth::{Principal, Submitter};
 use super::super::extract::Params;
-use super::super::problem::{Problem, Problems};
+use super::super::problem::{Problem, Problems, Reply};
 use super::super::status::word;
 use super::{fresh_for, locked, sent};
 use crate::driver::{Failure, View};
@@ -35,6 +36,8 @@ struct Row {
     gpus: Vec<u8>,
     by: Vec<i32>,
     jobs: Vec<(JobId, Option<TenantId>)>,
+    /// The pool that borrowed it.
+    lent_to: Option<PoolId>,
 }
 
 /// A pool as it stands.
@@ -123,10 +126,11 @@ fn row(view: &View<'_>, pool: u32, node: &Node, known: &Known) -> Row {
         gpus: node.gpus.iter().map(|gpu| percent(whole - gpu.milli_free().get(), whole)).collect(),
         by: node.gpus.iter().map(|gpu| has(gpu.index)).collect(),
         jobs,
+        lent_to: node.lent_to.clone(),
     }
 }
 
-fn pool_row(view: &View<'_>, id: &landfall_model::PoolId, pool: &PoolState) -> PoolRow {
+fn pool_row(view: &View<'_>, id: &PoolId, pool: &PoolState) -> PoolRow {
     let mut row = PoolRow {
         id: id.to_string(),
         dispatch: word(&pool.pool.dispatch),
@@ -317,6 +321,34 @@ impl Fleet {
             gone: gone.map(|(_, id)| id.to_string()).collect(),
         }
     }
+}
+
+impl Fleet {
+    fn loans(&self, principal: &Principal) -> Vec<LoanView> {
+        let lent = self.rows.iter().filter_map(|(id, (_, row))| Some((id, row, row.lent_to.as_ref()?)));
+        let shown = lent.map(|(id, row, to)| {
+            let seen = |tenant: &Option<TenantId>| principal.sees(tenant.as_ref().map(TenantId::as_str));
+            let jobs: Vec<_> = row.jobs.iter().filter(|(_, tenant)| seen(tenant)).collect();
+            let tenants: BTreeSet<String> =
+                jobs.iter().filter_map(|(_, tenant)| Some(tenant.as_ref()?.to_string())).collect();
+            LoanView {
+                node: id.to_string(),
+                from: self.pools.get(row.pool as usize).map(|pool| pool.id.clone()).unwrap_or_default(),
+                to: to.to_string(),
+                gpus: u32::try_from(row.gpus.len()).unwrap_or(u32::MAX),
+                jobs: jobs.iter().map(|(job, _)| job.to_string()).collect(),
+                tenants: tenants.into_iter().collect(),
+            }
+        });
+        shown.collect()
+    }
+}
+
+/// Who lent what to whom: nodes that work for another pool than their own.
+#[utoipa::path(get, path = "/loans", tag = "board",
+    responses((status = 200, description = "Every node that is lent.", body = Vec<LoanView>), Problems))]
+pub(crate) async fn loans(State(app): Shared, Submitter(principal): Submitter) -> Reply<Vec<LoanView>> {
+    Ok(Json(fleet(&app).await?.loans(&principal)))
 }
 
 /// What is known already.

@@ -8,6 +8,7 @@ mod changes;
 mod find;
 mod fleet;
 mod graph;
+mod life;
 mod overview;
 mod ranks;
 mod samples;
@@ -116,6 +117,9 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(timeline::timeline))
         .routes(routes!(find::find))
         .routes(routes!(graph::graph))
+        .routes(routes!(fleet::loans))
+        .routes(routes!(life::of_job))
+        .routes(routes!(life::of_node))
         .routes(routes!(ranks::ranks))
 }
 
