@@ -1,19 +1,19 @@
 //! Jobs: how they are submitted and how they are shown.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{self, Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use landfall_model::Needs;
 use landfall_model::life::{EdgeKind, Join};
+use landfall_model::{Indices, Needs};
 
 use crate::ApiError;
 use crate::needs::NeedsSchema;
+
+/// Why a job was cancelled that was there for a failure which did not happen: nothing is wrong with it.
+pub const UNNEEDED: &str = "unneeded";
 
 /// States by which jobs can be asked for; the first two stand for several.
 pub const STATES_ASKED: [&str; 11] = [
@@ -174,79 +174,6 @@ pub struct DependsOn {
     pub kind: EdgeKind,
 }
 
-/// Which elements an array has. In files and requests a text such as `1-100` or `0-90:10` means the same.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
-pub struct ArrayRange {
-    /// The first index.
-    pub first: u32,
-    /// The last index.
-    pub last: u32,
-    /// From one index to the next; 1 if left out.
-    #[schema(minimum = 1, required = false)]
-    pub step: u32,
-}
-
-impl std::str::FromStr for ArrayRange {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let (range, step) = text.split_once(':').unwrap_or((text, "1"));
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        let number =
-            |text: &str| text.trim().parse::<u32>().map_err(|_| "write it as FIRST-LAST or FIRST-LAST:STEP");
-        let range = Self { first: number(first)?, last: number(last)?, step: number(step)? };
-        if range.count() == 0 {
-            Err("the last index is below the first, or the step is 0")
-        } else {
-            Ok(range)
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for ArrayRange {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(deny_unknown_fields)]
-        struct Fields {
-            first: u32,
-            last: u32,
-            #[serde(default = "one")]
-            step: u32,
-        }
-        fn one() -> u32 {
-            1
-        }
-        struct Range;
-        impl<'de> Visitor<'de> for Range {
-            type Value = ArrayRange;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("indices such as `1-100`, or first, last and step")
-            }
-
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<ArrayRange, E> {
-                text.parse().map_err(|error| E::custom(format_args!("`{text}` are no indices: {error}")))
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<ArrayRange, A::Error> {
-                let Fields { first, last, step } = Fields::deserialize(MapAccessDeserializer::new(map))?;
-                Ok(ArrayRange { first, last, step })
-            }
-        }
-        deserializer.deserialize_any(Range)
-    }
-}
-
-impl ArrayRange {
-    /// How many elements that are.
-    pub fn count(self) -> u64 {
-        if self.last < self.first || self.step == 0 {
-            return 0;
-        }
-        u64::from((self.last - self.first) / self.step) + 1
-    }
-}
-
 /// A job as it is submitted.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -269,7 +196,7 @@ pub struct JobRequest {
     pub run: RunSpec,
     /// Submit one job for each index.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub array: Option<ArrayRange>,
+    pub array: Option<Indices>,
     /// Whether the array takes more elements, until it is closed (`POST /arrays/{id}/elements`, `POST /arrays/{id}/close`).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub open: bool,
@@ -368,7 +295,7 @@ pub struct PlannedJob {
     pub run: RunSpec,
     /// Which elements it has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub array: Option<ArrayRange>,
+    pub array: Option<Indices>,
     /// The jobs it waits for; those that have ended as they should are left out.
     pub depends_on: Vec<DependsOn>,
     /// Whether it waits for all of that or any.
@@ -680,7 +607,7 @@ pub struct ArrayView {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
     /// Which elements it has.
-    pub range: ArrayRange,
+    pub range: Indices,
     /// When it was submitted.
     pub submitted_at_ms: u64,
     /// How many elements there are.

@@ -9,7 +9,8 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::answer::{Answer, fail, show};
 use crate::commands::service as live;
-use crate::commands::service::submit::script::Script;
+use crate::commands::service::submit::script::{Script, no_script};
+use crate::commands::service::submit::slurm;
 use crate::commands::{compare, exit_codes, explain, gpu, plan, policy, rank, replay, scenario, trace};
 use crate::error::{CliError, usage};
 use crate::exit::Exit;
@@ -268,8 +269,10 @@ fn scripted(cli: Cli, args: &[OsString]) -> Result<Result<Cli, clap::Error>, Cli
         Command::Plan(args) => (&args.submit, "plan"),
         _ => return Ok(Ok(cli)),
     };
-    let Some(path) = job.script.first() else { return Ok(Ok(cli)) };
-    let (script, flags) = Script::read(Path::new(path), &job.skip)?;
+    if job.script.is_empty() {
+        return Ok(Ok(cli));
+    }
+    let (script, flags) = Script::read(&job.script, &job.skip)?;
     let behind = args.iter().position(|word| word == name).map_or(args.len(), |at| at + 1);
     let words = flags.into_iter().map(OsString::from).chain(args[behind..].iter().cloned());
     let command = match name {
@@ -305,7 +308,7 @@ fn answer(command: Command, json: bool) -> Result<Box<dyn Answer>, CliError> {
         Command::Wait(args) => live::again::wait_for(&args, json),
         Command::Retry(args) => live::again::retry(&args, json),
         Command::Arrays(command) => live::arrays::run(&command),
-        Command::Dags(command) => live::dags::run(&command),
+        Command::Dags(command) => live::dags::run(&command, json),
         Command::Cancel(args) => live::steer::cancel(&args),
         Command::Hold(args) => live::steer::run(&args, Order::HOLD),
         Command::Release(args) => live::steer::run(&args, Order::RELEASE),
@@ -369,8 +372,10 @@ fn about_files(command: Command) -> Result<Box<dyn Answer>, CliError> {
 
 /// Help and version are answers; anything else is a mistake in the command line.
 fn not_parsed(error: &clap::Error, args: &[OsString], json: bool) -> Exit {
-    if let Some(negative) = below_zero(error, args) {
-        return fail(&negative, json);
+    let better =
+        below_zero(error, args).or_else(|| no_dashes(error, args)).or_else(|| of_sbatch(error, args));
+    if let Some(better) = better {
+        return fail(&better, json);
     }
     let is_help = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     if json && !is_help {
@@ -403,9 +408,81 @@ fn below_zero(error: &clap::Error, args: &[OsString]) -> Option<CliError> {
     flag.starts_with("--").then(|| usage(message(), "leave the sign out"))
 }
 
+/// A command that should stand behind `--`: what looks like a flag of ours is one of its own.
+fn no_dashes(error: &clap::Error, args: &[OsString]) -> Option<CliError> {
+    let words: Vec<&str> = args.iter().filter_map(|word| word.to_str()).collect();
+    let name = words.get(1).filter(|name| ["submit", "run", "plan"].contains(name))?;
+    if error.kind() != ErrorKind::UnknownArgument || words.contains(&"--") {
+        return None;
+    }
+    let whole = Cli::command();
+    let command = whole.find_subcommand(name)?;
+    let takes_value = |flag: &str| {
+        let named = |arg: &&clap::Arg| {
+            let letter = arg.get_short().is_some_and(|letter| flag == format!("-{letter}"));
+            letter
+                || flag.strip_prefix("--").is_some_and(|long| {
+                    arg.get_long_and_visible_aliases().is_some_and(|all| all.contains(&long))
+                })
+        };
+        command.get_arguments().find(named).is_some_and(|arg| arg.get_action().takes_values())
+    };
+    let first = (2..words.len()).find(|at| !words[*at].starts_with('-') && !takes_value(words[*at - 1]))?;
+    let Some(ContextValue::String(wrong)) = error.get(ContextKind::InvalidArg) else { return None };
+    let taken = words[first..].iter().any(|word| word.starts_with(wrong.as_str()));
+    let said: Vec<String> = words[first..].iter().map(|word| (*word).to_owned()).collect();
+    (taken && !Path::new(words[first]).exists()).then(|| no_script(&said))
+}
+
+/// A flag of `sbatch` that has another name here.
+fn of_sbatch(error: &clap::Error, args: &[OsString]) -> Option<CliError> {
+    let named = args.get(1)?.to_str().filter(|name| ["submit", "run", "plan"].contains(name))?;
+    let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else { return None };
+    let ours = slurm::ours(flag).filter(|_| error.kind() == ErrorKind::UnknownArgument)?;
+    let hint = format!("write `{ours}`; in a script #SBATCH lines stand as they are");
+    Some(usage(format!("`{flag}` is of sbatch, and `landfall {named}` says it otherwise"), hint))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn flags_of_sbatch_are_answered_with_ours() {
+        for (line, ours) in [
+            ("submit -J x -- true", Some("`--name NAME`")),
+            ("submit -n4 -- true", Some("`--cpu 4`")),
+            ("submit --partition=gpu -- true", Some("`--pool POOL`")),
+            ("submit --wrap x", Some("-- sh -c")),
+            ("submit --no-such -- true", None),
+            ("jobs -J x", None),
+        ] {
+            let args: Vec<OsString> =
+                std::iter::once("landfall").chain(line.split(' ')).map(OsString::from).collect();
+            let said = of_sbatch(&Cli::try_parse_from(&args).unwrap_err(), &args).map(|error| error.text());
+            assert_eq!(said.is_some(), ours.is_some(), "{line}: {said:?}");
+            assert!(said.is_none_or(|said| said.contains(ours.unwrap_or_default())), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_command_without_dashes_is_told_where_it_stands() {
+        for (line, says) in [
+            ("submit no-such-program -l", Some("landfall submit -- no-such-program -l")),
+            ("submit --cpu 2 --wait no-such-program -n 5", Some("-- no-such-program -n 5")),
+            ("submit --no-such", None),
+            ("submit -N 2 no-such-program -l", None),
+            ("submit -- ls -l", None),
+            ("jobs ls -l", None),
+        ] {
+            let args: Vec<OsString> =
+                std::iter::once("landfall").chain(line.split(' ')).map(OsString::from).collect();
+            let said = Cli::try_parse_from(&args).err().and_then(|error| no_dashes(&error, &args));
+            let hint = said.map(|error| error.text());
+            let expected = says.is_none_or(|says| hint.as_ref().is_some_and(|hint| hint.contains(says)));
+            assert!(expected && hint.is_some() == says.is_some(), "{line}: {hint:?}");
+        }
+    }
 
     #[test]
     fn a_number_below_zero_is_not_taken_for_a_flag() {

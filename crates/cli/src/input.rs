@@ -70,8 +70,7 @@ impl Input {
             None => text,
         };
         if text.trim().is_empty() {
-            let error =
-                ScenarioError::at("", "the file is empty").hint("see docs/reference for what it may say");
+            let error = ScenarioError::at("", "the file is empty").hint("fill it, or name another one");
             return Err(CliError::Invalid { file, error });
         }
         let format = format.unwrap_or_else(|| sniff(&text));

@@ -271,9 +271,7 @@ impl Engine {
             Input::SetBlock(block) => self.done(Event::BlockSet(block)),
             Input::AddHistory { pool, rows } => self.add_history(&pool, rows),
             Input::Submit(jobs) => self.submit(jobs),
-            Input::SubmitArray { submission, first, last, step } => {
-                self.submit_array(*submission, first, last, step)
-            }
+            Input::SubmitArray { submission, indices } => self.submit_array(*submission, indices),
             Input::ExtendArray { array, count } => self.extend_array(&array, count),
             Input::CloseArray(array) => self.close_array(&array),
             Input::Cancel(job) => self.cancel(&job),

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use landfall_model::{
-    Block, BlockId, HistoryRow, Instance, Job, JobId, JobKind, JobReport, Millis, MixShare, Name, Node,
-    NodeId, Pool, PoolId, Provider, Tenant, TenantId, Time,
+    Block, BlockId, HistoryRow, Indices, Instance, Job, JobId, JobKind, JobReport, Millis, MixShare, Name,
+    Node, NodeId, Pool, PoolId, Provider, Tenant, TenantId, Time,
 };
 use serde::{Deserialize, Serialize};
 
@@ -118,11 +118,7 @@ pub enum Input {
     SubmitArray {
         /// What all elements have in common; its job's id is that of the array.
         submission: Box<Submission>,
-        first: u32,
-        /// No index lies beyond this one.
-        last: u32,
-        /// From one index to the next, 1 or more.
-        step: u32,
+        indices: Indices,
     },
     /// An array that is open gets so many elements more, with the indices that follow.
     ExtendArray { array: JobId, count: u32 },

@@ -8,7 +8,7 @@ use landfall_engine::{Engine, Event};
 use landfall_model::answer::Explanation;
 use landfall_model::reason::Reason;
 use landfall_model::scenario::{Format, parse};
-use landfall_model::{Dispatch, Job, JobId, Node, NodeId, PoolId, Situation, TenantId, Time};
+use landfall_model::{Dispatch, Indices, Job, JobId, Node, NodeId, PoolId, Situation, TenantId, Time};
 
 fn situation(text: &str) -> Situation {
     parse(text, Format::Toml).unwrap_or_else(|error| panic!("{error}"))
@@ -111,7 +111,7 @@ fn an_array_is_planned_whole() {
     let engine = settled(PUSH);
     let plan = |first, last| {
         let submission = Box::new(Submission::new(one("sweep", 1, "")));
-        engine.plan(Change::SubmitArray { submission, first, last, step: 1 })
+        engine.plan(Change::SubmitArray { submission, indices: Indices::range(first, last, 1) })
     };
     let planned = plan(1, 1000);
     let starts: Vec<&str> = planned.starts.iter().map(|start| start.job.as_str()).collect();

@@ -14,6 +14,7 @@ mod settings;
 mod amount;
 mod id;
 mod image_name;
+mod indices;
 mod time;
 
 mod block;
@@ -48,6 +49,7 @@ pub use gpu_table::MigProfile;
 pub use history::{HistoryRow, Prediction, predicted_duration};
 pub use id::{BlockId, Digest, IdError, JobId, Name, NodeId, PoolId, TenantId, WorkloadId};
 pub use image_name::{IMAGES_MAX, image_name};
+pub use indices::{Indices, LISTED_MAX};
 pub use instance::{Instance, Window};
 pub use job::{
     Checkpoint, FeatureNeed, Hints, Input, Job, JobError, JobKind, Lifecycle, LocalityBias, NodeCount,

@@ -49,6 +49,18 @@ pub(crate) fn declared(file: &Input, table: &mut toml::Table) -> Result<Declared
             }
         }
     }
+    if let Some(toml::Value::Array(tenants)) = rest.get_mut("tenants") {
+        for row in tenants.iter_mut().filter_map(toml::Value::as_table_mut) {
+            // In cores, as the flag of this name says it.
+            if let Some(cores) = row.remove("max_cpus") {
+                let text = cores.as_str().map_or_else(|| cores.to_string(), str::to_owned);
+                let milli = super::cores(&text).map_err(|error| {
+                    file.invalid(ScenarioError::at("tenants", format!("max_cpus: {error}")))
+                })?;
+                row.insert("max_cpu_milli".to_owned(), toml::Value::Integer(milli.get() as i64));
+            }
+        }
+    }
     let text = toml::to_string(&rest)
         .map_err(|error| file.invalid(ScenarioError::at("pools", error.to_string())))?;
     let situation = parse(&text, Format::Toml).map_err(|error| {

@@ -187,8 +187,11 @@ impl Setting {
 /// Cores such as `2`, `0.5` or `500m`, in thousandths.
 pub(crate) fn cores(text: &str) -> Result<MilliCpu, String> {
     let text = text.trim();
-    let plain = text.parse::<f64>().is_ok();
-    let text = if plain { format!("{text}core") } else { text.to_owned() };
+    let plain = text.parse::<f64>();
+    if plain.as_ref().is_ok_and(|number| *number < 0.0) {
+        return Err(format!("{text} is negative: an amount must be 0 or more"));
+    }
+    let text = if plain.is_ok() { format!("{text}core") } else { text.to_owned() };
     text.parse::<MilliCpu>().map_err(|error| error.to_string())
 }
 
@@ -234,5 +237,6 @@ mod tests {
         assert_eq!(cores("0.5").unwrap().get(), 500);
         assert_eq!(cores("500m").unwrap().get(), 500);
         assert!(cores("x").is_err());
+        assert!(cores("-2").unwrap_err().starts_with("-2 is negative"));
     }
 }

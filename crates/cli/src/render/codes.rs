@@ -1,5 +1,6 @@
 //! Stable names that servers use, in words for people. Names that are not known here are shown as they are.
 
+use landfall_api::job::UNNEEDED;
 use landfall_model::life::{Cause, not_placed};
 use landfall_model::reason::Reason;
 use serde::de::DeserializeOwned;
@@ -17,6 +18,7 @@ pub(crate) fn reason(code: &str) -> String {
     words.unwrap_or_else(|| {
         match code {
             "timeout" => "it ran longer than it may",
+            UNNEEDED => "it was there for a failure that did not happen",
             "dependency_unsatisfiable" => "what it waited for did not end as it needs",
             other => other,
         }

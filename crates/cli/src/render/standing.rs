@@ -67,7 +67,13 @@ pub(crate) fn section(explanation: &Explanation, estimate: Option<&Estimate>, pa
     if let Some(ended) = &explanation.ended {
         line("  ended       ", &ended.cause.said());
     }
-    let told = explanation.placed.is_some() || explanation.ended.is_some() || explanation.never;
+    if let Some(array) = explanation.array.filter(|_| explanation.state.is_final()) {
+        let ends = [(array.completed, "completed"), (array.failed, "failed"), (array.cancelled, "cancelled")];
+        let ends = ends.iter().filter(|(number, _)| *number > 0);
+        let ends: Vec<String> = ends.map(|(number, how)| format!("{number} {how}")).collect();
+        line("  elements    ", &ends.join(", "));
+    }
+    let told = explanation.placed.is_some() || explanation.state.is_final() || explanation.never;
     if let Some(estimate) = estimate.filter(|_| !told) {
         let mut told = start(estimate, explanation.now_ms);
         if estimate.is_conditional() {

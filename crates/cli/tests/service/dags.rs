@@ -169,3 +169,47 @@ run.command = ["true"]
     assert_eq!((&shown["state"], &shown["completed"]), (&"completed".into(), &2.into()), "{shown}");
     assert_eq!(shown["unneeded"], 1, "{shown}");
 }
+
+#[test]
+fn what_did_not_complete_of_a_dag_is_run_again_in_its_order() {
+    let stand = Stand::with_agent(&["--cpus", "4"]);
+    let file = r#"
+[[jobs]]
+key = "fetch"
+run.command = ["sh", "-c", "echo fetch >> ran"]
+[[jobs]]
+key = "build"
+depends_on = [{ on = "fetch" }]
+run.command = ["sh", "-c", "echo build >> ran; test -e fixed"]
+[[jobs]]
+key = "check"
+array = "1-3"
+depends_on = [{ on = "build" }]
+run.command = ["sh", "-c", "echo check >> ran"]
+[[jobs]]
+key = "sorry"
+depends_on = [{ on = "build", kind = "failure" }]
+run.command = ["sh", "-c", "echo sorry >> ran"]
+"#;
+    std::fs::write(stand.path("dag.toml"), file).unwrap();
+    let said = stand.run(&["submit", "--file", "dag.toml", "--wait"]);
+    assert_eq!(said.code, 1, "{}", said.err);
+    assert!(said.err.contains("`landfall dags retry 1` runs again what did not complete"), "{}", said.err);
+    // What failed cannot be waited for, and that is said at once.
+    refused(&stand.run(&["submit", "--depends-on", "2", "--", "true"]), &["ended as failed", "never start"]);
+    stand.run(&["submit", "--depends-on", "1,2:any", "--wait", "--", "true"]).ok();
+    std::fs::write(stand.path("fixed"), "").unwrap();
+    let again = stand.json(&["dags", "retry", "2"]);
+    let dag = again["dag"].as_str().unwrap_or_else(|| panic!("no DAG: {again}"));
+    let waited = stand.run(&["wait", "--dag", dag]);
+    assert_eq!(waited.code, 0, "whoever is there for a failure is not needed: {}", waited.err);
+    assert!(waited.err.contains("it was there for a failure that did not happen"), "{}", waited.err);
+    let shown = stand.json(&["dag", dag]);
+    assert_eq!((&shown["state"], &shown["total"]), (&"completed".into(), &3.into()), "{shown}");
+    let mut ran: Vec<String> =
+        std::fs::read_to_string(stand.path("ran")).unwrap().lines().map(str::to_owned).collect();
+    assert_eq!(ran.remove(0), "fetch");
+    ran.sort();
+    assert_eq!(ran, ["build", "build", "check", "check", "check", "sorry"], "{shown}");
+    refused(&stand.run(&["dags", "retry", dag]), &["has completed"]);
+}

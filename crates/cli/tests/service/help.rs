@@ -91,6 +91,7 @@ const OF_A_CLUSTER: &[&str] = &[
     "approve",
     "scenario export",
     "dags cancel",
+    "dags retry",
     "cancel",
     "remove",
 ];

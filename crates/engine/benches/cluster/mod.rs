@@ -8,8 +8,8 @@ use landfall_engine::Fence;
 use landfall_engine::input::{Input, Report, RunUsage, Submission};
 use landfall_engine::{Answer, Effect, Engine};
 use landfall_model::{
-    Dispatch, Gpu, Job, JobId, JobKind, JobSpec, Mib, MilliCpu, Millis, Name, Node, NodeId, Pool, PoolId,
-    Tenant, TenantId, Time,
+    Dispatch, Gpu, Indices, Job, JobId, JobKind, JobSpec, Mib, MilliCpu, Millis, Name, Node, NodeId, Pool,
+    PoolId, Tenant, TenantId, Time,
 };
 use landfall_testkit::Rng;
 
@@ -189,7 +189,7 @@ impl Cluster {
         let id = JobId::new(&format!("array-{}", self.next_job)).expect("a valid id");
         self.next_job += 1;
         let submission = Box::new(Submission::new(Job::new(id, Arc::new(spec), self.now)));
-        self.step(Input::SubmitArray { submission, first: 1, last: elements, step: 1 });
+        self.step(Input::SubmitArray { submission, indices: Indices::range(1, elements, 1) });
     }
 
     /// Runs elements to their end and forgets them until so many have; gives how many did.

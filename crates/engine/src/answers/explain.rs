@@ -57,7 +57,7 @@ impl Engine {
         Some(Explanation {
             job: record.job.id.clone(),
             stands_for: None,
-            never: false,
+            never: record.state == JobState::Pending && self.never(&record.job, &record.pool).is_some(),
             array: None,
             now_ms: self.now,
             state: record.state,

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use landfall_model::answer::{Estimate, Moved, Placed, PlanAnswer, StartsNow, StaysWaiting, Stopped};
-use landfall_model::{JobId, Node, NodeId, Pool, PoolId, Tenant};
+use landfall_model::{Indices, JobId, Node, NodeId, Pool, PoolId, Tenant};
 
 use super::estimate::Estimates;
 use crate::effect::{Answer, Refused};
@@ -28,9 +28,7 @@ pub enum Change {
     Submit(Vec<Submission>),
     SubmitArray {
         submission: Box<Submission>,
-        first: u32,
-        last: u32,
-        step: u32,
+        indices: Indices,
     },
     /// A job is taken back.
     Cancel(JobId),
@@ -193,9 +191,7 @@ fn inputs(engine: &Engine, change: Change) -> Vec<Result<Input, Refused>> {
     match change {
         Change::Nothing => Vec::new(),
         Change::Submit(jobs) => vec![Ok(Input::Submit(jobs))],
-        Change::SubmitArray { submission, first, last, step } => {
-            vec![Ok(Input::SubmitArray { submission, first, last, step })]
-        }
+        Change::SubmitArray { submission, indices } => vec![Ok(Input::SubmitArray { submission, indices })],
         Change::Cancel(job) => vec![Ok(Input::Cancel(job))],
         Change::NodesLost(nodes) => {
             nodes.into_iter().map(|node| Ok(Input::Order { node, order: NodeOrder::Leave })).collect()

@@ -1,7 +1,7 @@
 //! What the ledger keeps of an array.
 
 pub use landfall_model::life::ArrayTally;
-use landfall_model::{Job, JobId, PoolId, Time};
+use landfall_model::{Indices, Job, JobId, PoolId, Time};
 use serde::{Deserialize, Serialize};
 
 use super::id::{digits, element_id, parse_element_id};
@@ -9,14 +9,11 @@ use super::{ELEMENTS_MAX, OPEN_MAX, Ranges};
 use crate::dag::TerminalState;
 use crate::record::{JobRecord, JobState};
 
-/// The indices of an array: from the first to the last in steps.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// The indices of an array, and how long the ids of its elements are.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shape {
-    pub first: u32,
-    /// No index lies beyond this one.
-    pub last: u32,
-    /// From one index to the next.
-    pub step: u32,
+    #[serde(flatten)]
+    pub indices: Indices,
     /// The index that ids have room for, where the last one is not known yet: all ids of an array have one length.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ids_to: Option<u32>,
@@ -24,26 +21,30 @@ pub struct Shape {
 
 impl Shape {
     /// Checks the indices of an array; the error says what is wrong.
-    pub fn new(first: u32, last: u32, step: u32) -> Result<Self, String> {
+    pub fn new(indices: Indices) -> Result<Self, String> {
+        let Indices { first, last, step, .. } = indices;
         if step == 0 {
             return Err("the step of an array is 1 or more".to_owned());
         }
         if first > last {
             return Err(format!("an array goes upwards, and {first} is above {last}"));
         }
-        let shape = Self { first, last, step, ids_to: None };
-        if (last - first) / step >= ELEMENTS_MAX {
-            let count = u64::from((last - first) / step) + 1;
+        let count = indices.count();
+        if count > u64::from(ELEMENTS_MAX) {
             return Err(format!("an array has at most {ELEMENTS_MAX} elements, this one has {count}"));
         }
-        Ok(shape)
+        Ok(Self { indices, ids_to: None })
     }
 
     /// The shape of an array that may get more elements.
     pub fn open(self) -> Result<Self, String> {
-        let beyond = (OPEN_MAX - 1).checked_mul(self.step).and_then(|beyond| self.first.checked_add(beyond));
+        let Indices { first, last, step, ref list } = self.indices;
+        if list.is_some() {
+            return Err("an open array needs a range of indices: nobody knows how a list goes on".to_owned());
+        }
+        let beyond = (OPEN_MAX - 1).checked_mul(step).and_then(|beyond| first.checked_add(beyond));
         match beyond {
-            Some(most) if self.last <= most => Ok(Self { ids_to: Some(most), ..self }),
+            Some(most) if last <= most => Ok(Self { ids_to: Some(most), ..self }),
             _ => {
                 Err(format!("an open array has at most {OPEN_MAX} elements, with indices below {}", u32::MAX))
             }
@@ -52,27 +53,27 @@ impl Shape {
 
     /// The index whose digits say how long ids are.
     pub fn longest(&self) -> u32 {
-        self.ids_to.unwrap_or(self.last)
+        self.ids_to.unwrap_or(self.indices.last)
     }
 
     /// The last index after so many more elements, if there is room for them.
     pub fn extended(&self, count: u32) -> Option<u32> {
-        let last = self.index(self.total() - 1).checked_add(count.checked_mul(self.step)?)?;
+        let last = self.index(self.total() - 1).checked_add(count.checked_mul(self.indices.step)?)?;
         (last <= self.longest()).then_some(last)
     }
 
     pub fn total(&self) -> u32 {
-        (self.last - self.first) / self.step + 1
+        // Checked when it was made: no array has more.
+        u32::try_from(self.indices.count()).unwrap_or(ELEMENTS_MAX)
     }
 
     pub fn index(&self, position: u32) -> u32 {
-        self.first + position * self.step
+        self.indices.index(position)
     }
 
     /// The position of an index, if there is one.
     pub fn position(&self, index: u32) -> Option<u32> {
-        let beyond = index.checked_sub(self.first)?;
-        (index <= self.last && beyond.is_multiple_of(self.step)).then_some(beyond / self.step)
+        self.indices.position(index)
     }
 }
 
@@ -116,13 +117,14 @@ pub struct Array {
 impl Array {
     /// An array of which no element has a record.
     pub(crate) fn new(job: Job, pool: PoolId, shape: Shape, user_hold: bool, round_base: i64) -> Self {
+        let (total, open) = (shape.total(), shape.ids_to.is_some());
         Self {
             job,
             pool,
             shape,
             user_hold,
             round_base,
-            folded: Ranges::new(0, shape.total()),
+            folded: Ranges::new(0, total),
             fresh: 0,
             records: 0,
             completed: Ranges::default(),
@@ -132,7 +134,7 @@ impl Array {
             after: Vec::new(),
             followers: Vec::new(),
             ended_at: None,
-            open: shape.ids_to.is_some(),
+            open,
         }
     }
 

@@ -1,6 +1,6 @@
 //! Arrays: accepting them, unfolding what is about to start, and what people do to an array or to one of its elements.
 
-use landfall_model::{Dispatch, JobId, PoolId};
+use landfall_model::{Dispatch, Indices, JobId, PoolId};
 
 use super::unknown;
 use crate::array::{Array, Ranges, Shape, WINDOW_HIGH, WINDOW_LOW, element_id};
@@ -13,39 +13,27 @@ use crate::record::{Cause, JobState};
 use crate::timers::Timer;
 
 impl Engine {
-    pub(crate) fn submit_array(
-        &mut self,
-        submission: Submission,
-        first: u32,
-        last: u32,
-        step: u32,
-    ) -> Answer {
+    pub(crate) fn submit_array(&mut self, submission: Submission, indices: Indices) -> Answer {
         if self.state.folded.contains_key(&submission.job.id) {
             return Answer::Ignored("submitted_before".into());
         }
-        match self.accept_array(submission, first, last, step) {
+        match self.accept_array(submission, indices) {
             Ok(()) => Answer::Done,
             Err(refused) => Answer::Refused(refused),
         }
     }
 
-    fn accept_array(
-        &mut self,
-        mut submission: Submission,
-        first: u32,
-        last: u32,
-        step: u32,
-    ) -> Result<(), Refused> {
+    fn accept_array(&mut self, mut submission: Submission, indices: Indices) -> Result<(), Refused> {
         let id = submission.job.id.clone();
-        let shape = Shape::new(first, last, step)
+        let shape = Shape::new(indices)
             .map_err(|message| Refused::new("bad_array", message, "change the indices of the array"))?;
         let shape = match submission.open {
-            true => {
-                shape.open().map_err(|message| Refused::new("bad_array", message, "use smaller indices"))?
-            }
+            true => shape.open().map_err(|message| {
+                Refused::new("bad_array", message, "give a range such as 1-100, and no very large indices")
+            })?,
             false => shape,
         };
-        self.free_ids(&id, shape)?;
+        self.free_ids(&id, &shape)?;
         if submission.element.is_some() {
             let message = format!("array `{id}` is said to be an element itself");
             return Err(Refused::new("bad_array", message, "submit it without a place in another array"));
@@ -60,7 +48,7 @@ impl Engine {
             ));
         }
         self.acceptable(&submission.job, &pool, u64::from(shape.total()))?;
-        let after = self.followed(&mut submission, shape)?;
+        let after = self.followed(&mut submission, &shape)?;
         let edges = (!submission.edges.is_empty()).then(|| dag::Submission {
             tenant: submission.job.spec.tenant.clone(),
             jobs: vec![dag::NewJob {
@@ -85,10 +73,10 @@ impl Engine {
     }
 
     /// Refuses an array that would share an id with something known.
-    fn free_ids(&self, id: &JobId, shape: Shape) -> Result<(), Refused> {
+    fn free_ids(&self, id: &JobId, shape: &Shape) -> Result<(), Refused> {
         let most = shape.longest();
-        let ids =
-            element_id(id, shape.first, most).and_then(|first| Ok((first, element_id(id, most, most)?)));
+        let ids = element_id(id, shape.indices.first, most)
+            .and_then(|first| Ok((first, element_id(id, most, most)?)));
         let (first, last) = ids.map_err(|error| {
             let message = format!("the ids of the elements of `{id}` would not do: {error}");
             Refused::new("bad_id", message, "give the array a shorter id")
@@ -111,7 +99,7 @@ impl Engine {
     }
 
     /// Takes the edges on arrays that this one follows element by element out of a submission.
-    fn followed(&self, submission: &mut Submission, shape: Shape) -> Result<Vec<JobId>, Refused> {
+    fn followed(&self, submission: &mut Submission, shape: &Shape) -> Result<Vec<JobId>, Refused> {
         let id = submission.job.id.clone();
         let mut after = Vec::new();
         for edge in &submission.edges {
@@ -184,7 +172,7 @@ impl Engine {
         let array = self.open_array(id)?;
         let (job, pool) = (array.job.clone(), array.pool.clone());
         let last = array.shape.extended(count).filter(|_| count > 0).ok_or_else(|| {
-            let left = (array.shape.longest() - array.shape.last) / array.shape.step;
+            let left = (array.shape.longest() - array.shape.indices.last) / array.shape.indices.step;
             let message = format!("array `{id}` has room for 1 to {left} elements more, not for {count}");
             Refused::new("bad_array", message, "submit the rest as another array")
         })?;

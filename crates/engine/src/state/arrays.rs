@@ -90,7 +90,7 @@ impl State {
     pub(super) fn array_extended(&mut self, id: &JobId, last: u32, touched: &mut Touched) {
         let Some(array) = self.folded.get_mut(id) else { return };
         let before = array.shape.total();
-        array.shape.last = last;
+        array.shape.indices.last = last;
         let now = array.shape.total();
         array.folded.insert(before, now);
         if let Some(tenant) = array.job.spec.tenant.as_ref().and_then(|id| self.tenants.get_mut(id)) {

@@ -18,7 +18,7 @@ impl State {
         match event {
             Event::Submitted { job, pool, user_hold } => self.submitted(job, pool, *user_hold, touched),
             Event::ArraySubmitted { job, pool, user_hold, shape, after } => {
-                self.array_submitted(job, pool, *user_hold, *shape, after, touched);
+                self.array_submitted(job, pool, *user_hold, shape.clone(), after, touched);
             }
             Event::ArrayExtended { array, last } => self.array_extended(array, *last, touched),
             Event::ArrayClosed(array) => self.array_closed(array, touched),
@@ -293,6 +293,15 @@ impl State {
         let elements = self.arrays.get(id)?;
         let first = elements.iter().find(|id| !is_new(id)).and_then(|id| self.jobs.get(id))?;
         Some(Known::Array { tenant: first.job.spec.tenant.clone(), elements: elements.clone() })
+    }
+
+    /// How a job or an array ended, if all of it has.
+    pub fn ended_as(&self, id: &JobId) -> Option<TerminalState> {
+        match self.known(id, &Submission { tenant: None, jobs: Vec::new() })? {
+            Known::Job { ended, .. } => ended,
+            Known::Counted { left: 0, ended, .. } => Some(ended),
+            Known::Counted { .. } | Known::Array { .. } => None,
+        }
     }
 
     /// Names of the locks that a job shares because of `mutex` edges.

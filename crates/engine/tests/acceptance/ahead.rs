@@ -3,7 +3,7 @@
 use landfall_engine::input::{NodeOrder, Report, RunUsage, StartRefusal, Submission};
 use landfall_engine::record::JobState;
 use landfall_engine::{Answer, Effect, Input};
-use landfall_model::{Dispatch, Mib, MilliCpu, NodeState, Pool, PriceSettings};
+use landfall_model::{Dispatch, Indices, Mib, MilliCpu, NodeState, Pool, PriceSettings};
 
 use crate::support::{Cluster, job_id, node_id, pool};
 
@@ -17,7 +17,7 @@ fn two_cores_of(pool: Pool, tenants: &str, more: &str) -> Cluster {
     let mut cluster = Cluster::new(pool, &format!("{tenants}\n{nodes}"));
     let job = Cluster::jobs(&format!(r#"jobs = [{{ id = "a", cpu_milli = 1000, ram_mib = 1024{more} }}]"#));
     let submission: Submission = job.into_iter().next().unwrap();
-    let input = Input::SubmitArray { submission: Box::new(submission), first: 1, last: 50, step: 1 };
+    let input = Input::SubmitArray { submission: Box::new(submission), indices: Indices::range(1, 50, 1) };
     cluster.at(0.0).done(input);
     cluster.start("a.01");
     cluster.start("a.02");

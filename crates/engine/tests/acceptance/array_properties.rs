@@ -8,8 +8,8 @@ use landfall_engine::dag::{Edge, EdgeKind};
 use landfall_engine::input::{Report, RunUsage, Submission};
 use landfall_engine::{Answer, Effect, Engine, Event, Fence, Input, State};
 use landfall_model::{
-    Dispatch, Job, JobId, JobKind, JobSpec, Mib, MilliCpu, Millis, Name, Node, NodeId, Pool, PoolId, Requeue,
-    Tenant, TenantId, Time,
+    Dispatch, Indices, Job, JobId, JobKind, JobSpec, Mib, MilliCpu, Millis, Name, Node, NodeId, Pool, PoolId,
+    Requeue, Tenant, TenantId, Time,
 };
 use landfall_testkit::invariants::{Watcher, check_all};
 use proptest::prelude::*;
@@ -126,7 +126,7 @@ impl Run {
         let last = work.elements;
         let answer = if folded {
             let submission = Box::new(Submission::new(Job::new(id, spec, self.now)));
-            self.step(Input::SubmitArray { submission, first: 1, last, step: 1 })
+            self.step(Input::SubmitArray { submission, indices: Indices::range(1, last, 1) })
         } else {
             let of = |index| Job::new(element_id(&id, index, last).unwrap(), spec.clone(), self.now);
             self.step(Input::Submit((1..=last).map(|index| Submission::new(of(index))).collect()))
@@ -278,7 +278,10 @@ fn do_all(dispatch: Dispatch, deeds: &[Deed]) {
                     submission.edges.push(Edge { on, kind });
                 }
                 arrays.push((id, last));
-                Some(Input::SubmitArray { submission: Box::new(submission), first: 1, last, step: 1 })
+                Some(Input::SubmitArray {
+                    submission: Box::new(submission),
+                    indices: Indices::range(1, last, 1),
+                })
             }
             Deed::Cancel { array, element } => named(&arrays, *array, *element).map(Input::Cancel),
             Deed::CancelWaiting { array } => named(&arrays, *array, None).map(Input::CancelWaiting),

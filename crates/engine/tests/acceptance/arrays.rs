@@ -6,7 +6,7 @@ use landfall_engine::input::Submission;
 use landfall_engine::record::JobState;
 use landfall_engine::{Answer, Engine, Event, Input, State};
 use landfall_model::reason::Reason;
-use landfall_model::{Dispatch, JobId, Millis, PoolId, Time};
+use landfall_model::{Dispatch, Indices, JobId, Millis, PoolId, Time};
 use landfall_testkit::invariants::check_all;
 
 use crate::support::{Cluster, job_id, node_id, pool};
@@ -35,7 +35,7 @@ fn array(id: &str, first: u32, last: u32, step: u32) -> Input {
 fn changed(id: &str, first: u32, last: u32, step: u32, change: impl FnOnce(&mut Submission)) -> Input {
     let mut submission = template(id);
     change(&mut submission);
-    Input::SubmitArray { submission: Box::new(submission), first, last, step }
+    Input::SubmitArray { submission: Box::new(submission), indices: Indices::range(first, last, step) }
 }
 
 fn after(on: &str, kind: EdgeKind) -> Edge {
@@ -166,6 +166,35 @@ fn indices_go_in_steps_and_ids_in_their_order() {
     assert_eq!(element_id(&job_id("a"), 5, 20).unwrap(), job_id("a.05"));
     assert_eq!(parse_element_id(&job_id("a.05")), Some(("a", 5)));
     assert!(cluster.engine.state().element_of(&job_id("a.06")).is_none());
+}
+
+#[test]
+fn a_list_of_indices_is_one_array_with_its_limit() {
+    let listed = |id: &str, change: fn(&mut Submission)| {
+        let mut submission = template(id);
+        change(&mut submission);
+        Input::SubmitArray { submission: Box::new(submission), indices: "1,2,9,40-41".parse().unwrap() }
+    };
+    let mut cluster = push();
+    cluster.done(listed("a", |array| std::sync::Arc::make_mut(&mut array.job.spec).at_once = Some(2)));
+    cluster.done(listed("b", |array| array.edges = vec![after("a", EdgeKind::Corresponding)]));
+    let ids = |cluster: &Cluster| -> Vec<String> {
+        cluster.engine.state().jobs.keys().map(ToString::to_string).collect()
+    };
+    assert_eq!(ids(&cluster), ["a.01", "a.02"], "two at once");
+    assert_eq!(cluster.refused(Input::Cancel(job_id("a.03"))), "unknown_job");
+    assert_eq!(
+        cluster
+            .refused(changed("c", 1, 4, 1, |array| array.edges = vec![after("a", EdgeKind::Corresponding)])),
+        "array_shape"
+    );
+    assert_eq!(cluster.refused(listed("d", |array| array.open = true)), "bad_array");
+    cluster.done(Input::Cancel(job_id("a.40")));
+    cluster.sound();
+    cluster.run_all(0);
+    cluster.sound();
+    assert_eq!((cluster.tally("a").completed, cluster.tally("a").cancelled), (4, 1));
+    assert_eq!((cluster.tally("b").completed, cluster.state("b.40")), (4, JobState::Cancelled));
 }
 
 #[test]
@@ -481,7 +510,7 @@ fn an_open_array_takes_elements_until_it_is_closed() {
     assert_eq!((cluster.tally("a").completed, cluster.array("a").is_over()), (3, false));
     assert_eq!(cluster.refused(Input::Forget(job_id("a"))), "not_ended");
     cluster.done(more("a", 2));
-    assert_eq!((cluster.tally("a").total, cluster.array("a").shape.last), (5, 9));
+    assert_eq!((cluster.tally("a").total, cluster.array("a").shape.indices.last), (5, 9));
     assert_eq!(cluster.engine.state().tenants.values().next().unwrap().jobs, 2);
     cluster.run_all(0);
     assert_eq!(cluster.state("a.0000009"), JobState::Completed);

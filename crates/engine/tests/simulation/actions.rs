@@ -2,7 +2,7 @@
 
 use landfall_engine::input::{NodeOrder, Report};
 use landfall_engine::{Fence, Input};
-use landfall_model::{JobId, Millis, NodeId};
+use landfall_model::{Indices, JobId, Millis, NodeId};
 
 use crate::agent::Mail;
 use crate::fleet;
@@ -117,7 +117,14 @@ impl World {
             let index = self.rng.within(u64::from(first), u64::from(last)) as u32;
             self.jobs.extend(landfall_engine::array::element_id(&array, index, last).ok());
         }
-        self.step(Input::SubmitArray { submission: Box::new(submission), first, last, step }).map(drop)
+        let range = Indices::range(first, last, step);
+        // Some are lists: all but one of a range.
+        let indices = match last % 4 {
+            3 => Indices::listed(range.iter().filter(|index| *index != first + step).collect())
+                .unwrap_or(range),
+            _ => range,
+        };
+        self.step(Input::SubmitArray { submission: Box::new(submission), indices }).map(drop)
     }
 
     fn submit_several(&mut self) -> Found {

@@ -309,10 +309,10 @@ impl Clock<'_, '_> {
         for Arrival { at, runs, submission, array, .. } in request {
             self.arrived += 1;
             let id = submission.job.id.clone();
-            if let Some(Shape { first, last, step, .. }) = array {
+            if let Some(Shape { indices, .. }) = array {
                 self.arrays.insert(id.clone(), runs);
                 let (spec, submission) = (submission.job.spec.clone(), Box::new(submission));
-                let input = Input::SubmitArray { submission, first, last, step };
+                let input = Input::SubmitArray { submission, indices };
                 if let Answer::Refused(refused) = self.step(input) {
                     self.books.arrives(&id, &spec, None, at);
                     self.books.refused(&id, &refused.code);

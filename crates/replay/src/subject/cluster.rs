@@ -211,7 +211,7 @@ impl Cluster {
         }
         let arrivals = self.trace.submissions.iter().map(|submission| Arrival {
             runs: submission.runs.clone(),
-            array: submission.array,
+            array: submission.array.clone(),
             with: submission.with.clone(),
             ..Arrival::new(
                 submission.at,

@@ -8,7 +8,7 @@ use landfall_engine::dag::{Edge, EdgeKind};
 use landfall_engine::input::{NodeOrder, Report, RunUsage, Submission};
 use landfall_engine::{Effect, Engine, Event, Fence, Input};
 use landfall_model::scenario::{Format, parse};
-use landfall_model::{Job, JobId, JobSpec, MilliCpu, Millis, NodeId, PoolId, TenantId, Time};
+use landfall_model::{Indices, Job, JobId, JobSpec, MilliCpu, Millis, NodeId, PoolId, TenantId, Time};
 use landfall_replay::decisions::Decisions;
 use landfall_replay::subject::{Chosen, Cluster, Cycles, PolicyKind, Subject};
 use landfall_replay::trace::journal::Recorder;
@@ -128,7 +128,7 @@ fn submission(server: &mut Server, number: u64) -> Input {
         one.edges.push(Edge { on, kind: EdgeKind::Any });
     }
     if server.draw(0, 9) == 0 {
-        return Input::SubmitArray { submission: Box::new(one), first: 1, last: 9, step: 2 };
+        return Input::SubmitArray { submission: Box::new(one), indices: Indices::range(1, 9, 2) };
     }
     Input::Submit(vec![one])
 }

@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use landfall_api::ApiError;
-use landfall_api::job::{ArrayRange, ArrayView, JobRequest, MoreElements, Submitted};
+use landfall_api::job::{ArrayView, JobRequest, MoreElements, Submitted};
 use landfall_engine::array::{Array, element_id, parse_element_id};
 use landfall_engine::record::{JobRecord, JobState};
 use landfall_engine::{Answer, Event, Input, State};
-use landfall_model::{Job, JobId};
+use landfall_model::{Indices, Job, JobId};
 use landfall_store::{Change, Table};
 
 use super::archive::{ArrayRow, archive_key};
@@ -151,13 +151,14 @@ fn with_more(known: &JobMeta, more: MoreElements) -> Result<(JobMeta, u32), Fail
         _ => {}
     }
     let count = given.max(more.count);
-    let range = known.array.ok_or_else(|| invalid("", "it is no array", "name an array"))?;
+    let range = known.array.clone().filter(|indices| indices.list.is_none());
+    let range = range.ok_or_else(|| invalid("", "it takes no more elements", "submit another array"))?;
     let last = u32::try_from(range.count() - 1).ok().and_then(|last| last.checked_add(count));
     let last = last.and_then(|last| last.checked_mul(range.step)?.checked_add(range.first));
     let last = last.ok_or_else(|| invalid("count", "indices would become too large", "add fewer"))?;
     let mut request = JobRequest {
         run: (*known.run).clone(),
-        array: Some(ArrayRange { last, ..range }),
+        array: Some(Indices { last, ..range }),
         entries: known.entries.iter().cloned().chain(more.entries).collect(),
         ..JobRequest::default()
     };
@@ -175,7 +176,7 @@ fn array_view(array: &Array, meta: &JobMeta, running: u64) -> ArrayView {
         command: meta.run.command.clone(),
         pool: array.pool.to_string(),
         tenant: array.job.spec.tenant.as_ref().map(ToString::to_string),
-        range: ArrayRange { first: array.shape.first, last: array.shape.last, step: array.shape.step },
+        range: array.shape.indices.clone(),
         submitted_at_ms: ms(array.job.submitted_at),
         total: tally.total.into(),
         pending: u64::from(tally.folded + tally.unfolded).saturating_sub(running),
@@ -240,8 +241,7 @@ impl View<'_> {
             }
             None => {
                 let Some(job) = self.exact(text).and_then(|id| self.job(&id)) else { return Ok(None) };
-                let element =
-                    job.array.as_ref().map(|at| ArrayRange { first: at.index, last: at.index, step: 1 });
+                let element = job.array.as_ref().map(|at| Indices::one(at.index));
                 let entry = job.array.and_then(|at| at.entry);
                 (job.name, job.needs, job.run, element, entry.into_iter().collect())
             }

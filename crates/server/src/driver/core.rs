@@ -469,7 +469,7 @@ impl Core {
                 self.pull_waits(pool.clone(), job.id.clone());
             }
             Event::ArraySubmitted { job, pool, shape, .. } => {
-                self.facts.came(pool, &job.spec, (shape.last - shape.first) / shape.step.max(1) + 1);
+                self.facts.came(pool, &job.spec, shape.total());
                 self.follow_array(event);
             }
             Event::Eligible(job) | Event::Requeued { job, .. } => {

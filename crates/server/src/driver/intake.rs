@@ -6,15 +6,15 @@ use std::sync::Arc;
 
 use landfall_api::ApiError;
 use landfall_api::fill::{check_file, interpreter, is_of_one_element, names, of_entry};
-use landfall_api::job::{ArrayRange, DagPlace, DependsOn, JobRequest, PlacementRequest, PlannedJob, RunSpec};
+use landfall_api::job::{DagPlace, DependsOn, JobRequest, PlacementRequest, PlannedJob, RunSpec};
 use landfall_engine::Input;
 use landfall_engine::answers::Change;
-use landfall_engine::dag::{Edge, EdgeKind, JOBS_MAX};
+use landfall_engine::dag::{Edge, EdgeKind, JOBS_MAX, Join, TerminalState};
 use landfall_engine::input::Submission;
 use landfall_model::scenario::closest;
 use landfall_model::{
-    Dispatch, Job, JobFacts, JobId, JobMaker, JobSpec, Lifecycle, Mib, Millis, Name, Needs, PoolId, TenantId,
-    Time, WorkloadId,
+    Dispatch, Indices, Job, JobFacts, JobId, JobMaker, JobSpec, Lifecycle, Mib, Millis, Name, Needs, PoolId,
+    TenantId, Time, WorkloadId,
 };
 use landfall_store::Table;
 
@@ -58,7 +58,7 @@ impl Prepared {
             tenant: job.spec.tenant.as_ref().map(ToString::to_string),
             needs: Needs::of(&job.spec),
             run: (*self.meta.run).clone(),
-            array: self.meta.array,
+            array: self.meta.array.clone(),
             depends_on: edges.collect(),
             join: *join,
             not_before_ms: not_before.map(super::view::ms),
@@ -70,14 +70,14 @@ impl Prepared {
 /// What the engine is given: jobs, or one array.
 enum Handed {
     Jobs(Vec<Submission>),
-    Array(Box<Submission>, ArrayRange),
+    Array(Box<Submission>, Indices),
 }
 
 fn handed(prepared: Vec<Prepared>) -> Handed {
-    let array = prepared.iter().find_map(|job| job.meta.array);
+    let array = prepared.iter().find_map(|job| job.meta.array.clone());
     let mut jobs: Vec<Submission> = prepared.into_iter().map(|job| job.submission).collect();
     match (array, jobs.len()) {
-        (Some(range), 1) => Handed::Array(Box::new(jobs.remove(0)), range),
+        (Some(indices), 1) => Handed::Array(Box::new(jobs.remove(0)), indices),
         _ => Handed::Jobs(jobs),
     }
 }
@@ -85,9 +85,7 @@ fn handed(prepared: Vec<Prepared>) -> Handed {
 pub(super) fn input(prepared: Vec<Prepared>) -> Input {
     match handed(prepared) {
         Handed::Jobs(jobs) => Input::Submit(jobs),
-        Handed::Array(submission, ArrayRange { first, last, step }) => {
-            Input::SubmitArray { submission, first, last, step }
-        }
+        Handed::Array(submission, indices) => Input::SubmitArray { submission, indices },
     }
 }
 
@@ -95,9 +93,7 @@ pub(super) fn input(prepared: Vec<Prepared>) -> Input {
 pub fn change(prepared: Vec<Prepared>) -> Change {
     match handed(prepared) {
         Handed::Jobs(jobs) => Change::Submit(jobs),
-        Handed::Array(submission, ArrayRange { first, last, step }) => {
-            Change::SubmitArray { submission, first, last, step }
-        }
+        Handed::Array(submission, indices) => Change::SubmitArray { submission, indices },
     }
 }
 
@@ -171,7 +167,7 @@ impl View<'_> {
         submission.open = request.open;
         submission.not_before =
             request.not_before_ms.map(|ms| Time::from_millis(i64::try_from(ms).unwrap_or(i64::MAX)));
-        submission.edges = self.edges(caller, &request.depends_on, keys, path)?;
+        submission.edges = self.edges(caller, (&request.depends_on, request.join), keys, path)?;
         let dag = match &request.dag {
             Some(dag) => Some(self.dag_joined(caller, dag, path)?),
             None => None,
@@ -558,11 +554,12 @@ impl View<'_> {
     fn edges(
         &mut self,
         caller: &Caller,
-        wanted: &[DependsOn],
+        (wanted, join): (&[DependsOn], Join),
         keys: &BTreeMap<String, JobId>,
         path: &str,
     ) -> Result<Vec<Edge>, Failure> {
         let mut edges = Vec::with_capacity(wanted.len());
+        let mut in_vain = None;
         for (place, wish) in wanted.iter().enumerate() {
             let field = format!("{path}depends_on[{place}].on");
             if let Some(job) = keys.get(&wish.on) {
@@ -572,42 +569,87 @@ impl View<'_> {
             let own = |tenant: Option<&str>| caller.tenant.is_none() || tenant == caller.tenant.as_deref();
             let known = self.resolve(&wish.on);
             let tenant = known.as_ref().and_then(|job| self.tenant_of_job(job));
-            if let Some(job) = known.filter(|_| own(tenant.as_deref())) {
-                if self.engine.state().folded.get(&job).is_some_and(|array| array.open) {
-                    let message = format!("array `{job}` is open: when all of it has ended is not known");
-                    let hint = format!("`landfall arrays close {job}` first");
-                    let error = ApiError::new("array_open", message).hint(hint).field(field);
-                    return Err(Failure::refused(422, error));
-                }
-                edges.push(Edge { on: job, kind: wish.kind });
-                continue;
+            let known = known.filter(|_| own(tenant.as_deref()));
+            if let Some(job) = &known
+                && self.engine.state().folded.get(job).is_some_and(|array| array.open)
+            {
+                let message = format!("array `{job}` is open: when all of it has ended is not known");
+                let hint = format!("`landfall arrays close {job}` first");
+                return Err(Failure::refused(
+                    422,
+                    ApiError::new("array_open", message).hint(hint).field(field),
+                ));
             }
-            // The engine has forgotten it; the archive knows how it ended.
-            // To whoever acts for one tenant, jobs of others are unknown.
-            let ended = self.archived(&wish.on).filter(|view| own(view.tenant.as_deref()));
-            let state = ended.map(|view| view.state);
-            let holds = match (state.as_deref(), wish.kind) {
-                (None, _) => {
-                    let message = format!("there is no job `{}`", wish.on);
-                    let error = ApiError::new("unknown_job", message)
-                        .hint("give the id of a job, or the key of another job of this DAG")
-                        .field(field);
-                    return Err(Failure::refused(422, error));
+            let (state, holds) = match &known {
+                Some(job) => {
+                    let state = match self.engine.state().ended_as(job) {
+                        Some(TerminalState::Failed) => Some("failed"),
+                        Some(TerminalState::Cancelled) => Some("cancelled"),
+                        _ => None,
+                    };
+                    // Whoever is there for a failure that did not happen is not needed, and the engine says so.
+                    (state, state.is_none() || wish.kind != EdgeKind::Success)
                 }
-                (Some("completed"), EdgeKind::Success) | (Some("failed"), EdgeKind::Failure) => true,
-                (Some(_), EdgeKind::Any | EdgeKind::Mutex) => true,
-                (Some(_), _) => false,
+                // What the engine has forgotten the archive knows. To whoever acts for one tenant, jobs of others are unknown.
+                None => match self.archived_as(&wish.on).filter(|(_, tenant)| own(tenant.as_deref())) {
+                    Some((state, _)) => {
+                        let holds = match wish.kind {
+                            EdgeKind::Success | EdgeKind::Corresponding => state == "completed",
+                            EdgeKind::Failure => state == "failed",
+                            EdgeKind::Any | EdgeKind::Mutex => true,
+                        };
+                        (Some(state), holds)
+                    }
+                    None => {
+                        let error = ApiError::new("unknown_job", format!("there is no job `{}`", wish.on))
+                            .hint("give the id of a job, or the key of another job of this DAG")
+                            .field(field);
+                        return Err(Failure::refused(422, error));
+                    }
+                },
             };
-            if !holds {
-                let state = state.unwrap_or_default();
-                let message = format!("job `{}` ended as {state}, so this can never start", wish.on);
-                let error = ApiError::new("dependency_unsatisfiable", message)
-                    .hint("leave the dependency out, or submit that job again")
-                    .field(field);
-                return Err(Failure::refused(422, error));
+            match (known, state) {
+                (Some(on), _) if holds => edges.push(Edge { on, kind: wish.kind }),
+                (None, _) if holds && join == Join::Any => return Ok(Vec::new()),
+                (_, Some(state)) if !holds => {
+                    let message = format!("job `{}` ended as {state}, so this can never start", wish.on);
+                    let error = ApiError::new("dependency_unsatisfiable", message)
+                        .hint("leave the dependency out, or submit that job again")
+                        .field(field);
+                    let refused = Failure::refused(422, error);
+                    if join == Join::All {
+                        return Err(refused);
+                    }
+                    in_vain.get_or_insert(refused);
+                }
+                _ => {}
             }
         }
-        Ok(edges)
+        match in_vain {
+            // One of the others will do.
+            Some(_) if !edges.is_empty() => Ok(edges),
+            Some(refused) => Err(refused),
+            None => Ok(edges),
+        }
+    }
+
+    /// How a job or an array ended that is only on disk, and whose it is.
+    fn archived_as(&mut self, text: &str) -> Option<(&'static str, Option<String>)> {
+        let (completed, failed, tenant) = match self.archived(text) {
+            Some(job) => (job.state == "completed", job.state == "failed", job.tenant),
+            None => {
+                let array = self.of_ended(|ended| ended.array(text))?.array;
+                (array.failed + array.cancelled == 0, array.failed > 0, array.tenant)
+            }
+        };
+        let state = if completed {
+            "completed"
+        } else if failed {
+            "failed"
+        } else {
+            "cancelled"
+        };
+        Some((state, tenant))
     }
 
     /// Whose a job or an array is.
@@ -680,9 +722,9 @@ pub(super) fn check_entries(request: &mut JobRequest, path: &str) -> Result<(), 
     if count == 0 {
         return Ok(());
     }
-    let range = *request.array.get_or_insert(ArrayRange { first: 1, last: count, step: 1 });
-    if range.count() != u64::from(count) {
-        let message = format!("there are {count} entries for {} elements", range.count());
+    let elements = request.array.get_or_insert_with(|| Indices::range(1, count, 1)).count();
+    if elements != u64::from(count) {
+        let message = format!("there are {count} entries for {elements} elements");
         return Err(invalid(&field, message, "give one for each, or leave the array out"));
     }
     if request.entries.iter().map(String::len).sum::<usize>() > ENTRIES_BYTES_MAX {
@@ -754,7 +796,7 @@ fn check_run(request: &JobRequest, runtime: &str, path: &str) -> Result<(), Fail
         let Some(file) = file else { continue };
         let field = format!("{path}run.{field}");
         check_file(file).map_err(|message| invalid(&field, message, "change the name"))?;
-        let several = request.open || request.array.is_some_and(|range| range.count() > 1);
+        let several = request.open || request.array.as_ref().is_some_and(|range| range.count() > 1);
         if several && !is_of_one_element(file) {
             let message = format!("all elements of the array would write to `{file}`");
             return Err(invalid(&field, message, "put {index} into its name (%a under Slurm)"));

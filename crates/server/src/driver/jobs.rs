@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use landfall_api::fill::{fill, of_entry};
-use landfall_api::job::{ArrayRange, DagPlace, ElementView, OnNode, RunSpec, UsageView};
+use landfall_api::job::{DagPlace, ElementView, OnNode, RunSpec, UsageView};
 use landfall_engine::event::Commit;
-use landfall_model::JobId;
+use landfall_model::{Indices, JobId};
 use serde::{Deserialize, Serialize};
 
 /// What is kept of a job or an array while it lives.
@@ -20,7 +20,7 @@ pub struct JobMeta {
     pub run: Arc<RunSpec>,
     /// Which elements it has, if it is an array.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub array: Option<ArrayRange>,
+    pub array: Option<Indices>,
     /// What they differ in, in their order.
     #[serde(default, skip_serializing_if = "no_entries")]
     pub entries: Arc<Vec<String>>,
@@ -39,8 +39,7 @@ fn no_entries(entries: &Arc<Vec<String>>) -> bool {
 impl JobMeta {
     /// What the element with this index differs in from the others.
     pub fn entry(&self, index: u32) -> Option<&String> {
-        let ArrayRange { first, step, .. } = self.array?;
-        self.entries.get((index.checked_sub(first)? / step.max(1)) as usize)
+        self.entries.get(self.array.as_ref()?.position(index)? as usize)
     }
 
     /// A place in the array, as it is shown.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use landfall_api::ApiError;
 use landfall_api::job::{JobRequest, Submitted};
 use landfall_engine::{Answer, Refused};
-use landfall_model::JobId;
+use landfall_model::{Indices, JobId};
 use landfall_store::Table;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -72,7 +72,7 @@ impl Core {
             prepared.iter().map(|job| (job.submission.job.id.clone(), Arc::new(job.meta.clone()))).collect();
         let accepted = metas.iter().zip(warnings).map(|((id, meta), warnings)| Submitted {
             id: id.to_string(),
-            count: meta.array.map_or(1, landfall_api::job::ArrayRange::count),
+            count: meta.array.as_ref().map_or(1, Indices::count),
             repeated: false,
             warnings,
         });

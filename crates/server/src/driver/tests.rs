@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use landfall_api::agent::{Ask, Command, ReportItem, Reports};
-use landfall_api::job::{ArrayRange, DependsOn, JobRequest};
+use landfall_api::job::{DependsOn, JobRequest};
 use landfall_api::node::{Heartbeat, Registration};
 use landfall_engine::input::Report;
 use landfall_engine::{Answer, Fence, Input};
-use landfall_model::{Dispatch, JobId, MilliCpu, Name, NodeId, Pool, PoolId};
+use landfall_model::{Dispatch, Indices, JobId, MilliCpu, Name, NodeId, Pool, PoolId};
 use landfall_store::Store as _;
 use landfall_store::sqlite::Sqlite;
 use tempfile::TempDir;
@@ -224,7 +224,7 @@ async fn jobs_of_a_dag_name_each_other_and_follow_each_other() {
 #[tokio::test]
 async fn an_array_runs_all_its_elements_in_order_and_counts_them() {
     let (_dir, bench, mut commands) = with_node(Dispatch::Push).await;
-    let array = Some(ArrayRange { first: 1, last: 30, step: 1 });
+    let array = Some(Indices::range(1, 30, 1));
     let id = bench.submit(JobRequest { array, ..job(1000) }).await.unwrap();
     for index in 1..=30 {
         let fence = started(&mut commands).await;

@@ -1,6 +1,6 @@
 //! Jobs, arrays and nodes as they are shown.
 
-use landfall_api::job::{ElementView, JobView, OnNode};
+use landfall_api::job::{ElementView, JobView, OnNode, UNNEEDED};
 use landfall_api::node::{GpuView, NodeView};
 use landfall_engine::State;
 use landfall_engine::record::{Cause, JobRecord, JobState, Run};
@@ -122,6 +122,7 @@ fn cheap_reason(record: &JobRecord) -> Option<String> {
     if let Some(ended) = &record.ended {
         return Some(match &ended.0 {
             Cause::NotPlaced(why) => why.to_string(),
+            Cause::DependencyUnsatisfiable { on_failure: true, .. } => UNNEEDED.to_owned(),
             cause => word(cause),
         });
     }
@@ -150,9 +151,10 @@ impl View<'_> {
 
     /// The primary reason why a job waits.
     pub(super) fn why_waiting(&self, id: &JobId) -> Option<Why> {
-        let why = self.engine.explain(id)?.reasons.into_iter().next()?;
+        let explanation = self.engine.explain(id)?;
+        let why = explanation.reasons.into_iter().next()?;
         // What no end of any job changes must not look like a queue.
-        match self.engine.can_never_start(id) {
+        match explanation.never.then(|| self.engine.can_never_start(id)).flatten() {
             Some(never) => Some(Why { detail: format!("can never start here: {}", never.detail), ..why }),
             None => Some(why),
         }

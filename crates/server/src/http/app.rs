@@ -187,11 +187,25 @@ pub(crate) fn visible_job(
     text: &str,
 ) -> Result<JobView, Problem> {
     let id = view.exact(text).ok_or_else(|| Problem::unknown("job", text))?;
-    let job = view.job(&id).or_else(|| view.archived(text)).ok_or_else(|| Problem::unknown("job", text))?;
+    let Some(job) = view.job(&id).or_else(|| view.archived(text)) else {
+        return Err(no_element(view, principal, text).unwrap_or_else(|| Problem::unknown("job", text)));
+    };
     if !principal.sees(job.tenant.as_deref()) {
         return Err(Problem::unknown("job", text));
     }
     Ok(job)
+}
+
+/// What is wrong where there is the array, and no element of this index.
+fn no_element(view: &mut View<'_>, principal: &Principal, text: &str) -> Option<Problem> {
+    let (array, index) = text.rsplit_once('.')?;
+    let (array, index) = (view.array(array)?, index.parse::<u32>().ok()?);
+    let missing = principal.sees(array.tenant.as_deref()) && array.range.position(index).is_none();
+    missing.then(|| {
+        let error = ApiError::new("unknown_job", format!("array `{}` has no element {index}", array.id));
+        let hint = format!("its indices are {}", shortened(&array.range.to_string()));
+        Problem::new(StatusCode::NOT_FOUND, error.hint(hint))
+    })
 }
 
 /// All records of a table; for tables that stay small.

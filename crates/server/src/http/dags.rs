@@ -7,7 +7,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use landfall_api::Paged;
-use landfall_api::job::{CancelledDag, DagJob, DagRequest, DagView, SubmittedDag};
+use landfall_api::job::{CancelledDag, DagJob, DagRequest, DagView, SubmittedDag, UNNEEDED};
 use landfall_engine::dag::{DagState, DagTally, EdgeKind, TerminalState};
 use landfall_engine::{Answer, Input};
 use landfall_model::JobId;
@@ -160,6 +160,7 @@ fn end_of<'a>(
     let end = match job.state.as_str() {
         "completed" => Some(TerminalState::Completed),
         "failed" => Some(TerminalState::Failed),
+        "cancelled" if job.reason.as_deref() == Some(UNNEEDED) => Some(TerminalState::Unneeded),
         "cancelled" if job.reason.as_deref() == Some("dependency_unsatisfiable") => {
             let mut broken =
                 job.depends_on.iter().filter_map(|edge| match (edge.kind, end_of(&edge.on, jobs, known)?) {
@@ -195,7 +196,7 @@ fn summed(mut dag: DagView, mut jobs: Vec<DagJob>) -> DagView {
             Some(TerminalState::Failed) => &mut dag.failed,
             Some(TerminalState::Cancelled) => &mut dag.cancelled,
             Some(TerminalState::Unneeded) => {
-                job.state = "unneeded".into();
+                job.state = UNNEEDED.into();
                 &mut dag.unneeded
             }
         };

@@ -429,8 +429,6 @@ async fn explain(
             let explained = job.and_then(|job| Some((view.engine.explain(&job)?, job)));
             return match explained {
                 Some((mut explanation, job)) => {
-                    explanation.never =
-                        explanation.state == JobState::Pending && view.engine.can_never_start(&job).is_some();
                     explanation.notes.extend(view.pinned(&job));
                     Ok(Answered::Job(Box::new(explanation)))
                 }

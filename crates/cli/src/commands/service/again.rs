@@ -3,15 +3,16 @@
 use std::collections::BTreeSet;
 
 use landfall_api::Paged;
-use landfall_api::job::{ArrayView, JobRequest, JobView};
+use landfall_api::job::{ArrayView, DagJob, DagRequest, DagView, DependsOn, JobRequest, JobView};
 use landfall_client::{Client, ClientError, segment, with_query};
-use landfall_model::{Millis, Requeue};
+use landfall_model::life::{EdgeKind, Join};
+use landfall_model::{Indices, LISTED_MAX, Millis, Requeue};
 
-use super::submit::args::{millis, ranges};
+use super::submit::args::millis;
 use super::submit::request::Asked;
 use super::submit::{Manner, Target, hand_in, is_over, wait};
 use crate::answer::Answer;
-use crate::error::{CliError, usage};
+use crate::error::{CliError, broken, usage};
 use crate::reply::{Reply, Said};
 use crate::service::{ConnectArgs, Returning};
 
@@ -28,8 +29,11 @@ Examples:
   landfall wait 9 10 11 --quiet")]
 pub(crate) struct WaitArgs {
     /// Jobs and arrays.
-    #[arg(value_name = "JOB", required = true)]
+    #[arg(value_name = "JOB", required_unless_present = "dag")]
     jobs: Vec<String>,
+    /// All jobs of this DAG; the id of any of them will do.
+    #[arg(long, value_name = "DAG")]
+    dag: Option<String>,
     /// Show nothing.
     #[arg(long, short)]
     quiet: bool,
@@ -45,6 +49,13 @@ pub(crate) fn wait_for(args: &WaitArgs, json: bool) -> Result<Box<dyn Answer>, C
                 Found::Job(job) => Target::Job(job.id),
                 Found::Array(array) => Target::Array(array.id),
             });
+        }
+        if let Some(id) = &args.dag {
+            let dag: DagView = client.get(&format!("/dags/{}", segment(id))).await?;
+            targets.extend(dag.jobs.into_iter().map(|job| match job.elements {
+                Some(_) => Target::Array(job.id),
+                None => Target::Job(job.id),
+            }));
         }
         let shows = !json && !args.quiet;
         let manner = Manner { output: false, progress: shows, cancel_on_interrupt: false };
@@ -110,10 +121,7 @@ pub(crate) fn retry(args: &RetryArgs, json: bool) -> Result<Box<dyn Answer>, Cli
         if requests.is_empty() {
             return Err(usage("nothing of it failed", "leave --failed out to run all of it again"));
         }
-        let asked = match requests.len() {
-            1 => Asked::One(Box::new(requests.remove(0))),
-            _ => Asked::Several(requests),
-        };
+        let asked = requests.into_iter().map(|request| Asked::One(Box::new(request))).collect();
         hand_in(client, &args.connect, asked, args.wait, args.quiet, json).await
     })
 }
@@ -152,19 +160,88 @@ async fn once_more(client: &Client, id: &str, failed: bool) -> Result<Vec<JobReq
     // What was cancelled before its turn came never was a job, and is in no list.
     if array.is_over() && bad.len() as u64 != array.failed + array.cancelled {
         let good = indices(client, &array.id, "completed").await?;
-        let all = (array.range.first..=array.range.last).step_by(array.range.step.max(1) as usize);
-        bad = all.filter(|index| !good.contains(index)).collect();
+        bad = array.range.iter().filter(|index| !good.contains(index)).collect();
     }
     let bad: Vec<u32> = bad.into_iter().collect();
-    let entry = |index: u32| {
-        let place = (index - array.range.first) / array.range.step.max(1);
-        whole.entries.get(place as usize).cloned()
-    };
-    let parts = ranges(&bad).into_iter().map(|range| {
-        let entries = (range.first..=range.last).step_by(range.step.max(1) as usize).filter_map(entry);
-        JobRequest { array: Some(range), entries: entries.collect(), ..whole.clone() }
+    let entry = |index: u32| whole.entries.get(array.range.position(index)? as usize).cloned();
+    // More than a list may have make several arrays.
+    let parts = bad.chunks(LISTED_MAX as usize).map(|part| {
+        let indices =
+            Indices::listed(part.to_vec()).map_err(|error| broken(error, "name the indices yourself"))?;
+        let entries = indices.iter().filter_map(entry).collect();
+        Ok(JobRequest { array: Some(indices), entries, ..whole.clone() })
     });
-    Ok(parts.collect())
+    parts.collect()
+}
+
+/// What of a DAG did not end well, as it can be submitted once more: who waits for whom stays, and what has completed is not waited for.
+/// Whoever is there for a failure comes along.
+pub(crate) async fn dag_once_more(client: &Client, dag: &DagView) -> Result<DagRequest, CliError> {
+    if dag.ended_at_ms.is_none() {
+        let hint =
+            format!("`landfall dag {0}` says what still runs, `landfall dags cancel {0}` stops it", dag.id);
+        return Err(usage(format!("DAG {} has not ended", dag.id), hint));
+    }
+    let bad = |job: &&DagJob| matches!(job.state.as_str(), "failed" | "cancelled");
+    let mut again: BTreeSet<&str> = dag.jobs.iter().filter(bad).map(|job| job.id.as_str()).collect();
+    loop {
+        let before = again.len();
+        for job in &dag.jobs {
+            let follows = |edge: &DependsOn| {
+                again.contains(edge.on.as_str())
+                    && (edge.kind == EdgeKind::Failure || job.state == "unneeded")
+            };
+            if job.depends_on.iter().any(follows) {
+                again.insert(&job.id);
+            }
+        }
+        if again.len() == before {
+            break;
+        }
+    }
+    let key = |id: &str| {
+        let job = dag.jobs.iter().find(|job| job.id == id);
+        job.and_then(|job| job.key.clone()).unwrap_or_else(|| id.to_owned())
+    };
+    let mut jobs = Vec::new();
+    for job in dag.jobs.iter().filter(|job| again.contains(job.id.as_str())) {
+        let mut request = as_submitted(client, &job.id).await?;
+        let by_element =
+            |edge: &DependsOn| edge.kind == EdgeKind::Corresponding && again.contains(edge.on.as_str());
+        let followed = dag
+            .jobs
+            .iter()
+            .any(|other| other.depends_on.iter().any(|edge| edge.on == job.id && by_element(edge)));
+        // Where elements wait for each other one by one, all of them are needed.
+        if job.elements.is_some()
+            && bad(&job)
+            && !followed
+            && !job.depends_on.iter().any(by_element)
+            && let [part] = once_more(client, &job.id, true).await?.as_slice()
+        {
+            request = part.clone();
+        }
+        let edges = job.depends_on.iter().filter_map(|edge| match again.contains(edge.on.as_str()) {
+            true => Some(DependsOn { on: key(&edge.on), kind: edge.kind }),
+            false => (!dag.jobs.iter().any(|other| other.id == edge.on)).then(|| edge.clone()),
+        });
+        request.depends_on = edges.collect();
+        // How many of its edges it needs, a job itself says.
+        if request.depends_on.len() > 1
+            && let Found::Job(job) = found(client, &job.id).await?
+        {
+            request.join = job.dag.map_or(Join::All, |dag| dag.join);
+        }
+        request.key = Some(key(&job.id));
+        jobs.push(request);
+    }
+    match jobs.is_empty() {
+        true => Err(usage(
+            format!("all of DAG {} has completed", dag.id),
+            "submit its file to run all of it again",
+        )),
+        false => Ok(DagRequest { jobs }),
+    }
 }
 
 /// The submission that a job or an array came from, as far as it is kept: what it waited for is over.

@@ -5,6 +5,9 @@ use landfall_api::job::{CancelledDag, DagJob, DagView};
 use landfall_client::{segment, with_query};
 use serde::Serialize;
 
+use super::again;
+use super::submit::hand_in;
+use super::submit::request::Asked;
 use crate::answer::{Answer, Page};
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -37,6 +40,30 @@ It is done in one step, those that wait first: none of them starts because anoth
 Example:
   landfall dags cancel 16")]
     Cancel(ShowArgs),
+    /// Run again what of a DAG did not complete, in its order.
+    #[command(after_help = "\
+What has completed is not run again, and not waited for. Of an array it takes the elements that failed or were cancelled, unless others wait \
+for its elements one by one.
+
+Examples:
+  landfall dags retry 16
+  landfall dags retry 16 --wait")]
+    Retry(RetryArgs),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct RetryArgs {
+    /// The DAG, or a job or an array of it.
+    #[arg(value_name = "DAG")]
+    dag: String,
+    /// Wait until all of it has ended.
+    #[arg(long, short)]
+    wait: bool,
+    /// Show only the new ids.
+    #[arg(long, short)]
+    quiet: bool,
+    #[command(flatten)]
+    connect: ConnectArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -77,7 +104,7 @@ struct Cancelled {
     done: CancelledDag,
 }
 
-pub(crate) fn run(command: &Command) -> Result<Box<dyn Answer>, CliError> {
+pub(crate) fn run(command: &Command, json: bool) -> Result<Box<dyn Answer>, CliError> {
     match command {
         Command::List(args) => args.connect.ask(async |client| {
             let limit = args.limit.to_string();
@@ -88,6 +115,11 @@ pub(crate) fn run(command: &Command) -> Result<Box<dyn Answer>, CliError> {
         Command::Show(args) => args.connect.ask(async |client| {
             let dag = client.get(&format!("/dags/{}", segment(&args.dag))).await?;
             Ok(Reply::new("landfall.dag/1", One { now_ms: now_ms(), dag }, show).boxed())
+        }),
+        Command::Retry(args) => args.connect.ask(async |client| {
+            let dag: DagView = client.get(&format!("/dags/{}", segment(&args.dag))).await?;
+            let asked = vec![Asked::Dag(again::dag_once_more(client, &dag).await?)];
+            hand_in(client, &args.connect, asked, args.wait, args.quiet, json).await
         }),
         Command::Cancel(args) => args.connect.ask(async |client| {
             let done: CancelledDag = client.order(&format!("/dags/{}/cancel", segment(&args.dag))).await?;

@@ -82,7 +82,18 @@ pub(crate) fn list(args: &Args) -> Result<Box<dyn Answer>, CliError> {
         let fold = args.array.is_none();
         let mut listed = collect(client, &filter, args.limit as usize, fold).await?;
         let unknown = match listed.jobs.is_empty() && listed.arrays.is_empty() {
-            true => unknown(client, args).await,
+            true => {
+                unknown(
+                    client,
+                    &[
+                        ("pool", &args.pool),
+                        ("tenant", &args.tenant),
+                        ("array", &args.array),
+                        ("node", &args.node),
+                    ],
+                )
+                .await
+            }
             false => Vec::new(),
         };
         let folded = folded(client, args, &mut listed).await;
@@ -95,11 +106,9 @@ pub(crate) fn list(args: &Args) -> Result<Box<dyn Answer>, CliError> {
 }
 
 /// What was asked for and is not there: somebody who finds no jobs may have misspelled it.
-async fn unknown(client: &Client, args: &Args) -> Vec<String> {
+pub(crate) async fn unknown(client: &Client, named: &[(&str, &Option<String>)]) -> Vec<String> {
     let mut words = Vec::new();
-    for (what, id) in
-        [("pool", &args.pool), ("tenant", &args.tenant), ("array", &args.array), ("node", &args.node)]
-    {
+    for (what, id) in named {
         let Some(id) = id else { continue };
         let found = client.get::<serde_json::Value>(&format!("/{what}s/{}", segment(id))).await;
         if found.is_err_and(|error| error.status() == Some(404)) {

@@ -135,12 +135,6 @@ pub(crate) async fn dry_run(client: &Client, asked: Asked) -> Result<Box<dyn Ans
             };
             (PlanRequest { submit: Some(*job), ..PlanRequest::default() }, change)
         }
-        Asked::Several(_) => {
-            return Err(usage(
-                "these indices are several arrays, and a plan is about one",
-                "plan with a range such as 1-100",
-            ));
-        }
         Asked::Dag(DagRequest { jobs }) => {
             let change = format!("{} jobs are submitted", jobs.len());
             (PlanRequest { jobs: Some(jobs), ..PlanRequest::default() }, change)

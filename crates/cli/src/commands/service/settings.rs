@@ -101,6 +101,10 @@ fn startable(config: &Config) -> Result<Vec<String>, CliError> {
     if SETTINGS.iter().filter(of_agent).any(|setting| config.origin(setting.key) != Origin::Default) {
         agent_config(config)?;
     }
+    let of_client = ["client.server", "client.ca_file", "client.token_file"];
+    if of_client.iter().any(|key| matches!(config.origin(key), Origin::File(_))) {
+        service::client(config)?;
+    }
     if server.data_dir.exists() && !server.data_dir.is_dir() {
         let message = format!("server.data_dir: {} is no directory", server.data_dir.display());
         return Err(usage(message, "name a directory, or one that can be made"));

@@ -109,7 +109,9 @@ pub(crate) fn cancel(args: &CancelArgs) -> Result<Box<dyn Answer>, CliError> {
             some => format!("{count}, {elements} of them of {some} arrays"),
         };
         if all.is_empty() {
-            return Ok(Reply::new("landfall.orders/1", Done::nothing(), page).exit(Exit::Nothing).boxed());
+            let reply = Reply::new("landfall.orders/1", Done::nothing(), page).exit(Exit::Nothing);
+            let unknown = jobs::unknown(client, &[("pool", &args.pool), ("tenant", &args.tenant)]).await;
+            return Ok(Box::new(unknown.into_iter().fold(reply, Reply::warn)));
         }
         if !args.yes && !agreed(&format!("cancel {count}?"))? {
             return Err(usage("nothing was cancelled", "say y, or --yes"));

@@ -2,7 +2,7 @@
 
 use anstyle::Style;
 use landfall_api::job::{ArrayView, JobView, RunSpec};
-use landfall_model::Time;
+use landfall_model::{Indices, Time};
 use serde_json::{Map, Value};
 
 use super::super::clock::{ago, cores, date, mib, span};
@@ -278,6 +278,17 @@ pub(crate) fn one(one: &One, page: Page) -> String {
     text
 }
 
+/// Most characters of a list of indices that are shown.
+const LIST_SHOWN: usize = 200;
+
+fn indices(of: &Indices) -> String {
+    if of.list.is_some() {
+        return cut(&of.to_string(), LIST_SHOWN);
+    }
+    let step = if of.step == 1 { String::new() } else { format!(" by {}", of.step) };
+    format!("{} to {}{step}", of.first, of.last)
+}
+
 pub(crate) fn array(one: &OneArray, page: Page) -> String {
     let array = &one.array;
     let mut text = format!(
@@ -287,15 +298,13 @@ pub(crate) fn array(one: &OneArray, page: Page) -> String {
         count(array.total, "job")
     );
     let command = array.command.join(" ");
-    let range = &array.range;
-    let step = if range.step == 1 { String::new() } else { format!(" by {}", range.step) };
     let mut line = |label: &str, content: String| {
         text += &labelled(&format!("  {label:<11} "), &clean(&content), page.text_width());
     };
     if !command.is_empty() {
         line("runs", command);
     }
-    line("indices", format!("{} to {}{step}", range.first, range.last));
+    line("indices", indices(&array.range));
     if array.open {
         line(
             "open",

@@ -70,7 +70,7 @@ impl Recorder {
         if to != array.shape.total() {
             return self.leave_out(TORN);
         }
-        let shape = Shape { first: array.shape.index(from), ..array.shape };
+        let shape = Shape { indices: array.shape.indices.rest(from), ids_to: array.shape.ids_to };
         self.take(
             0,
             at,

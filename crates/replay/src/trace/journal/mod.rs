@@ -266,7 +266,7 @@ impl Recorder {
                 // In a trace all its elements come at once.
                 if let Some(shape) = self.came.get_mut(&array).and_then(|came| came.submission.array.as_mut())
                 {
-                    shape.last = last;
+                    shape.indices.last = last;
                 }
             }
             Event::Linked(submission) => self.linked(*submission),
@@ -409,7 +409,7 @@ impl Recorder {
         let mut records: Vec<Record> = self.happened;
         for id in self.order {
             let Some(Came { mut submission, course, .. }) = self.came.remove(&id) else { continue };
-            jobs += submission.array.map_or(1, |shape| u64::from(shape.total()));
+            jobs += submission.array.as_ref().map_or(1, |shape| u64::from(shape.total()));
             let edges = submission.after.len();
             submission.after.retain(|edge| is_brought(&edge.on));
             let gone = (edges - submission.after.len()) as u64;
@@ -428,7 +428,7 @@ impl Recorder {
     /// Whatever has not ended is cancelled at the end.
     fn end(&mut self, until: Time) {
         let after = until + Millis::new(1);
-        let open = |came: &Came| match came.submission.array {
+        let open = |came: &Came| match &came.submission.array {
             Some(shape) => came.over < u64::from(shape.total()),
             None => !came.course.is_over(),
         };

@@ -69,7 +69,7 @@ impl Checks {
                 }
             }
             Record::Submission(submission) => {
-                let new = self.jobs.insert(submission.job.id.clone(), submission.array).is_none();
+                let new = self.jobs.insert(submission.job.id.clone(), submission.array.clone()).is_none();
                 once("job.id", submission.job.id.as_str(), new)?;
                 self.names(line, submission);
             }
@@ -137,7 +137,7 @@ impl Checks {
         }
         for Named { line, field, job, element } in self.jobs_named {
             let of_array = parse_element_id(&job).is_some_and(|(array, index)| {
-                let shape = self.jobs.get(array).copied().flatten();
+                let shape = self.jobs.get(array).and_then(Option::as_ref);
                 shape.is_some_and(|shape| shape.position(index).is_some())
             });
             if of_array || (!element && self.jobs.contains_key(&job)) {

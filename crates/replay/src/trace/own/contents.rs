@@ -66,7 +66,7 @@ impl Contents {
         contents.facts = trace.changes.iter().filter(|one| matches!(one.to, Change::Says(_))).count() as u64;
         for submission in &trace.submissions {
             contents.dependencies += u64::from(!submission.after.is_empty());
-            if let Some(shape) = submission.array {
+            if let Some(shape) = &submission.array {
                 contents.arrays += 1;
                 contents.elements += u64::from(shape.total());
             }
@@ -112,7 +112,7 @@ fn pools(trace: &Trace) -> Vec<PoolContents> {
     }
     for submission in &trace.submissions {
         if let Some(pool) = named(submission.job.spec.pool.as_ref()).and_then(|pool| found.get_mut(&pool)) {
-            pool.jobs += submission.array.map_or(1, |shape| u64::from(shape.total()));
+            pool.jobs += submission.array.as_ref().map_or(1, |shape| u64::from(shape.total()));
         }
     }
     found.into_values().collect()

@@ -9,7 +9,7 @@ use landfall_engine::heartbeat::Heartbeat;
 use landfall_model::scenario::{
     self, BlockRow, Format, JobRow, NodeRow, Position, Rows, ScenarioError, TenantRow,
 };
-use landfall_model::{JobId, Millis, NodeId, Pool, PoolId, Time};
+use landfall_model::{Indices, JobId, Millis, NodeId, Pool, PoolId, Time};
 use landfall_policy::policy_file;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -59,7 +59,7 @@ struct Line {
     join: Option<Join>,
     held: Option<bool>,
     not_before_ms: Option<i64>,
-    array: Option<ArrayRow>,
+    array: Option<Indices>,
     with: Option<JobId>,
 }
 
@@ -83,19 +83,6 @@ struct OrderRow {
 struct CyclesRow {
     pool: PoolId,
     at_ms: Vec<i64>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ArrayRow {
-    first: u32,
-    last: u32,
-    #[serde(default = "one")]
-    step: u32,
-}
-
-fn one() -> u32 {
-    1
 }
 
 /// Reads records one after the other.
@@ -310,13 +297,8 @@ fn submission(mut line: Line, rows: &mut Rows) -> Result<Record, ScenarioError> 
     let at = instant(line.at_ms, "at_ms", 0)?;
     let Some(row) = line.job.take() else { return Err(ScenarioError::at("", "the line says nothing")) };
     let job = rows.job(*row, at, "job")?;
-    let array = match &line.array {
-        Some(row) => Some(
-            Shape::new(row.first, row.last, row.step)
-                .map_err(|message| ScenarioError::at("array", message).hint("change the indices"))?,
-        ),
-        None => None,
-    };
+    let array = line.array.take().map(Shape::new).transpose();
+    let array = array.map_err(|message| ScenarioError::at("array", message).hint("change the indices"))?;
     let not_before = line.not_before_ms.map(|at| instant(Some(at), "not_before_ms", 0)).transpose()?;
     Ok(Record::Submission(Box::new(Submission {
         runs: line.runs(),

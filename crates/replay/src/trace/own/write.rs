@@ -69,7 +69,7 @@ struct JobLine<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     not_before_ms: Option<Time>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    array: Option<Shape>,
+    array: Option<&'a Shape>,
     #[serde(skip_serializing_if = "Option::is_none")]
     with: Option<&'a JobId>,
 }
@@ -194,7 +194,7 @@ impl<W: Write> Writer<W> {
             join: Some(*join).filter(|join| *join != Join::All),
             held: held.then_some(true),
             not_before_ms: *not_before,
-            array: *array,
+            array: array.as_ref(),
             with: with.as_ref(),
         })
     }

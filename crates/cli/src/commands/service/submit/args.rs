@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use landfall_api::job::{ArrayRange, DependsOn};
+use landfall_api::job::DependsOn;
 use landfall_engine::dag::EdgeKind;
-use landfall_model::{Checkpoint, Mib, Millis, Price};
+use landfall_model::{Checkpoint, Indices, Mib, Millis, Price};
 
 use super::script::Script;
 use crate::config;
@@ -132,7 +132,7 @@ pub(crate) struct JobArgs {
     #[arg(long, value_name = "CODES", help_heading = "Treatment", value_delimiter = ',')]
     pub(crate) retry_on: Vec<i32>,
     /// A job or array it waits for, and what of it: success (if left out), failure, any, corresponding.
-    #[arg(long, value_name = "ID[:WHAT]", help_heading = "Treatment", value_parser = depends)]
+    #[arg(long, value_name = "ID[:WHAT]", help_heading = "Treatment", value_delimiter = ',', value_parser = depends)]
     pub(crate) depends_on: Vec<DependsOn>,
     /// One of --depends-on will do.
     #[arg(long, help_heading = "Treatment", requires = "depends_on")]
@@ -140,9 +140,9 @@ pub(crate) struct JobArgs {
     /// The DAG it is part of: its id, or that of a job or an array of it.
     #[arg(long, value_name = "ID", help_heading = "Treatment")]
     pub(crate) dag: Option<String>,
-    /// One job for each index, such as `1-1000`, `0-90:10`, `7,57` or `1-1000%10` (10 at once); they see it as LANDFALL_ARRAY_INDEX.
+    /// One job for each index, such as `1-1000`, `0-90:10`, `1,2,9-12` or `1-1000%10` (10 at once); they see it as LANDFALL_ARRAY_INDEX.
     #[arg(long, value_name = "INDICES", help_heading = "Many", value_parser = array)]
-    pub(crate) array: Option<Indices>,
+    pub(crate) array: Option<Array>,
     /// One job for each line of a file, which it finds in LANDFALL_ENTRY and where its command says {entry}; the index is the line.
     #[arg(long, value_name = "FILE", help_heading = "Many", conflicts_with_all = ["array", "from_json"])]
     pub(crate) each_line: Option<PathBuf>,
@@ -288,6 +288,9 @@ fn depends(text: &str) -> Result<DependsOn, String> {
         Some((on, "any" | "afterany")) => (on, EdgeKind::Any),
         Some((on, "corresponding" | "aftercorr")) => (on, EdgeKind::Corresponding),
         Some((on, "mutex")) => (on, EdgeKind::Mutex),
+        Some((what @ ("success" | "afterok" | "failure" | "afternotok" | "any" | "afterany"), id)) => {
+            return Err(format!("it stands behind the job: write {}:{what}", id.replace(':', ",")));
+        }
         Some((_, other)) => {
             return Err(format!("`{other}` is none of success, failure, any, corresponding, mutex"));
         }
@@ -298,18 +301,14 @@ fn depends(text: &str) -> Result<DependsOn, String> {
     Ok(DependsOn { on: on.to_owned(), kind })
 }
 
-/// The indices of an array, as few ranges as they make; each is an array of its own.
+/// The indices of an array, and how many of its elements run at once.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Indices {
-    pub(crate) ranges: Vec<ArrayRange>,
-    /// How many of them run at once, at most.
+pub(crate) struct Array {
+    pub(crate) indices: Indices,
     pub(crate) at_once: Option<u32>,
 }
 
-/// Most indices that may be listed one by one.
-const LISTED_MAX: u64 = 100_000;
-
-fn array(text: &str) -> Result<Indices, String> {
+fn array(text: &str) -> Result<Array, String> {
     let (text, at_once) = match text.split_once('%') {
         Some((text, limit)) => {
             let limit = limit.parse::<u32>().ok().filter(|limit| *limit > 0);
@@ -317,31 +316,7 @@ fn array(text: &str) -> Result<Indices, String> {
         }
         None => (text, None),
     };
-    let parts: Vec<ArrayRange> = text.split(',').map(str::parse).collect::<Result<_, _>>()?;
-    if let [only] = parts.as_slice() {
-        return Ok(Indices { ranges: vec![*only], at_once });
-    }
-    if parts.iter().map(|part| part.count()).sum::<u64>() > LISTED_MAX {
-        return Err(format!("a list has at most {LISTED_MAX} indices; write a range"));
-    }
-    let all = parts.iter().flat_map(|part| (part.first..=part.last).step_by(part.step as usize));
-    let mut all: Vec<u32> = all.collect();
-    all.sort_unstable();
-    all.dedup();
-    Ok(Indices { ranges: ranges(&all), at_once })
-}
-
-/// Indices in ascending order as few ranges with steps.
-pub(crate) fn ranges(indices: &[u32]) -> Vec<ArrayRange> {
-    let mut found = Vec::new();
-    let mut rest = indices;
-    while let [first, more @ ..] = rest {
-        let step = more.first().map_or(1, |second| second - first);
-        let pairs = rest.windows(2).take_while(|pair| pair[1] - pair[0] == step).count();
-        found.push(ArrayRange { first: *first, last: rest[pairs], step });
-        rest = &rest[pairs + 1..];
-    }
-    found
+    Ok(Array { indices: text.parse()?, at_once })
 }
 
 #[cfg(test)]
@@ -377,23 +352,13 @@ mod tests {
     }
 
     #[test]
-    fn arrays_are_ranges() {
-        let range = |first, last, step| ArrayRange { first, last, step };
-        for (text, found) in [
-            ("1-1000", vec![range(1, 1000, 1)]),
-            ("0-90:10", vec![range(0, 90, 10)]),
-            ("7", vec![range(7, 7, 1)]),
-            ("7,57", vec![range(7, 57, 50)]),
-            ("57,7,7", vec![range(7, 57, 50)]),
-            ("1,5,9", vec![range(1, 9, 4)]),
-            ("1-3,7", vec![range(1, 3, 1), range(7, 7, 1)]),
-            ("1,2,7,57", vec![range(1, 2, 1), range(7, 57, 50)]),
-        ] {
-            assert_eq!(array(text), Ok(Indices { ranges: found, at_once: None }), "{text}");
+    fn arrays_have_indices_and_perhaps_a_limit() {
+        for (text, indices, at_once) in
+            [("1-1000%10", "1-1000", Some(10)), ("1,2,9%2", "1,2,9", Some(2)), ("7", "7", None)]
+        {
+            assert_eq!(array(text), Ok(Array { indices: indices.parse().unwrap(), at_once }), "{text}");
         }
-        let ten = Indices { ranges: vec![range(1, 1000, 1)], at_once: Some(10) };
-        assert_eq!(array("1-1000%10"), Ok(ten));
-        for wrong in ["5-1", "x", "", "1,", "0-9:0", "1-100%0", "1-9%", "0-4000000000,7"] {
+        for wrong in ["5-1", "", "1-100%0", "1-9%", "%2"] {
             assert!(array(wrong).is_err(), "{wrong}");
         }
     }
@@ -402,6 +367,7 @@ mod tests {
     fn dependencies_say_what_is_needed() {
         assert_eq!(depends("12").unwrap().kind, EdgeKind::Success);
         assert_eq!(depends("12:any").unwrap(), DependsOn { on: "12".into(), kind: EdgeKind::Any });
+        assert!(depends("afterok:12").unwrap_err().contains("write 12:afterok"));
         assert!(depends("12:never").is_err() && depends(":any").is_err());
     }
 

@@ -52,9 +52,12 @@ pub(super) async fn one_by_one(
         }
         found.push((place, SubmittedKey { key: job.key, id }, target, held));
     }
-    for (_, SubmittedKey { id, .. }, _, held) in &found {
-        if !held {
-            client.order::<serde_json::Value>(&format!("/jobs/{}/release", segment(id))).await?;
+    // Those that wait for others first: whoever is let go may end at once, and with it what others wait for.
+    for (_, SubmittedKey { id, .. }, ..) in found.iter().rev().filter(|(.., held)| !held) {
+        match client.order::<serde_json::Value>(&format!("/jobs/{}/release", segment(id))).await {
+            // What it waits for outside has ended otherwise by now.
+            Err(ClientError::Refused { error, .. }) if error.code == "not_pending" => {}
+            released => drop(released?),
         }
     }
     found.sort_by_key(|(place, ..)| *place);

@@ -28,7 +28,10 @@ fn job(header: &str, line: &[&str]) -> Result<(Value, Vec<String>), String> {
     if let Some(nodes) = fields.get_mut("nodes").filter(|nodes| nodes["min"] == nodes["max"]) {
         *nodes = nodes["min"].clone();
     }
-    let array = job.array.map(|range| json!([range.first, range.last, range.step]));
+    let array = job.array.map(|indices| match indices.list {
+        Some(_) => json!(indices.to_string()),
+        None => json!([indices.first, indices.last, indices.step]),
+    });
     let depends = job.depends_on.iter().map(|on| json!(format!("{}:{:?}", on.on, on.kind).to_lowercase()));
     let depends: Vec<Value> = depends.collect();
     let run = &job.run;
@@ -109,6 +112,7 @@ fn headers_of_the_real_world_become_the_right_job() {
             json!({"array": [0, 31, 1], "at_once": 4, "out": "slurm-{array}_{index}.out"}),
         ),
         ("#SBATCH -a 1,5,9", json!({"array": [1, 9, 4]})),
+        ("#SBATCH --array=1,2,9-12%2", json!({"array": "1-2,9-12", "at_once": 2})),
         (
             "#SBATCH -a 1-100:2\n#SBATCH -o out/%x.%4a.txt",
             json!({"array": [1, 100, 2], "out": "out/{name}.{index:4}.txt"}),

@@ -5,7 +5,7 @@ mod dag;
 mod entries;
 pub(crate) mod request;
 pub(crate) mod script;
-mod slurm;
+pub(crate) mod slurm;
 mod wait;
 
 use landfall_api::job::{Submitted, SubmittedDag, SubmittedKey};
@@ -20,6 +20,7 @@ pub(crate) use self::wait::{Manner, Target, is_over, wait};
 use super::{listing, plan};
 use crate::answer::{Answer, Page, warn};
 use crate::error::{CliError, broken};
+use crate::exit::Exit;
 use crate::render::style::{DIM, STRONG};
 use crate::render::text::clean;
 use crate::reply::{Reply, Said};
@@ -145,26 +146,43 @@ async fn waited(
     let manner = Manner { output: !json && !quiet, progress: !json && !quiet, cancel_on_interrupt };
     let ended = wait(Returning::new(client.clone(), connect), targets, manner).await?;
     let exit = ended.exit;
+    if let Some(dag) =
+        accepted.dag.as_ref().filter(|_| manner.progress && !ended.interrupted && exit != Exit::Done)
+    {
+        anstream::eprintln!("`landfall dags retry {}` runs again what did not complete", clean(dag));
+    }
     match json {
         true => Ok(Reply::new("landfall.waited/1", ended, |_, _| String::new()).exit(exit).boxed()),
         false => Ok(Box::new(Said(exit)) as Box<dyn Answer>),
     }
 }
 
-/// Submits what somebody put together otherwise, and waits for it if asked.
+/// Submits what has nothing to do with each other, one by one, and waits for all of it if asked.
 pub(crate) async fn hand_in(
     client: &Client,
     connect: &ConnectArgs,
-    asked: Asked,
+    asked: Vec<Asked>,
     waits: bool,
     quiet: bool,
     json: bool,
 ) -> Result<Box<dyn Answer>, CliError> {
-    let (accepted, targets) = submit(client, &made_up_key()?, asked, quiet).await?;
-    accepted.warnings.iter().for_each(|warning| warn(warning));
+    let key = made_up_key()?;
+    let mut all = Accepted::nothing(quiet);
+    let mut targets = Vec::new();
+    for (place, one) in asked.into_iter().enumerate() {
+        let (one, target) = submit(client, &format!("{key}-{place}"), one, quiet).await?;
+        // Several have no id in common.
+        (all.id, all.dag) = if place == 0 { (one.id, one.dag) } else { (None, None) };
+        all.jobs.extend(one.jobs);
+        all.arrays.extend(one.arrays);
+        all.count += one.count;
+        all.warnings.extend(one.warnings);
+        targets.extend(target);
+    }
+    all.warnings.iter().for_each(|warning| warn(warning));
     match waits {
-        true => waited(client, connect, &accepted, targets, (quiet, json, false)).await,
-        false => Ok(Reply::new("landfall.submitted/1", accepted, page).boxed()),
+        true => waited(client, connect, &all, targets, (quiet, json, false)).await,
+        false => Ok(Reply::new("landfall.submitted/1", all, page).boxed()),
     }
 }
 
@@ -172,9 +190,6 @@ pub(crate) async fn hand_in(
 fn runtime_by_name(args: &JobArgs, asked: &Asked) -> Option<String> {
     let in_file = match asked {
         Asked::One(job) => job.needs.runtime.as_ref().map(landfall_model::Name::as_str),
-        Asked::Several(jobs) => {
-            jobs.first().and_then(|job| job.needs.runtime.as_ref()).map(landfall_model::Name::as_str)
-        }
         Asked::Dag(_) => None,
     };
     let named = args.runtime.as_deref().or(in_file)?;
@@ -224,24 +239,6 @@ async fn send(
             // One that is alone is no DAG.
             let dag = Some(id).filter(|id| jobs.len() > 1 && !id.is_empty());
             Ok((Accepted { dag, jobs, count, repeated, warnings, ..Accepted::nothing(quiet) }, targets))
-        }
-        Asked::Several(requests) => {
-            let mut all = Accepted::nothing(quiet);
-            let mut targets = Vec::new();
-            for (place, job) in requests.into_iter().enumerate() {
-                let (is_array, key) = (job.array.is_some(), format!("{key}-{place}"));
-                let one: Submitted = client.post_once("/jobs", &key, &job).await?;
-                targets.push(if is_array {
-                    Target::Array(one.id.clone())
-                } else {
-                    Target::Job(one.id.clone())
-                });
-                all.jobs.push(SubmittedKey { key: job.key, id: one.id });
-                all.count += one.count;
-                all.repeated |= one.repeated;
-                all.warnings.extend(one.warnings);
-            }
-            Ok((all, targets))
         }
     }
 }

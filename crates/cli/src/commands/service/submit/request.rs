@@ -14,7 +14,7 @@ use landfall_model::{
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::args::{Indices, JobArgs, Negotiation};
+use super::args::{JobArgs, Negotiation};
 use super::entries::entries;
 use crate::error::{CliError, usage};
 use crate::input::{Input, is_stdin};
@@ -29,12 +29,10 @@ pub(crate) enum Asked {
     One(Box<JobRequest>),
     /// Jobs that depend on each other.
     Dag(DagRequest),
-    /// Jobs and arrays that have nothing to do with each other, submitted one by one.
-    Several(Vec<JobRequest>),
 }
 
 pub(crate) fn asked(args: &JobArgs) -> Result<Asked, CliError> {
-    let Some(path) = &args.file else { return one(args, JobRequest::default()) };
+    let Some(path) = &args.file else { return Ok(Asked::One(Box::new(one(args, JobRequest::default())?))) };
     let input = Input::read(path)?;
     #[derive(Deserialize)]
     struct Shape {
@@ -44,7 +42,7 @@ pub(crate) fn asked(args: &JobArgs) -> Result<Asked, CliError> {
         decode::<Shape>(&input.text, input.format).map_err(|error| input.invalid(error))?.jobs.is_some();
     if !several {
         let request = decode(&input.text, input.format).map_err(|error| input.invalid(error))?;
-        return one(args, request);
+        return Ok(Asked::One(Box::new(one(args, request)?)));
     }
     let dag: DagRequest = decode(&input.text, input.format).map_err(|error| input.invalid(error))?;
     if dag.jobs.is_empty() {
@@ -61,8 +59,7 @@ pub(crate) fn asked(args: &JobArgs) -> Result<Asked, CliError> {
     for (place, job) in dag.jobs.into_iter().enumerate() {
         let called = called(place, &job);
         match one(args, job) {
-            Ok(Asked::One(job)) => jobs.push(*job),
-            Ok(Asked::Dag(_) | Asked::Several(_)) => {}
+            Ok(job) => jobs.push(job),
             Err(error) => return Err(in_file(&input, &format!("jobs[{place}]"), Some(called), error)),
         }
     }
@@ -93,7 +90,7 @@ impl Origin {
     pub(crate) fn of(args: &JobArgs, asked: &Asked) -> Option<Self> {
         let path = args.file.as_ref().filter(|path| !is_stdin(path))?;
         let jobs = match asked {
-            Asked::One(_) | Asked::Several(_) => Vec::new(),
+            Asked::One(_) => Vec::new(),
             Asked::Dag(dag) => dag.jobs.iter().enumerate().map(|(place, job)| called(place, job)).collect(),
         };
         Some(Self { input: Input::read(path).ok()?, jobs })
@@ -123,7 +120,7 @@ impl Origin {
 }
 
 /// One job: what the file says, changed by what the flags say.
-fn one(args: &JobArgs, mut job: JobRequest) -> Result<Asked, CliError> {
+fn one(args: &JobArgs, mut job: JobRequest) -> Result<JobRequest, CliError> {
     let set = |field: &mut Option<String>, value: &Option<String>| {
         if value.is_some() {
             field.clone_from(value);
@@ -185,38 +182,28 @@ fn one(args: &JobArgs, mut job: JobRequest) -> Result<Asked, CliError> {
     if says_nothing && job.workload.is_none() {
         return Err(usage(
             "there is nothing to run",
-            "write the command after `--`, as in: landfall submit -- echo hello",
+            "write the command after `--`, as in: landfall submit -- echo hello; `landfall submit -` reads a script",
         ));
     }
     if args.each_line.is_some() || args.from_json.is_some() {
         job.entries = entries(args.each_line.as_deref(), args.from_json.as_deref())?;
     }
     job.open |= args.open;
-    let Some(Indices { ranges, .. }) = &args.array else { return Ok(Asked::One(Box::new(job))) };
-    if job.run.slurm
-        && let (Some(first), Some(last)) = (ranges.first(), ranges.last())
-    {
-        let count: u64 = ranges.iter().map(|range| range.count()).sum();
-        for (name, value) in [
-            ("COUNT", count),
-            ("MIN", first.first.into()),
-            ("MAX", last.last.into()),
-            ("STEP", first.step.into()),
-        ] {
-            job.run.env.insert(format!("SLURM_ARRAY_TASK_{name}"), value.to_string());
+    if let Some(array) = &args.array {
+        let indices = array.indices.clone();
+        if job.run.slurm {
+            for (name, value) in [
+                ("COUNT", indices.count()),
+                ("MIN", indices.first.into()),
+                ("MAX", indices.last.into()),
+                ("STEP", indices.step.into()),
+            ] {
+                job.run.env.insert(format!("SLURM_ARRAY_TASK_{name}"), value.to_string());
+            }
         }
+        job.array = Some(indices);
     }
-    if let [only] = ranges.as_slice() {
-        job.array = Some(*only);
-        return Ok(Asked::One(Box::new(job)));
-    }
-    if job.needs.at_once.is_some() || job.needs.max_fails.is_some() || job.open {
-        return Err(usage(
-            "these indices make several arrays, and a limit or --open is for one",
-            "write a range such as 1-100:2, or put what differs into a file for --each-line",
-        ));
-    }
-    Ok(Asked::Several(ranges.iter().map(|range| JobRequest { array: Some(*range), ..job.clone() }).collect()))
+    Ok(job)
 }
 
 /// What of an environment a job gets: `ALL`, `NONE`, names, and values that are given.
@@ -278,7 +265,7 @@ fn needs(args: &JobArgs, job: &mut JobRequest) -> Result<(), CliError> {
         checkpoint: args.checkpoint,
         max_requeue: args.retries.or(args.crash_limit),
         retry_delay_ms: args.retry_delay.map(Millis::new),
-        at_once: args.at_once.or(args.array.as_ref().and_then(|indices| indices.at_once)),
+        at_once: args.at_once.or(args.array.as_ref().and_then(|array| array.at_once)),
         max_fails: args.max_fails,
         max_price: args.max_price,
         ..Needs::default()
@@ -396,7 +383,7 @@ mod tests {
             Line::try_parse_from([&["submit"], line].concat()).unwrap_or_else(|error| panic!("{error}"));
         match asked(&line.job).unwrap() {
             Asked::One(job) => *job,
-            Asked::Dag(_) | Asked::Several(_) => panic!("more than one"),
+            Asked::Dag(_) => panic!("more than one"),
         }
     }
 

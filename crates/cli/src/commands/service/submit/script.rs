@@ -39,11 +39,10 @@ struct Line {
 
 impl Script {
     /// Reads a script, says what its directives leave open, and gives them as flags.
-    pub(crate) fn read(path: &Path, skip: &[String]) -> Result<(Self, Vec<String>), CliError> {
+    pub(crate) fn read(words: &[String], skip: &[String]) -> Result<(Self, Vec<String>), CliError> {
+        let path = Path::new(words.first().map_or("", String::as_str));
         if !is_stdin(path) && !path.exists() {
-            let name = path.display();
-            let hint = format!("a command stands behind `--`, as in: landfall submit -- {name}");
-            return Err(usage(format!("there is no script `{name}`"), hint));
+            return Err(no_script(words));
         }
         let Input { file, text, .. } = Input::read(path)?;
         if interpreter(&text).is_none() {
@@ -66,6 +65,12 @@ impl Script {
         let name = if is_stdin(path) { "script".to_owned() } else { name };
         Ok((Self { name, text, slurm }, flags))
     }
+}
+
+/// What was meant is a command, or a file elsewhere.
+pub(crate) fn no_script(words: &[String]) -> CliError {
+    let hint = format!("a command stands behind `--`, as in: landfall submit -- {}", words.join(" "));
+    usage(format!("there is no script `{}`", words.first().map_or("", String::as_str)), hint)
 }
 
 fn in_line(file: &str, wrong: Wrong) -> CliError {

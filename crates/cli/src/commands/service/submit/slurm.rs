@@ -34,7 +34,7 @@ use Value::{May, Must, None as Bare};
 
 const MAIL: &str = "no mail is sent; `landfall wait` ends when it does";
 const SHARES: &str = "the pool and its policy decide about order";
-const BINDING: &str = "jobs are not bound to cores or sockets";
+const BINDING: &str = "nothing is bound to sockets or threads; --pin gives a job cores of its own";
 const WHERE: &str = "nodes are chosen by what a job needs: use --pool or --need features=[\"NAME\"]";
 
 /// Name, letter, value, fate.
@@ -138,6 +138,43 @@ const OPTIONS: &[(&str, char, Value, Fate)] = &[
     ("tres-per-task", ' ', Must, Refused("say --cpus-per-task and --gpus-per-task")),
     ("uid", ' ', Must, Refused("jobs run as the agent's user")),
 ];
+
+/// What to write for an option of `sbatch` on a command line of ours, where it has another name.
+const OURS: &[(&str, &str)] = &[
+    ("account", "--tenant LAB"),
+    ("array", "--array 1-9"),
+    ("begin", "--not-before +2h"),
+    ("chdir", "--cwd DIR"),
+    ("constraint", "--need 'features=[\"NAME\"]'"),
+    ("cpus-per-task", "--cpu 4"),
+    ("dependency", "--depends-on 12"),
+    ("gpus", "--gpu 2"),
+    ("gpus-per-node", "--gpu 2"),
+    ("gres", "--gpu 2"),
+    ("input", "--stdin-file FILE"),
+    ("job-name", "--name NAME"),
+    ("mem-per-cpu", "--memory 4G"),
+    ("no-requeue", "--need requeue=never"),
+    ("nodes", "--nodes 2"),
+    ("ntasks", "--cpu 4"),
+    ("parsable", "--quiet"),
+    ("partition", "--pool POOL"),
+    ("test-only", "--dry-run"),
+    ("time", "--walltime 30min"),
+    ("wrap", "-- sh -c 'COMMAND'"),
+];
+
+/// What somebody should write who writes an option of `sbatch`.
+pub(crate) fn ours(flag: &str) -> Option<&'static str> {
+    let name = match (flag.strip_prefix("--"), flag.strip_prefix('-')) {
+        (Some(long), _) => long,
+        (None, letter) => {
+            let letter = letter?.chars().next()?;
+            OPTIONS.iter().find(|(_, known, ..)| *known == letter).map(|(name, ..)| *name)?
+        }
+    };
+    OURS.iter().find(|(theirs, _)| *theirs == name).map(|(_, ours)| *ours)
+}
 
 /// Names that Slurm understands besides.
 const ALIASES: &[(&str, &str)] =

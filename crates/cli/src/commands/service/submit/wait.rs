@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use landfall_api::Paged;
-use landfall_api::job::{ArrayView, JobView, LogChunk};
+use landfall_api::job::{ArrayView, JobView, LogChunk, UNNEEDED};
 use landfall_client::{Client, ClientError, segment, with_query};
 use serde::Serialize;
 use tokio::sync::oneshot;
@@ -234,8 +234,13 @@ pub(crate) fn is_over(state: &str) -> bool {
     matches!(state, "completed" | "failed" | "cancelled")
 }
 
+/// Whether a job did not end well. That somebody is not needed is no failure.
+fn is_bad(job: &JobView) -> bool {
+    job.state != "completed" && job.reason.as_deref() != Some(UNNEEDED)
+}
+
 async fn exit_of(client: &Client, jobs: &[JobView], arrays: &[ArrayView]) -> Result<Exit, CliError> {
-    if let Some(bad) = jobs.iter().find(|job| job.state != "completed") {
+    if let Some(bad) = jobs.iter().find(|job| is_bad(job)) {
         let own = bad.exit_code.filter(|code| *code != 0);
         return Ok(bad
             .reason
@@ -298,7 +303,8 @@ impl Progress {
         }
         // What is said of a reason may change with every look: how long it still waits, by how many points.
         let change = format!("{} {:?} {on:?}", job.state, job.reason);
-        self.say(&job.id, &job.state, change, format!("job {} {}{more}", job.id, job.state));
+        let fails = is_over(&job.state) && is_bad(job);
+        self.say(&job.id, (&job.state, fails), change, format!("job {} {}{more}", job.id, job.state));
     }
 
     fn array(&mut self, array: &ArrayView) {
@@ -309,17 +315,20 @@ impl Progress {
             _ if array.cancelled > 0 => "cancelled",
             _ => "completed",
         };
-        self.say(&array.id, state, counts(array), counts(array));
+        let fails = matches!(state, "failed" | "cancelled");
+        self.say(&array.id, (state, fails), counts(array), counts(array));
     }
 
     /// Says something of a job, as a line only where that is a change.
-    fn say(&mut self, id: &str, state: &str, change: String, text: String) {
+    fn say(&mut self, id: &str, (state, fails): (&str, bool), change: String, text: String) {
         let text = clean(&text);
         if let Some(known) = self.states.get_mut(id) {
             state.clone_into(known);
         }
         if let Some(bar) = &self.bar {
             bar.set_message(if self.states.is_empty() { text } else { self.all() });
+        } else if fails && self.states.is_empty() {
+            // How one that was waited for alone failed is said at the end, and more of it.
         } else if self.lines && self.last.get(id) != Some(&change) {
             anstream::eprintln!("{text}");
             self.last.insert(id.to_owned(), change);
@@ -363,7 +372,7 @@ fn counts(array: &ArrayView) -> String {
 
 /// Says at the end what did not end well: each with its exit code and the last it wrote.
 async fn summary(client: &Client, jobs: &[JobView], arrays: &[ArrayView], shown: bool) {
-    let mut bad: Vec<JobView> = jobs.iter().filter(|job| job.state != "completed").cloned().collect();
+    let mut bad: Vec<JobView> = jobs.iter().filter(|job| is_bad(job)).cloned().collect();
     for array in arrays.iter().filter(|array| array.failed > 0) {
         let failed = format!("{}", FAILURES_SHOWN);
         let params =
@@ -391,7 +400,7 @@ async fn summary(client: &Client, jobs: &[JobView], arrays: &[ArrayView], shown:
             anstream::eprintln!("  | {}", clean(&line));
         }
     }
-    let total = jobs.iter().filter(|job| job.state != "completed").count() as u64
+    let total = jobs.iter().filter(|job| is_bad(job)).count() as u64
         + arrays.iter().map(|array| array.failed).sum::<u64>();
     if total > FAILURES_SHOWN as u64 {
         anstream::eprintln!("… and {} more that failed", total - FAILURES_SHOWN as u64);

@@ -10,7 +10,7 @@ use ratatui::widgets::{Block, Cell, Clear, Paragraph, Row, Table, TableState, Wr
 use super::state::{Mode, Pane, Screen};
 use crate::render::clock::{cores, mib, span};
 use crate::render::service::jobs::{needs, standing, title};
-use crate::render::text::clean;
+use crate::render::text::{clean, count};
 
 /// A screen smaller than this shows the list that keys go to, and nothing else.
 const SMALL: (u16, u16) = (60, 18);
@@ -53,10 +53,10 @@ fn headline(screen: &Screen) -> Line<'static> {
         let number =
             |map: &std::collections::BTreeMap<String, u64>, state: &str| map.get(state).copied().unwrap_or(0);
         spans.push(Span::raw(format!(
-            "  {} running, {} waiting, {} nodes ready, up {}",
+            "  {} running, {} waiting, {} ready, up {}",
             number(&status.jobs, "running"),
             number(&status.jobs, "pending"),
-            number(&status.nodes, "ready"),
+            count(number(&status.nodes, "ready"), "node"),
             span(status.now_ms.saturating_sub(status.started_at_ms) / 1000 * 1000)
         )));
         for (pool, waiting) in status.pools.iter().filter(|_| status.pools.len() > 1) {
@@ -119,14 +119,21 @@ fn jobs(frame: &mut Frame<'_>, area: Rect, screen: &Screen) {
         cells.push(Cell::from(clean(&standing(job))));
         Row::new(cells)
     };
-    let mut widths =
-        vec![Constraint::Length(9), Constraint::Length(11), Constraint::Fill(2), Constraint::Length(11)];
+    let ids = jobs.iter().map(|job| job.id.chars().count());
+    let names = jobs.iter().map(|job| title(job).chars().count());
+    let mut widths = vec![
+        widest(ids, 3, 14),
+        Constraint::Length(11),
+        // Why it waits needs the room more than its name does.
+        widest(names, 4, area.width / 4),
+        Constraint::Length(11),
+    ];
     let mut titles = vec!["job", "state", "name", "since"];
     if wide {
         widths.extend([Constraint::Length(10), Constraint::Length(20)]);
         titles.extend(["pool", "needs"]);
     }
-    widths.push(Constraint::Fill(2));
+    widths.push(Constraint::Fill(1));
     titles.push("where, or why it waits");
     let active = screen.pane == Pane::Jobs;
     let table = Table::new(jobs.iter().map(row), widths)
@@ -137,33 +144,37 @@ fn jobs(frame: &mut Frame<'_>, area: Rect, screen: &Screen) {
     frame.render_stateful_widget(table, area, &mut state);
 }
 
+/// A column as wide as the widest of its cells, within bounds.
+fn widest(cells: impl Iterator<Item = usize>, least: u16, most: u16) -> Constraint {
+    let widest = u16::try_from(cells.max().unwrap_or(0)).unwrap_or(most);
+    Constraint::Length(widest.clamp(least, most.max(least)))
+}
+
 fn nodes(frame: &mut Frame<'_>, area: Rect, screen: &Screen) {
     let nodes = screen.nodes();
+    let cpu = |node: &NodeView| {
+        let bar = bar(node.cpu_committed_milli, node.cpu_milli, 10);
+        format!("{bar} {} of {}", cores(node.cpu_committed_milli), cores(node.cpu_milli))
+    };
+    let memory = |node: &NodeView| {
+        let bar = bar(node.ram_committed_mib, node.ram_mib, 6);
+        format!("{bar} {} of {}", mib(node.ram_committed_mib), mib(node.ram_mib))
+    };
     let row = |node: &&NodeView| {
         Row::new(vec![
             Cell::from(clean(&node.id)),
             Cell::from(Span::styled(clean(&node.state), colour(&node.state))),
-            Cell::from(format!(
-                "{} {} of {}",
-                bar(node.cpu_committed_milli, node.cpu_milli, 10),
-                cores(node.cpu_committed_milli),
-                cores(node.cpu_milli)
-            )),
-            Cell::from(format!(
-                "{} {} of {}",
-                bar(node.ram_committed_mib, node.ram_mib, 6),
-                mib(node.ram_committed_mib),
-                mib(node.ram_mib)
-            )),
+            Cell::from(cpu(node)),
+            Cell::from(memory(node)),
             Cell::from(gpus(node)),
             Cell::from(node.jobs.len().to_string()),
         ])
     };
     let widths = [
-        Constraint::Fill(1),
+        widest(nodes.iter().map(|node| node.id.chars().count()), 4, area.width / 4),
         Constraint::Length(9),
-        Constraint::Length(24),
-        Constraint::Length(30),
+        widest(nodes.iter().map(|node| cpu(node).chars().count()), 12, 24),
+        widest(nodes.iter().map(|node| memory(node).chars().count()), 12, 30),
         Constraint::Fill(1),
         Constraint::Length(5),
     ];
@@ -411,6 +422,9 @@ pub(super) mod tests {
         state.known.nodes = vec![node(); 6];
         let text = drawn(&state, 80, 24);
         assert!(text.matches("sim-").count() >= 7, "{text}");
+        // Names of nodes are not cut while there is room.
+        state.known.nodes = vec![NodeView { id: "machine-1".into(), ..node() }];
+        assert!(drawn(&state, 80, 24).contains("│machine-1 ready"), "{text}");
     }
 
     #[test]
