@@ -387,6 +387,38 @@ pub(crate) fn at(lines: &Lines, place: usize, settings: &str) -> Stand {
     Stand::inside(&lines.names[place], &address, &config)
 }
 
+/// Needs root.
+#[test]
+fn peers_of_one_lan_find_each_other_and_trust_nobody_for_that() {
+    let lines = match Lines::new(3) {
+        Ok(lines) => lines,
+        Err(why) => {
+            println!("skipped: this machine gives no namespaces: {why}");
+            return;
+        }
+    };
+    let listening = |place: usize, settings: &str| {
+        let config =
+            format!("[server]\nallow_insecure = true\n[peer]\nlisten = '0.0.0.0:7879'\n{settings}\n{POOL}");
+        Stand::inside(&lines.names[place], &lines.address(place), &config)
+    };
+    let (hidden, one, other) = (listening(2, "mdns = false"), listening(0, ""), listening(1, ""));
+    let there = id(&other);
+    one.until("the other is found", || {
+        let peers = one.json(&["peers"]);
+        peers["peers"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|peer| peer["id"] == there && peer["connected"] == true && peer["trust"].is_null())
+    });
+    let others = hidden.json(&["peers"])["peers"].clone();
+    assert!(others.as_array().unwrap().iter().all(|peer| peer["connected"] == false), "{others}");
+    // Whoever listens everywhere is invited to from elsewhere.
+    let invitation = text(&one.json(&["peer", "id"])["invitation"]);
+    assert!(invitation.starts_with(&format!("/ip4/{}/tcp/7879/", lines.address(0))), "{invitation}");
+}
+
 #[test]
 fn the_dashboard_of_placement_asks_for_what_is_counted() {
     let read = |path: &str| std::fs::read_to_string(path).unwrap();
