@@ -163,7 +163,7 @@ fn peer_config(config: &Config) -> Result<landfall_server::PeerConfig, CliError>
         peer.mdns = config.is_on("peer.mdns");
     }
     for text in config.list("peer.bootstrap") {
-        let (address, secret) = landfall_server::peer_called_at(text)
+        let (address, secret) = landfall_server::peer_called_at(&text)
             .map_err(|(why, hint)| usage(format!("peer.bootstrap: {why}"), hint))?;
         peer.bootstrap.push(address);
         peer.invitation = peer.invitation.or(secret);
