@@ -199,9 +199,15 @@ fn what_is_thought_of_peers_can_be_carried_elsewhere_and_a_block_goes_both_ways(
     assert!(said.code == 2 && said.err.contains("nothing was changed"), "{} {}", said.code, said.err);
 
     // Where nobody can be called, nobody is kept in touch with.
-    for wrong in ["/dns4/lab.example/tcp/1", "/ip4/10.0.0.2/udp/1/quic-v1", "/ip4/10.0.0.2/tcp/1", "nonsense"] {
+    for wrong in ["/dns4/lab.example/tcp/1", "/ip4/10.0.0.2/udp/1/quic-v1", "/ip4/10.0.0.2/tcp/1", "nonsense"]
+    {
         let said = near.run(&["peers", "add", wrong]);
-        assert!(said.code != 0 && said.err.contains("landfall peer id"), "{wrong}: {} {}", said.out, said.err);
+        assert!(
+            said.code != 0 && said.err.contains("landfall peer id"),
+            "{wrong}: {} {}",
+            said.out,
+            said.err
+        );
     }
 
     near.run(&["peers", "block", &far_id]).ok();
