@@ -86,6 +86,9 @@ fn scores() -> PeerScoreParams {
     PeerScoreParams {
         topics: topics.into(),
         ip_colocation_factor_weight: 0.0,
+        // A process that starts anew does not know who told its predecessor to stay out of a mesh for a while, and asks once per topic:
+        // that counts up to four. A flood of such requests counts for hundreds, and squared.
+        behaviour_penalty_threshold: 10.0,
         // What the rest of this program thinks of a peer counts as it is.
         app_specific_weight: 1.0,
         ..PeerScoreParams::default()

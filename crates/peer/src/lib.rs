@@ -16,6 +16,7 @@
 mod behaviour;
 mod direct;
 mod key;
+mod near;
 mod network;
 mod others;
 mod rate;
@@ -26,4 +27,4 @@ mod tests;
 pub use direct::{Question, Reply};
 pub use key::{Identity, KeyError, peer_id, write_private};
 pub use libp2p::Multiaddr;
-pub use network::{Heard, Network, NetworkError, Order, Settings, Standing, peer_in, port_of};
+pub use network::{Heard, Network, NetworkError, Order, Settings, Standing, is_callable, peer_in, port_of};

@@ -19,7 +19,8 @@ use tokio::sync::{mpsc, oneshot};
 use crate::behaviour::{Behaviour, BehaviourEvent, topic};
 use crate::direct::{Asked, Question, Reply};
 use crate::key::{Identity, id_of};
-use crate::others::{LINES_WANTED, Others, named};
+use crate::near::Near;
+use crate::others::{LINES_WANTED, Others, is_loopback, is_unspecified, named};
 use crate::rate::Rates;
 use crate::standing::{IGNORED_BELOW, Standings};
 
@@ -31,6 +32,8 @@ pub struct Settings {
     pub bootstrap: Vec<Multiaddr>,
     /// Peers with whom nothing is exchanged.
     pub blocked: Vec<NodeId>,
+    /// Say on the networks that it listens on that it is there, and call whoever else says so.
+    pub mdns: bool,
 }
 
 /// Why there is no network.
@@ -117,12 +120,15 @@ const HEARD_MAX: usize = 8192;
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// How often somebody is asked who else is there.
 const WHO_EVERY: Duration = Duration::from_secs(30);
+/// A peer that listens everywhere has been told of all its addresses when nothing more comes for so long.
+const LISTEN_QUIET: Duration = Duration::from_millis(100);
 /// Pauses between two tries to reach somebody.
 const REDIAL: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
 
 /// Somebody to be in touch with.
 struct Wanted {
     address: Multiaddr,
+    /// Who answers there, as the address says or was found out.
     peer: Option<PeerId>,
     pause: Duration,
     next: Instant,
@@ -141,6 +147,26 @@ pub fn port_of(address: &Multiaddr) -> Option<u16> {
         Protocol::Tcp(port) => Some(port),
         _ => None,
     })
+}
+
+/// The host that an address names, and the port there.
+fn name_in(address: &Multiaddr) -> Option<(String, u16)> {
+    let host = address.iter().find_map(|part| match part {
+        Protocol::Dns(host) | Protocol::Dns4(host) | Protocol::Dns6(host) => Some(host.into_owned()),
+        _ => None,
+    })?;
+    Some((host, port_of(address)?))
+}
+
+/// Whether a peer can be called at such an address: an IP address, or a name that says who is there, and a port of TCP.
+pub fn is_callable(address: &Multiaddr) -> bool {
+    let mut parts = address.iter();
+    let is_ip = matches!(parts.next(), Some(Protocol::Ip4(_) | Protocol::Ip6(_)));
+    let has_port = matches!(parts.next(), Some(Protocol::Tcp(_)));
+    let named = parts.next();
+    let is_named = matches!(named, Some(Protocol::P2p(_)));
+    let is_host = is_ip || (is_named && name_in(address).is_some());
+    is_host && has_port && (is_named || named.is_none()) && parts.next().is_none()
 }
 
 /// The peer that an address names, if it names one.
@@ -165,10 +191,12 @@ pub struct Network {
     kept: VecDeque<(Instant, Topic, Vec<u8>)>,
     asked: BTreeMap<OutboundRequestId, oneshot::Sender<Reply>>,
     answers: futures::stream::FuturesUnordered<Answering>,
+    names: futures::stream::FuturesUnordered<Naming>,
     rates: Rates,
     standings: Standings,
     blocked: BTreeSet<PeerId>,
     others: Others,
+    near: Option<Near>,
     /// Whoever is asked next who else is there comes after this one.
     last_asked: Option<PeerId>,
     ask_again: Instant,
@@ -180,6 +208,8 @@ pub struct Network {
 
 type Channel_ = request_response::ResponseChannel<Reply>;
 type Answering = futures::future::BoxFuture<'static, (Channel_, Reply)>;
+/// An address, and what its name stands for.
+type Naming = futures::future::BoxFuture<'static, (Multiaddr, Vec<Multiaddr>)>;
 
 impl std::fmt::Debug for Network {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -211,32 +241,9 @@ impl Network {
         for peer in settings.blocked.iter().filter_map(peer_of) {
             swarm.behaviour_mut().blocked.block_peer(peer);
         }
-        let mut addresses = Vec::new();
-        for address in settings.listen {
-            let failed = |why: &dyn std::fmt::Display| NetworkError::Listen {
-                address: address.clone(),
-                why: why.to_string(),
-            };
-            let listener = swarm.listen_on(address.clone()).map_err(|error| failed(&error))?;
-            loop {
-                match swarm.select_next_some().await {
-                    SwarmEvent::NewListenAddr { listener_id, address } if listener_id == listener => {
-                        addresses.push(address);
-                        break;
-                    }
-                    SwarmEvent::ListenerClosed { listener_id, reason, .. } if listener_id == listener => {
-                        return Err(match reason {
-                            Err(error) => failed(&error),
-                            Ok(()) => failed(&"it was closed"),
-                        });
-                    }
-                    _ => {}
-                }
-            }
-        }
         let (give, orders) = mpsc::unbounded_channel();
         let (heard, hear) = mpsc::channel(HEARD_MAX);
-        let network = Self {
+        let mut network = Self {
             swarm,
             heard,
             orders,
@@ -245,16 +252,63 @@ impl Network {
             kept: VecDeque::new(),
             asked: BTreeMap::new(),
             answers: futures::stream::FuturesUnordered::new(),
+            names: futures::stream::FuturesUnordered::new(),
             rates: Rates::default(),
             standings: Standings::default(),
             blocked: settings.blocked.iter().filter_map(peer_of).collect(),
             others: Others::default(),
+            near: None,
             last_asked: None,
             ask_again: Instant::now(),
             dropped: BTreeMap::new(),
             untold: 0,
         };
+        let mut addresses = Vec::new();
+        for address in &settings.listen {
+            addresses.extend(network.listen(address).await?);
+        }
+        // What others reach comes first.
+        addresses.sort_by_key(is_loopback);
+        if settings.mdns {
+            let port = addresses.iter().find_map(port_of).unwrap_or(0);
+            match Near::start(*network.swarm.local_peer_id(), &settings.listen, port) {
+                Ok(near) => network.near = Some(near),
+                Err(error) => tracing::warn!(%error, "peers of this network are not looked for"),
+            }
+        }
         Ok((network, addresses, give, hear))
+    }
+
+    /// Listens at an address, and says where that is: whoever listens everywhere has as many places as the machine has addresses.
+    async fn listen(&mut self, address: &Multiaddr) -> Result<Vec<Multiaddr>, NetworkError> {
+        let failed = |why: &dyn std::fmt::Display| NetworkError::Listen {
+            address: address.clone(),
+            why: why.to_string(),
+        };
+        let listener = self.swarm.listen_on(address.clone()).map_err(|error| failed(&error))?;
+        let mut places = Vec::new();
+        loop {
+            let event = match places.is_empty() {
+                true => self.swarm.select_next_some().await,
+                false if !is_unspecified(address) => return Ok(places),
+                false => match tokio::time::timeout(LISTEN_QUIET, self.swarm.select_next_some()).await {
+                    Ok(event) => event,
+                    Err(_) => return Ok(places),
+                },
+            };
+            match event {
+                SwarmEvent::NewListenAddr { listener_id, address } if listener_id == listener => {
+                    places.push(address);
+                }
+                SwarmEvent::ListenerClosed { listener_id, reason, .. } if listener_id == listener => {
+                    return Err(match reason {
+                        Err(error) => failed(&error),
+                        Ok(()) => failed(&"it was closed"),
+                    });
+                }
+                event => self.on_event(event),
+            }
+        }
     }
 
     /// Carries on until nobody gives orders any more.
@@ -272,9 +326,19 @@ impl Network {
                     // Whoever asked may be gone.
                     let _ = self.swarm.behaviour_mut().direct.send_response(channel, reply);
                 }
+                Some((address, places)) = self.names.next(), if !self.names.is_empty() => {
+                    if places.is_empty() {
+                        tracing::debug!(%address, "the name of a peer stands for no address");
+                    }
+                    places.into_iter().for_each(|place| self.dial(named_in(&address), place));
+                }
                 _ = look.tick() => {
                     self.settle_standings();
                     self.look_around();
+                    if let Some(near) = &mut self.near {
+                        let found = near.look(Instant::now());
+                        self.call(found);
+                    }
                     self.look_after();
                 }
             }
@@ -425,10 +489,10 @@ impl Network {
         }
     }
 
-    /// Gets in touch with whoever somebody told of.
-    fn call_others(&mut self, told: &[String]) {
+    /// Gets in touch with others whose places are known.
+    fn call(&mut self, others: BTreeMap<PeerId, BTreeSet<Multiaddr>>) {
         let me = *self.swarm.local_peer_id();
-        for (peer, places) in named(told) {
+        for (peer, places) in others {
             let known = peer == me || self.connected.contains_key(&peer) || self.blocked.contains(&peer);
             if known || self.connected.len() >= LINES_WANTED || self.is_ignored(&peer) {
                 continue;
@@ -438,7 +502,7 @@ impl Network {
                 .addresses(places.into_iter().collect())
                 .build();
             if let Err(error) = self.swarm.dial(options) {
-                tracing::debug!(%peer, %error, "a peer that was told of was not called");
+                tracing::debug!(%peer, %error, "a peer that was found was not called");
             }
         }
     }
@@ -454,10 +518,7 @@ impl Network {
         let me = *self.swarm.local_peer_id();
         for place in 0..self.wanted.len() {
             let wanted = &mut self.wanted[place];
-            let there = match wanted.peer {
-                Some(peer) => peer == me || self.connected.contains_key(&peer),
-                None => self.connected.values().any(|address| same_place(address, &wanted.address)),
-            };
+            let there = wanted.peer.is_some_and(|peer| peer == me || self.connected.contains_key(&peer));
             if there {
                 (wanted.pause, wanted.next) = (REDIAL.0, now + REDIAL.0);
                 continue;
@@ -468,16 +529,30 @@ impl Network {
             wanted.next = now + wanted.pause;
             wanted.pause = (wanted.pause * 2).min(REDIAL.1);
             let address = wanted.address.clone();
-            let options = match wanted.peer {
-                Some(peer) => DialOpts::peer_id(peer)
-                    .condition(PeerCondition::DisconnectedAndNotDialing)
-                    .addresses(vec![address.clone()])
-                    .build(),
-                None => DialOpts::unknown_peer_id().address(address.clone()).build(),
-            };
-            if let Err(error) = self.swarm.dial(options) {
-                tracing::debug!(%address, %error, "a peer was not called");
+            match name_in(&address) {
+                Some((host, port)) => self.names.push(Box::pin(async move {
+                    let found = tokio::net::lookup_host((host, port)).await;
+                    let places = found.into_iter().flatten();
+                    (
+                        address,
+                        places.map(|place| Multiaddr::from(place.ip()).with(Protocol::Tcp(port))).collect(),
+                    )
+                })),
+                None => self.dial(named_in(&address), address),
             }
+        }
+    }
+
+    fn dial(&mut self, peer: Option<PeerId>, address: Multiaddr) {
+        let options = match peer {
+            Some(peer) => DialOpts::peer_id(peer)
+                .condition(PeerCondition::DisconnectedAndNotDialing)
+                .addresses(vec![address.clone()])
+                .build(),
+            None => DialOpts::unknown_peer_id().address(address.clone()).build(),
+        };
+        if let Err(error) = self.swarm.dial(options) {
+            tracing::debug!(%address, %error, "a peer was not called");
         }
     }
 
@@ -512,7 +587,13 @@ impl Network {
                 }
             }
             SwarmEvent::ConnectionEstablished { peer_id, endpoint, num_established, .. } => {
-                self.connected.entry(peer_id).or_insert_with(|| endpoint.get_remote_address().clone());
+                let address = endpoint.get_remote_address();
+                self.connected.entry(peer_id).or_insert_with(|| address.clone());
+                for wanted in &mut self.wanted {
+                    if endpoint.is_dialer() && same_place(address, &wanted.address) {
+                        wanted.peer = Some(peer_id);
+                    }
+                }
                 if num_established.get() == 1 {
                     self.tell(Heard::Connected(id_of(&peer_id)));
                 }
@@ -609,7 +690,7 @@ impl Network {
                 },
                 request_response::Message::Response { request_id, response } => {
                     if let Reply::Peers(told) = &response {
-                        self.call_others(told);
+                        self.call(named(told));
                     }
                     if let Some(answer) = self.asked.remove(&request_id) {
                         // Whoever wanted to know may have gone away.

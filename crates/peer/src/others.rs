@@ -1,6 +1,7 @@
 //! Who else is there: peers tell each other whom they are in touch with, so that whoever knows one soon knows many.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 use libp2p::multiaddr::Protocol;
 use libp2p::{Multiaddr, PeerId};
@@ -18,12 +19,20 @@ pub(crate) struct Others {
     listen: BTreeMap<PeerId, Vec<Multiaddr>>,
 }
 
-fn is_loopback(address: &Multiaddr) -> bool {
-    address.iter().any(|part| match part {
-        Protocol::Ip4(ip) => ip.is_loopback(),
-        Protocol::Ip6(ip) => ip.is_loopback(),
-        _ => false,
+pub(crate) fn ip_of(address: &Multiaddr) -> Option<IpAddr> {
+    address.iter().find_map(|part| match part {
+        Protocol::Ip4(ip) => Some(IpAddr::V4(ip)),
+        Protocol::Ip6(ip) => Some(IpAddr::V6(ip)),
+        _ => None,
     })
+}
+
+pub(crate) fn is_loopback(address: &Multiaddr) -> bool {
+    ip_of(address).is_some_and(|ip| ip.is_loopback())
+}
+
+pub(crate) fn is_unspecified(address: &Multiaddr) -> bool {
+    ip_of(address).is_some_and(|ip| ip.is_unspecified())
 }
 
 impl Others {

@@ -27,6 +27,8 @@ pub struct PoolConfig {
 pub struct PeerConfig {
     /// Where it listens for peers; empty means any free port of 127.0.0.1.
     pub listen: Vec<landfall_peer::Multiaddr>,
+    /// Say so on the networks that it listens on, and look for others there.
+    pub mdns: bool,
     /// Peers to be in touch with.
     pub bootstrap: Vec<landfall_peer::Multiaddr>,
     /// Shown to the peers named there, who may have given it out.

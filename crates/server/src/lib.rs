@@ -28,5 +28,5 @@ pub use config::{Config, PeerConfig, PoolConfig, Tls};
 pub use embedded::Embedded;
 pub use error::ServerError;
 pub use foreign::Foreign;
-pub use peers::{peer_address, peer_id, peer_settings};
+pub use peers::{peer_address, peer_called_at, peer_id, peer_settings};
 pub use serve::{Ready, check, serve};

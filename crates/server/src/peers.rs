@@ -177,6 +177,33 @@ pub fn peer_address(address: std::net::SocketAddr) -> Option<Multiaddr> {
     format!("/{family}/{}/tcp/{}", address.ip(), address.port()).parse().ok()
 }
 
+/// How the address of a peer is written.
+pub(crate) const ADDRESS_HINT: &str =
+    "write it as /ip4/10.0.0.2/tcp/7879/p2p/12D3KooW…; `landfall peer id` on that machine prints it";
+
+/// Where a peer is to be called, and the secret that an invitation has behind its address.
+///
+/// # Errors
+/// When nobody can be called there, or an invitation does not say whose it is; with what to do.
+pub fn peer_called_at(text: &str) -> Result<(Multiaddr, Option<String>), (String, &'static str)> {
+    let (address, secret) = match text.split_once('#') {
+        Some((address, secret)) => (address, Some(secret.to_owned())),
+        None => (text, None),
+    };
+    let wrong = |why: String| (why, ADDRESS_HINT);
+    let address: Multiaddr =
+        address.parse().map_err(|error| wrong(format!("`{address}` is no address: {error}")))?;
+    if !landfall_peer::is_callable(&address) {
+        return Err(wrong(format!(
+            "nobody can be called at `{address}`: it has to be an IP address and a port, or a name, a port and an id"
+        )));
+    }
+    if secret.is_some() && landfall_peer::peer_in(&address).is_none() {
+        return Err(wrong(format!("`{address}` does not say whose invitation it is")));
+    }
+    Ok((address, secret))
+}
+
 /// The id of the peer whose key is in a data directory, if one is.
 ///
 /// # Errors
@@ -233,7 +260,8 @@ pub(crate) async fn start(
         named.map(move |peer| (peer, secret.clone()))
     });
     let inviting: BTreeMap<NodeId, String> = inviting.collect();
-    let settings = landfall_peer::Settings { listen: config.listen.clone(), bootstrap, blocked };
+    let (listen, mdns) = (config.listen.clone(), config.mdns);
+    let settings = landfall_peer::Settings { listen, bootstrap, blocked, mdns };
     let (network, addresses, orders, heard) =
         listening(&line.identity, settings, data_dir).await.map_err(failed)?;
     let peers = Peers {

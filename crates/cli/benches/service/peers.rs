@@ -35,7 +35,7 @@ fn among(size: usize, jobs: u32, seconds: u64) {
         peers.len() + 1 >= size && with_facts >= WITH_MACHINES.min(size - 1)
     };
     while !known() {
-        std::thread::sleep(Duration::from_millis(50));
+        std::thread::sleep(Duration::from_millis(500));
     }
     // Lines between the others are still being made.
     std::thread::sleep(Duration::from_secs(seconds));

@@ -87,6 +87,8 @@ pub(crate) const SETTINGS: &[Setting] = settings! {
         "time that running requests get at the end";
     "peer.listen", "LANDFALL_PEER_LISTEN", Address, "any free port of 127.0.0.1",
         "where a server whose pool negotiates listens for peers";
+    "peer.mdns", "LANDFALL_PEER_MDNS", Switch, "true if it listens beyond this machine",
+        "whether peers of one LAN find each other by themselves";
     "peer.bootstrap", "LANDFALL_PEER_BOOTSTRAP", List, "none",
         "addresses of peers to be in touch with, or an invitation of one";
     "peer.trust", "LANDFALL_PEER_TRUST", List, "none", "trust in peers from the start, such as ID=0.8";

@@ -25,12 +25,39 @@ fn ip(args: &str) -> Result<(), String> {
     }
 }
 
+/// Removes what processes left behind that were killed: namespaces with whatever still runs there, and bridges.
+fn clear_up() {
+    let listed = |args: &str| {
+        let done = Command::new("ip").args(args.split(' ')).output();
+        let names = done.map(|done| String::from_utf8_lossy(&done.stdout).into_owned()).unwrap_or_default();
+        let first = |line: &str| Some(line.split([' ', '@', ':']).next()?.to_owned());
+        let owner = |name: &str| name.strip_prefix("lf")?.split_once('x')?.0.parse::<u32>().ok();
+        let is_left = |name: &String| {
+            owner(name).is_some_and(|owner| !std::path::Path::new(&format!("/proc/{owner}")).exists())
+        };
+        names.lines().filter_map(first).filter(is_left).collect::<Vec<_>>()
+    };
+    for name in listed("netns list") {
+        let inside = Command::new("ip").args(["netns", "pids", &name]).output();
+        let inside =
+            inside.map(|done| String::from_utf8_lossy(&done.stdout).into_owned()).unwrap_or_default();
+        for process in inside.split_whitespace() {
+            let _ = Command::new("kill").args(["-KILL", process]).output();
+        }
+        let _ = ip(&format!("netns del {name}"));
+    }
+    for name in listed("-brief link show type bridge") {
+        let _ = ip(&format!("link del {name}"));
+    }
+}
+
 impl Lines {
     /// So many machines, or why there can be none here.
     pub(crate) fn new(count: usize) -> Result<Self, String> {
         let (process, made) = (std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
-        // Names of devices have 15 letters at most.
-        let short = format!("lf{:x}{made:x}", process & 0xffff);
+        clear_up();
+        // Names of devices have 15 letters at most; they say whose they are.
+        let short = format!("lf{process}x{made}");
         let net = format!("10.213.{}", (process.wrapping_mul(7) + made) % 251);
         let bridge = format!("{short}br");
         ip(&format!("link add {bridge} type bridge"))?;
@@ -38,7 +65,7 @@ impl Lines {
         ip(&format!("addr add {}.254/24 dev {}", lines.net, lines.bridge))?;
         ip(&format!("link set {} up", lines.bridge))?;
         for place in 0..count {
-            let (name, outer) = (format!("landfall-{short}-{place}"), format!("{short}v{place}"));
+            let (name, outer) = (format!("{short}n{place}"), format!("{short}v{place}"));
             ip(&format!("netns add {name}"))?;
             lines.names.push(name.clone());
             ip(&format!("link add {outer} type veth peer name inner netns {name}"))?;
@@ -88,4 +115,19 @@ impl Drop for Lines {
         }
         let _ = ip(&format!("link del {}", self.bridge));
     }
+}
+
+#[test]
+fn what_a_killed_process_left_behind_is_removed() {
+    let mut over = Command::new("true").spawn().unwrap();
+    over.wait().unwrap();
+    let left = format!("lf{}x0", over.id());
+    if let Err(why) = ip(&format!("netns add {left}n0")) {
+        println!("skipped: this machine gives no namespaces: {why}");
+        return;
+    }
+    ip(&format!("link add {left}br type bridge")).unwrap();
+    let _lines = Lines::new(1).unwrap();
+    assert!(ip(&format!("netns exec {left}n0 true")).is_err());
+    assert!(ip(&format!("link show {left}br")).is_err());
 }

@@ -198,6 +198,18 @@ fn what_is_thought_of_peers_can_be_carried_elsewhere_and_a_block_goes_both_ways(
     let said = near.run(&["peers", "import", path.to_str().unwrap()]);
     assert!(said.code == 2 && said.err.contains("nothing was changed"), "{} {}", said.code, said.err);
 
+    // Where nobody can be called, nobody is kept in touch with.
+    for wrong in ["/dns4/lab.example/tcp/1", "/ip4/10.0.0.2/udp/1/quic-v1", "/ip4/10.0.0.2/tcp/1", "nonsense"]
+    {
+        let said = near.run(&["peers", "add", wrong]);
+        assert!(
+            said.code != 0 && said.err.contains("landfall peer id"),
+            "{wrong}: {} {}",
+            said.out,
+            said.err
+        );
+    }
+
     near.run(&["peers", "block", &far_id]).ok();
     for (here, there) in [(&near, &far_id), (&far, &near_id)] {
         here.until("the line is cut", || here.json(&["peers", "show", there])["connected"] == false);
@@ -385,6 +397,38 @@ pub(crate) fn at(lines: &Lines, place: usize, settings: &str) -> Stand {
         "[server]\nallow_hollow = true\nallow_insecure = true\n[peer]\nlisten = '{address}:7879'\n{settings}\n{POOL}"
     );
     Stand::inside(&lines.names[place], &address, &config)
+}
+
+/// Needs root.
+#[test]
+fn peers_of_one_lan_find_each_other_and_trust_nobody_for_that() {
+    let lines = match Lines::new(3) {
+        Ok(lines) => lines,
+        Err(why) => {
+            println!("skipped: this machine gives no namespaces: {why}");
+            return;
+        }
+    };
+    let listening = |place: usize, settings: &str| {
+        let config =
+            format!("[server]\nallow_insecure = true\n[peer]\nlisten = '0.0.0.0:7879'\n{settings}\n{POOL}");
+        Stand::inside(&lines.names[place], &lines.address(place), &config)
+    };
+    let (hidden, one, other) = (listening(2, "mdns = false"), listening(0, ""), listening(1, ""));
+    let there = id(&other);
+    one.until("the other is found", || {
+        let peers = one.json(&["peers"]);
+        peers["peers"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|peer| peer["id"] == there && peer["connected"] == true && peer["trust"].is_null())
+    });
+    let others = hidden.json(&["peers"])["peers"].clone();
+    assert!(others.as_array().unwrap().iter().all(|peer| peer["connected"] == false), "{others}");
+    // Whoever listens everywhere is invited to from elsewhere.
+    let invitation = text(&one.json(&["peer", "id"])["invitation"]);
+    assert!(invitation.starts_with(&format!("/ip4/{}/tcp/7879/", lines.address(0))), "{invitation}");
 }
 
 #[test]

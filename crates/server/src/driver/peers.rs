@@ -277,6 +277,13 @@ impl Core {
             table = table.with(own, Some(1.0)).unwrap_or_default();
         }
         for (who, value) in &config.peer.trust {
+            if landfall_peer::peer_id(who.as_str()).is_none() {
+                return Err(ServerError::Refused {
+                    what: "peer.trust".into(),
+                    message: format!("`{who}` is no id of a peer"),
+                    hint: "`landfall peer id` on that machine prints it".into(),
+                });
+            }
             table = table.with(who.clone(), Some(*value)).map_err(|error| ServerError::Refused {
                 what: "peer.trust".into(),
                 message: error.to_string(),

@@ -163,17 +163,13 @@ async fn show(State(app): Shared, _submitter: Submitter, At(id): At<String>) -> 
     responses((status = 200, description = "This peer.", body = OwnPeer), Problems, BodyProblems))]
 async fn add(State(app): Shared, operator: Operator, Body(asked): Body<AddPeer>) -> Reply<OwnPeer> {
     let peers = peers_of(&app)?;
-    let (address, invitation) = match asked.address.split_once('#') {
-        Some((address, secret)) => (address, Some(secret.to_owned())),
-        None => (asked.address.as_str(), None),
-    };
-    let address: landfall_peer::Multiaddr = address.parse().map_err(|error| {
-        Problem::invalid(
-            "address",
-            format!("it is no address: {error}"),
-            "write it as /ip4/10.0.0.2/tcp/7879/p2p/12D3KooW…",
-        )
-    })?;
+    let wrong = |why: String, hint| Problem::invalid("address", why, hint);
+    let (address, invitation) =
+        crate::peers::peer_called_at(&asked.address).map_err(|(why, hint)| wrong(why, hint))?;
+    if landfall_peer::peer_in(&address).is_none() {
+        // Who is to be called again after a restart is known by its id.
+        return Err(wrong(format!("`{address}` does not say who is there"), crate::peers::ADDRESS_HINT));
+    }
     peers.add(&app.handle, address, invitation).await?;
     own(State(app.clone()), Submitter(operator.0)).await
 }

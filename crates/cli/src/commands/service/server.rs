@@ -157,16 +157,14 @@ fn peer_config(config: &Config) -> Result<landfall_server::PeerConfig, CliError>
     let mut peer = landfall_server::PeerConfig::default();
     if let Some(address) = config.parsed::<SocketAddr>("peer.listen") {
         peer.listen = landfall_server::peer_address(address).into_iter().collect();
+        peer.mdns = !address.ip().is_loopback();
+    }
+    if config.text("peer.mdns").is_some() {
+        peer.mdns = config.is_on("peer.mdns");
     }
     for text in config.list("peer.bootstrap") {
-        let (address, secret) = match text.split_once('#') {
-            Some((address, secret)) => (address, Some(secret.to_owned())),
-            None => (text.as_str(), None),
-        };
-        let address = address.parse().map_err(|error| {
-            let hint = "write it as /ip4/10.0.0.2/tcp/7879/p2p/12D3KooW…; `landfall peer id` on that machine prints it";
-            usage(format!("peer.bootstrap: `{address}` is no address: {error}"), hint)
-        })?;
+        let (address, secret) = landfall_server::peer_called_at(&text)
+            .map_err(|(why, hint)| usage(format!("peer.bootstrap: {why}"), hint))?;
         peer.bootstrap.push(address);
         peer.invitation = peer.invitation.or(secret);
     }
@@ -312,7 +310,9 @@ pub(crate) fn log_to_stderr(usual: tracing::Level) {
     use tracing_subscriber::filter::Targets;
     use tracing_subscriber::prelude::*;
     let asked = std::env::var("LANDFALL_LOG").ok().and_then(|text| text.parse::<Targets>().ok());
-    let filter = asked.unwrap_or_else(|| Targets::new().with_default(usual));
+    // What gossip warns of is the business of those who know it; the standing of peers is told elsewhere.
+    let plain = || Targets::new().with_default(usual).with_target("libp2p_gossipsub", tracing::Level::ERROR);
+    let filter = asked.unwrap_or_else(plain);
     let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     // A second call, as in tests, changes nothing.
     let lines = tracing_subscriber::fmt::layer().with_ansi(colour).with_writer(std::io::stderr);
