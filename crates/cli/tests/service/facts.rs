@@ -19,6 +19,8 @@ fn what_the_kernel_shows_is_seen_and_seen_to_change() {
     let config = format!(
         "[agent]\nsysfs = \"{}\"\nblock = \"lease\"\nregion = \"uk\"\nplatform = \"android\"\n\
          [[blocks]]\nid = \"lease\"\nprovider = \"prime\"\ntier = \"FLEX\"\n\
+         [[providers]]\nname = \"prime\"\nclass = \"exact\"\n\
+         shape = {{ gpus = 4, vram_mib = \"80GiB\", cpu_milli = \"32 cores\", ram_mib = \"256GiB\" }}\n\
          [[pools]]\nid = \"default\"\ndispatch = \"push\"\npolicy = \"bin-pack\"\n\
          silence = {{ node_unknown_after_ms = 3000 }}\n",
         sys.display()
@@ -63,6 +65,24 @@ fn what_the_kernel_shows_is_seen_and_seen_to_change() {
     });
     let page = stand.run(&["node", "n1"]).ok();
     assert!(page.contains("heat critical, battery 41 %, charging"), "{page}");
+    // Who sells is as the file says again when the server starts, and what was added since stays.
+    let sellers = |stand: &Stand| {
+        let listed = stand.json(&["providers", "list"])["providers"].clone();
+        let sold = |row: &serde_json::Value| format!("{} {} {}", row["name"], row["class"], row["shape"]["gpus"]);
+        listed.as_array().unwrap().iter().map(sold).collect::<Vec<_>>()
+    };
+    assert_eq!(sellers(&stand), [r#""prime" "exact" 4"#]);
+    stand.run(&["providers", "set", "prime", "--class", "bulk"]).ok();
+    let shape = ["--gpus", "8", "--vram", "80GiB", "--cpus", "64", "--memory", "512GiB"];
+    stand.run(&[&["providers", "set", "hall", "--class", "bulk"][..], &shape].concat()).ok();
+    assert_eq!(sellers(&stand), [r#""hall" "bulk" 8"#, r#""prime" "bulk" 4"#]);
+    let kept = stand.run(&["providers", "delete", "prime"]);
+    crate::stand::refused(&kept, &["names provider `prime`"]);
+    stand.kill_server();
+    stand.start_server();
+    assert_eq!(sellers(&stand), [r#""hall" "bulk" 8"#, r#""prime" "exact" 4"#]);
+    let page = stand.run(&["providers", "list"]).ok();
+    assert!(page.contains("8 GPUs of 80 GiB, 64 cores, 512 GiB"), "{page}");
     // The lease serves the other tier only.
     let fast = stand.submit(&["--", "true"]);
     let job = stand.job(&fast);

@@ -1,9 +1,10 @@
 //! What nodes tell reaches decisions: each fact is changed in the world and a live server decides otherwise.
 
 use landfall_model::{Dispatch, Pool, PoolId};
+use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::common::{Server, heartbeat, registration};
+use crate::common::{Server, answer, heartbeat, registration};
 
 fn with(mut value: Value, path: &[&str], to: Value) -> Value {
     let mut place = &mut value;
@@ -81,6 +82,41 @@ async fn a_block_reaches_its_nodes_and_what_ends_it_ends_their_work() {
     let long =
         server.job(json!({ "tier": "FLEX", "cpu_milli": 1000, "expected_duration_ms": 7_200_000 })).await;
     assert_eq!(server.node_of(&long).await, None);
+}
+
+#[tokio::test]
+async fn providers_are_as_they_were_said_to_be_and_jobs_may_name_them() {
+    let server = Server::start().await;
+    assert_eq!(server.get("/providers").await.1, json!([]), "nobody is assumed");
+    let named = json!({ "provider": "hall", "gpu_count": 9 });
+    let submits = || server.post("/jobs", json!({ "needs": named, "run": { "command": ["true"] } }));
+    assert_eq!(submits().await.1["field"], "needs.provider");
+    let shape = json!({ "gpus": 8, "vram_mib": "80GiB", "cpu_milli": "64 cores", "ram_mib": "512GiB" });
+    for (fields, field) in [
+        (json!({ "class": "bulk" }), "provider.shape"),
+        (json!({ "class": "large", "shape": shape }), "provider.class"),
+        (json!({ "class": "bulk", "shape": shape, "colour": "red" }), "provider.colour"),
+        (json!({ "class": "bulk", "shape": { "gpus": -1 } }), "provider.shape.gpus"),
+        (json!({ "class": "bulk", "shape": shape, "name": "other" }), "provider.name"),
+    ] {
+        let (status, said) = server.put("/providers/hall", fields).await;
+        assert_eq!((status.as_u16(), said["field"].as_str()), (422, Some(field)), "{said}");
+    }
+    assert_eq!(server.get("/providers").await.1, json!([]), "nothing is half done");
+    let (status, said) = server.put("/providers/hall", json!({ "class": "bulk", "shape": shape })).await;
+    assert_eq!((status.as_u16(), &said["enabled"]), (200, &json!(true)), "{said}");
+    // What is not named stays, inside the shape too.
+    let (_, said) = server.put("/providers/hall", json!({ "shape": { "gpus": 4 }, "enabled": false })).await;
+    assert_eq!((&said["shape"]["gpus"], &said["shape"]["cpu_milli"]), (&json!(4), &json!(64_000)), "{said}");
+    assert_eq!(server.get("/providers").await.1, json!([said]));
+    assert_eq!(submits().await.0, 201);
+    // One that sells exact sizes delivers no more than it has.
+    server.put("/providers/hall", json!({ "class": "exact" })).await;
+    assert_eq!(submits().await.1["field"], "needs.provider");
+    for status in [200, 404] {
+        let request = server.request(Method::DELETE, "/providers/hall", &server.admin);
+        assert_eq!(answer(request).await.0, status);
+    }
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! Pools, tenants and tokens.
 
 use landfall_api::fleet::{Settings, TenantUsage, TenantView};
+use landfall_model::ProviderKind;
 use landfall_model::answer::Fared;
 use serde_json::Value;
 
@@ -9,7 +10,7 @@ use super::super::style::{DIM, STRONG, WARN};
 use super::super::table::{Cell, Table};
 use super::super::text::{clean, count, labelled, short, word};
 use crate::answer::Page;
-use crate::commands::service::{pools, tenants, token};
+use crate::commands::service::{pools, providers, tenants, token};
 
 pub(crate) fn pools(listed: &pools::Listed, _: Page) -> String {
     let mut table = Table::of(&["pool", "dispatch", "policy", ">nodes", ">ready", ">waiting", ">running"]);
@@ -124,6 +125,34 @@ fn spent(usage: &TenantUsage) -> String {
         Some(budget) => format!("{} of {}", money(usage.spent), money(budget)),
         None => money(usage.spent),
     }
+}
+
+pub(crate) fn providers(listed: &providers::Listed, _: Page) -> String {
+    if listed.providers.is_empty() {
+        return format!("no providers\n{DIM}landfall providers set NAME --help says how to name one{DIM:#}\n");
+    }
+    let mut table = Table::of(&["provider", "sells", "largest node", "longest lease", "used"]);
+    for provider in &listed.providers {
+        let sells = match provider.class {
+            ProviderKind::Bulk => "whole nodes",
+            ProviderKind::Exact => "any number of GPUs",
+        };
+        let shape = provider.shape;
+        let gpus = match shape.gpus {
+            0 => String::new(),
+            number => format!("{} of {}, ", count(number, "GPU"), shape.vram_mib),
+        };
+        let node = format!("{gpus}{} cores, {}", cores(shape.cpu_milli.get()), shape.ram_mib);
+        let used = if provider.enabled { "yes" } else { "no" };
+        table.row(vec![
+            Cell::from(provider.name.as_str()),
+            sells.into(),
+            node.into(),
+            span(provider.lease_max_ms.get()).into(),
+            used.into(),
+        ]);
+    }
+    table.render()
 }
 
 pub(crate) fn tenants(listed: &tenants::Listed, _: Page) -> String {
