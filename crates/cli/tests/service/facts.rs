@@ -90,6 +90,36 @@ fn what_the_kernel_shows_is_seen_and_seen_to_change() {
 }
 
 #[test]
+fn what_the_network_carried_while_a_job_ran_alone_is_seen() {
+    let mut stand = Stand::unstarted("");
+    let config = format!("[agent]\nsysfs = \"{}\"\n", stand.path("sys").display());
+    std::fs::write(stand.path("config.toml"), config).unwrap();
+    put(&stand, &[("class/net/eth0/device/vendor", "0x1\n"), ("class/net/eth0/statistics/tx_bytes", "0\n")]);
+    stand.start_server();
+    stand.agent("n1", &["--cpus", "2"]);
+    let gone = stand.path("gone");
+    let script = format!("until test -e {}; do sleep 0.1; done", gone.display());
+    let mut received = 0u64;
+    // A busy machine may look too seldom; then the next run tells.
+    let mut told = String::new();
+    stand.until("a run tells what it received", || {
+        let job = stand.submit(&["--", "sh", "-c", &script]);
+        stand.wait_for(&job, &["running"]);
+        for _ in 0..40 {
+            received += 50_000_000;
+            put(&stand, &[("class/net/eth0/statistics/rx_bytes", &format!("{received}\n"))]);
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+        std::fs::write(&gone, "").unwrap();
+        stand.wait_for(&job, &["completed"]);
+        std::fs::remove_file(&gone).unwrap();
+        told = stand.run(&["job", &job]).ok();
+        stand.job(&job)["usage"]["network_bytes_s"].as_u64().is_some_and(|bytes| bytes > 0)
+    });
+    assert!(told.contains("/s over the network at most"), "{told}");
+}
+
+#[test]
 fn what_was_decided_can_be_looked_up_later() {
     let mut stand = Stand::with_agent(&["--cpus", "2"]);
     let done = stand.submit(&["--", "true"]);
