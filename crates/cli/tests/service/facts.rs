@@ -125,6 +125,10 @@ fn what_was_decided_can_be_looked_up_later() {
     let done = stand.submit(&["--", "true"]);
     stand.wait_for(&done, &["completed"]);
     let waits = stand.submit(&["--cpu", "64", "--", "true"]);
+    stand.run(&["workloads", "set", "small", "--", "true"]).ok();
+    stand.run(&["workloads", "set", "wide", "--cpu", "64", "--", "true"]).ok();
+    let workloads = stand.json(&["workloads", "list"])["workloads"].clone();
+    assert_eq!([0, 1].map(|row| workloads[row]["availability"]["ready"].clone()), [1, 0], "{workloads}");
     let listed = stand.json(&["decisions", "--node", "n1"]);
     assert_eq!(
         (&listed["decisions"][0]["job"], &listed["decisions"][0]["nodes"][0]["node"]),

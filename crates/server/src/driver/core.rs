@@ -424,7 +424,8 @@ impl Core {
                 owe(reply, registered)
             }
             Request::Heartbeat(node, heartbeat, reply) => {
-                let heard = self.heartbeat(&node, *heartbeat);
+                let (heartbeat, most) = *heartbeat;
+                let heard = self.heartbeat(&node, heartbeat, most);
                 owe(reply, heard)
             }
             Request::Reports(node, reports, reply) => {

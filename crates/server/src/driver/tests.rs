@@ -13,7 +13,7 @@ use landfall_store::sqlite::Sqlite;
 use tempfile::TempDir;
 use tokio::sync::mpsc::Receiver;
 
-use super::nodes::Registering;
+use super::nodes::{Most, Registering};
 use super::{Caller, Failure, Handle, JobFilter};
 use crate::config::{Config, PoolConfig};
 
@@ -65,7 +65,7 @@ impl Bench {
             ..Heartbeat::default()
         };
         let registration = Registration { heartbeat, max_concurrent: Some(2), ..Registration::default() };
-        self.handle.register(Registering { node: id, registration, journal: None }).await.unwrap();
+        self.handle.register(Registering { node: id, registration, journal: None, most: Most::default() }).await.unwrap();
         commands
     }
 

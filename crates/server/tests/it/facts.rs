@@ -120,6 +120,39 @@ async fn providers_are_as_they_were_said_to_be_and_jobs_may_name_them() {
 }
 
 #[tokio::test]
+async fn a_node_is_no_larger_than_its_token_allows() {
+    let server = Server::start().await;
+    let wrong = json!({ "name": "x", "role": "operator", "max_cpu_milli": 1 });
+    assert_eq!(server.post("/tokens", wrong).await.1["field"], "max_cpu_milli");
+    let nothing = json!({ "name": "x", "role": "agent", "node": "n1", "max_ram_mib": 0 });
+    assert_eq!(server.post("/tokens", nothing).await.1["field"], "max_ram_mib");
+    let asked =
+        json!({ "name": "guest", "role": "agent", "node": "n1", "max_cpu_milli": 1000, "max_ram_mib": 2048 });
+    let (status, token) = server.post("/tokens", asked).await;
+    assert_eq!((status.as_u16(), &token["max_cpu_milli"]), (201, &json!(1000)), "{token}");
+    let secret = token["secret"].as_str().unwrap();
+    let sized = |mut beat: Value, cpu_milli: u64, ram_mib: u64| {
+        (beat["cpu_milli"], beat["ram_mib"]) = (json!(cpu_milli), json!(ram_mib));
+        beat
+    };
+    let said = with(registration(), &["heartbeat"], sized(heartbeat(1), 64_000, 4096));
+    let request = server.request(Method::PUT, "/nodes/n1/registration", secret).json(&said);
+    assert_eq!(answer(request).await.0, 200);
+    let size = |node: &Value| (node["cpu_milli"].as_u64(), node["ram_mib"].as_u64());
+    let node = server.seen("n1").await;
+    assert_eq!(size(&node), (Some(1000), Some(2048)), "{node}");
+    assert_eq!(node["doubted"].as_array().map(Vec::len), Some(2), "{node}");
+    assert_eq!(server.get("/alarms").await.1[0]["kind"], "doubted_figures");
+    // No larger in a heartbeat either; one that is smaller is believed.
+    for (seq, cpu_milli, counts) in [(2, 32_000, 1000), (3, 500, 500)] {
+        let request = server.request(Method::POST, "/nodes/n1/heartbeat", secret);
+        assert_eq!(answer(request.json(&sized(heartbeat(seq), cpu_milli, 1024))).await.0, 200);
+        assert_eq!(size(&server.seen("n1").await), (Some(counts), Some(1024)));
+    }
+    assert_eq!(server.seen("n1").await.get("doubted"), None);
+}
+
+#[tokio::test]
 async fn heartbeats_bring_fresh_facts_and_what_they_leave_out_is_unknown() {
     let server = Server::start().await;
     server.node("n1").await;

@@ -1,7 +1,8 @@
 //! Pools, tenants and tokens.
 
 use landfall_api::fleet::{Settings, TenantUsage, TenantView};
-use landfall_model::ProviderKind;
+use landfall_api::token::TokenView;
+use landfall_model::{Mib, ProviderKind};
 use landfall_model::answer::Fared;
 use serde_json::Value;
 
@@ -254,6 +255,17 @@ pub(crate) fn tenant(one: &tenants::One, page: Page) -> String {
     text
 }
 
+/// Whom a token is for, and how large its node may be.
+fn token_for(token: &TokenView) -> String {
+    let most = [
+        token.max_cpu_milli.map(|milli| format!("{} cores", cores(milli))),
+        token.max_ram_mib.map(|size| Mib::new(size).to_string()),
+    ];
+    let most = most.into_iter().flatten().collect::<Vec<_>>().join(", ");
+    let whom = token.tenant.as_deref().or(token.node.as_deref()).unwrap_or_default();
+    if most.is_empty() { whom.to_owned() } else { format!("{whom} (at most {most})") }
+}
+
 pub(crate) fn tokens(listed: &token::Listed, _: Page) -> String {
     let mut table = Table::of(&["id", "name", "role", "for", ">made", "works"]);
     for token in &listed.tokens {
@@ -266,7 +278,7 @@ pub(crate) fn tokens(listed: &token::Listed, _: Page) -> String {
             Cell::from(&token.id),
             Cell::from(&token.name),
             word(token.role).into(),
-            Cell::from(token.tenant.as_deref().or(token.node.as_deref()).unwrap_or_default()),
+            token_for(token).into(),
             ago(token.created_at_ms, listed.now_ms).into(),
             until,
         ]);
