@@ -142,7 +142,7 @@ async fn a_node_is_no_larger_than_its_token_allows() {
     let node = server.seen("n1").await;
     assert_eq!(size(&node), (Some(1000), Some(2048)), "{node}");
     assert_eq!(node["doubted"].as_array().map(Vec::len), Some(2), "{node}");
-    assert_eq!(server.get("/alarms").await.1[0]["kind"], "doubted_figures");
+    assert_eq!(server.get("/alarms").await.1["items"][0]["kind"], "doubted_figures");
     // No larger in a heartbeat either; one that is smaller is believed.
     for (seq, cpu_milli, counts) in [(2, 32_000, 1000), (3, 500, 500)] {
         let request = server.request(Method::POST, "/nodes/n1/heartbeat", secret);
