@@ -107,7 +107,11 @@ mod tests {
         look(&mut network, &["a"], 1000, 0);
         look(&mut network, &["a"], 1300, 500);
         look(&mut network, &["a"], 1400, 600);
-        assert_eq!(network.over(&fence("a")), Some(500), "the larger direction, and nothing from before it began");
+        assert_eq!(
+            network.over(&fence("a")),
+            Some(500),
+            "the larger direction, and nothing from before it began"
+        );
         assert_eq!(network.over(&fence("a")), None);
         look(&mut network, &["b"], 1400, 600);
         look(&mut network, &["b", "c"], 9000, 600);
@@ -115,7 +119,11 @@ mod tests {
         look(&mut network, &["b"], 10_000, 600);
         // An end is told a little after the job is seen no more.
         look(&mut network, &[], 20_000, 600);
-        assert_eq!((network.over(&fence("b")), network.over(&fence("c"))), (None, None), "they had it together");
+        assert_eq!(
+            (network.over(&fence("b")), network.over(&fence("c"))),
+            (None, None),
+            "they had it together"
+        );
         look(&mut network, &["d"], 20_000, 600);
         assert_eq!(network.over(&fence("d")), None, "too short to see anything");
         look(&mut network, &["e"], 20_000, 600);

@@ -184,7 +184,9 @@ fn from_file(file: &Input, values: &mut BTreeMap<&'static str, Value>) -> Result
             let error = ScenarioError::at(section, format!("unknown section `{section}`"));
             let error = match closest(section, sections()) {
                 Some(near) => error.hint(format!("did you mean `{near}`?")),
-                None => error.hint("there are client, server, peer, agent, pools, tenants, blocks, providers and regions"),
+                None => error.hint(
+                    "there are client, server, peer, agent, pools, tenants, blocks, providers and regions",
+                ),
             };
             return Err(file.invalid(error));
         }

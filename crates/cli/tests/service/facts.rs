@@ -68,7 +68,8 @@ fn what_the_kernel_shows_is_seen_and_seen_to_change() {
     // Who sells is as the file says again when the server starts, and what was added since stays.
     let sellers = |stand: &Stand| {
         let listed = stand.json(&["providers", "list"])["providers"].clone();
-        let sold = |row: &serde_json::Value| format!("{} {} {}", row["name"], row["class"], row["shape"]["gpus"]);
+        let sold =
+            |row: &serde_json::Value| format!("{} {} {}", row["name"], row["class"], row["shape"]["gpus"]);
         listed.as_array().unwrap().iter().map(sold).collect::<Vec<_>>()
     };
     assert_eq!(sellers(&stand), [r#""prime" "exact" 4"#]);

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use landfall_model::{
-    Block, JobId, Name, Node, NodeId, NodeState, Pool, PoolId, Provider, Region, Tenant, TenantId, Time, Usage, World,
+    Block, JobId, Name, Node, NodeId, NodeState, Pool, PoolId, Provider, Region, Tenant, TenantId, Time,
+    Usage, World,
 };
 use serde::{Deserialize, Serialize};
 

@@ -13,8 +13,8 @@ use landfall_engine::dag::{Edge, EdgeKind, JOBS_MAX};
 use landfall_engine::input::Submission;
 use landfall_model::scenario::closest;
 use landfall_model::{
-    Dispatch, Job, JobFacts, JobId, JobMaker, JobSpec, Lifecycle, Mib, Millis, Name, Needs, PoolId, Provider, TenantId,
-    Time, WorkloadId,
+    Dispatch, Job, JobFacts, JobId, JobMaker, JobSpec, Lifecycle, Mib, Millis, Name, Needs, PoolId, Provider,
+    TenantId, Time, WorkloadId,
 };
 use landfall_store::Table;
 

@@ -56,8 +56,10 @@ pub struct Most {
 impl Most {
     /// Makes a node no larger than it may be, and names what it said beyond that.
     fn hold(self, beat: &mut Heartbeat) -> Vec<String> {
-        let said =
-            [("cpu_milli", &mut beat.cpu_milli, self.cpu_milli), ("ram_mib", &mut beat.ram_mib, self.ram_mib)];
+        let said = [
+            ("cpu_milli", &mut beat.cpu_milli, self.cpu_milli),
+            ("ram_mib", &mut beat.ram_mib, self.ram_mib),
+        ];
         let beyond = said.into_iter().filter_map(|(field, value, most)| {
             let most = most.filter(|most| *most < *value)?;
             *value = most;
@@ -423,7 +425,8 @@ impl Core {
         let now_says = Registration { heartbeat: heartbeat.clone(), ..known.clone() };
         if !same_machine(&known, &now_says) {
             // Its capacity changed. The heartbeat was made before jobs that are on their way, so it need not name all.
-            let registering = Registering { node: id.clone(), registration: now_says.clone(), journal: None, most };
+            let registering =
+                Registering { node: id.clone(), registration: now_says.clone(), journal: None, most };
             self.join(registering, None)?;
         }
         let running: Vec<Fence> = heartbeat.running.clone();

@@ -65,7 +65,10 @@ impl Bench {
             ..Heartbeat::default()
         };
         let registration = Registration { heartbeat, max_concurrent: Some(2), ..Registration::default() };
-        self.handle.register(Registering { node: id, registration, journal: None, most: Most::default() }).await.unwrap();
+        self.handle
+            .register(Registering { node: id, registration, journal: None, most: Most::default() })
+            .await
+            .unwrap();
         commands
     }
 

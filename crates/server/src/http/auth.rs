@@ -156,7 +156,14 @@ pub(crate) fn forbidden(principal: &Principal, needed: &str) -> Problem {
 impl Principal {
     fn of(token: &TokenView) -> Self {
         let TokenView { id, name, role, tenant, node, max_cpu_milli, max_ram_mib, .. } = token.clone();
-        Self { token: id, name, role, tenant, node, most: Most { cpu_milli: max_cpu_milli, ram_mib: max_ram_mib } }
+        Self {
+            token: id,
+            name,
+            role,
+            tenant,
+            node,
+            most: Most { cpu_milli: max_cpu_milli, ram_mib: max_ram_mib },
+        }
     }
 
     /// Whether it may see everybody's jobs.

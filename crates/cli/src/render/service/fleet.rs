@@ -2,8 +2,8 @@
 
 use landfall_api::fleet::{Settings, TenantUsage, TenantView};
 use landfall_api::token::TokenView;
-use landfall_model::{Mib, ProviderKind};
 use landfall_model::answer::Fared;
+use landfall_model::{Mib, ProviderKind};
 use serde_json::Value;
 
 use super::super::clock::{ago, cores, date, span};
@@ -130,7 +130,9 @@ fn spent(usage: &TenantUsage) -> String {
 
 pub(crate) fn providers(listed: &providers::Listed, _: Page) -> String {
     if listed.providers.is_empty() {
-        return format!("no providers\n{DIM}landfall providers set NAME --help says how to name one{DIM:#}\n");
+        return format!(
+            "no providers\n{DIM}landfall providers set NAME --help says how to name one{DIM:#}\n"
+        );
     }
     let mut table = Table::of(&["provider", "sells", "largest node", "longest lease", "used"]);
     for provider in &listed.providers {
