@@ -271,6 +271,7 @@ impl Hub {
         if let Some(sample) = ewma::disk_mb_s(ended.disk_bytes, ended.wall_ms as f64 / 1000.0) {
             self.machine().disk.add(sample);
         }
+        report.network_bytes_s = self.machine().network_use.over(&ended.fence);
         if let Report::Exited { code, failure, usage } = &mut report.report {
             match ended.note.runtime.as_str() {
                 "wasm" => {
@@ -295,7 +296,7 @@ impl Hub {
                 }
             }
         }
-        if matches!(ended.note.runtime.as_str(), "wasm" | "llmcpp") {
+        if matches!(ended.note.runtime.as_str(), "wasm" | "llmcpp") || report.network_bytes_s.is_some() {
             self.jobs().amend(&report);
         }
         if ended.written == ended.note.shipped {

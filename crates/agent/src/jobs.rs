@@ -178,6 +178,11 @@ impl Jobs {
         live.chain(self.unreported.values().map(|end| end.fence.clone())).collect()
     }
 
+    /// What runs now.
+    pub(crate) fn under_way(&self) -> Vec<Fence> {
+        self.live.values().filter(|live| live.running).map(|live| live.fence.clone()).collect()
+    }
+
     /// The shortest silence of the server that stops a job.
     pub(crate) fn shortest_silence(&self) -> Option<Duration> {
         self.live.values().filter_map(|live| live.note.stop_after_silence_ms).min().map(Duration::from_millis)
@@ -584,6 +589,7 @@ impl Jobs {
             && over.end.fence.attempt == end.fence.attempt
         {
             over.end.report = end.report.clone();
+            over.end.network_bytes_s = end.network_bytes_s;
         }
     }
 

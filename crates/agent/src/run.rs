@@ -200,6 +200,7 @@ async fn look(hub: Arc<Hub>) {
     let mut ticks = tokio::time::interval(LOOK_EVERY);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut minded = Instant::now();
+    let mut counted = minded;
     loop {
         ticks.tick().await;
         let saving = hub.jobs().saving();
@@ -213,6 +214,11 @@ async fn look(hub: Arc<Hub>) {
             minded = Instant::now();
             let actions = hub.jobs().on_time(minded, hub.silent_for());
             hub.carry_out(actions);
+        }
+        if counted.elapsed() >= Duration::from_secs(1) {
+            counted = Instant::now();
+            let running = hub.jobs().under_way();
+            hub.machine().look_at_network(counted, &running);
         }
     }
 }

@@ -175,12 +175,15 @@ pub struct ReportItem {
     /// The cores that a pinned attempt has to itself, such as `0-1,4`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<String>,
+    /// Most bytes a second that the network carried in one direction during an ended attempt, if it had the node to itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network_bytes_s: Option<u64>,
 }
 
 impl ReportItem {
     /// A report and nothing beside it.
     pub fn new(fence: Fence, report: Report) -> Self {
-        Self { fence, report, files: None, cpus: None }
+        Self { fence, report, files: None, cpus: None, network_bytes_s: None }
     }
 }
 

@@ -395,6 +395,9 @@ pub struct UsageView {
     /// Bytes read and written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disk_bytes: Option<u64>,
+    /// Most bytes a second that the network carried in one direction, if it had its node to itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network_bytes_s: Option<u64>,
     /// Whether it was killed for memory.
     pub oom: bool,
 }

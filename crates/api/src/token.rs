@@ -35,6 +35,14 @@ pub struct TokenRequest {
     /// When it stops working, in milliseconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at_ms: Option<u64>,
+    /// Most CPU that the node of an agent counts for, whatever it says, in thousandths of a core.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1)]
+    pub max_cpu_milli: Option<u64>,
+    /// Most memory that it counts for, in MiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1)]
+    pub max_ram_mib: Option<u64>,
 }
 
 /// A token as it is listed: never the secret.
@@ -57,6 +65,12 @@ pub struct TokenView {
     /// When it stops working.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at_ms: Option<u64>,
+    /// Most CPU that the node of an agent counts for, in thousandths of a core.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_cpu_milli: Option<u64>,
+    /// Most memory that it counts for, in MiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_ram_mib: Option<u64>,
 }
 
 /// A token just made; the secret is shown this once.

@@ -46,7 +46,7 @@ A cluster of your own:
   drain, return, remove   take nodes out of service and back
   approve, disapprove     who may take part
   pools, tenants, token   how work is dispatched, whose it is, who may what
-  workloads               named templates of jobs
+  workloads, providers    named templates of jobs; who sells blocks of capacity
   config                  check the settings; show what is in force
   backup, restore, check  keep what a server knows, and look after it
   events, decisions       what happens; what was decided
@@ -154,6 +154,9 @@ pub(crate) enum Command {
     /// Pools of the server: list, show, set, delete.
     #[command(subcommand)]
     Pools(live::pools::Command),
+    /// Who sells blocks of capacity, and how: list, set, delete.
+    #[command(subcommand)]
+    Providers(live::providers::Command),
     /// Other servers that place work with this one: list, show, add, trust, block, accounts, export, import.
     #[command(subcommand)]
     Peers(live::peers::Command),
@@ -325,6 +328,7 @@ fn answer(command: Command, json: bool) -> Result<Box<dyn Answer>, CliError> {
         Command::Disapprove(args) => live::nodes::order(&args, NodeOrder::SUSPEND),
         Command::Workloads(command) => live::workloads::run(&command),
         Command::Pools(command) => live::pools::run(&command),
+        Command::Providers(command) => live::providers::run(&command),
         Command::Peers(command) => live::peers::run(&command),
         Command::Peer(command) => live::peers::own(&command),
         Command::Tenants(command) => live::tenants::run(&command),

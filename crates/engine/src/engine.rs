@@ -261,7 +261,7 @@ impl Engine {
             Input::DeletePool(pool) => self.delete_pool(pool),
             Input::DeleteTenant(tenant) => self.delete_tenant(tenant),
             Input::Undecided(undecided) => self.done(Event::Undecided(undecided)),
-            Input::SetProviders(providers) => self.done(Event::ProvidersSet(providers)),
+            Input::SetProviders(providers) => self.set_providers(providers),
             Input::SetMix { pool, mix } => self.in_pool(&pool.clone(), Event::MixSet { pool, mix }),
             Input::Measure { pool, power_w, io_bytes_s } => {
                 self.in_pool(&pool.clone(), Event::Measured { pool, power_w, io_bytes_s })

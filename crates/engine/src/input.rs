@@ -97,7 +97,7 @@ pub enum Input {
     DeleteTenant(TenantId),
     /// Somebody keeps in mind that a decision chose nobody.
     Undecided(Box<Undecided>),
-    /// Providers are set.
+    /// Who sells capacity and how, in place of what was known.
     SetProviders(Vec<Provider>),
     /// The expected mix of a pool is set.
     SetMix { pool: PoolId, mix: Vec<MixShare> },

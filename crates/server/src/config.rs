@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use landfall_model::{Block, Dispatch, NodeId, Pool, PoolId, Tenant};
+use landfall_model::{Block, Dispatch, NodeId, Pool, PoolId, Provider, Tenant};
 
 /// Certificate and key, both PEM files.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,6 +65,8 @@ pub struct Config {
     pub tenants_from: Option<String>,
     /// Blocks to have. One that is there already gets these settings.
     pub blocks: Vec<Block>,
+    /// Providers of blocks to know. One that is known already gets these settings.
+    pub providers: Vec<Provider>,
     /// A file with the price of energy, read again and again.
     pub energy_price_file: Option<PathBuf>,
     /// Largest request body in bytes.
@@ -103,6 +105,7 @@ impl Config {
             pools_from: None,
             tenants_from: None,
             blocks: Vec::new(),
+            providers: Vec::new(),
             energy_price_file: None,
             body_limit: 16 << 20,
             queue_limit: 4096,

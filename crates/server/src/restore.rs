@@ -153,6 +153,8 @@ fn set_up(
         tenant: None,
         node: None,
         expires_at_ms: None,
+        max_cpu_milli: None,
+        max_ram_mib: None,
     };
     let failed = |message: String| ServerError::Io {
         what: "cannot make a token".into(),

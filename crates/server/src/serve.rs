@@ -204,6 +204,8 @@ pub(crate) async fn admin_token(app: &App) -> Result<PathBuf, ServerError> {
         tenant: None,
         node: None,
         expires_at_ms: None,
+        max_cpu_milli: None,
+        max_ram_mib: None,
     };
     let (stored, new) = auth::make(request, app.handle.now()).map_err(stopped)?;
     tokens::store(app, stored).await.map_err(stopped)?;

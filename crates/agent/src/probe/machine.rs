@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use landfall_api::node::{DomainFacts, GpuFacts, Heartbeat};
 use landfall_model::fingerprint::Inputs;
+use landfall_model::life::Fence;
 
 use super::drm::{entries, line};
 use super::engines;
@@ -13,6 +14,7 @@ use super::estimate;
 use super::ewma::Ewma;
 use super::gpu::GpuSource;
 use super::live::{Battery, CpuTicks, Memory};
+use super::net::{self, NetworkUse};
 use super::power::{self, Rate};
 use crate::config::Config;
 use crate::runtime::container::Engine;
@@ -66,6 +68,8 @@ pub struct Machine {
     pub disk: Ewma,
     /// Network speed of recent transfers.
     pub network: Ewma,
+    /// What goes over the network while jobs run.
+    pub network_use: NetworkUse,
     gpus: Box<dyn GpuSource>,
     ticks: Option<CpuTicks>,
     sysfs: PathBuf,
@@ -97,6 +101,7 @@ impl Machine {
             programs,
             disk: Ewma::default(),
             network: Ewma::default(),
+            network_use: NetworkUse::default(),
             gpus,
             ticks: CpuTicks::read(&config.procfs),
             sysfs: config.sysfs.clone(),
@@ -120,6 +125,12 @@ impl Machine {
     /// The next heartbeat tells everything.
     pub fn tell_all(&mut self) {
         self.images_told = false;
+    }
+
+    /// Looks at what the network carries while these run.
+    pub fn look_at_network(&mut self, now: Instant, running: &[Fence]) {
+        let carried = if running.is_empty() { None } else { net::carried(&self.sysfs) };
+        self.network_use.look(now, running, carried);
     }
 
     pub fn gpus(&self) -> Vec<GpuFacts> {

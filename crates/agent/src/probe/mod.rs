@@ -7,6 +7,7 @@ pub mod ewma;
 pub mod gpu;
 pub mod live;
 mod machine;
+pub mod net;
 pub mod power;
 pub mod score;
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use landfall_model::scenario::{ScenarioError, closest, decode, locate};
 
-use super::pools::{Declared, declared};
+use super::pools::{Declared, SECTIONS, declared};
 use super::table::{Kind, SETTINGS, Setting, cores};
 use crate::error::{CliError, usage};
 use crate::input::Input;
@@ -179,12 +179,14 @@ fn from_file(file: &Input, values: &mut BTreeMap<&'static str, Value>) -> Result
     let beside = Path::new(&file.file).parent().map(Path::to_path_buf).unwrap_or_default();
     for (section, content) in &table {
         let known = || SETTINGS.iter().filter_map(|setting| setting.key.split_once('.'));
-        let sections = || known().map(|(section, _)| section).chain(["pools", "tenants"]);
+        let sections = || known().map(|(section, _)| section).chain(SECTIONS);
         if !sections().any(|name| name == section) {
             let error = ScenarioError::at(section, format!("unknown section `{section}`"));
             let error = match closest(section, sections()) {
                 Some(near) => error.hint(format!("did you mean `{near}`?")),
-                None => error.hint("there are client, server, agent, pools and tenants"),
+                None => error.hint(
+                    "there are client, server, peer, agent, pools, tenants, blocks, providers and regions",
+                ),
             };
             return Err(file.invalid(error));
         }

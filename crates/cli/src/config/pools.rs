@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use landfall_model::scenario::{Format, ScenarioError, parse};
-use landfall_model::{Block, Pool, Region, Tenant};
+use landfall_model::{Block, Pool, Provider, Region, Tenant};
 use landfall_policy::policy_file;
 
 use crate::error::CliError;
 use crate::input::Input;
 use crate::selection;
+
+/// Sections that a file shares with a scenario.
+pub(super) const SECTIONS: [&str; 5] = ["pools", "tenants", "blocks", "providers", "regions"];
 
 #[derive(Debug, Clone)]
 pub(crate) struct DeclaredPool {
@@ -22,6 +25,7 @@ pub(crate) struct Declared {
     pub(crate) pools: Vec<DeclaredPool>,
     pub(crate) tenants: Vec<Tenant>,
     pub(crate) blocks: Vec<Block>,
+    pub(crate) providers: Vec<Provider>,
     /// Further runtimes of the agent: names and commands.
     pub(crate) runtimes: BTreeMap<String, Vec<String>>,
 }
@@ -29,12 +33,13 @@ pub(crate) struct Declared {
 pub(crate) fn declared(file: &Input, table: &mut toml::Table) -> Result<Declared, CliError> {
     let runtimes = runtimes(file, table)?;
     let mut rest = toml::Table::new();
-    for name in ["pools", "tenants", "blocks", "regions"] {
+    for name in SECTIONS {
         rest.extend(table.remove(name).map(|rows| (name.to_owned(), rows)));
     }
     if rest.is_empty() {
         return Ok(Declared { runtimes, ..Declared::default() });
     }
+    let names_providers = rest.contains_key("providers");
     let mut files = Vec::new();
     if let Some(toml::Value::Array(pools)) = rest.get_mut("pools") {
         for row in pools.iter_mut().filter_map(toml::Value::as_table_mut) {
@@ -83,7 +88,9 @@ pub(crate) fn declared(file: &Input, table: &mut toml::Table) -> Result<Declared
     }
     let tenants = situation.world.tenants.values().cloned().collect();
     let blocks = situation.world.blocks.values().map(|block| Block::clone(block)).collect();
-    Ok(Declared { pools, tenants, blocks, runtimes })
+    // A situation that names no providers has the usual ones; a server has none then.
+    let providers = if names_providers { situation.world.providers } else { Vec::new() };
+    Ok(Declared { pools, tenants, blocks, providers, runtimes })
 }
 
 /// Takes the runtimes out of `[agent.runtimes.NAME]`.

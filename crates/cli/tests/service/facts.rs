@@ -19,6 +19,8 @@ fn what_the_kernel_shows_is_seen_and_seen_to_change() {
     let config = format!(
         "[agent]\nsysfs = \"{}\"\nblock = \"lease\"\nregion = \"uk\"\nplatform = \"android\"\n\
          [[blocks]]\nid = \"lease\"\nprovider = \"prime\"\ntier = \"FLEX\"\n\
+         [[providers]]\nname = \"prime\"\nclass = \"exact\"\n\
+         shape = {{ gpus = 4, vram_mib = \"80GiB\", cpu_milli = \"32 cores\", ram_mib = \"256GiB\" }}\n\
          [[pools]]\nid = \"default\"\ndispatch = \"push\"\npolicy = \"bin-pack\"\n\
          silence = {{ node_unknown_after_ms = 3000 }}\n",
         sys.display()
@@ -63,10 +65,59 @@ fn what_the_kernel_shows_is_seen_and_seen_to_change() {
     });
     let page = stand.run(&["node", "n1"]).ok();
     assert!(page.contains("heat critical, battery 41 %, charging"), "{page}");
+    // Who sells is as the file says again when the server starts, and what was added since stays.
+    let sellers = |stand: &Stand| {
+        let listed = stand.json(&["providers", "list"])["providers"].clone();
+        let sold =
+            |row: &serde_json::Value| format!("{} {} {}", row["name"], row["class"], row["shape"]["gpus"]);
+        listed.as_array().unwrap().iter().map(sold).collect::<Vec<_>>()
+    };
+    assert_eq!(sellers(&stand), [r#""prime" "exact" 4"#]);
+    stand.run(&["providers", "set", "prime", "--class", "bulk"]).ok();
+    let shape = ["--gpus", "8", "--vram", "80GiB", "--cpus", "64", "--memory", "512GiB"];
+    stand.run(&[&["providers", "set", "hall", "--class", "bulk"][..], &shape].concat()).ok();
+    assert_eq!(sellers(&stand), [r#""hall" "bulk" 8"#, r#""prime" "bulk" 4"#]);
+    let kept = stand.run(&["providers", "delete", "prime"]);
+    crate::stand::refused(&kept, &["names provider `prime`"]);
+    stand.kill_server();
+    stand.start_server();
+    assert_eq!(sellers(&stand), [r#""hall" "bulk" 8"#, r#""prime" "exact" 4"#]);
+    let page = stand.run(&["providers", "list"]).ok();
+    assert!(page.contains("8 GPUs of 80 GiB, 64 cores, 512 GiB"), "{page}");
     // The lease serves the other tier only.
     let fast = stand.submit(&["--", "true"]);
     let job = stand.job(&fast);
     assert_eq!(job["state"], "pending", "{job}");
+}
+
+#[test]
+fn what_the_network_carried_while_a_job_ran_alone_is_seen() {
+    let mut stand = Stand::unstarted("");
+    let config = format!("[agent]\nsysfs = \"{}\"\n", stand.path("sys").display());
+    std::fs::write(stand.path("config.toml"), config).unwrap();
+    put(&stand, &[("class/net/eth0/device/vendor", "0x1\n"), ("class/net/eth0/statistics/tx_bytes", "0\n")]);
+    stand.start_server();
+    stand.agent("n1", &["--cpus", "2"]);
+    let gone = stand.path("gone");
+    let script = format!("until test -e {}; do sleep 0.1; done", gone.display());
+    let mut received = 0u64;
+    // A busy machine may look too seldom; then the next run tells.
+    let mut told = String::new();
+    stand.until("a run tells what it received", || {
+        let job = stand.submit(&["--", "sh", "-c", &script]);
+        stand.wait_for(&job, &["running"]);
+        for _ in 0..40 {
+            received += 50_000_000;
+            put(&stand, &[("class/net/eth0/statistics/rx_bytes", &format!("{received}\n"))]);
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+        std::fs::write(&gone, "").unwrap();
+        stand.wait_for(&job, &["completed"]);
+        std::fs::remove_file(&gone).unwrap();
+        told = stand.run(&["job", &job]).ok();
+        stand.job(&job)["usage"]["network_bytes_s"].as_u64().is_some_and(|bytes| bytes > 0)
+    });
+    assert!(told.contains("/s over the network at most"), "{told}");
 }
 
 #[test]
@@ -75,6 +126,10 @@ fn what_was_decided_can_be_looked_up_later() {
     let done = stand.submit(&["--", "true"]);
     stand.wait_for(&done, &["completed"]);
     let waits = stand.submit(&["--cpu", "64", "--", "true"]);
+    stand.run(&["workloads", "set", "small", "--", "true"]).ok();
+    stand.run(&["workloads", "set", "wide", "--cpu", "64", "--", "true"]).ok();
+    let workloads = stand.json(&["workloads", "list"])["workloads"].clone();
+    assert_eq!([0, 1].map(|row| workloads[row]["availability"]["ready"].clone()), [1, 0], "{workloads}");
     let listed = stand.json(&["decisions", "--node", "n1"]);
     assert_eq!(
         (&listed["decisions"][0]["job"], &listed["decisions"][0]["nodes"][0]["node"]),

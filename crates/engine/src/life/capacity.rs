@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use landfall_model::{Block, BlockId, BlockStatus, Millis, Name, Node, Tier, Time};
+use landfall_model::{Block, BlockId, BlockStatus, Millis, Name, Node, Provider, Tier, Time};
 use serde::{Deserialize, Serialize};
 
 use crate::effect::{Answer, Effect, Refused};
@@ -58,8 +58,24 @@ impl Engine {
         };
         (capacity.settings, capacity.providers) = (settings, providers);
         let sellers = capacity.providers.iter().map(|of| of.provider.clone()).collect();
-        self.emit(Event::ProvidersSet(sellers));
+        let answer = self.set_providers(sellers);
+        if matches!(answer, Answer::Refused(_)) {
+            return answer;
+        }
         self.keep(capacity);
+        Answer::Done
+    }
+
+    /// Takes in who sells capacity. Orders look at the first of several that suit, so they are kept by name.
+    pub(crate) fn set_providers(&mut self, mut providers: Vec<Provider>) -> Answer {
+        providers.sort_by(|a, b| a.name.cmp(&b.name));
+        if let Some(twice) = providers.windows(2).find(|pair| pair[0].name == pair[1].name) {
+            let message = format!("there are two providers `{}`", twice[0].name);
+            return Answer::Refused(Refused::new("duplicate_provider", message, "name each of them once"));
+        }
+        if self.state.providers() != providers {
+            self.emit(Event::ProvidersSet(providers));
+        }
         Answer::Done
     }
 

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use landfall_model::{
-    Block, JobId, Name, Node, NodeId, NodeState, Pool, PoolId, Region, Tenant, TenantId, Time, Usage, World,
+    Block, JobId, Name, Node, NodeId, NodeState, Pool, PoolId, Provider, Region, Tenant, TenantId, Time,
+    Usage, World,
 };
 use serde::{Deserialize, Serialize};
 
@@ -176,7 +177,7 @@ impl State {
             set_regions(&mut state.world, pool);
             return;
         }
-        let mut world = World { providers: self.any_providers(), ..World::default() };
+        let mut world = World { providers: self.providers().to_vec(), ..World::default() };
         set_regions(&mut world, pool);
         if let Some(other) = self.pools.values().next() {
             // Blocks and the price of energy are the same for all pools.
@@ -211,9 +212,9 @@ impl State {
         self.pools.insert(pool.id.clone(), state);
     }
 
-    /// Providers are the same for all pools.
-    fn any_providers(&self) -> Vec<landfall_model::Provider> {
-        self.pools.values().next().map(|pool| pool.world.providers.clone()).unwrap_or_default()
+    /// Who sells capacity, by name: the same for all pools.
+    pub fn providers(&self) -> &[Provider] {
+        self.pools.values().next().map(|pool| &*pool.world.providers).unwrap_or_default()
     }
 
     pub(super) fn set_tenant(&mut self, tenant: &Tenant, touched: &mut Touched) {

@@ -1,8 +1,9 @@
 //! Properties of the indexes: whatever happens, they choose what the plain scorer chooses, with the same verdict.
 
-use landfall_model::{JobId, Millis, Placement};
+use landfall_model::{JobId, Millis, Placement, Tier};
 use landfall_policy::index::{JobIndex, NodeIndex};
 use landfall_policy::rules::snapshot::Backlog;
+use landfall_policy::spec::When;
 use landfall_policy::view::Pass;
 use landfall_policy::{Policy, builtin, policy_file};
 
@@ -202,6 +203,66 @@ fn nodes_made_of_other_gpus_move_the_weights_of_the_mix() {
         }
     }
     assert!(placed > 1000, "only {placed} jobs were placed");
+}
+
+/// A policy with rows of its own, drawn from a seed.
+fn following(base: &str, rng: &mut Rng) -> Policy {
+    let mut spec = builtin::spec(base).expect("listed").expect("sound");
+    let terms: Vec<String> = spec.terms.iter().map(|term| term.name.clone()).collect();
+    let mut row = |from: f64, below: Option<f64>| {
+        let factors = terms.iter().map(|term| (term.clone(), rng.choose(&[0.0, 0.25, 1.0, 3.0, 50.0])));
+        When { utilisation_min: from, utilisation_below: below, factors: factors.collect() }
+    };
+    spec.when = vec![row(0.5, None), row(0.1, Some(0.3))];
+    Policy::compile(spec).expect("sound")
+}
+
+#[test]
+fn the_node_index_follows_weights_that_follow_the_cluster() {
+    for base in ["fit", "bin-pack", "fgd", "landfall-pack"] {
+        let (mut changes, mut placed) = (0, 0);
+        for seed in 0..SEEDS {
+            let mut rng = Rng::new(seed ^ 0x5eed);
+            let policy = following(base, &mut rng);
+            let mut fleet = Fleet::new(seed, 12, 8);
+            let mut index = NodeIndex::new(12);
+            let mut running: Vec<(usize, JobId)> = Vec::new();
+            let mut rows = [None; 2];
+            for step in 0..STEPS {
+                if rng.one_in(3) {
+                    // A cycle begins: only now is it asked which rows are in force, and one index serves both tiers.
+                    let now = [Tier::Fast, Tier::Flex].map(|tier| policy.row(&fleet.nodes, tier));
+                    if now != rows {
+                        rows = now;
+                        index = NodeIndex::new(12);
+                        changes += 1;
+                    }
+                }
+                let job = fleet.job(&mut rng, step);
+                let policy = policy.in_row(rows[usize::from(job.spec.tier == Tier::Flex)]);
+                let pass = Pass::of_parts(fleet.now, &fleet.world, &fleet.nodes, Backlog::default());
+                let plain = policy.best_node(&pass, &fleet.tie_ranks, &job);
+                let pass = Pass::of_parts(fleet.now, &fleet.world, &fleet.nodes, Backlog::default());
+                let fast = index.best(policy, &pass, &fleet.tie_ranks, &job);
+                assert_eq!(fast, plain, "{base} seed {seed} step {step}");
+                if let Some(best) = plain {
+                    let placement = Placement::of(job.id.clone(), &job.spec, &best.verdict.gpus);
+                    if fleet.nodes[best.slot].place(placement).is_ok() {
+                        index.load_changed(best.slot);
+                        running.push((best.slot, job.id));
+                        placed += 1;
+                    }
+                }
+                if rng.one_in(3) && !running.is_empty() {
+                    let (slot, id) = running.swap_remove(rng.index(running.len()));
+                    fleet.nodes[slot].remove(&id);
+                    index.load_changed(slot);
+                }
+                fleet.now = fleet.now + Millis::new(rng.choose(&[0, 1, 700, 15_000]));
+            }
+        }
+        assert!(changes > 100 && placed > 1000, "{base}: {changes} changes, {placed} placed");
+    }
 }
 
 #[test]

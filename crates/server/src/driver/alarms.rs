@@ -172,13 +172,13 @@ impl Core {
         self.raise(alert.into());
     }
 
-    /// A node tells figures that cannot be true.
+    /// A node tells figures that cannot be true, or is larger than its token allows.
     pub(super) fn alert_doubted(&mut self, node: &landfall_model::NodeId, fields: &str) {
         self.raise(Raised {
             kind: "doubted_figures",
             subject: node.to_string(),
             message: format!(
-                "node {node} tells figures that cannot be true ({fields}); they count as unknown"
+                "node {node} tells figures that do not count, since they cannot be true or are not allowed: {fields}"
             ),
             help: "look at its sensors and drivers, and at the settings of its agent",
         });

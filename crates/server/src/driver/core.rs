@@ -329,6 +329,10 @@ impl Core {
                 self.step(Input::SetBlock(std::sync::Arc::new(block.clone())));
             }
         }
+        let mut providers = self.engine.state().providers().to_vec();
+        providers.retain(|known| config.providers.iter().all(|named| named.name != known.name));
+        providers.extend(config.providers.iter().cloned());
+        self.must(Input::SetProviders(providers), || "the providers".to_owned())?;
         for tenant in &config.tenants {
             let known = self.engine.state().tenants.get(&tenant.id);
             if known.is_none_or(|known| known.tenant != *tenant) {
@@ -420,7 +424,8 @@ impl Core {
                 owe(reply, registered)
             }
             Request::Heartbeat(node, heartbeat, reply) => {
-                let heard = self.heartbeat(&node, *heartbeat);
+                let (heartbeat, most) = *heartbeat;
+                let heard = self.heartbeat(&node, heartbeat, most);
                 owe(reply, heard)
             }
             Request::Reports(node, reports, reply) => {

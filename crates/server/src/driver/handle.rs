@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::connections::Connections;
 use super::core::View;
-use super::nodes::Registering;
+use super::nodes::{Most, Registering};
 use crate::clock::Clock;
 
 /// How long a request waits for a place in line.
@@ -70,7 +70,7 @@ pub(super) enum Request {
     /// More elements for an array that is open.
     Extend(Box<(Caller, JobId, MoreElements, Option<String>)>, Reply<(Vec<Submitted>, bool)>),
     Register(Box<Registering>, Reply<landfall_api::node::Registered>),
-    Heartbeat(NodeId, Box<landfall_api::node::Heartbeat>, Reply<landfall_api::node::Heard>),
+    Heartbeat(NodeId, Box<(landfall_api::node::Heartbeat, Most)>, Reply<landfall_api::node::Heard>),
     /// A node reports, and may ask for work in the same breath.
     Reports(NodeId, landfall_api::agent::Reports, Reply<landfall_api::agent::ReportAnswers>),
     /// A pull worker asks for work.
@@ -183,8 +183,9 @@ impl Handle {
         &self,
         node: NodeId,
         heartbeat: landfall_api::node::Heartbeat,
+        most: Most,
     ) -> Result<landfall_api::node::Heard, Failure> {
-        self.ask(|reply| Request::Heartbeat(node, Box::new(heartbeat), reply)).await
+        self.ask(|reply| Request::Heartbeat(node, Box::new((heartbeat, most)), reply)).await
     }
 
     /// Takes reports of a node in.

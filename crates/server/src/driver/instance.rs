@@ -97,6 +97,7 @@ struct Seen {
     wait_secs: Series,
     cpu_time_ms: Series,
     oom_rate: Series,
+    network_mbit_s: Series,
     disk_bytes: Series,
     build_time_ms: Series,
     peak_ram_mib: Series,
@@ -117,10 +118,11 @@ fn key(pool: &PoolId) -> String {
 }
 
 impl Seen {
-    fn all(&mut self) -> [&mut Series; 12] {
+    fn all(&mut self) -> [&mut Series; 13] {
         let Self { missing_inputs, missing_mib, dependency_count, wait_secs, cpu_time_ms, oom_rate, .. } =
             self;
-        let Self { disk_bytes, build_time_ms, peak_ram_mib, avg_cpu_pct, input_bytes, completed, .. } = self;
+        let Self { build_time_ms, peak_ram_mib, avg_cpu_pct, input_bytes, completed, .. } = self;
+        let Self { network_mbit_s, disk_bytes, .. } = self;
         [
             missing_inputs,
             missing_mib,
@@ -128,6 +130,7 @@ impl Seen {
             wait_secs,
             cpu_time_ms,
             oom_rate,
+            network_mbit_s,
             disk_bytes,
             build_time_ms,
             peak_ram_mib,
@@ -214,6 +217,9 @@ impl Core {
         seen.cpu_time_ms.add_known(now, usage.cpu_time_ms);
         seen.oom_rate.add(now, if usage.oom { 1.0 } else { 0.0 });
         seen.disk_bytes.add_known(now, usage.disk_bytes);
+        if let Some(bytes) = usage.network_bytes_s {
+            seen.network_mbit_s.add(now, bytes as f64 * 8.0 / 1e6);
+        }
         seen.peak_ram_mib.add_known(now, usage.peak_ram_mib);
         seen.completed.add(now, 1.0);
         if let Some(started) = started {
@@ -278,6 +284,7 @@ impl Core {
             wait_secs: seen.wait_secs.window(now).at_least(WAIT_SCALE_MIN),
             cpu_time_ms: seen.cpu_time_ms.window(now),
             oom_rate: seen.oom_rate.window(now),
+            network_mbit_s: seen.network_mbit_s.window(now),
             disk_bytes: seen.disk_bytes.window(now),
             build_time_ms: seen.build_time_ms.window(now),
             peak_ram_mib: seen.peak_ram_mib.window(now),

@@ -14,7 +14,7 @@ use landfall_engine::input::Submission;
 use landfall_model::scenario::closest;
 use landfall_model::{
     Dispatch, Indices, Job, JobFacts, JobId, JobMaker, JobSpec, Lifecycle, Mib, Millis, Name, Needs, PoolId,
-    TenantId, Time, WorkloadId,
+    Provider, TenantId, Time, WorkloadId,
 };
 use landfall_store::Table;
 
@@ -98,6 +98,20 @@ pub fn change(prepared: Vec<Prepared>) -> Change {
 }
 
 impl View<'_> {
+    /// Makes jobs that may name the providers that are set, or one of the usual.
+    fn maker(&self) -> JobMaker {
+        let mut known = self.engine.state().providers().to_vec();
+        let usual = Provider::defaults().into_iter();
+        let usual: Vec<_> = usual.filter(|it| known.iter().all(|set| set.name != it.name)).collect();
+        known.extend(usual);
+        JobMaker::new(known)
+    }
+
+    /// Checks what a workload's template says by itself.
+    pub fn check_template(&self, template: &JobRequest) -> Result<(), Failure> {
+        job_of(&mut template.clone(), planned()?, Time::ZERO, &mut self.maker(), "").map(drop)
+    }
+
     /// What a submission would be for the engine; `name` gives the id of the job at each place.
     pub fn intake(
         &mut self,
@@ -124,7 +138,7 @@ impl View<'_> {
                 return Err(invalid("key", message, "give each job a key of its own"));
             }
         }
-        let mut maker = JobMaker::default();
+        let mut maker = self.maker();
         let mut prepared: Vec<Prepared> = Vec::with_capacity(jobs.len());
         let dag = ids.first().filter(|_| several).map(ToString::to_string);
         for (place, (job, id)) in jobs.into_iter().zip(ids).enumerate() {
@@ -461,7 +475,7 @@ impl View<'_> {
     ) -> Result<Job, Failure> {
         let mut request = JobRequest { workload: Some(workload.to_owned()), ..JobRequest::default() };
         request.needs.pool = pool.cloned();
-        self.settled(caller, request, planned()?, &mut JobMaker::default(), "").map(|(job, _)| job)
+        self.settled(caller, request, planned()?, &mut self.maker(), "").map(|(job, _)| job)
     }
 
     /// The template of a workload, if there is one.
@@ -674,11 +688,6 @@ fn place_in(id: String, key: Option<String>, submission: &Submission) -> DagPlac
 /// What a job is called that nobody submitted.
 pub fn planned() -> Result<JobId, Failure> {
     JobId::new("planned").map_err(|error| invalid("id", error.to_string(), ""))
-}
-
-/// Checks what a workload's template says by itself.
-pub fn check_template(template: &JobRequest) -> Result<(), Failure> {
-    job_of(&mut template.clone(), planned()?, Time::ZERO, &mut JobMaker::default(), "").map(drop)
 }
 
 /// The stored template of a workload.

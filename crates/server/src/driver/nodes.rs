@@ -42,6 +42,31 @@ pub struct Registering {
     pub registration: Registration,
     /// The journal that the agent's memory belongs to, if it says so.
     pub journal: Option<String>,
+    /// How large the agent's token lets the node be.
+    pub most: Most,
+}
+
+/// How large a node counts at most, whatever it says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Most {
+    pub cpu_milli: Option<u64>,
+    pub ram_mib: Option<u64>,
+}
+
+impl Most {
+    /// Makes a node no larger than it may be, and names what it said beyond that.
+    fn hold(self, beat: &mut Heartbeat) -> Vec<String> {
+        let said = [
+            ("cpu_milli", &mut beat.cpu_milli, self.cpu_milli),
+            ("ram_mib", &mut beat.ram_mib, self.ram_mib),
+        ];
+        let beyond = said.into_iter().filter_map(|(field, value, most)| {
+            let most = most.filter(|most| *most < *value)?;
+            *value = most;
+            Some(format!("{field} above what its token allows"))
+        });
+        beyond.collect()
+    }
 }
 
 /// What is kept of nodes beside the engine.
@@ -56,7 +81,7 @@ pub struct Nodes {
     slower: u32,
     /// Nodes on which limits of memory do not bind; most have none.
     unbound: BTreeSet<NodeId>,
-    /// Figures of the last heartbeat of each that cannot be true; most have none.
+    /// Figures of the last heartbeat of each that cannot be true or may not count; most have none.
     doubted: BTreeMap<NodeId, Vec<String>>,
 }
 
@@ -228,9 +253,10 @@ impl Core {
 
     /// A node joins or tells everything anew; `running` if it named all that it runs.
     fn join(&mut self, node: Registering, running: Option<Vec<Fence>>) -> Result<Registered, Failure> {
-        let Registering { node: id, mut registration, .. } = node;
+        let Registering { node: id, mut registration, most, .. } = node;
         check_size(&registration.heartbeat)?;
-        let doubted = take_doubted(&mut registration.heartbeat);
+        let mut doubted = take_doubted(&mut registration.heartbeat);
+        doubted.extend(most.hold(&mut registration.heartbeat));
         let pool = self.pool_for(&id, &registration)?;
         registration.pool = Some(pool.to_string());
         let mut model = model_node(&id, &registration, self.now)?;
@@ -365,7 +391,12 @@ impl Core {
         Err(Failure::refused(422, error.hint(hint).field("block")))
     }
 
-    pub(super) fn heartbeat(&mut self, id: &NodeId, mut heartbeat: Heartbeat) -> Result<Heard, Failure> {
+    pub(super) fn heartbeat(
+        &mut self,
+        id: &NodeId,
+        mut heartbeat: Heartbeat,
+        most: Most,
+    ) -> Result<Heard, Failure> {
         let server_time_ms = Some(self.now.as_millis());
         let heard = |status: &str| Heard { status: status.to_owned(), server_time_ms };
         let last = self.nodes.heard.get(id);
@@ -390,10 +421,12 @@ impl Core {
                 *value = before;
             }
         }
+        doubted.extend(most.hold(&mut heartbeat));
         let now_says = Registration { heartbeat: heartbeat.clone(), ..known.clone() };
         if !same_machine(&known, &now_says) {
             // Its capacity changed. The heartbeat was made before jobs that are on their way, so it need not name all.
-            let registering = Registering { node: id.clone(), registration: now_says.clone(), journal: None };
+            let registering =
+                Registering { node: id.clone(), registration: now_says.clone(), journal: None, most };
             self.join(registering, None)?;
         }
         let running: Vec<Fence> = heartbeat.running.clone();

@@ -21,6 +21,9 @@ use super::handle::Failure;
 /// Jobs that one worker is asked about in one breath.
 const ASKED_AT_ONCE: usize = 1000;
 
+/// More bytes a second than any network carries: 10^9 Mbit/s, as in heartbeats.
+const NETWORK_BYTES_S_MAX: u64 = 125_000_000_000_000;
+
 /// The list is shortened when everybody has been asked about so many.
 const LOOKED_THROUGH_MAX: usize = 10_000;
 
@@ -224,7 +227,10 @@ impl Core {
                 && self.runs_there(node, &item.fence)
                 && let Some(run) = self.jobs.run_mut(&item.fence.job)
             {
-                super::nodes::add_usage(run.usage.get_or_insert_default(), usage);
+                let sum = run.usage.get_or_insert_default();
+                super::nodes::add_usage(sum, usage);
+                let told = item.network_bytes_s.filter(|bytes| *bytes <= NETWORK_BYTES_S_MAX);
+                sum.network_bytes_s = sum.network_bytes_s.max(told);
                 run.files = run.files.take().or_else(|| item.files.clone());
                 // The engine keeps exit codes; why a job was stopped is worth more to people.
                 if *failure == Some(Failed::Timeout) {

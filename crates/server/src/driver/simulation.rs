@@ -19,7 +19,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::connections::Connections;
 use super::core::{Core, View};
 use super::handle::{Caller, Failure, Happened, Reply, Request};
-use super::nodes::Registering;
+use super::nodes::{Most, Registering};
 use super::{After, NAP, Stats, round};
 use crate::clock::{Anchor, Clock};
 use crate::config::Config;
@@ -140,7 +140,7 @@ impl Service {
     }
 
     pub fn heartbeat(&mut self, node: NodeId, heartbeat: Heartbeat) -> Pending<Heard> {
-        self.ask(|reply| Request::Heartbeat(node, Box::new(heartbeat), reply))
+        self.ask(|reply| Request::Heartbeat(node, Box::new((heartbeat, Most::default())), reply))
     }
 
     pub fn reports(&mut self, node: NodeId, reports: Reports) -> Pending<ReportAnswers> {

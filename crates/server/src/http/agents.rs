@@ -28,7 +28,7 @@ use super::app::{App, Shared};
 use super::auth::{Agent, Principal};
 use super::extract::{AtNode, Body, header_text};
 use super::problem::{BodyProblems, Problem, Problems, Reply, acted};
-use crate::driver::nodes::Registering;
+use crate::driver::nodes::{Most, Registering};
 use crate::logs::{LogError, Piece};
 
 /// From one sign of life on a line to the next.
@@ -55,6 +55,8 @@ pub(crate) struct Said<T> {
     node: NodeId,
     /// The journal that it is about, if it says so.
     journal: Option<String>,
+    /// How large its token lets the node be.
+    most: Most,
     said: T,
 }
 
@@ -68,7 +70,7 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for Said<T> {
         let journal = header_text(&parts.headers, JOURNAL).map(str::to_owned);
         let Body(said) = Body::from_request(Request::from_parts(parts, body), app).await?;
         principal.speaks_for(&node)?;
-        Ok(Self { app: app.clone(), node, journal, said })
+        Ok(Self { app: app.clone(), node, journal, most: principal.most, said })
     }
 }
 
@@ -96,14 +98,14 @@ struct OfJournal {
     params(("id" = String, Path, description = "The node."), OfJournal),
     responses((status = 200, description = "What the node is told.", body = Registered), Problems, BodyProblems))]
 async fn register(said: Said<Registration>) -> Reply<Registered> {
-    let Said { app, node, journal, said: registration } = said;
+    let Said { app, node, journal, most, said: registration } = said;
     if registration.hollow && !app.config.allow_hollow {
         let error =
             ApiError::new("hollow_node", "this server takes no hollow nodes: nothing would run on them")
                 .hint("start a server for trying with --allow-hollow and a data directory of its own");
         return Err(Problem::new(StatusCode::FORBIDDEN, error));
     }
-    Ok(Json(app.handle.register(Registering { node, registration, journal }).await?))
+    Ok(Json(app.handle.register(Registering { node, registration, journal, most }).await?))
 }
 
 /// Takes a heartbeat in. `stale` and `rejoin` are answers, not errors.
@@ -111,8 +113,9 @@ async fn register(said: Said<Registration>) -> Reply<Registered> {
     params(("id" = String, Path, description = "The node."), OfJournal),
     responses((status = 200, description = "What became of it.", body = Heard), Problems, BodyProblems))]
 pub(crate) async fn heartbeat(said: Said<Heartbeat>) -> Reply<Heard> {
+    let most = said.most;
     let (app, node, heartbeat) = said.here()?;
-    Ok(Json(app.handle.heartbeat(node, heartbeat).await?))
+    Ok(Json(app.handle.heartbeat(node, heartbeat, most).await?))
 }
 
 pub(crate) fn lines(pieces: impl Stream<Item = Result<Bytes, Infallible>> + Send + 'static) -> Response {

@@ -20,6 +20,7 @@ use super::app::App;
 use super::problem::Problem;
 use crate::driver::Caller;
 use crate::driver::Failure;
+use crate::driver::nodes::Most;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct StoredToken {
@@ -57,6 +58,8 @@ pub(crate) fn make(request: TokenRequest, now: Time) -> Result<(StoredToken, New
         node: request.node,
         created_at_ms: u64::try_from(now.as_millis()).unwrap_or(0),
         expires_at_ms: request.expires_at_ms,
+        max_cpu_milli: request.max_cpu_milli,
+        max_ram_mib: request.max_ram_mib,
     };
     let stored = StoredToken { view: view.clone(), hash: hash(&secret) };
     Ok((stored, NewToken { token: view, secret }))
@@ -133,6 +136,8 @@ pub(crate) struct Principal {
     pub(crate) role: Role,
     pub(crate) tenant: Option<String>,
     pub(crate) node: Option<String>,
+    /// How large its node may be.
+    pub(crate) most: Most,
 }
 
 /// The answer to somebody who may not do this.
@@ -150,8 +155,15 @@ pub(crate) fn forbidden(principal: &Principal, needed: &str) -> Problem {
 
 impl Principal {
     fn of(token: &TokenView) -> Self {
-        let TokenView { id, name, role, tenant, node, .. } = token.clone();
-        Self { token: id, name, role, tenant, node }
+        let TokenView { id, name, role, tenant, node, max_cpu_milli, max_ram_mib, .. } = token.clone();
+        Self {
+            token: id,
+            name,
+            role,
+            tenant,
+            node,
+            most: Most { cpu_milli: max_cpu_milli, ram_mib: max_ram_mib },
+        }
     }
 
     /// Whether it may see everybody's jobs.

@@ -179,7 +179,12 @@ async fn set_pool(
 }
 
 /// Says that something cannot be deleted while a file names it.
-fn unless_named(what: &str, id: &str, is_named: bool, file: Option<&String>) -> Result<(), Problem> {
+pub(super) fn unless_named(
+    what: &str,
+    id: &str,
+    is_named: bool,
+    file: Option<&String>,
+) -> Result<(), Problem> {
     let Some(file) = file.filter(|_| is_named) else { return Ok(()) };
     let message = format!("{file} names {what} `{id}`, so it would be back at the next start");
     let hint = format!("take it out of the file, start the server anew, then delete the {what}");

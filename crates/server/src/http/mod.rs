@@ -27,6 +27,7 @@ pub(crate) mod placement_metrics;
 mod plan;
 mod policies;
 mod problem;
+mod providers;
 #[cfg(test)]
 mod reference;
 mod replays;
@@ -85,6 +86,7 @@ fn documented() -> (Router<Arc<App>>, utoipa::openapi::OpenApi) {
         .merge(follow::routes())
         .merge(plan::routes())
         .merge(fleet::routes())
+        .merge(providers::routes())
         .merge(alarms::routes())
         .merge(usage::routes())
         .merge(capacity::routes())

@@ -86,6 +86,8 @@ async fn scraped() -> (String, Vec<&'static str>) {
         tenant: None,
         node: None,
         expires_at_ms: None,
+        max_cpu_milli: None,
+        max_ram_mib: None,
     };
     let (stored, token) = auth::make(request, Time::ZERO).unwrap();
     tokens::store(&app, stored).await.unwrap();

@@ -65,6 +65,14 @@ async fn create(
     if request.role != Role::Agent && request.node.is_some() {
         return Err(Problem::invalid("node", "only agents speak for a node", "leave it out"));
     }
+    for (field, most) in [("max_cpu_milli", request.max_cpu_milli), ("max_ram_mib", request.max_ram_mib)] {
+        if most.is_some() && request.role != Role::Agent {
+            return Err(Problem::invalid(field, "only the node of an agent has a size", "leave it out"));
+        }
+        if most == Some(0) {
+            return Err(Problem::invalid(field, "a node without any would run nothing", "give more than 0"));
+        }
+    }
     let bad = |field: &str, error: landfall_model::IdError| {
         Problem::invalid(field, error.to_string(), "choose another")
     };

@@ -104,10 +104,13 @@ async fn set(
         let message = "a template has no workload, array or dependencies of its own";
         return Err(Problem::invalid("workload", message, "give those when a job is submitted"));
     }
-    intake::check_template(&template)?;
-    let asked = id.clone();
+    let (asked, checked) = (id.clone(), template.clone());
     // One that cannot be read is replaced.
-    let before = app.ask(move |view| Ok(stored(view, &asked).ok().flatten())).await?;
+    let before = app.ask(move |view| {
+        view.check_template(&checked)?;
+        Ok(stored(view, &asked).ok().flatten())
+    });
+    let before = before.await?;
     check_match(&headers, before.as_ref().map(|known| known.version.as_str()))?;
     let bytes = json(&template)?.to_string().into_bytes();
     app.handle.apply_all(Vec::new(), vec![Change::put(Table::Workloads, id.clone(), bytes)]).await?;

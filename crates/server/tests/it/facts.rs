@@ -1,9 +1,10 @@
 //! What nodes tell reaches decisions: each fact is changed in the world and a live server decides otherwise.
 
 use landfall_model::{Dispatch, Pool, PoolId};
+use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::common::{Server, heartbeat, registration};
+use crate::common::{Server, answer, heartbeat, registration};
 
 fn with(mut value: Value, path: &[&str], to: Value) -> Value {
     let mut place = &mut value;
@@ -81,6 +82,74 @@ async fn a_block_reaches_its_nodes_and_what_ends_it_ends_their_work() {
     let long =
         server.job(json!({ "tier": "FLEX", "cpu_milli": 1000, "expected_duration_ms": 7_200_000 })).await;
     assert_eq!(server.node_of(&long).await, None);
+}
+
+#[tokio::test]
+async fn providers_are_as_they_were_said_to_be_and_jobs_may_name_them() {
+    let server = Server::start().await;
+    assert_eq!(server.get("/providers").await.1, json!([]), "nobody is assumed");
+    let named = json!({ "provider": "hall", "gpu_count": 9 });
+    let submits = || server.post("/jobs", json!({ "needs": named, "run": { "command": ["true"] } }));
+    assert_eq!(submits().await.1["field"], "needs.provider");
+    let shape = json!({ "gpus": 8, "vram_mib": "80GiB", "cpu_milli": "64 cores", "ram_mib": "512GiB" });
+    for (fields, field) in [
+        (json!({ "class": "bulk" }), "provider.shape"),
+        (json!({ "class": "large", "shape": shape }), "provider.class"),
+        (json!({ "class": "bulk", "shape": shape, "colour": "red" }), "provider.colour"),
+        (json!({ "class": "bulk", "shape": { "gpus": -1 } }), "provider.shape.gpus"),
+        (json!({ "class": "bulk", "shape": shape, "name": "other" }), "provider.name"),
+    ] {
+        let (status, said) = server.put("/providers/hall", fields).await;
+        assert_eq!((status.as_u16(), said["field"].as_str()), (422, Some(field)), "{said}");
+    }
+    assert_eq!(server.get("/providers").await.1, json!([]), "nothing is half done");
+    let (status, said) = server.put("/providers/hall", json!({ "class": "bulk", "shape": shape })).await;
+    assert_eq!((status.as_u16(), &said["enabled"]), (200, &json!(true)), "{said}");
+    // What is not named stays, inside the shape too.
+    let (_, said) = server.put("/providers/hall", json!({ "shape": { "gpus": 4 }, "enabled": false })).await;
+    assert_eq!((&said["shape"]["gpus"], &said["shape"]["cpu_milli"]), (&json!(4), &json!(64_000)), "{said}");
+    assert_eq!(server.get("/providers").await.1, json!([said]));
+    assert_eq!(submits().await.0, 201);
+    // One that sells exact sizes delivers no more than it has.
+    server.put("/providers/hall", json!({ "class": "exact" })).await;
+    assert_eq!(submits().await.1["field"], "needs.provider");
+    for status in [200, 404] {
+        let request = server.request(Method::DELETE, "/providers/hall", &server.admin);
+        assert_eq!(answer(request).await.0, status);
+    }
+}
+
+#[tokio::test]
+async fn a_node_is_no_larger_than_its_token_allows() {
+    let server = Server::start().await;
+    let wrong = json!({ "name": "x", "role": "operator", "max_cpu_milli": 1 });
+    assert_eq!(server.post("/tokens", wrong).await.1["field"], "max_cpu_milli");
+    let nothing = json!({ "name": "x", "role": "agent", "node": "n1", "max_ram_mib": 0 });
+    assert_eq!(server.post("/tokens", nothing).await.1["field"], "max_ram_mib");
+    let asked =
+        json!({ "name": "guest", "role": "agent", "node": "n1", "max_cpu_milli": 1000, "max_ram_mib": 2048 });
+    let (status, token) = server.post("/tokens", asked).await;
+    assert_eq!((status.as_u16(), &token["max_cpu_milli"]), (201, &json!(1000)), "{token}");
+    let secret = token["secret"].as_str().unwrap();
+    let sized = |mut beat: Value, cpu_milli: u64, ram_mib: u64| {
+        (beat["cpu_milli"], beat["ram_mib"]) = (json!(cpu_milli), json!(ram_mib));
+        beat
+    };
+    let said = with(registration(), &["heartbeat"], sized(heartbeat(1), 64_000, 4096));
+    let request = server.request(Method::PUT, "/nodes/n1/registration", secret).json(&said);
+    assert_eq!(answer(request).await.0, 200);
+    let size = |node: &Value| (node["cpu_milli"].as_u64(), node["ram_mib"].as_u64());
+    let node = server.seen("n1").await;
+    assert_eq!(size(&node), (Some(1000), Some(2048)), "{node}");
+    assert_eq!(node["doubted"].as_array().map(Vec::len), Some(2), "{node}");
+    assert_eq!(server.get("/alarms").await.1["items"][0]["kind"], "doubted_figures");
+    // No larger in a heartbeat either; one that is smaller is believed.
+    for (seq, cpu_milli, counts) in [(2, 32_000, 1000), (3, 500, 500)] {
+        let request = server.request(Method::POST, "/nodes/n1/heartbeat", secret);
+        assert_eq!(answer(request.json(&sized(heartbeat(seq), cpu_milli, 1024))).await.0, 200);
+        assert_eq!(size(&server.seen("n1").await), (Some(counts), Some(1024)));
+    }
+    assert_eq!(server.seen("n1").await.get("doubted"), None);
 }
 
 #[tokio::test]

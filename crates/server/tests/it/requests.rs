@@ -225,6 +225,7 @@ async fn random_bodies_never_bring_it_down() {
         (Method::PUT, "/pools/default"),
         (Method::PUT, "/tenants/t"),
         (Method::PUT, "/blocks/b"),
+        (Method::PUT, "/providers/p"),
         (Method::PUT, "/workloads/w"),
         (Method::POST, "/reserve"),
         (Method::POST, "/release"),

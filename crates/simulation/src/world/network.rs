@@ -268,7 +268,8 @@ impl World<'_> {
         }
         let owed = match say {
             Say::Register(registration) => {
-                let registering = Registering { node: name, registration: *registration, journal };
+                let most = Default::default();
+                let registering = Registering { node: name, registration: *registration, journal, most };
                 Owed::Registered(node, id, service.register(registering))
             }
             Say::Connect => {

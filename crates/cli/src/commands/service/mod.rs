@@ -22,6 +22,7 @@ pub(crate) mod nodes;
 pub(crate) mod peers;
 pub(crate) mod plan;
 pub(crate) mod pools;
+pub(crate) mod providers;
 pub(crate) mod restore;
 pub(crate) mod run;
 pub(crate) mod server;

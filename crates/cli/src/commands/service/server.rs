@@ -139,6 +139,7 @@ pub(crate) fn server_config(
     server.tenants = declared.tenants.clone();
     server.tenants_from.clone_from(&config.file);
     server.blocks = declared.blocks.clone();
+    server.providers = declared.providers.clone();
     server.energy_price_file = config.path("server.energy_price_file");
     if let Some(name) = config.text("server.scoring_policy") {
         let name = Name::new(name).map_err(|error| {

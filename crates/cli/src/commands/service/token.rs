@@ -4,11 +4,13 @@ use std::path::PathBuf;
 
 use landfall_api::token::{NewToken, Role, TokenRequest, TokenView};
 use landfall_client::segment;
+use landfall_model::{Mib, MilliCpu};
 use serde::Serialize;
 
 use super::listing;
 use super::submit::args::millis;
 use crate::answer::{Answer, Page};
+use crate::config::cores;
 use crate::error::{CliError, usage};
 use crate::render;
 use crate::render::text::clean;
@@ -26,7 +28,8 @@ Roles: admin (everything), operator (everything but tokens), submitter (jobs of 
 Examples:
   landfall token create ana --role submitter --tenant vision
   landfall token create gpu-3 --role agent --node gpu-3 --out gpu-3.token
-  landfall token create fleet --role agent --node '*' --expires 7d")]
+  landfall token create fleet --role agent --node '*' --expires 7d
+  landfall token create guest --role agent --node guest --max-cpus 8 --max-memory 32GiB")]
     Create(CreateArgs),
     /// List tokens, never their secrets.
     #[command(after_help = "Example:\n  landfall token list")]
@@ -50,6 +53,12 @@ pub(crate) struct CreateArgs {
     /// The node of an agent; `*` for any.
     #[arg(long, value_name = "ID")]
     node: Option<String>,
+    /// Cores that the node of an agent counts for at most, whatever it says.
+    #[arg(long, value_name = "CORES", value_parser = cores)]
+    max_cpus: Option<MilliCpu>,
+    /// Memory that it counts for at most.
+    #[arg(long, value_name = "SIZE")]
+    max_memory: Option<Mib>,
     /// How long it works, such as `30d` [default: until it is revoked].
     #[arg(long, value_name = "SPAN", value_parser = millis)]
     expires: Option<u64>,
@@ -167,6 +176,8 @@ fn create(args: &CreateArgs) -> Result<Box<dyn Answer>, CliError> {
         tenant: args.tenant.clone(),
         node: args.node.clone(),
         expires_at_ms: args.expires.map(|span| now_ms().saturating_add(span)),
+        max_cpu_milli: args.max_cpus.map(MilliCpu::get),
+        max_ram_mib: args.max_memory.map(Mib::get),
     };
     service::block_on(async {
         let NewToken { token, secret } = client.post("/tokens", &request).await?;
@@ -208,6 +219,8 @@ mod tests {
             node: None,
             created_at_ms: 0,
             expires_at_ms: None,
+            max_cpu_milli: None,
+            max_ram_mib: None,
         };
         let known = [token("a1", "ana"), token("b1", "ben"), token("b2", "ben"), token("c1", "a1")];
         assert_eq!(meant("ana", &known).unwrap(), "a1");

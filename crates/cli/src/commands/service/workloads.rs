@@ -56,9 +56,12 @@ pub(crate) struct SetArgs {
     connect: ConnectArgs,
 }
 
+/// Of so many workloads a list says which nodes could run them.
+const LOOKED_AT_MAX: usize = 100;
+
 #[derive(Serialize)]
 pub(crate) struct Listed {
-    pub(crate) workloads: Vec<WorkloadView>,
+    pub(crate) workloads: Vec<One>,
 }
 
 #[derive(Serialize)]
@@ -72,7 +75,16 @@ pub(crate) struct One {
 pub(crate) fn run(command: &Command) -> Result<Box<dyn Answer>, CliError> {
     match command {
         Command::List(connect) => connect.ask(async |client| {
-            let data = Listed { workloads: listing::all(client, "/workloads", &[]).await? };
+            let all: Vec<WorkloadView> = listing::all(client, "/workloads", &[]).await?;
+            let mut data = Listed { workloads: Vec::with_capacity(all.len()) };
+            for workload in all {
+                // Every answer looks at all nodes.
+                let availability = match data.workloads.len() < LOOKED_AT_MAX {
+                    true => available(client, &workload.id).await,
+                    false => None,
+                };
+                data.workloads.push(One { workload, availability });
+            }
             Ok(Reply::new("landfall.workloads/1", data, render::service::workloads::list).boxed())
         }),
         Command::Show(args) => args.connect.ask(async |client| show(client, &args.workload).await),
@@ -93,10 +105,13 @@ pub(crate) fn run(command: &Command) -> Result<Box<dyn Answer>, CliError> {
     }
 }
 
+async fn available(client: &landfall_client::Client, id: &str) -> Option<Availability> {
+    client.get(&format!("/workloads/{}/availability", segment(id))).await.ok()
+}
+
 async fn show(client: &landfall_client::Client, id: &str) -> Result<Box<dyn Answer>, CliError> {
-    let path = format!("/workloads/{}", segment(id));
-    let workload = client.get(&path).await?;
-    let availability = client.get(&format!("{path}/availability")).await.ok();
+    let workload = client.get(&format!("/workloads/{}", segment(id))).await?;
+    let availability = available(client, id).await;
     Ok(Reply::new("landfall.workload/1", One { workload, availability }, render::service::workloads::one)
         .boxed())
 }

@@ -1,7 +1,9 @@
 //! Pools, tenants and tokens.
 
 use landfall_api::fleet::{Settings, TenantUsage, TenantView};
+use landfall_api::token::TokenView;
 use landfall_model::answer::Fared;
+use landfall_model::{Mib, ProviderKind};
 use serde_json::Value;
 
 use super::super::clock::{ago, cores, date, span};
@@ -9,7 +11,7 @@ use super::super::style::{DIM, STRONG, WARN};
 use super::super::table::{Cell, Table};
 use super::super::text::{clean, count, labelled, short, word};
 use crate::answer::Page;
-use crate::commands::service::{pools, tenants, token};
+use crate::commands::service::{pools, providers, tenants, token};
 
 pub(crate) fn pools(listed: &pools::Listed, _: Page) -> String {
     let mut table = Table::of(&["pool", "dispatch", "policy", ">nodes", ">ready", ">waiting", ">running"]);
@@ -126,6 +128,36 @@ fn spent(usage: &TenantUsage) -> String {
     }
 }
 
+pub(crate) fn providers(listed: &providers::Listed, _: Page) -> String {
+    if listed.providers.is_empty() {
+        return format!(
+            "no providers\n{DIM}landfall providers set NAME --help says how to name one{DIM:#}\n"
+        );
+    }
+    let mut table = Table::of(&["provider", "sells", "largest node", "longest lease", "used"]);
+    for provider in &listed.providers {
+        let sells = match provider.class {
+            ProviderKind::Bulk => "whole nodes",
+            ProviderKind::Exact => "any number of GPUs",
+        };
+        let shape = provider.shape;
+        let gpus = match shape.gpus {
+            0 => String::new(),
+            number => format!("{} of {}, ", count(number, "GPU"), shape.vram_mib),
+        };
+        let node = format!("{gpus}{} cores, {}", cores(shape.cpu_milli.get()), shape.ram_mib);
+        let used = if provider.enabled { "yes" } else { "no" };
+        table.row(vec![
+            Cell::from(provider.name.as_str()),
+            sells.into(),
+            node.into(),
+            span(provider.lease_max_ms.get()).into(),
+            used.into(),
+        ]);
+    }
+    table.render()
+}
+
 pub(crate) fn tenants(listed: &tenants::Listed, _: Page) -> String {
     if listed.tenants.is_empty() {
         return format!("no tenants\n{DIM}landfall tenants set NAME --share 0.5 makes one{DIM:#}\n");
@@ -225,6 +257,17 @@ pub(crate) fn tenant(one: &tenants::One, page: Page) -> String {
     text
 }
 
+/// Whom a token is for, and how large its node may be.
+fn token_for(token: &TokenView) -> String {
+    let most = [
+        token.max_cpu_milli.map(|milli| format!("{} cores", cores(milli))),
+        token.max_ram_mib.map(|size| Mib::new(size).to_string()),
+    ];
+    let most = most.into_iter().flatten().collect::<Vec<_>>().join(", ");
+    let whom = token.tenant.as_deref().or(token.node.as_deref()).unwrap_or_default();
+    if most.is_empty() { whom.to_owned() } else { format!("{whom} (at most {most})") }
+}
+
 pub(crate) fn tokens(listed: &token::Listed, _: Page) -> String {
     let mut table = Table::of(&["id", "name", "role", "for", ">made", "works"]);
     for token in &listed.tokens {
@@ -237,7 +280,7 @@ pub(crate) fn tokens(listed: &token::Listed, _: Page) -> String {
             Cell::from(&token.id),
             Cell::from(&token.name),
             word(token.role).into(),
-            Cell::from(token.tenant.as_deref().or(token.node.as_deref()).unwrap_or_default()),
+            token_for(token).into(),
             ago(token.created_at_ms, listed.now_ms).into(),
             until,
         ]);

@@ -263,6 +263,8 @@ pub(crate) fn one(one: &One, page: Page) -> String {
                 .filter(|bytes| *bytes >> 20 > 0)
                 .map(|bytes| format!("{} of disk traffic", mib(bytes >> 20))),
         );
+        let network = usage.network_bytes_s.filter(|bytes| *bytes >> 20 > 0);
+        words.extend(network.map(|bytes| format!("{}/s over the network at most", mib(bytes >> 20))));
         words.extend(usage.oom.then(|| "killed for memory".to_owned()));
         line("used", &words.join(", "));
     }

@@ -50,7 +50,7 @@ fn remark(node: &NodeView, now_ms: u64) -> String {
         ("pending", ..) => "waits for approval",
         ("suspended", ..) => "suspended",
         _ if node.drifted => "configuration drifted",
-        _ if !node.doubted.is_empty() => "tells figures that cannot be true",
+        _ if !node.doubted.is_empty() => "tells figures that do not count",
         (_, false, _) => "takes no work",
         (_, _, false) => "no agent connected",
         _ if node.hollow => "hollow: nothing runs here",

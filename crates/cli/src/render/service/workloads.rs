@@ -14,12 +14,16 @@ pub(crate) fn list(listed: &Listed, _: Page) -> String {
     if listed.workloads.is_empty() {
         return format!("no workloads\n{DIM}landfall workloads set NAME -- COMMAND makes one{DIM:#}\n");
     }
-    let mut table = Table::of(&["workload", "needs", "runs"]);
-    for workload in &listed.workloads {
+    let mut table = Table::of(&["workload", "needs", ">ready nodes", "best", "runs"]);
+    for row in &listed.workloads {
+        let workload = &row.workload;
+        let found = row.availability.as_ref();
         let command = workload.template.run.command.join(" ");
         table.row(vec![
             Cell::from(&workload.id),
             Cell::from(needs(&fields(&workload.template.needs))),
+            found.map(|found| found.ready.to_string()).unwrap_or_default().into(),
+            found.and_then(|found| found.best_level.as_deref()).map(clean).unwrap_or_default().into(),
             cut(&clean(&command), 60).into(),
         ]);
     }

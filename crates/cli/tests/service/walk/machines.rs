@@ -62,6 +62,11 @@ dispatch = "push"
 policy = "bin-pack"
 {seldom}
 [[pools]]
+id = "sold"
+dispatch = "push"
+policy = "bin-pack"
+{seldom}
+[[pools]]
 id = "cuts"
 dispatch = "push"
 policy = "bin-pack"
@@ -112,7 +117,7 @@ fn executable(program: &std::path::Path) {
     std::fs::set_permissions(program, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-const CASES: [Case; 28] = [
+const CASES: [Case; 29] = [
     ("cores, memory", |world| {
         world.joins("size", "fit", &Value::Null);
         let job =
@@ -453,6 +458,27 @@ const CASES: [Case; 28] = [
         assert_eq!(world.against(&pinned, "leased"), ["provider"]);
         block(json!({ "tier": "FAST", "provider": "prime" }));
         assert!(world.against(&pinned, "leased").is_empty());
+    }),
+    ("how a provider sells", |world| {
+        let gpus = json!([{ "index": 0, "vram_mib": 8192 }]);
+        for (node, provider) in [("stall-1", "hall"), ("stall-2", "shop")] {
+            world.asks("PUT", &format!("/blocks/of-{provider}"), &json!({ "provider": provider }));
+            let block = format!("of-{provider}");
+            world.joins(node, "sold", &json!({ "block": block, "heartbeat": { "gpus": gpus } }));
+        }
+        let needs = json!({ "pool": "sold", "runtime": "process", "gpu_count": 1 });
+        let job = world.held(&needs);
+        assert_eq!(world.term(&job, "stall-2", "provider-affinity"), 0.0);
+        assert_eq!(world.would(&needs), Ok("stall-1".to_owned()), "the first of two alike");
+        let shape = ["--gpus", "8", "--vram", "80GiB", "--cpus", "64", "--memory", "512GiB"];
+        for (provider, class) in [("hall", "bulk"), ("shop", "exact")] {
+            let said = ["providers", "set", provider, "--class", class];
+            world.stand.run(&[&said[..], &shape].concat()).ok();
+        }
+        assert_eq!(world.term(&job, "stall-2", "provider-affinity"), 0.1);
+        assert_eq!(world.would(&needs), Ok("stall-2".to_owned()), "small jobs suit it");
+        world.stand.run(&["providers", "delete", "shop"]).ok();
+        assert_eq!(world.would(&needs), Ok("stall-1".to_owned()));
     }),
     ("region, group", |world| {
         world.joins("near", "fit", &json!({ "region": "eu" }));

@@ -26,6 +26,7 @@ fn world() -> World {
         "[[tenants]]\nid = 'red'\n".to_owned(),
         pool("builds", "pull", &format!("policy_file = 'fair.toml'\n{pull}")),
         pool("waits", "pull", pull),
+        pool("wires", "pull", pull),
         pool("natives", "pull", ""),
         pool("hpc", "batch", &format!("batch = {{ {scale} }}")),
         pool("caps", "batch", "batch = { power_cap_w = 100, io_cap = 1000000 }"),
@@ -84,7 +85,7 @@ impl World {
 const EXITED: fn(Value) -> Value =
     |usage| json!({ "exited": { "code": 0, "failure": null, "usage": usage } });
 
-const CASES: [Case; 17] = [
+const CASES: [Case; 18] = [
     ("finished runs from before", |world| {
         world.joins(
             "w",
@@ -106,6 +107,23 @@ const CASES: [Case; 17] = [
         world.takes("w", &job);
         world.runs("w", &job, &json!({ "cpu_time": 10_000_000 }));
         world.until("much is usual here", || world.term(&heavy, "w", "ResourceFitRule") == 0.0);
+    }),
+    ("network use of a run", |world| {
+        world.joins("wire", "wires", &json!({ "heartbeat": { "network_mbit_s": 50.0 } }));
+        let fetches = world.held(&json!({ "pool": "wires", "runtime": "process", "network_bound": true }));
+        let points = || world.term(&fetches, "wire", "NetworkAffinityRule");
+        assert_eq!(points(), 40.0, "100 Mbit/s are usual while nobody knows");
+        // What no network carries is left out.
+        for (bytes, counts) in [(u64::MAX, 40.0), (6_250_000, 80.0), (18_750_000, 40.0)] {
+            let job = world.submits(&json!({ "pool": "wires", "runtime": "process" }));
+            world.takes("wire", &job);
+            world.reports("wire", &job, &json!("started"));
+            let fence = world.placed(&job)["fence"].clone();
+            let report = json!({ "exited": { "code": 0, "failure": null, "usage": {} } });
+            let item = json!({ "fence": fence, "report": report, "network_bytes_s": bytes });
+            world.asks("POST", "/nodes/wire/reports", &json!({ "reports": [item] }));
+            world.until("the mean is made anew", || points() == counts);
+        }
     }),
     ("mean wait", |world| {
         world.joins("waiter", "waits", &json!({ "eval": true, "architectures": ["x86_64"] }));
