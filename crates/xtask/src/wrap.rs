@@ -49,7 +49,8 @@ impl Mode {
     pub(crate) fn set(self, cargo: &mut Command, target: &Path) -> Result<(), String> {
         let copy = target.join("xtask").join(self.name());
         copied(&copy).map_err(|error| format!("cannot make {}: {error}", copy.display()))?;
-        cargo.env("RUSTC_WORKSPACE_WRAPPER", copy);
+        // clippy tells cargo that what it makes rests on this variable, so cargo has to have it as well.
+        cargo.env("RUSTC_WORKSPACE_WRAPPER", copy).env("CLIPPY_ARGS", DENY);
         Ok(())
     }
 
@@ -65,12 +66,7 @@ impl Mode {
         match self {
             Self::Fuzzing => ended(Command::new(rustc).args(args).args(COVERAGE)),
             Self::Linting => {
-                let linted = ended(
-                    Command::new(tool(&rustc, "clippy-driver"))
-                        .arg(&rustc)
-                        .args(&args)
-                        .env("CLIPPY_ARGS", DENY),
-                );
+                let linted = ended(Command::new(tool(&rustc, "clippy-driver")).arg(&rustc).args(&args));
                 match documentation(&rustc, &args) {
                     Some(mut rustdoc) if linted == ExitCode::SUCCESS => ended(&mut rustdoc),
                     _ => linted,
