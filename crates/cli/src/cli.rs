@@ -419,7 +419,9 @@ fn no_dashes(error: &clap::Error, args: &[OsString]) -> Option<CliError> {
     if error.kind() != ErrorKind::UnknownArgument || words.contains(&"--") {
         return None;
     }
-    let whole = Cli::command();
+    // Options of commands are made when they are called, and this is no call.
+    let mut whole = Cli::command();
+    whole.build();
     let command = whole.find_subcommand(name)?;
     let takes_value = |flag: &str| {
         let named = |arg: &&clap::Arg| {
@@ -456,7 +458,7 @@ mod tests {
         for (line, ours) in [
             ("submit -J x -- true", Some("`--name NAME`")),
             ("submit -n4 -- true", Some("`--cpu 4`")),
-            ("submit --partition=gpu -- true", Some("`--pool POOL`")),
+            ("submit --gres=gpu:2 -- true", Some("`--gpu 2`")),
             ("submit --wrap x", Some("-- sh -c")),
             ("submit --no-such -- true", None),
             ("jobs -J x", None),

@@ -104,7 +104,7 @@ function Loans(): JSX.Element | null {
       <p class="keys-row dim">
         {lenders.map(({ pool, loans }) => {
           const most = Math.floor(pool.nodes * Number(loans["lend_max_fraction"] ?? 0));
-          return <span key={pool.id}><b>{pool.id}</b> {loans["lend"] && most > 0 ? `lends ${lent(pool.id)} of up to ${plural(most, "node")}` : "lends nothing"}{loans["borrow"] ? ", borrows" : ", does not borrow"}</span>;
+          return <span key={pool.id}><b>{pool.id}</b> {loans["lend"] && most > 0 ? `lends ${lent(pool.id)} of up to ${plural(most, "node")}` : "lends nothing"}{loans["borrow"] ? ", may borrow" : ", may not borrow"}</span>;
         })}
       </p>
     </Card>
