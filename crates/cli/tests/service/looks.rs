@@ -232,6 +232,7 @@ fn people_see_who_lent_what_to_whom_and_what_happened_to_a_job_and_a_node() {
         "{life}"
     );
     // Other tenants learn what happened, but not to whose job.
+    stand.run(&["tenants", "set", "vision"]).ok();
     let made =
         stand.post(&token, "/tokens", &json!({ "name": "ana", "role": "submitter", "tenant": "vision" }));
     let ana = made["secret"].as_str().unwrap();
