@@ -129,7 +129,9 @@ fn tree(text: &str, format: Format) -> Result<Tree, ScenarioError> {
 
 fn wrong_at(wrong: &Wrong, text: &str, format: Format) -> ScenarioError {
     let mut found = from_message(&wrong.path(), &wrong.message);
-    found.position = place(text, format, &found.field, wrong.name);
+    // What is missing in the file as a whole is missing from its beginning on.
+    let beginning = Position { line: 1, column: 1 };
+    found.position = place(text, format, &found.field, wrong.name).or(Some(beginning));
     found
 }
 

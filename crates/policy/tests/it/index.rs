@@ -210,7 +210,7 @@ fn following(base: &str, rng: &mut Rng) -> Policy {
     let mut spec = builtin::spec(base).expect("listed").expect("sound");
     let terms: Vec<String> = spec.terms.iter().map(|term| term.name.clone()).collect();
     let mut row = |from: f64, below: Option<f64>| {
-        let factors = terms.iter().map(|term| (term.clone(), rng.choose(&[0.0, 0.25, 1.0, 3.0, 50.0])));
+        let factors = terms.iter().map(|term| (term.clone(), rng.choose(&[0.01, 0.25, 1.0, 3.0, 50.0])));
         When { utilisation_min: from, utilisation_below: below, factors: factors.collect() }
     };
     spec.when = vec![row(0.5, None), row(0.1, Some(0.3))];
@@ -261,7 +261,7 @@ fn the_node_index_follows_weights_that_follow_the_cluster() {
                 fleet.now = fleet.now + Millis::new(rng.choose(&[0, 1, 700, 15_000]));
             }
         }
-        assert!(changes > 100 && placed > 1000, "{base}: {changes} changes, {placed} placed");
+        assert!(changes > 100 && placed > 500, "{base}: {changes} changes, {placed} placed");
     }
 }
 

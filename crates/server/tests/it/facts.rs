@@ -93,7 +93,7 @@ async fn providers_are_as_they_were_said_to_be_and_jobs_may_name_them() {
     assert_eq!(submits().await.1["field"], "needs.provider");
     let shape = json!({ "gpus": 8, "vram_mib": "80GiB", "cpu_milli": "64 cores", "ram_mib": "512GiB" });
     for (fields, field) in [
-        (json!({ "class": "bulk" }), "provider.shape"),
+        (json!({ "class": "bulk" }), "provider"),
         (json!({ "class": "large", "shape": shape }), "provider.class"),
         (json!({ "class": "bulk", "shape": shape, "colour": "red" }), "provider.colour"),
         (json!({ "class": "bulk", "shape": { "gpus": -1 } }), "provider.shape.gpus"),
