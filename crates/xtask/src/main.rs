@@ -45,6 +45,10 @@ fn main() -> ExitCode {
     }
     let asked: Vec<String> = std::env::args().skip(1).collect();
     let root = root();
+    if let Err(message) = wrap::prepare(&target(&root)) {
+        eprintln!("xtask: {message}");
+        return ExitCode::FAILURE;
+    }
     let result = match asked.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["ci"] => STEPS.iter().try_for_each(|step| run(step, &root)),
         ["generate"] => {
@@ -113,7 +117,7 @@ fn tree(command: &str, args: &[&str], env: &[(&str, &str)]) -> Result<(), String
     let features = "landfall-engine/mutations,landfall-simulation/mutations";
     let args = [&[command, "--workspace", "--features", features], args].concat();
     let mut cargo = Command::new(env!("CARGO"));
-    Mode::Linting.set(&mut cargo, &target(&root()))?;
+    Mode::Linting.set(&mut cargo, &target(&root()));
     execute(cargo.args(&args).envs(env.iter().copied()), &args)
 }
 

@@ -45,13 +45,14 @@ impl Mode {
         [Self::Linting, Self::Fuzzing].into_iter().find(|mode| name == mode.name())
     }
 
+    fn copy(self, target: &Path) -> PathBuf {
+        target.join("xtask").join(self.name())
+    }
+
     /// Tells cargo to compile through this program.
-    pub(crate) fn set(self, cargo: &mut Command, target: &Path) -> Result<(), String> {
-        let copy = target.join("xtask").join(self.name());
-        copied(&copy).map_err(|error| format!("cannot make {}: {error}", copy.display()))?;
+    pub(crate) fn set(self, cargo: &mut Command, target: &Path) {
         // clippy tells cargo that what it makes rests on this variable, so cargo has to have it as well.
-        cargo.env("RUSTC_WORKSPACE_WRAPPER", copy).env("CLIPPY_ARGS", DENY);
-        Ok(())
+        cargo.env("RUSTC_WORKSPACE_WRAPPER", self.copy(target)).env("CLIPPY_ARGS", DENY);
     }
 
     /// Compiles one crate. Cargo gives the path of rustc and its arguments.
@@ -114,15 +115,26 @@ fn documentation(rustc: &OsStr, args: &[OsString]) -> Option<Command> {
     Some(rustdoc)
 }
 
-/// Puts a copy of this program there, unless it is there. Whoever runs the old one keeps it.
-fn copied(copy: &Path) -> std::io::Result<()> {
-    let this = std::fs::read(std::env::current_exe()?)?;
-    if std::fs::read(copy).is_ok_and(|there| there == this) {
+/// Puts the copies of this program where cargo will look for them. That has to be done first: cargo builds this program, too, and then it is no longer where
+/// it was.
+pub(crate) fn prepare(target: &Path) -> Result<(), String> {
+    let made = || {
+        let this = std::env::current_exe()?;
+        [Mode::Linting, Mode::Fuzzing].into_iter().try_for_each(|mode| copied(&this, &mode.copy(target)))
+    };
+    made()
+        .map_err(|error: std::io::Error| format!("cannot copy this program to {}: {error}", target.display()))
+}
+
+/// Puts a copy there, unless it is there. Whoever runs the old one keeps it.
+fn copied(this: &Path, copy: &Path) -> std::io::Result<()> {
+    let content = std::fs::read(this)?;
+    if std::fs::read(copy).is_ok_and(|there| there == content) {
         return Ok(());
     }
     let (dir, new) = (copy.parent().unwrap_or(Path::new(".")), copy.with_extension("new"));
     std::fs::create_dir_all(dir)?;
-    std::fs::copy(std::env::current_exe()?, &new)?;
+    std::fs::copy(this, &new)?;
     std::fs::rename(new, copy)
 }
 
