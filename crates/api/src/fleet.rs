@@ -236,6 +236,21 @@ pub struct EnergyPrice {
     pub price: Option<f64>,
 }
 
+/// What all pools together may draw and move, and what they do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct CapsView {
+    /// Watts that all pools may draw together; absent without a cap.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub power_w: Option<u64>,
+    /// Bytes per second that all jobs may move to and from storage; absent without a cap.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub io_bytes_s: Option<u64>,
+    /// Watts drawn now: what nodes draw when idle and what placed jobs add, or what was measured if that is more.
+    pub drawn_w: u64,
+    /// Bytes per second moved now: what placed jobs say, or what was measured if that is more.
+    pub moved_bytes_s: u64,
+}
+
 /// A GPU in a capacity snapshot.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct CapacityGpu {

@@ -47,6 +47,7 @@ A cluster of your own:
   approve, disapprove     who may take part
   pools, tenants, token   how work is dispatched, whose it is, who may what
   workloads, providers    named templates of jobs; who sells blocks of capacity
+  caps                    what all pools together may draw and move
   config                  check the settings; show what is in force
   backup, restore, check  keep what a server knows, and look after it
   events, decisions       what happens; what was decided
@@ -154,6 +155,9 @@ pub(crate) enum Command {
     /// Pools of the server: list, show, set, delete.
     #[command(subcommand)]
     Pools(live::pools::Command),
+    /// What all pools together may draw and move: show, set.
+    #[command(subcommand)]
+    Caps(live::caps::Command),
     /// Who sells blocks of capacity, and how: list, set, delete.
     #[command(subcommand)]
     Providers(live::providers::Command),
@@ -328,6 +332,7 @@ fn answer(command: Command, json: bool) -> Result<Box<dyn Answer>, CliError> {
         Command::Disapprove(args) => live::nodes::order(&args, NodeOrder::SUSPEND),
         Command::Workloads(command) => live::workloads::run(&command),
         Command::Pools(command) => live::pools::run(&command),
+        Command::Caps(command) => live::caps::run(&command),
         Command::Providers(command) => live::providers::run(&command),
         Command::Peers(command) => live::peers::run(&command),
         Command::Peer(command) => live::peers::own(&command),

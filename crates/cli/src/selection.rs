@@ -100,6 +100,11 @@ pub(crate) fn select(
     pool: Option<&PoolId>,
 ) -> Result<Selected, CliError> {
     let mut warnings = Vec::new();
+    // Whoever names no pool belongs to the only one.
+    let pool = pool.or_else(|| match situation.world.pools.len() {
+        1 => situation.world.pools.keys().next(),
+        _ => None,
+    });
     let (origin, source) = match args.policy_file.as_deref().or(args.policy.as_deref().and_then(as_file)) {
         Some(path) => (Origin::File, from_file(path)?),
         None if args.policy.is_none() && own(situation, pool).is_some() => {

@@ -266,6 +266,7 @@ impl Engine {
             Input::Measure { pool, power_w, io_bytes_s } => {
                 self.in_pool(&pool.clone(), Event::Measured { pool, power_w, io_bytes_s })
             }
+            Input::SetCaps(caps) => self.done(Event::CapsSet(caps)),
             Input::EnergyPrice(price) => self.set_energy_price(price),
             Input::SetInstance { pool, instance } => self.set_instance(pool, instance),
             Input::SetBlock(block) => self.done(Event::BlockSet(block)),

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use landfall_model::{
-    Block, Digest, HistoryRow, Instance, Job, JobId, JobReport, Millis, MixShare, Money, Name, Node, NodeId,
-    NodeState, Placement, Pool, PoolId, Provider, Tenant, TenantId, Time, World,
+    Block, Caps, Digest, HistoryRow, Instance, Job, JobId, JobReport, Millis, MixShare, Money, Name, Node,
+    NodeId, NodeState, Placement, Pool, PoolId, Provider, Tenant, TenantId, Time, World,
 };
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
@@ -117,6 +117,8 @@ pub enum Event {
     PoolSet { pool: Box<Pool>, policy: Option<Arc<str>> },
     /// Power or storage traffic of a pool was measured.
     Measured { pool: PoolId, power_w: Option<u64>, io_bytes_s: Option<u64> },
+    /// What all pools together may draw and move was set.
+    CapsSet(Caps),
     /// A tenant was added or set anew.
     TenantSet(Box<Tenant>),
     /// A pool was taken away.

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use landfall_model::{
-    Block, BlockId, HistoryRow, Indices, Instance, Job, JobId, JobKind, JobReport, Millis, MixShare, Name,
-    Node, NodeId, Pool, PoolId, Provider, Tenant, TenantId, Time,
+    Block, BlockId, Caps, HistoryRow, Indices, Instance, Job, JobId, JobKind, JobReport, Millis, MixShare,
+    Name, Node, NodeId, Pool, PoolId, Provider, Tenant, TenantId, Time,
 };
 use serde::{Deserialize, Serialize};
 
@@ -103,6 +103,8 @@ pub enum Input {
     SetMix { pool: PoolId, mix: Vec<MixShare> },
     /// Power or storage traffic of a pool was measured.
     Measure { pool: PoolId, power_w: Option<u64>, io_bytes_s: Option<u64> },
+    /// What all pools together may draw and move is set.
+    SetCaps(Caps),
     /// The energy price changes.
     EnergyPrice(Option<f64>),
     /// Trailing means of a pull pool were made anew.

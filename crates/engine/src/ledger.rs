@@ -7,7 +7,7 @@
 use landfall_model::gpu_table::HardwareTier;
 pub use landfall_model::reason::Reason;
 use landfall_model::{
-    Dispatch, JobId, JobSpec, Millis, Money, Name, Node, NodeState, Placement, PoolId, Time,
+    Caps, Dispatch, JobId, JobSpec, Millis, Money, Name, Node, NodeState, Placement, PoolId, Time,
 };
 use landfall_policy::rules::price::Tariff;
 use serde::{Deserialize, Serialize};
@@ -102,7 +102,7 @@ impl State {
     /// Whether a node takes new work, as far as its state goes.
     pub(crate) fn takes_work(&self, now: Time, node: &Node, job: &JobId) -> bool {
         let degraded = || self.jobs.get(job).is_some_and(|record| record.job.spec.allow_degraded);
-        node.accepting
+        node.is_open()
             && (node.state == NodeState::Ready || (node.state == NodeState::Degraded && degraded()))
             && node.block.as_ref().is_none_or(|block| block.usable_at(now))
     }
@@ -206,18 +206,29 @@ impl State {
 
     fn check_caps(&self, now: Time, counted: &Counted, record: &JobRecord, reasons: &mut Vec<Reason>) {
         let Some(pool) = self.pools.get(&record.pool) else { return };
-        let settings = &pool.pool.batch;
         if pool.pool.dispatch != Dispatch::Batch {
             return;
         }
-        if counted.power_w > 0
-            && settings.power_cap_w.is_some_and(|cap| pool.power_drawn(now) + counted.power_w > cap)
-        {
+        let (left, io) = (self.caps_left(pool, now), record.job.spec.io_bytes_s.get());
+        if counted.power_w > 0 && left.power_w.is_some_and(|left| counted.power_w > left) {
             reasons.push(Reason::Power);
         }
-        let io = record.job.spec.io_bytes_s.get();
-        if io > 0 && settings.io_cap.is_some_and(|cap| pool.io_moved(now) + io > cap.get()) {
+        if io > 0 && left.io_bytes_s.is_some_and(|left| io > left) {
             reasons.push(Reason::Io);
+        }
+    }
+
+    /// What a batch pool may still draw and move: its own caps and those of the cluster both hold.
+    pub fn caps_left(&self, pool: &PoolState, now: Time) -> Caps {
+        let left = |own: Option<u64>, common: Option<u64>, used: fn(&PoolState, Time) -> u64| {
+            let own = own.map(|cap| cap.saturating_sub(used(pool, now)));
+            let all = || self.pools.values().map(|pool| used(pool, now)).sum();
+            own.into_iter().chain(common.map(|cap| cap.saturating_sub(all()))).min()
+        };
+        let settings = &pool.pool.batch;
+        Caps {
+            power_w: left(settings.power_cap_w, self.caps.power_w, PoolState::power_drawn),
+            io_bytes_s: left(settings.io_cap.map(|cap| cap.get()), self.caps.io_bytes_s, PoolState::io_moved),
         }
     }
 

@@ -13,6 +13,8 @@ mod array_properties;
 mod arrays;
 #[path = "acceptance/awards.rs"]
 mod awards;
+#[path = "acceptance/caps.rs"]
+mod caps;
 #[path = "acceptance/dag.rs"]
 mod dag;
 #[path = "acceptance/decisions.rs"]

@@ -370,7 +370,8 @@ pub fn near(name: &str, count: usize) -> Vec<&'static Row> {
 /// The hardware tier of a device, by name if a list names it, otherwise by bandwidth.
 pub fn tier(name: &str, gb_s: f64) -> HardwareTier {
     let tokens = tokens_of(name);
-    if Marks::of(&tokens) == Marks::default() {
+    // No list names a chip of Intel's; their `Pro A40` is not NVIDIA's A40.
+    if Marks::of(&tokens) == Marks::default() && !tokens.iter().any(|token| token == "arc") {
         let listed = TIER_KEYS
             .iter()
             .flat_map(|&(tier, keys)| keys.iter().map(move |key| (tier, key.split(' ').collect::<Vec<_>>())))

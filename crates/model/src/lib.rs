@@ -63,9 +63,9 @@ pub use node::{
 };
 pub use placement::{DeviceShare, GpuShape, Placement, Slice};
 pub use pool::{
-    Backfill, BackfillOrder, BatchSettings, CheckpointSettings, Discipline, Dispatch, Learn, LoanSettings,
-    Pool, PoolError, PreemptRule, PriceBasis, PriceSettings, PullPreset, PullSettings, PushSettings,
-    QueueOrder, QuotaOnSubmit, Region, Rescore, Reservations, SetHint, Usage,
+    Backfill, BackfillOrder, BatchSettings, Caps, CheckpointSettings, Discipline, Dispatch, Learn,
+    LoanSettings, Pool, PoolError, PreemptRule, PriceBasis, PriceSettings, PullPreset, PullSettings,
+    PushSettings, QueueOrder, QuotaOnSubmit, Region, Rescore, Reservations, SetHint, Usage,
 };
 pub use situation::{JobReport, MixShare, PolicySetting, Situation, SituationError, World};
 pub use tenant::{Budget, Quota, Tenant};

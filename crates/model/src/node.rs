@@ -382,6 +382,17 @@ impl Node {
         self.has_holds() && self.gpus.iter().any(|gpu| gpu.hold() == Some(job))
     }
 
+    /// Whether neither its owner nor an operator keeps it from taking work, whatever its state. Whether one that nobody has looked at yet
+    /// takes work is for the policy to say.
+    pub fn is_open(&self) -> bool {
+        self.accepting && self.approval != Approval::Suspended
+    }
+
+    /// Whether it takes new work, as far as it and those who decide about it go.
+    pub fn takes_work(&self) -> bool {
+        self.state == NodeState::Ready && self.is_open()
+    }
+
     /// Whether it left for good; its place is kept and nothing else.
     pub fn has_left(&self) -> bool {
         self.state == NodeState::Down

@@ -307,6 +307,16 @@ settings! {
     }
 }
 
+/// What may be drawn and moved: the caps of the cluster beside those of a pool, or what is left under both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Caps {
+    /// Watts; `None` without a cap.
+    pub power_w: Option<u64>,
+    /// Bytes per second to and from storage; `None` without a cap.
+    pub io_bytes_s: Option<u64>,
+}
+
 impl BatchSettings {
     /// Whether the shortest come first behind the first blocked job.
     pub fn goes_on_by_duration(&self) -> bool {

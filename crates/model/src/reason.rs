@@ -178,8 +178,8 @@ reasons! {
     NoJob = "no_job", Pool, NodeAdded, "no waiting job may run here now", "";
     Nodes = "nodes", Pool, PlacementEnded, "too few nodes are free", "wait for jobs to end, ask for fewer nodes, or add nodes";
     Span = "span", Pool, PlacementEnded, "the free nodes lie in too many groups", "allow more groups with max_span, or wait for nodes of one group";
-    Power = "power", Pool, PlacementEnded, "the pool would draw too much power", "wait, lower power_w, or raise power_cap_w of the pool";
-    Io = "io", Pool, PlacementEnded, "the pool would move too much data", "wait, lower io_bytes_s, or raise io_cap of the pool";
+    Power = "power", Pool, PlacementEnded, "the pool or the cluster would draw too much power", "wait, lower power_w, or raise power_cap_w of the pool, or the cap of the cluster";
+    Io = "io", Pool, PlacementEnded, "the pool or the cluster would move too much data", "wait, lower io_bytes_s, or raise io_cap of the pool, or the cap of the cluster";
     Reserved = "reserved", Pool, Timer, "it would delay a job that has a reservation", "shorten the walltime so that it ends before the reservation begins, or ask for fewer nodes";
     Loan = "loan", Pool, PlacementEnded, "other pools do not lend enough nodes", "let other pools lend more, or wait";
     PreemptCost = "preempt_cost", Pool, Timer, "stopping less urgent work for it would cost too much", "wait, or raise preempt_cost_max of the pool";
@@ -207,8 +207,8 @@ reasons! {
     LedgerQuotaCpus = "ledger:quota_cpus", Tenant, PlacementEnded, "its tenant may not hold more CPU cores", "wait for jobs of its tenant to end, ask for less, or raise the quota";
     LedgerGpuHours = "ledger:gpu_hours", Tenant, Timer, "the GPU-hours of its tenant are used up", "ask for less, or raise the tenant's GPU-hours";
     LedgerMutex = "ledger:mutex", Job, PlacementEnded, "another job has a lock it needs", "wait for the holder to end, or submit without the lock";
-    LedgerPower = "ledger:power", Pool, PlacementEnded, "the pool would draw too much power", "wait, lower power_w, or raise power_cap_w of the pool";
-    LedgerIo = "ledger:io", Pool, PlacementEnded, "the pool would move too much data", "wait, lower io_bytes_s, or raise io_cap of the pool";
+    LedgerPower = "ledger:power", Pool, PlacementEnded, "the pool or the cluster would draw too much power", "wait, lower power_w, or raise power_cap_w of the pool, or the cap of the cluster";
+    LedgerIo = "ledger:io", Pool, PlacementEnded, "the pool or the cluster would move too much data", "wait, lower io_bytes_s, or raise io_cap of the pool, or the cap of the cluster";
     LedgerLoan = "ledger:loan", Pool, PlacementEnded, "a node it would get may not be lent", "let the other pool lend it, or wait";
 }
 

@@ -13,6 +13,12 @@ pub fn memory_slices(compute: u8) -> Option<u8> {
     PROFILES.iter().find(|profile| profile.0 == compute).map(|profile| profile.1)
 }
 
+/// Whether slices can be on one device together, in this order.
+pub fn fit_together(taken: &[(u8, u8)]) -> bool {
+    let mut slices = taken.iter().enumerate();
+    slices.all(|(place, &(compute, at))| possible(&taken[..place], compute).any(|start| start == at))
+}
+
 /// The best `(device, start)` for a profile; `taken` holds `(compute slices, first memory slice)` per device.
 pub fn choose(taken: &[&[(u8, u8)]], compute: u8) -> Option<(usize, u8)> {
     let mut best: Option<([usize; 5], usize, u8)> = None;
@@ -61,6 +67,18 @@ mod tests {
         assert_eq!(choose(empty, 3), Some((0, 4)));
         assert_eq!(choose(empty, 7), Some((0, 0)));
         assert_eq!(choose(empty, 5), None);
+    }
+
+    #[test]
+    fn slices_lie_where_their_profile_begins_and_beside_each_other() {
+        for together in [&[][..], &[(7, 0)], &[(3, 4), (4, 0)], &[(1, 6), (1, 0), (2, 2)]] {
+            assert!(fit_together(together), "{together:?}");
+        }
+        for apart in
+            [&[(1, 7)][..], &[(3, 2)], &[(5, 0)], &[(1, 0), (1, 0)], &[(4, 0), (4, 4)], &[(7, 0), (1, 6)]]
+        {
+            assert!(!fit_together(apart), "{apart:?}");
+        }
     }
 
     #[test]

@@ -9,10 +9,10 @@ use landfall_model::{Job, Mib, MilliCpu, Name, Node, NodeId, PoolId, Time};
 use smallvec::SmallVec;
 
 use crate::choice::{Key, Scored};
-use crate::filters::batch::state::out_of_service;
 use crate::policy::{Bound, BoundFilter, Policy};
 use crate::refusal::{Finality, Quantity, Reason, Refusal, Wake};
 use crate::rules::price::too_dear;
+use crate::rules::service;
 use crate::score::clamp100;
 use crate::term::TermKind;
 use crate::verdict::{Fact, Level, Refused, TermScore, Verdict};
@@ -217,10 +217,11 @@ impl Policy {
             }
             refused = Some(refusal);
         }
-        // Nor does a node out of service take work, whether or not the policy thought of it.
-        if let Some(refusal) = out_of_service(&view).filter(|_| !self.checks_state) {
+        // Nor does a node that takes no work, whether or not the policy thought of it.
+        for demand in service::demands() {
+            let Some(refusal) = demand.against(&view) else { continue };
             if R::KEEPS {
-                record.refused("state", refusal.clone());
+                record.refused(demand.name, refusal.clone());
             }
             refused.get_or_insert(refusal);
         }

@@ -28,15 +28,19 @@ use crate::params::Params;
 use crate::policy::Policy;
 use crate::refusal::{Finality, Reason, Refusal, Wake};
 use crate::rules::price::too_dear;
+use crate::rules::service::OPEN;
 use crate::view::{Devices, Pass, View};
 
 impl View<'_> {
     /// What the filters about some things say against the pair, in policy order. What it costs is asked with what it is made of: it
-    /// changes with settings and with a surge, of which planners hear.
+    /// changes with settings and with a surge, of which planners hear. Whether owner and operator let the node take work is asked whatever the
+    /// policy lists, so kinds are always told apart by that.
     fn refusals(&self, about: &[About]) -> impl Iterator<Item = Refusal> {
         let asked = self.filters.iter().filter(|(info, _)| about.contains(&info.about));
         let dear = about.contains(&About::Make).then(|| too_dear(self)).flatten();
-        asked.filter_map(|(_, filter)| filter.check(self)).chain(dear)
+        let closed = OPEN.iter().filter(|_| about.contains(&About::Registration));
+        let closed = closed.filter_map(|demand| demand.against(self));
+        asked.filter_map(|(_, filter)| filter.check(self)).chain(dear).chain(closed)
     }
 
     /// Whether the job could use the node some day if nothing ran there.
@@ -164,9 +168,7 @@ impl Policy {
         let known: Vec<&str> = self.filters.iter().map(|(known, _)| known.name).collect();
         let plan = batch::ALL.iter().copied().filter(|info| info.about == About::Plan);
         let missing: Vec<_> = plan.filter(|info| !known.contains(&info.name)).collect();
-        let mut policy = self.with_filters(missing.into_iter());
-        policy.checks_state = true;
-        policy
+        self.with_filters(missing.into_iter())
     }
 }
 

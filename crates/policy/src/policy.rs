@@ -109,8 +109,6 @@ pub struct Policy {
     pub(crate) request: Request,
     pub(crate) level_terms: Option<(usize, usize)>,
     reads: Reads,
-    /// Whether a filter of its own looks at the state of nodes.
-    pub(crate) checks_state: bool,
     warnings: Vec<String>,
     /// The policy as each row of `when` weighs it.
     pub(crate) rows: Vec<Policy>,
@@ -168,10 +166,7 @@ impl Policy {
                 .map(|used| &used.params)
                 .chain(spec.terms.iter().map(|used| &used.params))
                 .any(|own| own.get("predict_durations").and_then(toml::Value::as_bool) == Some(true));
-        let checks_state =
-            filters.iter().any(|(info, _)| ["batch-state", "pull-active"].contains(&info.name));
         let mut policy = Self {
-            checks_state,
             filters,
             terms,
             multipliers,

@@ -1,9 +1,10 @@
-// How the board does with a large fleet: LANDFALL_PROGRAM=…/landfall node test/scale.mjs [NODES] [JOBS] [TABS] [EVENTS]
+// How the board does with a large fleet: LANDFALL_PROGRAM=…/landfall node test/scale.mjs [NODES] [JOBS] [TABS] [EVENTS] [SECONDS]
+// With SECONDS the events of the last part come evenly over that time, otherwise as fast as they can.
 import { readFileSync } from "node:fs";
 import { launch } from "./browser.mjs";
 import { World, until } from "./world.mjs";
 
-const [nodes, jobs, tabs, events] = [5000, 100_000, 1000, 200_000].map((usual, place) => Number(process.argv[2 + place] ?? usual));
+const [nodes, jobs, tabs, events, evenly] = [5000, 100_000, 1000, 200_000, 0].map((usual, place) => Number(process.argv[2 + place] ?? usual));
 /** Tabs that are seen and fetch what they show; those behind others only hear. */
 const SEEN = 20;
 const world = new World(process.env.LANDFALL_PROGRAM ?? "landfall", `[[pools]]\nid = "quick"\ndispatch = "push"\n`);
@@ -162,7 +163,9 @@ try {
   const [from, first, start] = [await seq(), await heap(), Date.now()];
   const sizes = [];
   for (let done = 0; done < events; done = (await seq()) - from) {
-    await scheduled(Math.min(20_000, Math.max(1000, Math.floor((events - done) / 5))));
+    await page.waitForTimeout(Math.max(0, start + (done / events) * evenly * 1000 - Date.now()));
+    // Some five events a job; evenly means those of two seconds at once.
+    await scheduled(evenly ? Math.ceil((2 * events) / evenly / 5) : Math.min(20_000, Math.max(1000, Math.floor((events - done) / 5))));
     sizes.push(await heap());
   }
   const number = (await seq()) - from;

@@ -57,6 +57,8 @@ const OF_A_CLUSTER: &[&str] = &[
     "policy show",
     "policy check",
     "policy terms",
+    "caps set",
+    "caps show",
     "pools set",
     "pools list",
     "pools show",

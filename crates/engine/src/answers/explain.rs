@@ -122,12 +122,13 @@ impl Engine {
 
     /// That a job counts as drawing nothing under a cap, because nobody says what it or its node draws.
     fn power_unknown(&self, record: &JobRecord, pool: &PoolState) -> Option<String> {
-        pool.pool.batch.power_cap_w.filter(|_| pool.pool.dispatch == Dispatch::Batch)?;
+        let cap = pool.pool.batch.power_cap_w.or(self.state.caps.power_w);
+        cap.filter(|_| pool.pool.dispatch == Dispatch::Batch)?;
         let mut nodes =
             record.run.iter().flat_map(|run| &run.nodes).filter_map(|at| self.state.node(&at.node));
         let (node, _) = nodes.find(|(node, _)| known_extra_power(record.job.spec.power_w, node).is_none())?;
         Some(format!(
-            "power_unknown: node {} does not say what it draws, so under the power cap of pool `{}` the job counts as drawing nothing; set agent.power_idle and agent.power_busy there, or give the job power_w",
+            "power_unknown: node {} does not say what it draws, so under the power cap on pool `{}` the job counts as drawing nothing; set agent.power_idle and agent.power_busy there, or give the job power_w",
             node.id, record.pool
         ))
     }

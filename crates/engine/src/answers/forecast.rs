@@ -86,14 +86,16 @@ impl Engine {
     }
 }
 
-/// When a placed job is expected to leave its nodes; what should have ended is taken to end now.
+/// When a placed job is expected to leave its nodes. One that has outlived what was expected of it is taken to need as long again as it has had:
+/// those that it was compared with were of another kind.
 fn end_of(record: &JobRecord, spans: &Spans, now: Time) -> Option<Time> {
     let run = record.run.as_ref()?;
     if let Some(stop) = &run.stop {
         return Some(stop.kill_at.max(now));
     }
     let started = run.started_at.unwrap_or(now);
-    let expected = started + spans.span(&record.job.spec);
+    let expected = Some(started + spans.span(&record.job.spec)).filter(|end| *end > now);
+    let expected = expected.unwrap_or(now + now.since(started));
     Some(run.ends_at.unwrap_or(expected).max(now))
 }
 

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use landfall_model::{Dispatch, JobId, JobKind, NodeId, NodeState, PoolId};
+use landfall_model::{Dispatch, JobId, JobKind, NodeId, PoolId};
 
 use crate::effect::Answer;
 use crate::engine::Engine;
@@ -72,7 +72,7 @@ impl Engine {
     /// Workers that would ask for work of a kind, by id.
     fn workers_with_room(&self, pool: &PoolId, kind: JobKind) -> BTreeSet<NodeId> {
         let Some(state) = self.state.pools.get(pool) else { return BTreeSet::new() };
-        let open = state.nodes.iter().filter(|node| node.state == NodeState::Ready && node.accepting);
+        let open = state.nodes.iter().filter(|node| node.takes_work());
         open.filter(|node| self.has_room(node, kind)).map(|node| node.id.clone()).collect()
     }
 

@@ -6,7 +6,7 @@
 use landfall_model::answer::{NodeReason, Why};
 use landfall_model::reason::Reason;
 use landfall_model::verdict::{Direction, Verdict};
-use landfall_model::{JobKind, Node, NodeState};
+use landfall_model::{JobKind, Node};
 use landfall_policy::view::Pass;
 
 use super::explain::Waiting;
@@ -66,9 +66,8 @@ impl Engine {
             let total = |verdict: &Verdict| landfall_policy::q(verdict.total.unwrap_or_default());
             found.max_by(|(a, x), (b, y)| total(x).cmp(&total(y)).then_with(|| b.id.cmp(&a.id)))
         };
-        let open = |node: &Node| node.state == NodeState::Ready && node.accepting;
         if let Some((node, verdict)) =
-            best(&|node, verdict| verdict.barred.is_none() && open(node) && self.has_room(node, kind))
+            best(&|node, verdict| verdict.barred.is_none() && node.takes_work() && self.has_room(node, kind))
         {
             let against = self.ledger_reasons(record, &proposal(record, node, verdict, None));
             if !against.is_empty() {
@@ -82,7 +81,7 @@ impl Engine {
             verdict.refusals.iter().all(|refused| refused.refusal.reason == Reason::AtCapacity)
         };
         let full_one = judged.iter().find(|(node, verdict)| {
-            open(node) && !self.has_room(node, kind) && verdict.barred.is_none() && only_full(verdict)
+            node.takes_work() && !self.has_room(node, kind) && verdict.barred.is_none() && only_full(verdict)
         });
         if let Some((node, _)) = full_one {
             return vec![full(node, kind)];

@@ -7,7 +7,7 @@
 use landfall_model::life::{RUNNERS_UP_KEPT, Task};
 use landfall_model::verdict::Direction;
 use landfall_model::{
-    Job, JobId, JobKind, JobReport, Millis, Name, NodeId, NodeState, PolicySetting, PoolId, Time, World,
+    Job, JobId, JobKind, JobReport, Millis, Name, NodeId, PolicySetting, PoolId, Time, World,
 };
 use landfall_policy::Policy;
 use landfall_policy::index::{BestJob, JobIndex};
@@ -179,7 +179,7 @@ impl Engine {
             return Answer::Nothing("paused".into());
         }
         let at = &state.nodes[slot as usize];
-        if at.state != NodeState::Ready || !at.accepting {
+        if !at.takes_work() {
             return Answer::Nothing("draining".into());
         }
         if kind == JobKind::Build && at.placements.len() as u64 >= u64::from(at.max_concurrent) {

@@ -1,6 +1,6 @@
 //! Surges: jobs cost more while many wait, where their pool says so.
 
-use landfall_model::{Node, NodeState, PoolId, Time};
+use landfall_model::{Node, PoolId, Time};
 
 use crate::dispatch::Dispatcher;
 use crate::engine::Engine;
@@ -23,9 +23,7 @@ impl Engine {
             .filter_map(|(id, pool)| {
                 let price = pool.pool.price?;
                 let takes_work = |node: &&Node| {
-                    node.state == NodeState::Ready
-                        && node.accepting
-                        && node.block.as_ref().is_none_or(|block| block.usable_at(self.now))
+                    node.takes_work() && node.block.as_ref().is_none_or(|block| block.usable_at(self.now))
                 };
                 let nodes = pool.nodes.iter().filter(takes_work).count();
                 let many = self.waiting_in(id) as f64 > price.surge_ratio * nodes as f64;

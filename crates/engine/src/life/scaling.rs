@@ -141,8 +141,8 @@ impl Engine {
                 || quota.max_cpu_milli.is_some_and(|most| tenant.cpu_milli + cpu > most.get())
                 || quota.max_gpus.is_some_and(|most| tenant.gpus + gpus > most)
         });
-        let cap = pool.pool.batch.power_cap_w;
-        if over_quota || cap.is_some_and(|cap| pool.power_drawn(self.now) + power_w > cap) {
+        let left = self.state.caps_left(pool, self.now).power_w;
+        if over_quota || left.is_some_and(|left| power_w > left) {
             return false;
         }
         let (units, gpus, power_w) = (run.units + units, run.gpus + gpus, run.power_w + power_w);

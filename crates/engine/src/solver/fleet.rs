@@ -49,7 +49,7 @@ impl Kind {
     /// Whether they take work at all.
     pub(super) fn in_service(&self) -> bool {
         let leased = self.node.block.as_ref().is_none_or(|block| block.status == BlockStatus::Active);
-        leased && matches!(self.node.state, NodeState::Ready | NodeState::Degraded)
+        leased && self.node.is_open() && matches!(self.node.state, NodeState::Ready | NodeState::Degraded)
     }
 
     /// Whether the pool plans with their time; those of others it has only while they are idle.
@@ -88,7 +88,8 @@ struct Traits {
     group: String,
     fingerprint: Option<Name>,
     drifted: bool,
-    state: NodeState,
+    /// And whether owner and operator let it take work.
+    state: (NodeState, bool),
     amounts: (u64, u64, bool),
     power: Option<(u64, u64)>,
     maintenance: Option<Time>,
@@ -116,7 +117,7 @@ impl Traits {
             group,
             fingerprint: node.fingerprint.clone(),
             drifted: node.drifted,
-            state: node.state,
+            state: (node.state, node.is_open()),
             amounts: (node.cpu_total.get(), node.ram_total.get(), node.unified_memory),
             power: node.power.map(|power| (power.idle_w, power.busy_w)),
             maintenance: node.maintenance_at,
@@ -144,7 +145,7 @@ fn bare(node: &Node, looks_at: About) -> Node {
     bare.group = node.group.clone();
     bare.fingerprint = node.fingerprint.clone();
     bare.drifted = node.drifted;
-    bare.state = node.state;
+    (bare.state, bare.accepting, bare.approval) = (node.state, node.accepting, node.approval);
     bare.unified_memory = node.unified_memory;
     bare.power = node.power;
     bare.maintenance_at = node.maintenance_at;
@@ -162,8 +163,6 @@ fn bare(node: &Node, looks_at: About) -> Node {
     if looks_at >= About::Registration {
         bare.region = node.region.clone();
         bare.platform = node.platform;
-        bare.approval = node.approval;
-        bare.accepting = node.accepting;
         bare.runtimes = node.runtimes.clone();
         bare.capabilities = node.capabilities.clone();
         bare.tenants = node.tenants.clone();

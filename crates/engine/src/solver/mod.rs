@@ -43,8 +43,8 @@ pub use plan::{
 #[cfg(feature = "mutations")]
 pub use problem::Mutation;
 pub use problem::{
-    Behind, Caps, Classes, Cycles, Estimates, Hold, Lender, Occupant, Problem, Rest, SetWeights, Share,
-    TenantRoom, TopologyFormula, Turn, Waiting, Why,
+    Behind, Classes, Cycles, Estimates, Hold, Lender, Occupant, Problem, Rest, SetWeights, Share, TenantRoom,
+    TopologyFormula, Turn, Waiting, Why,
 };
 pub use reason::{Reason, Refusal};
 

@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use landfall_model::{
-    BatchSettings, DeviceShare, JobId, JobSpec, Learn, LoanSettings, Mib, MilliCpu, Millis, Money, Node,
-    PoolId, TenantId, Time, World,
+    BatchSettings, Caps, DeviceShare, JobId, JobSpec, Learn, LoanSettings, Mib, MilliCpu, Millis, Money,
+    Node, PoolId, TenantId, Time, World,
 };
 use landfall_policy::Policy;
 
@@ -204,17 +204,6 @@ impl TenantRoom {
             likely_factor: 1.0,
         }
     }
-}
-
-/// How much of a capped amount is left now, and how much of what is taken comes back when known jobs end.
-///
-/// What occupants hold comes back at their expected release; a measurement above the sum of commitments lowers `room`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Caps {
-    /// Watts left; `None` without a cap.
-    pub power_w: Option<u64>,
-    /// Bytes per second left; `None` without a cap.
-    pub io_bytes_s: Option<u64>,
 }
 
 /// The beat of a pool's cycles.

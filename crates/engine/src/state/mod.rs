@@ -18,7 +18,7 @@ mod tasks;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use landfall_model::{Digest, JobId, Money, Name, Node, NodeId, PoolId, Price, Tenant, TenantId, Time};
+use landfall_model::{Caps, Digest, JobId, Money, Name, Node, NodeId, PoolId, Price, Tenant, TenantId, Time};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use smallvec::SmallVec;
@@ -137,6 +137,9 @@ pub struct State {
     pub next_hold: u64,
     /// Who has which lock, by tenant and name.
     pub locks: BTreeMap<(Option<TenantId>, Name), JobId>,
+    /// What all pools together may draw and move.
+    #[serde(default)]
+    pub caps: Caps,
     pub graph: Graph,
     /// Locks that jobs share because of a `mutex` edge.
     pub edge_locks: BTreeMap<JobId, Vec<EdgeLock>>,
@@ -215,6 +218,7 @@ impl State {
                     pool.measured = Some(pools::Measured { at, power_w: *power_w, io_bytes_s: *io_bytes_s });
                 }
             }
+            Event::CapsSet(caps) => self.caps = *caps,
             Event::PoolDeleted(pool) => self.delete_pool(pool, &mut touched),
             Event::TenantDeleted(tenant) => self.delete_tenant(tenant, &mut touched),
             Event::MixSet { pool, mix } => {

@@ -79,8 +79,7 @@ impl PoolState {
     fn has_idle_evaluator(&self) -> bool {
         let only_evaluates =
             |node: &Node| node.capabilities.as_ref().is_some_and(|can| can.eval && !can.fetch);
-        let idles =
-            |node: &Node| node.state == NodeState::Ready && node.accepting && node.placements.is_empty();
+        let idles = |node: &Node| node.takes_work() && node.placements.is_empty();
         self.present().any(|node| idles(node) && only_evaluates(node))
     }
 }

@@ -160,6 +160,25 @@ fn a_job_that_others_are_being_stopped_for_is_told_when_they_are_gone() {
 
 /// Where nobody comes later and all run for their whole walltime, whatever counts on nothing else comes true.
 #[test]
+fn whoever_outlives_what_was_expected_is_taken_to_need_as_long_again() {
+    let pool = pool(Dispatch::Push, |pool| pool.heartbeats = false);
+    let mut cluster = Cluster::new(pool, r#"nodes = [{ id = "a", cpu_milli = 4000 }]"#);
+    for quick in ["q0", "q1", "q2"] {
+        cluster.submit(&format!(r#"jobs = [{{ id = "{quick}", cpu_milli = 1000 }}]"#));
+        cluster.start(quick);
+        cluster.run_until(cluster.now.as_millis() as f64 / 1000.0 + 0.01);
+        cluster.exit(quick, 0);
+    }
+    cluster.at(1.0).submit(r#"jobs = [{ id = "long", cpu_milli = 4000 }]"#);
+    cluster.start("long");
+    cluster.submit(r#"jobs = [{ id = "next", cpu_milli = 1000 }]"#);
+    for at in [11, 31] {
+        cluster.run_until(f64::from(at));
+        assert_eq!(planned(&cluster, "next").0, i64::from(at + (at - 1)), "the others took 10 ms");
+    }
+}
+
+#[test]
 fn an_estimate_that_counts_on_nothing_uncertain_is_when_the_job_starts() {
     let mut held = 0;
     for seed in 0..60 {

@@ -63,6 +63,24 @@ fn one_filter_more_decides_in_push_pull_and_batch() {
 }
 
 #[test]
+fn a_node_that_is_kept_from_work_is_in_nobodys_way() {
+    let modes = [
+        (Dispatch::Push, "bin-pack"),
+        (Dispatch::Push, "first-fit"),
+        (Dispatch::Push, "fit"),
+        (Dispatch::Pull, "simple"),
+        (Dispatch::Batch, "balanced"),
+        (Dispatch::Batch, "first-fit"),
+    ];
+    for (dispatch, policy) in modes {
+        for odd in ["accepting = false", r#"approval = "suspended""#, r#"state = "draining""#] {
+            let cluster = placed(dispatch, policy, odd, None);
+            assert_eq!(cluster.nodes_of("j"), ["b"], "{dispatch:?} under {policy}, a has {odd}");
+        }
+    }
+}
+
+#[test]
 fn a_job_that_a_filter_keeps_from_every_node_says_so() {
     let mut cluster =
         Cluster::new(pool(Dispatch::Batch, |_| {}), r#"nodes = [{ id = "a", approval = "pending" }]"#);

@@ -2,7 +2,7 @@
 
 use landfall_engine::input::{NodeOrder, Report};
 use landfall_engine::{Fence, Input};
-use landfall_model::{Indices, JobId, Millis, NodeId};
+use landfall_model::{Caps, Indices, JobId, Millis, NodeId};
 
 use crate::agent::Mail;
 use crate::fleet;
@@ -69,7 +69,13 @@ impl World {
                 let power_w = self.rng.chance(50).then(|| self.rng.below(3000));
                 self.step(Input::Measure { pool: pool.id, power_w, io_bytes_s: Some(100) }).map(drop)
             }
-            97..98 => self.step(Input::EnergyPrice(Some(0.3))).map(drop),
+            97..98 => {
+                // From a copy, so that all other draws stay as they are.
+                let mut beside = self.rng.clone();
+                let power_w = beside.chance(50).then(|| beside.within(500, 6000));
+                self.step(Input::SetCaps(Caps { power_w, io_bytes_s: None }))?;
+                self.step(Input::EnergyPrice(Some(0.3))).map(drop)
+            }
             98..99 => {
                 let Some(node) = self.any_node() else { return Ok(()) };
                 let tenant = fleet::tenant(&mut self.rng, 0).id;

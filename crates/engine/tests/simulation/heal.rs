@@ -3,7 +3,7 @@
 use landfall_engine::Input;
 use landfall_engine::input::NodeOrder;
 use landfall_engine::record::{JobRecord, JobState};
-use landfall_model::{Dispatch, Mib, Millis, Node, NodeId, NodeState, Quota, Tenant, TenantId};
+use landfall_model::{Caps, Dispatch, Mib, Millis, Node, NodeId, NodeState, Quota, Tenant, TenantId};
 
 use crate::world::{Found, World, violation};
 
@@ -61,6 +61,7 @@ impl World {
             (pool.batch.power_cap_w, pool.batch.io_cap) = (None, None);
             self.step(Input::SetPool { pool: Box::new(pool), policy: None })?;
         }
+        self.step(Input::SetCaps(Caps::default()))?;
         let tenants: Vec<TenantId> = self.engine.state().tenants.keys().cloned().collect();
         for id in tenants {
             let mut tenant = Tenant::new(id);

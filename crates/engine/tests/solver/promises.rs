@@ -1,7 +1,7 @@
 //! Reservations that stand: what happens in a calm pool never moves one to a later time.
 
-use landfall_engine::solver::{Caps, Cycles, MoveCause, Plan, Share, Step};
-use landfall_model::{JobSpec, Mib, MilliCpu, Millis, NodeCount, NodePower, Time};
+use landfall_engine::solver::{Cycles, MoveCause, Plan, Share, Step};
+use landfall_model::{Caps, JobSpec, Mib, MilliCpu, Millis, NodeCount, NodePower, Time};
 
 use super::support::{Setting, groups, nodes_of, reserved, spec};
 

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use landfall_engine::solver::{Caps, Plan};
-use landfall_model::{Backfill, BatchSettings, JobSpec, Millis, NodeCount, NodePower, Time};
+use landfall_engine::solver::Plan;
+use landfall_model::{Backfill, BatchSettings, Caps, JobSpec, Millis, NodeCount, NodePower, Time};
 
 use landfall_testkit::Rng;
 

@@ -1,7 +1,7 @@
 //! Which nodes a job gets (cases B17 to B23).
 
-use landfall_engine::solver::{Caps, Plan, Reason};
-use landfall_model::{JobSpec, NodeCount, NodePower, SetHint};
+use landfall_engine::solver::{Plan, Reason};
+use landfall_model::{Caps, JobSpec, NodeCount, NodePower, SetHint};
 
 use super::support::{Setting, groups, name, node, nodes_of, policy, pool_id, spec, starts, wait_of};
 

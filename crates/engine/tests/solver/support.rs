@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use landfall_engine::preempt::{Preempted, checkpoint_minutes};
 use landfall_engine::solver::{
-    Caps, Cycles, Estimates, Fleet, Hold, Lender, Occupant, Plan, Problem, Reservation, Share, Slot, Start,
-    Step, TenantRoom, Wait, Waiting, solve,
+    Cycles, Estimates, Fleet, Hold, Lender, Occupant, Plan, Problem, Reservation, Share, Slot, Start, Step,
+    TenantRoom, Wait, Waiting, solve,
 };
 use landfall_model::{
-    BatchSettings, JobId, JobSpec, Lifecycle, LoanSettings, Mib, MilliCpu, Millis, Name, Node, NodeCount,
-    NodeId, PoolId, Time, World,
+    BatchSettings, Caps, JobId, JobSpec, Lifecycle, LoanSettings, Mib, MilliCpu, Millis, Name, Node,
+    NodeCount, NodeId, PoolId, Time, World,
 };
 use landfall_policy::spec::FilterUse;
 use landfall_policy::{Policy, builtin};

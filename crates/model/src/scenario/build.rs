@@ -505,6 +505,10 @@ fn gpus(rows: Vec<GpuRow>, models: &mut Models, path: &str) -> Result<Vec<Gpu>> 
                 "more is committed than the device has",
             ));
         }
+        if row.slices.as_ref().is_some_and(|slices| !crate::slices::fit_together(&slices.taken)) {
+            let message = "these slices cannot be on one device: each is [compute slices, first memory slice]; 1 begins at 0 to 6, 2 at 0, 2 or 4, 3 at 0 or 4, 4 and 7 at 0, and they must not overlap";
+            return Err(ScenarioError::at(format!("{path}.slices.taken"), message));
+        }
         (gpu.vram_committed, gpu.vram_reported) = (row.vram_committed_mib, row.vram_used_mib);
         (gpu.bandwidth_gb_s, gpu.link_group, gpu.slices) =
             (row.bandwidth_gb_s, row.link_group, row.slices.map(Box::new));

@@ -170,8 +170,18 @@ fn plain_words(message: &str) -> String {
             format!("{before}expected a table of fields{rest}")
         }
         None => match message.rsplit_once(", expected ") {
-            Some((before, "u8" | "u16" | "u32" | "u64" | "usize" | "i32" | "i64")) => {
-                format!("{before}, expected a whole number")
+            Some((before, kind @ ("u8" | "u16" | "u32" | "u64" | "usize" | "i32" | "i64"))) => {
+                // What is a whole number is too small or too large.
+                let range = match kind {
+                    "u8" => format!(" of 0 to {}", u8::MAX),
+                    "u16" => format!(" of 0 to {}", u16::MAX),
+                    "u32" => format!(" of 0 to {}", u32::MAX),
+                    "i32" => format!(" of {} to {}", i32::MIN, i32::MAX),
+                    "i64" => String::new(),
+                    _ => " of 0 or more".to_owned(),
+                };
+                let range = if before.starts_with("invalid value: integer") { range } else { String::new() };
+                format!("{before}, expected a whole number{range}")
             }
             Some((before, "f32" | "f64")) => format!("{before}, expected a number"),
             _ => message.to_owned(),
@@ -198,6 +208,14 @@ mod tests {
             (
                 "invalid type: string \"x\", expected u32",
                 "invalid type: string \"x\", expected a whole number",
+            ),
+            (
+                "invalid value: integer `70000`, expected u16",
+                "invalid value: integer `70000`, expected a whole number of 0 to 65535",
+            ),
+            (
+                "invalid value: integer `-1`, expected u64",
+                "invalid value: integer `-1`, expected a whole number of 0 or more",
             ),
             ("invalid type: string \"x\", expected f64", "invalid type: string \"x\", expected a number"),
         ] {

@@ -251,13 +251,26 @@ impl<'de> Deserializer<'de> for Tree {
         }
     }
 
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Wrong> {
+        match self {
+            // Fields have names: a list would be taken by position.
+            Self::List(_) => Err(Wrong::invalid_type(Unexpected::Seq, &"a table of fields")),
+            other => other.deserialize_any(visitor),
+        }
+    }
+
     fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
         visitor.visit_unit()
     }
 
     serde::forward_to_deserialize_any! {
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple tuple_struct
-        map struct identifier
+        map identifier
     }
 }
 

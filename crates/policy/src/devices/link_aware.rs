@@ -2,20 +2,22 @@
 //!
 //! Where pairwise link bandwidths are known, [`super::link_bandwidth`] decides instead.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use landfall_model::Node;
 
 use super::{Positions, first_fit, gaps, link_bandwidth};
 
-/// Above this many qualifying devices not every set is tried.
+/// Where bandwidths of pairs are known: above this many qualifying devices not every set is tried.
 const EXACT_MAX: usize = 16;
+/// Of more groups the largest are tried, but as many as are needed.
+const GROUPS_MAX: usize = 16;
 
 pub(super) fn choose(fitting: &[u16], count: usize, node: &Node) -> Positions {
-    if fitting.len() > EXACT_MAX {
-        return smallest_group(fitting, count, node).unwrap_or_else(|| first_fit::choose(fitting, count));
-    }
     if let Some(links) = node.links.as_ref().filter(|links| !links.is_empty()) {
+        if fitting.len() > EXACT_MAX {
+            return smallest_group(fitting, count, node).unwrap_or_else(|| first_fit::choose(fitting, count));
+        }
         let indices: Vec<u16> =
             fitting.iter().map(|&position| node.gpus[usize::from(position)].index).collect();
         let chosen = link_bandwidth::choose(&indices, count, links);
@@ -28,25 +30,56 @@ pub(super) fn choose(fitting: &[u16], count: usize, node: &Node) -> Positions {
     if count == 0 || count > fitting.len() {
         return first_fit::choose(fitting, count);
     }
-    let group = |position: u16| node.gpus[usize::from(position)].link_group;
-    let mut best: Option<((usize, usize, u64, Positions), Positions)> = None;
-    for_each_set(fitting, count, &mut |set| {
-        let groups: BTreeSet<_> = set.iter().map(|&position| group(position)).collect();
-        let available = fitting.iter().filter(|&&position| groups.contains(&group(position))).count();
-        let set: Positions = set.iter().copied().collect();
-        let key = (groups.len(), available - count, gaps(&set, node), set.clone());
-        if best.as_ref().is_none_or(|(known, _)| key < *known) {
-            best = Some((key, set));
+    fewest_groups(fitting, count, node)
+}
+
+fn group_of(position: u16, node: &Node) -> Option<u16> {
+    node.gpus[usize::from(position)].link_group
+}
+
+/// Among all sets: fewest groups touched, fewest devices left over in them, closest together, lowest indices.
+///
+/// As many groups are needed as the largest ones need to have enough devices. So many of them have enough only together, so whatever is
+/// chosen from them touches all, and what is left over is what they have beyond `count`. The gaps of a choice add up to its span, so
+/// within some groups neighbours are closest. So it is enough to try every set of so many groups.
+fn fewest_groups(fitting: &[u16], count: usize, node: &Node) -> Positions {
+    let mut by_group: BTreeMap<Option<u16>, Positions> = BTreeMap::new();
+    for &position in fitting {
+        by_group.entry(group_of(position, node)).or_default().push(position);
+    }
+    let mut groups: Vec<Positions> = by_group.into_values().collect();
+    groups.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+    let mut among_largest = groups.iter().scan(0, |devices, group| {
+        *devices += group.len();
+        Some(*devices)
+    });
+    let needed = among_largest.position(|devices| devices >= count).map_or(groups.len(), |place| place + 1);
+    groups.truncate(GROUPS_MAX.max(needed));
+    let numbers: Vec<u16> = (0..).take(groups.len()).collect();
+    let mut best: Option<(usize, u64, Positions)> = None;
+    for_each_set(&numbers, needed, &mut |set| {
+        let among = || set.iter().map(|&number| &groups[usize::from(number)]);
+        let available = among().map(|group| group.len()).sum::<usize>();
+        if available < count || best.as_ref().is_some_and(|(fewest, ..)| *fewest < available) {
+            return;
+        }
+        let mut devices: Positions = among().flatten().copied().collect();
+        devices.sort_unstable();
+        let neighbours = devices.windows(count).map(|set| (gaps(set, node), set));
+        let Some((gaps, set)) = neighbours.min() else { return };
+        let key = (available, gaps, Positions::from(set));
+        if best.as_ref().is_none_or(|known| key < *known) {
+            best = Some(key);
         }
     });
-    best.map(|(_, set)| set).unwrap_or_default()
+    best.map(|(_, _, set)| set).unwrap_or_default()
 }
 
 /// The first devices of the smallest link group that has enough; `None` if none has.
 fn smallest_group(fitting: &[u16], count: usize, node: &Node) -> Option<Positions> {
-    let group = |position: u16| node.gpus[usize::from(position)].link_group;
-    let of_group = |wanted| fitting.iter().copied().filter(move |&position| group(position) == wanted);
-    let groups: BTreeSet<_> = fitting.iter().map(|&position| group(position)).collect();
+    let of_group =
+        |wanted| fitting.iter().copied().filter(move |&position| group_of(position, node) == wanted);
+    let groups: BTreeSet<_> = fitting.iter().map(|&position| group_of(position, node)).collect();
     let sized = groups.into_iter().map(|wanted| (of_group(wanted).count(), wanted));
     let (_, wanted) = sized.filter(|&(size, _)| size >= count).min()?;
     Some(of_group(wanted).take(count).collect())
@@ -75,15 +108,50 @@ mod tests {
     use super::*;
     use landfall_model::{Gpu, Mib, MilliCpu, NodeId};
 
-    #[test]
-    fn above_sixteen_devices_the_smallest_group_that_fits_is_taken() {
+    fn with_groups(groups: &[u16]) -> Node {
         let mut node = Node::new(NodeId::new("n").unwrap(), MilliCpu::ZERO, Mib::ZERO);
-        let group = |index| Some(u16::from((1..=8).contains(&index)));
-        node.gpus = (0..20).map(|index| Gpu::new(index, None, None)).collect();
-        node.gpus.iter_mut().for_each(|gpu| gpu.link_group = group(gpu.index));
-        let free: Vec<u16> = (0..20).collect();
-        assert_eq!(choose(&free, 8, &node).as_slice(), [1, 2, 3, 4, 5, 6, 7, 8]);
-        assert_eq!(choose(&free, 13, &node).as_slice(), first_fit::choose(&free, 13).as_slice());
+        node.gpus = (0..groups.len() as u16).map(|index| Gpu::new(index, None, None)).collect();
+        node.gpus.iter_mut().zip(groups).for_each(|(gpu, group)| gpu.link_group = Some(*group));
+        node
+    }
+
+    #[test]
+    fn above_sixteen_devices_the_choice_is_as_exact_as_below() {
+        let node = with_groups(&[0, 1, 1, 1, 0, 0, 0, 2, 2, 2, 2, 3, 3, 3, 3, 1, 4, 4]);
+        let free: Vec<u16> = (0..18).collect();
+        assert_eq!(choose(&free, 3, &node).as_slice(), [1, 2, 3]);
+        assert_eq!(choose(&free, 6, &node).as_slice(), [11, 12, 13, 14, 16, 17]);
+        let node = with_groups(&(0..64).map(|index| index % 16).collect::<Vec<u16>>());
+        let free: Vec<u16> = (0..64).collect();
+        assert_eq!(choose(&free, 8, &node).as_slice(), [0, 1, 16, 17, 32, 33, 48, 49]);
+        let node = with_groups(&(0..64).collect::<Vec<u16>>());
+        assert_eq!(choose(&free, 40, &node).as_slice(), &free[..40], "each device alone");
+    }
+
+    #[test]
+    fn the_choice_is_the_best_of_all_sets() {
+        let mut state = 1u64;
+        let mut next = move |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % below
+        };
+        for case in 0..400 {
+            let (size, groups) = (1 + next(10), 1 + next(5));
+            let node = with_groups(&(0..size).map(|_| next(groups) as u16).collect::<Vec<u16>>());
+            let free: Vec<u16> = (0..size as u16).filter(|_| next(4) > 0).collect();
+            let count = next(free.len() as u64 + 1) as usize;
+            let mut best: Option<(usize, usize, u64, Vec<u16>)> = None;
+            for_each_set(&free, count, &mut |set| {
+                let touched: BTreeSet<_> = set.iter().map(|&position| group_of(position, &node)).collect();
+                let left = free.iter().filter(|&&position| touched.contains(&group_of(position, &node)));
+                let key = (touched.len(), left.count() - count, gaps(set, &node), set.to_vec());
+                if best.as_ref().is_none_or(|known| key < *known) {
+                    best = Some(key);
+                }
+            });
+            let expected = best.map(|(.., set)| set).unwrap_or_default();
+            assert_eq!(choose(&free, count, &node).as_slice(), expected, "case {case}: {count} of {free:?}");
+        }
     }
 
     #[test]

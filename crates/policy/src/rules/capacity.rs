@@ -1,6 +1,6 @@
 //! What to do when no node is admitted: ask a provider for capacity, or say that none could ever do.
 
-use landfall_model::{JobSpec, Mib, MilliCpu, Millis, Name, Node, Provider, ProviderKind, Tier};
+use landfall_model::{Gpu, JobSpec, Mib, MilliCpu, Millis, Name, Node, Provider, ProviderKind, Tier};
 
 use crate::params::{ParamError, ParamInfo, ParamKind, Params};
 use crate::policy::Policy;
@@ -103,6 +103,10 @@ pub fn recommend(spec: &JobSpec, providers: &[Provider], large_job_gpus: u32) ->
 
 /// One shape that a job might fit: a node as it stands, or what a provider delivers.
 struct Capacity {
+    all_gpus: u64,
+    /// Memory of its largest GPU.
+    vram: Mib,
+    /// GPUs with as much memory as the job asks for.
     gpus: u64,
     cpu: MilliCpu,
     ram: Mib,
@@ -111,8 +115,15 @@ struct Capacity {
 
 /// If no known shape could ever hold the job, says what is missing at the nearest one.
 fn nearest_miss(spec: &JobSpec, pass: &Pass<'_>, margin: Millis) -> Option<String> {
-    let nodes = pass.nodes().iter().map(|node| of_node(spec, node, pass));
-    let shapes = pass.world.providers.iter().filter(|provider| provider.enabled).map(|provider| Capacity {
+    // A job that pins a provider gets nothing of others.
+    let pinned = |name: &Name| spec.provider.as_ref().is_none_or(|wanted| wanted == name);
+    let own =
+        pass.nodes().iter().filter(|node| node.block.as_ref().is_none_or(|block| pinned(&block.provider)));
+    let nodes = own.map(|node| of_node(spec, node, pass));
+    let sold = pass.world.providers.iter().filter(|provider| provider.enabled && pinned(&provider.name));
+    let shapes = sold.map(|provider| Capacity {
+        all_gpus: u64::from(provider.shape.gpus),
+        vram: provider.shape.vram_mib,
         gpus: if provider.shape.vram_mib >= spec.vram_mib { u64::from(provider.shape.gpus) } else { 0 },
         cpu: provider.shape.cpu_milli,
         ram: provider.shape.ram_mib,
@@ -132,7 +143,15 @@ fn nearest_miss(spec: &JobSpec, pass: &Pass<'_>, margin: Millis) -> Option<Strin
     let largest = |of: &dyn Fn(&Capacity) -> u64| shapes.iter().map(of).max().unwrap_or(0);
     let gpus = largest(&|shape| shape.gpus);
     if gpus < u64::from(spec.gpu_count) {
-        let size = if spec.vram_mib.is_zero() { String::new() } else { format!(" of {}", spec.vram_mib) };
+        if gpus == 0 {
+            let vram = Mib::new(largest(&|shape| shape.vram.get()));
+            return Some(match largest(&|shape| shape.all_gpus) {
+                0 => format!("no node has a GPU; {} asked", spec.gpu_count),
+                _ => format!("the largest GPU has {vram}; {} asked", spec.vram_mib),
+            });
+        }
+        let all = largest(&|shape| shape.all_gpus);
+        let size = if all == gpus { String::new() } else { format!(" of {}", spec.vram_mib) };
         return Some(format!(
             "largest node has {gpus} GPUs{size}; {} asked; submit as a gang",
             spec.gpu_count
@@ -155,6 +174,8 @@ fn nearest_miss(spec: &JobSpec, pass: &Pass<'_>, margin: Millis) -> Option<Strin
 
 fn of_node(spec: &JobSpec, node: &Node, pass: &Pass<'_>) -> Capacity {
     Capacity {
+        all_gpus: node.gpus.len() as u64,
+        vram: node.gpus.iter().map(Gpu::vram_total).max().unwrap_or_default(),
         gpus: node.gpus.iter().filter(|gpu| gpu.vram_total() >= spec.vram_mib).count() as u64,
         cpu: node.cpu_total,
         ram: node.ram_total,

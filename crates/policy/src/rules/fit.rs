@@ -45,12 +45,14 @@ pub(crate) fn mode_beside(spec: &JobSpec, node: &Node) -> Option<Mode> {
         return None;
     }
     let need = spec.vram_mib * u64::from(spec.gpu_count);
+    // The RAM that the job asks for besides is taken as well.
+    let in_ram = |need: Mib| spec.ram_mib + need <= node.ram_free();
     match offload_device(spec, node) {
         Some(position) => {
             let gpu = &node.gpus[usize::from(position)];
-            (need <= gpu.vram_free() + node.ram_free()).then_some(Mode::Offload)
+            in_ram(need.saturating_sub(gpu.vram_free())).then_some(Mode::Offload)
         }
-        None => (need <= node.ram_free()).then_some(Mode::Cpu),
+        None => in_ram(need).then_some(Mode::Cpu),
     }
 }
 
@@ -58,7 +60,8 @@ pub(crate) fn mode_beside(spec: &JobSpec, node: &Node) -> Option<Mode> {
 pub(crate) fn offloads_when_idle(spec: &JobSpec, node: &Node) -> bool {
     let need = spec.vram_mib * u64::from(spec.gpu_count);
     let device = node.gpus.iter().map(Gpu::vram_total).max().unwrap_or(Mib::ZERO);
-    spec.runs_with("llmcpp") && spec.offload == Offload::Allow && need <= device + node.ram_total
+    let in_ram = spec.ram_mib + need.saturating_sub(device);
+    spec.runs_with("llmcpp") && spec.offload == Offload::Allow && in_ram <= node.ram_total
 }
 
 /// The device that an offloaded model would use: most free memory, then lowest index.

@@ -11,6 +11,7 @@ pub mod offer;
 pub mod price;
 pub mod pull;
 pub(crate) mod room;
+pub(crate) mod service;
 pub mod snapshot;
 pub(crate) mod supply;
 pub mod usage;

@@ -93,7 +93,7 @@ fn b4_to_b8_decisions_without_a_node() {
     match decide(&(node("n", DAY, "", "") + &job(10, 40))) {
         Decision::RequestMoreCapacity { provider, reason, detail, .. } => {
             assert_eq!((provider.unwrap().as_str(), reason), ("sfcompute", Reason::Unsatisfiable), "B6");
-            assert_eq!(detail, "largest node has 8 GPUs of 40 GiB; 10 asked; submit as a gang");
+            assert_eq!(detail, "largest node has 8 GPUs; 10 asked; submit as a gang");
         }
         other => panic!("B6: {other:?}"),
     }

@@ -2,7 +2,7 @@
 //!
 //! Needs the traces: `LANDFALL_TRACES`, or `shared/traces` beside the repository. Without them it says so and ends well.
 //!
-//! `cargo bench -p landfall-replay --bench published [-- logs|reference|sequences|packing|drawn|ours|speed|choose]...`
+//! `cargo bench -p landfall-replay --bench published [-- logs|reference|sequences|packing|drawn|ours|pack|speed|choose]...`
 //!
 //! `choose` tries constants for minutes and runs only when it is asked for.
 
@@ -59,13 +59,14 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     type Part = fn(&Path, &mut Findings);
-    let parts: [(&str, Part); 8] = [
+    let parts: [(&str, Part); 9] = [
         ("logs", logs::published),
         ("reference", logs::reference),
         ("sequences", sequences::published),
         ("packing", packing::published),
         ("drawn", packing::drawn),
-        ("ours", ours::compared),
+        ("ours", ours::batch),
+        ("pack", ours::pack),
         ("speed", speed::measured),
         ("choose", choose::left_out),
     ];

@@ -206,8 +206,9 @@ impl Core {
     /// What the nodes of a pool draw and their disks do together, as far as they tell.
     fn measured(&self, id: &PoolId, pool: &PoolState) -> Option<Input> {
         // Nothing but a cap makes use of it.
-        let caps = &pool.pool.batch;
-        if caps.power_cap_w.is_none() && caps.io_cap.is_none() {
+        let (own, common) = (&pool.pool.batch, self.engine.state().caps);
+        let power = own.power_cap_w.or(common.power_w);
+        if power.is_none() && own.io_cap.is_none() && common.io_bytes_s.is_none() {
             return None;
         }
         let beats = || pool.present().filter_map(|node| Some(&self.nodes.facts(&node.id)?.heartbeat));

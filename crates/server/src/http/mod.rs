@@ -11,6 +11,7 @@ pub(crate) mod auth;
 mod board;
 mod bulk;
 mod capacity;
+mod caps;
 mod dags;
 mod extract;
 mod fleet;
@@ -90,6 +91,7 @@ fn documented() -> (Router<Arc<App>>, utoipa::openapi::OpenApi) {
         .merge(alarms::routes())
         .merge(usage::routes())
         .merge(capacity::routes())
+        .merge(caps::routes())
         .merge(peers::routes())
         .merge(policies::routes())
         .merge(workloads::routes())

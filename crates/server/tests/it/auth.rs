@@ -26,6 +26,8 @@ const CASES: &[Case] = &[
     ("GET", "/alarms", None, [200, 200, 403, 403, 401]),
     ("POST", "/alarms/1/acknowledge", None, [404, 404, 403, 403, 401]),
     ("POST", "/pools/default/history", Some("[]"), [422, 422, 403, 403, 401]),
+    ("GET", "/caps", None, [200, 200, 200, 403, 401]),
+    ("PUT", "/caps", Some(r#"{"power_w": 40000}"#), [200, 200, 403, 403, 401]),
     ("GET", "/decisions", None, [200, 200, 200, 403, 401]),
     ("POST", "/plan", Some("{}"), [200, 200, 200, 403, 401]),
     ("POST", "/plan", Some(r#"{"lose": ["n1"]}"#), [200, 200, 403, 403, 401]),

@@ -305,6 +305,23 @@ async fn energy_has_a_price_for_as_long_as_somebody_says_so() {
 }
 
 #[tokio::test]
+async fn the_cluster_has_caps_that_are_set_one_by_one() {
+    let server = Server::start().await;
+    let now = json!({ "drawn_w": 0, "moved_bytes_s": 0 });
+    assert_eq!(server.get("/caps").await.1, now);
+    let both = json!({ "power_w": 40000, "io_bytes_s": 5000, "drawn_w": 0, "moved_bytes_s": 0 });
+    assert_eq!(server.put("/caps", json!({ "power_w": 40000 })).await.0, 200);
+    assert_eq!(server.put("/caps", json!({ "io_bytes_s": 5000 })).await.1, both, "what is left out stays");
+    for bad in [json!({ "power_w": -1 }), json!({ "power_w": 0.5 }), json!({ "watts": 5 })] {
+        let (status, said) = server.put("/caps", bad).await;
+        assert_eq!(status.as_u16(), 422, "{said}");
+        assert!(said["field"].as_str().unwrap().starts_with("caps"), "{said}");
+    }
+    assert_eq!(server.get("/caps").await.1, both, "nothing half done");
+    assert_eq!(server.put("/caps", json!({ "power_w": null, "io_bytes_s": null })).await.1, now);
+}
+
+#[tokio::test]
 async fn a_file_tells_the_price_of_energy() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("price"), "0.25\n").unwrap();

@@ -276,6 +276,17 @@ impl Watcher {
             if commit.power_w > 0 && pool.pool.batch.power_cap_w.is_some_and(|cap| watts > cap) {
                 return no("power_cap", format!("{watts} W, cap {:?}", pool.pool.batch.power_cap_w));
             }
+            let placed = state.jobs.values().filter_map(|other| other.run.as_ref()).map(|run| run.power_w);
+            let up = state
+                .pools
+                .values()
+                .flat_map(|pool| &pool.nodes)
+                .filter(|node| node.state != NodeState::Down);
+            let idle = up.filter_map(|node| node.power).map(|power| power.idle_w);
+            let all = commit.power_w + placed.sum::<u64>() + idle.sum::<u64>();
+            if commit.power_w > 0 && state.caps.power_w.is_some_and(|cap| all > cap) {
+                return no("cluster_power_cap", format!("{all} W, cap {:?}", state.caps.power_w));
+            }
             let moves = !record.job.spec.io_bytes_s.is_zero();
             if moves && pool.pool.batch.io_cap.is_some_and(|cap| bytes > cap.get()) {
                 return no("io_cap", format!("{bytes} bytes/s, cap {:?}", pool.pool.batch.io_cap));

@@ -6,6 +6,7 @@ pub(crate) mod alarms;
 pub(crate) mod arrays;
 pub(crate) mod backup;
 pub(crate) mod board;
+pub(crate) mod caps;
 pub(crate) mod certificate;
 pub(crate) mod check;
 pub(crate) mod completions;

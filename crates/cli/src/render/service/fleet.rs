@@ -1,12 +1,12 @@
 //! Pools, tenants and tokens.
 
-use landfall_api::fleet::{Settings, TenantUsage, TenantView};
+use landfall_api::fleet::{CapsView, Settings, TenantUsage, TenantView};
 use landfall_api::token::TokenView;
 use landfall_model::answer::Fared;
 use landfall_model::{Mib, ProviderKind};
 use serde_json::Value;
 
-use super::super::clock::{ago, cores, date, span};
+use super::super::clock::{ago, cores, date, mib, span};
 use super::super::style::{DIM, STRONG, WARN};
 use super::super::table::{Cell, Table};
 use super::super::text::{clean, count, labelled, short, word};
@@ -126,6 +126,26 @@ fn spent(usage: &TenantUsage) -> String {
         Some(budget) => format!("{} of {}", money(usage.spent), money(budget)),
         None => money(usage.spent),
     }
+}
+
+pub(crate) fn caps(caps: &CapsView, _: Page) -> String {
+    let mut table = Table::of(&["", ">now", ">cap"]);
+    let cap = |cap: Option<String>| Cell::from(cap.unwrap_or_else(|| "none".to_owned()));
+    let traffic = |bytes: u64| match bytes >> 20 {
+        0 => format!("{bytes} B/s"),
+        size => format!("{}/s", mib(size)),
+    };
+    table.row(vec![
+        "power".into(),
+        format!("{} W", caps.drawn_w).into(),
+        cap(caps.power_w.map(|cap| format!("{cap} W"))),
+    ]);
+    table.row(vec![
+        "storage traffic".into(),
+        traffic(caps.moved_bytes_s).into(),
+        cap(caps.io_bytes_s.map(traffic)),
+    ]);
+    table.render()
 }
 
 pub(crate) fn providers(listed: &providers::Listed, _: Page) -> String {

@@ -203,6 +203,18 @@ const CASES: [Case; 18] = [
         world.until("both caps bind", || {
             world.would(&draws) == Err("power".to_owned()) && world.would(&moves) == Err("io".to_owned())
         });
+        world.beats("meter", &json!({ "power_w": 10.0, "io_bytes_s": 10_000 }));
+        world.until("both fit again", || world.would(&draws).is_ok() && world.would(&moves).is_ok());
+        let caps = |power: Value, io: Value| {
+            world.asks("PUT", "/caps", &json!({ "power_w": power, "io_bytes_s": io }))
+        };
+        caps(json!(59), json!(509_999));
+        world.until("the caps of the cluster bind", || {
+            world.would(&draws) == Err("power".to_owned()) && world.would(&moves) == Err("io".to_owned())
+        });
+        caps(json!(60), Value::Null);
+        world.until("what just fits", || world.would(&draws).is_ok() && world.would(&moves).is_ok());
+        caps(Value::Null, Value::Null);
     }),
     ("run times", |world| {
         world.joins("k", "keen", &Value::Null);

@@ -20,8 +20,8 @@ use crate::ledger::is_idle;
 use crate::preempt::Preempted;
 use crate::record::{JobRecord, JobState, Phase, Run};
 use crate::solver::{
-    self, Behind, Caps, Cycles, Fleet, Ground, Hold, Lender, Occupant, Plan, Problem, Reason, Share, Slot,
-    Suited, TenantRoom, Turn, Waiting,
+    self, Behind, Cycles, Fleet, Ground, Hold, Lender, Occupant, Plan, Problem, Reason, Share, Slot, Suited,
+    TenantRoom, Turn, Waiting,
 };
 use crate::staging;
 use crate::state::{Kept, PoolState, State};
@@ -330,10 +330,7 @@ impl Engine {
             (self.notes.is_some() && asked.is_none() && problem.classes.is_some()).then_some(&rest);
         problem.tenants = self.tenant_rooms();
         problem.locks = self.state.locks.keys().cloned().collect();
-        problem.caps = Caps {
-            power_w: settings.power_cap_w.map(|cap| cap.saturating_sub(state.power_drawn(self.now))),
-            io_bytes_s: settings.io_cap.map(|cap| cap.get().saturating_sub(state.io_moved(self.now))),
-        };
+        problem.caps = self.state.caps_left(state, self.now);
         problem.preemptions_left = state.preempt_budget.room(self.now);
         problem.freed_early = freed_early;
         let beat = Cycles { next: state.next_cycle, every: settings.cycle_ms };

@@ -14,7 +14,7 @@ pub(crate) const INFO: FilterInfo = FilterInfo {
     ..FilterInfo::of(|_| Ok(Box::new(check)))
 };
 
-fn check(view: &View<'_>) -> Option<Refusal> {
+pub(crate) fn check(view: &View<'_>) -> Option<Refusal> {
     let block = view.node.block.as_ref()?;
     if block.usable_at(view.now()) {
         return None;

@@ -1,6 +1,6 @@
 //! Filters of the packing policies, one file each.
 
-mod block;
+pub(crate) mod block;
 mod cpu;
 mod expiry;
 mod gpu;

@@ -12,7 +12,7 @@ pub(crate) const INFO: FilterInfo = FilterInfo {
     ..FilterInfo::of(|_| Ok(Box::new(check)))
 };
 
-fn check(view: &View<'_>) -> Option<Refusal> {
+pub(crate) fn check(view: &View<'_>) -> Option<Refusal> {
     if view.node.accepting {
         return None;
     }

@@ -13,7 +13,7 @@ pub(crate) const INFO: FilterInfo = FilterInfo {
     ..FilterInfo::of(|_| Ok(Box::new(check)))
 };
 
-fn check(view: &View<'_>) -> Option<Refusal> {
+pub(crate) fn check(view: &View<'_>) -> Option<Refusal> {
     let found = match view.node.approval {
         Approval::Approved => return None,
         Approval::Pending => "pending",

@@ -1,7 +1,7 @@
 //! Filters of the `fit` policy, one file each.
 
-mod accepting;
-mod approved;
+pub(crate) mod accepting;
+pub(crate) mod approved;
 mod cooldown;
 mod cpu;
 mod gpu;

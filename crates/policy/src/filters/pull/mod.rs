@@ -1,6 +1,6 @@
 //! Filters of the family `pull`, one file each: which queued jobs a worker that asks may run at all.
 
-mod active;
+pub(crate) mod active;
 mod architecture;
 mod capability;
 mod capacity;

@@ -85,6 +85,7 @@ fn unsaid(event: &Event) -> Option<&'static str> {
         Event::ProvidersSet(_) => "providers that were set",
         Event::MixSet { .. } => "expected mixes of jobs that were set",
         Event::EnergyPrice(_) => "energy prices",
+        Event::CapsSet(_) => "caps of the cluster",
         Event::Measured { .. } => "measurements of power and storage traffic",
         Event::InstanceSet { .. } | Event::WorkShare { .. } => "trailing means of pull pools",
         Event::WorldSet { .. } => "situations that were set at once",
