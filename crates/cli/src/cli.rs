@@ -47,8 +47,7 @@ A cluster of your own:
   approve, disapprove     who may take part
   pools, tenants, token   how work is dispatched, whose it is, who may what
   workloads, providers    named templates of jobs; who sells blocks of capacity
-  caps                    what all pools together may draw and move
-  config                  check the settings; show what is in force
+  caps, config            what all pools may draw and move; the settings
   backup, restore, check  keep what a server knows, and look after it
   events, decisions       what happens; what was decided
   alarms, usage, board    what to look at; who used what; the web page

@@ -158,7 +158,6 @@ fn a_job_that_others_are_being_stopped_for_is_told_when_they_are_gone() {
     }
 }
 
-/// Where nobody comes later and all run for their whole walltime, whatever counts on nothing else comes true.
 #[test]
 fn whoever_outlives_what_was_expected_is_taken_to_need_as_long_again() {
     let pool = pool(Dispatch::Push, |pool| pool.heartbeats = false);
@@ -174,10 +173,12 @@ fn whoever_outlives_what_was_expected_is_taken_to_need_as_long_again() {
     cluster.submit(r#"jobs = [{ id = "next", cpu_milli = 1000 }]"#);
     for at in [11, 31] {
         cluster.run_until(f64::from(at));
+        cluster.tick();
         assert_eq!(planned(&cluster, "next").0, i64::from(at + (at - 1)), "the others took 10 ms");
     }
 }
 
+/// Where nobody comes later and all run for their whole walltime, whatever counts on nothing else comes true.
 #[test]
 fn an_estimate_that_counts_on_nothing_uncertain_is_when_the_job_starts() {
     let mut held = 0;

@@ -73,7 +73,7 @@ fn a_node_that_is_kept_from_work_is_in_nobodys_way() {
         (Dispatch::Batch, "first-fit"),
     ];
     for (dispatch, policy) in modes {
-        for odd in ["accepting = false", r#"approval = "suspended""#, r#"state = "draining""#] {
+        for odd in ["accepting = false", r#"approval = "suspended""#] {
             let cluster = placed(dispatch, policy, odd, None);
             assert_eq!(cluster.nodes_of("j"), ["b"], "{dispatch:?} under {policy}, a has {odd}");
         }

@@ -382,45 +382,34 @@ impl Class {
 
     fn rebuild(&mut self, ask: &Ask<'_>, changed_at: &[u64]) {
         self.opens.clear();
-        match &mut self.best {
-            Ready::Keys(runs) => {
-                let mut entries = Vec::with_capacity(changed_at.len());
-                for (slot, &change) in (0u32..).zip(changed_at) {
-                    let key = ask.key(slot);
-                    self.closed.set(slot as usize, matches!(key, Err((Closed::ToThisClass, _))));
-                    self.against.set(slot, key.err().map(|(_, reason)| reason));
-                    match key {
-                        Ok(key) => entries.push(Entry { key, slot, change: change as u32 }),
-                        Err((Closed::Until(opens), _)) => self.opens.push(Reverse((opens, slot, change))),
-                        Err(_) => {}
-                    }
-                }
-                runs.reset(entries);
-            }
-            Ready::Set(bits) => {
-                for slot in 0..changed_at.len() as u32 {
-                    let key = ask.key(slot);
-                    bits.set(slot as usize, key.is_ok());
-                    self.against.set(slot, key.err().map(|(_, reason)| reason));
-                }
-            }
+        let mut entries = Vec::with_capacity(changed_at.len());
+        for (slot, &change) in (0u32..).zip(changed_at) {
+            entries.extend(self.look(ask, slot, change));
         }
+        if let Ready::Keys(runs) = &mut self.best {
+            runs.reset(entries);
+        }
+    }
+
+    /// Notes what there is to say about a node, and gives what it is ranked by.
+    fn look(&mut self, ask: &Ask<'_>, slot: u32, change: u64) -> Option<Entry> {
+        let key = ask.key(slot);
+        self.against.set(slot, key.err().map(|(_, reason)| reason));
+        if let Err((Closed::Until(opens), _)) = key {
+            self.opens.push(Reverse((opens, slot, change)));
+        }
+        match &mut self.best {
+            Ready::Keys(_) => self.closed.set(slot as usize, matches!(key, Err((Closed::ToThisClass, _)))),
+            Ready::Set(bits) => bits.set(slot as usize, key.is_ok()),
+        }
+        key.ok().map(|key| Entry { key, slot, change: change as u32 })
     }
 
     /// Judges one node as of its last change.
     fn judge(&mut self, ask: &Ask<'_>, slot: u32, change: u64) {
-        let key = ask.key(slot);
-        self.against.set(slot, key.err().map(|(_, reason)| reason));
-        match &mut self.best {
-            Ready::Keys(runs) => {
-                self.closed.set(slot as usize, matches!(key, Err((Closed::ToThisClass, _))));
-                match key {
-                    Ok(key) => runs.push(Entry { key, slot, change: change as u32 }),
-                    Err((Closed::Until(opens), _)) => self.opens.push(Reverse((opens, slot, change))),
-                    Err(_) => {}
-                }
-            }
-            Ready::Set(bits) => bits.set(slot as usize, key.is_ok()),
+        let entry = self.look(ask, slot, change);
+        if let (Ready::Keys(runs), Some(entry)) = (&mut self.best, entry) {
+            runs.push(entry);
         }
     }
 

@@ -23,7 +23,7 @@ pub(crate) struct Weights {
 /// What a place for a job that fits nowhere else is worth, of the GPUs it asks for.
 const SPARED: f64 = 0.3;
 /// From which part of these GPUs on they are wanted enough to be spared; below, others would be kept away for nobody.
-const WANTED_MIN: f64 = 0.2;
+const WANTED_MIN: f64 = 0.135;
 /// How fast that falls with the part of the GPUs on which the class fits.
 const NARROW: u32 = 8;
 
