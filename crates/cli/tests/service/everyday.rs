@@ -2,11 +2,10 @@
 //!
 //! What was found, by its number in the list of findings, and the test that fails where it is not mended:
 //!
-//! All of them were run with the binary of 6d82925, from before, but two whose words that tree has in its own files: its help says that
-//! `backup` copies "everything that a server keeps", and its own test of `--fail-if 'utilisation<0.8'` asks for "utilisation is 71.15".
-//! Each failed there, many because the command or flag does not exist, others with what was seen then (an array that is left out of `jobs`, `--storage
-//! 500TiB` that is accepted, a start "in 129599 s"); those about 4 (walltime), 5, 11 and 16 (`top`, late ends) waited for what did not come
-//! until they were ended after 45 s.
+//! All of them were run with the binary of 6d82925, from before. Each failed there, many because the command or flag does not exist, others with what was
+//! seen then (an array that is left out of `jobs`, `--storage 500TiB` that is accepted, a start "in 129599 s", a help that says `backup` copies
+//! "everything that a server keeps"); those about 4 (walltime), 5, 11 and 16 (`top`, late ends) waited for what did not come until they
+//! were ended after 45 s.
 //!
 //! | finding | test |
 //! |---|---|
