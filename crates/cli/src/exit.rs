@@ -49,6 +49,14 @@ impl Exit {
         (Self::NoSuch, "there is no such job, node, pool, tenant, workload, policy or term"),
     ];
 
+    /// What a job ends with that a pool of peers did not place. The numbers are those of the protocol's specification; a job's own end is told by
+    /// the same means, so they stand apart from the program's own codes.
+    pub(crate) const OF_NEGOTIATION: [(u8, &'static str); 3] = [
+        (4, "nobody made an offer that could be taken"),
+        (5, "every offer was too dear"),
+        (6, "it came to nothing otherwise: an award or a lease was lost, or the time was up"),
+    ];
+
     /// The number that the shell sees.
     pub(crate) fn code(self) -> u8 {
         match self {
@@ -89,9 +97,15 @@ impl Exit {
     }
 
     pub(crate) fn help() -> String {
-        let lines = Self::ALL.map(|(exit, meaning)| format!("  {:>2}  {meaning}", exit.code()));
-        let job = "`submit --wait` ends with the exit code of a job that did not end well.";
-        format!("Exit codes:\n{}\n{job}", lines.join("\n"))
+        let line = |code: u8, meaning: &str| format!("  {code:>2}  {meaning}");
+        let lines = Self::ALL.map(|(exit, meaning)| line(exit.code(), meaning));
+        let placed = Self::OF_NEGOTIATION.map(|(code, meaning)| line(code, meaning));
+        format!(
+            "Exit codes:\n{}\n`submit --wait` ends with the exit code of a job that did not end well.\n\nOf a job in a pool that negotiates, that no \
+             peer took, `submit --wait` and `submit --dry-run` tell:\n{}",
+            lines.join("\n"),
+            placed.join("\n")
+        )
     }
 }
 

@@ -152,7 +152,10 @@ fn commands() -> String {
 
 fn exit_codes() -> String {
     let rows = Exit::ALL.map(|(exit, meaning)| format!("| {} | {meaning} |\n", exit.code()));
-    format!("| code | meaning |\n|---|---|\n{}", rows.concat())
+    let placed = Exit::OF_NEGOTIATION.map(|(code, meaning)| format!("| {code} | {meaning} |\n"));
+    let head = "| code | meaning |\n|---|---|\n";
+    let of = "\nOf a job in a pool that negotiates, that no peer took, `submit --wait` and `submit --dry-run` tell:\n\n";
+    format!("{head}{}{of}{head}{}", rows.concat(), placed.concat())
 }
 
 #[test]

@@ -27,7 +27,7 @@ try {
     await page.screenshot({ path: join(folder, `${name}.png`) });
     console.log(join(folder, `${name}.png`));
   };
-  await shoot("overview", "/?by=tenant", { height: 1180 });
+  await shoot("overview", "/?by=tenant", { height: 1480 });
   await shoot("job", `/jobs/${jobs.gang}`, { height: 760 });
   await shoot("timeline", "/timeline?pool=hpc&hours=6", { height: 760 });
 } catch (error) {

@@ -16,7 +16,7 @@ const EMPTY_FOR_A_REASON = {
   landfall_scale_steps_total: "no service runs that grows and shrinks",
   landfall_run_time_ratio: "only batch pools in which jobs ended know it",
   landfall_node_faults_total: "no node did wrong",
-  landfall_placement_: "this server is no peer; a test of the service looks at the names",
+  landfall_placement_messages_rejected_total: "no peer sent what cannot be accepted",
   'result="rejected"': "the ledger refused nothing",
   'state="failed"': "alerts look at shares of many ends",
 };
@@ -34,14 +34,16 @@ export function present() {
 }
 
 export class Prometheus {
-  async begin(world) {
+  /** Scrapes servers; the files are kept where the first one is. */
+  async begin(...worlds) {
+    const [world] = worlds;
     for (const args of [["check", "rules", "alerts.yml"], ["check", "config", "prometheus.yml"], ["test", "rules", "alerts.test.yml"]]) {
       const done = spawnSync("promtool", args, { cwd: DASHBOARDS, encoding: "utf8" });
       if (done.status !== 0) throw new Error(`promtool ${args.join(" ")}: ${done.stdout}${done.stderr}`);
     }
-    // The settings that people get, with this server's address and quicker, so that a test sees something.
+    // The settings that people get, with these servers' addresses and quicker, so that a test sees something.
     const settings = readFileSync(join(DASHBOARDS, "prometheus.yml"), "utf8");
-    const own = settings.replace("127.0.0.1:7878", world.url.replace("http://", "")).replaceAll(/_interval: 15s/g, "_interval: 1s").replace("alerts.yml", join(DASHBOARDS, "alerts.yml"));
+    const own = settings.replace('"127.0.0.1:7878"', worlds.map(({ url }) => `"${url.replace("http://", "")}"`).join(", ")).replaceAll(/_interval: 15s/g, "_interval: 1s").replace("alerts.yml", join(DASHBOARDS, "alerts.yml"));
     const file = join(world.dir, "prometheus.yml");
     writeFileSync(file, own);
     this.port = await freePort();

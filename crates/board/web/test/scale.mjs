@@ -1,5 +1,5 @@
 // How the board does with a large fleet: LANDFALL_PROGRAM=…/landfall node test/scale.mjs [NODES] [JOBS] [TABS] [EVENTS] [SECONDS]
-// With SECONDS the events of the last part come evenly over that time, otherwise as fast as they can.
+// Without TABS and without EVENTS those parts are left out. With SECONDS the events of the last part come evenly over that time, otherwise as fast as they can.
 import { readFileSync } from "node:fs";
 import { launch } from "./browser.mjs";
 import { World, until } from "./world.mjs";
@@ -130,6 +130,16 @@ try {
   await page.locator("main tbody tr").first().waitFor();
   const table = await scrolled(page, ".tall-scroll");
   console.log(`table of nodes: ${table.median.toFixed(0)} frames/s, slowest of 60: ${table.slowest.toFixed(0)}`);
+  await page.evaluate(() => (location.hash = "/jobs"));
+  await page.locator("h1", { hasText: "Jobs" }).waitFor();
+  await page.locator("main tbody tr").first().waitFor();
+  const older = await timed(async () => {
+    const first = await page.locator("main tbody tr a").first().textContent();
+    await page.getByRole("button", { name: "Older" }).click();
+    await page.waitForFunction((first) => document.querySelector("main tbody tr a")?.textContent !== first, first);
+  }, 20);
+  const list = await scrolled(page, "main");
+  console.log(`table of jobs: ${list.median.toFixed(0)} frames/s, slowest of 60: ${list.slowest.toFixed(0)}; the next page is there in ${told(older)}`);
   for (const [what, query] of [["", ""], [", only running", "&state=running"], [", a search that finds nothing", "&state=live&search=nowhere"]])
     console.log(`a page of the table of jobs${what}: ${told(await timed(() => world.get(`/jobs?limit=50${query}`), 20))}`);
   let searching = true;
@@ -139,39 +149,43 @@ try {
   await Promise.all(searches);
   console.log(`a small question: ${told(quiet)} with nobody looking, ${told(during)} while four search all jobs without a pause`);
 
-  // The same work with nobody looking and with many tabs, in turn.
-  const short = Math.max(2000, Math.floor(events / 60));
-  const [alone, watched] = [[], []];
-  for (let round = 0; round < 3; round++) {
-    alone.push(await scheduled(short));
-    const close = await opened(tabs);
-    watched.push(await scheduled(short));
-    close();
-    await page.waitForTimeout(500);
+  if (tabs) {
+    // The same work with nobody looking and with many tabs, in turn.
+    const short = Math.max(2000, Math.floor(events / 60));
+    const [alone, watched] = [[], []];
+    for (let round = 0; round < 3; round++) {
+      alone.push(await scheduled(short));
+      const close = await opened(tabs);
+      watched.push(await scheduled(short));
+      close();
+      await page.waitForTimeout(500);
+    }
+    const said = (all) => `${median(all.map(({ rate }) => rate)).toFixed(0)} jobs/s, ${median(all.map(({ cpu }) => cpu)).toFixed(0)} us of the server's CPU for each`;
+    console.log(`${short} short jobs, three times in turn: ${said(alone)} with one tab open, ${said(watched)} with ${tabs} more, ${Math.min(SEEN, tabs)} of them seen`);
   }
-  const said = (all) => `${median(all.map(({ rate }) => rate)).toFixed(0)} jobs/s, ${median(all.map(({ cpu }) => cpu)).toFixed(0)} us of the server's CPU for each`;
-  console.log(`${short} short jobs, three times in turn: ${said(alone)} with one tab open, ${said(watched)} with ${tabs} more, ${Math.min(SEEN, tabs)} of them seen`);
 
-  // One tab through many events.
-  await page.evaluate(() => (location.hash = "/"));
-  const line = await context.newCDPSession(page);
-  const heap = async () => {
-    await line.send("HeapProfiler.collectGarbage");
-    return (await page.evaluate(() => performance.memory.usedJSHeapSize)) / 1e6;
-  };
-  const seq = async () => (await world.get("/status")).seq;
-  const [from, first, start] = [await seq(), await heap(), Date.now()];
-  const sizes = [];
-  for (let done = 0; done < events; done = (await seq()) - from) {
-    await page.waitForTimeout(Math.max(0, start + (done / events) * evenly * 1000 - Date.now()));
-    // Some five events a job; evenly means those of two seconds at once.
-    await scheduled(evenly ? Math.ceil((2 * events) / evenly / 5) : Math.min(20_000, Math.max(1000, Math.floor((events - done) / 5))));
-    sizes.push(await heap());
+  if (events) {
+    // One tab through many events.
+    await page.evaluate(() => (location.hash = "/"));
+    const line = await context.newCDPSession(page);
+    const heap = async () => {
+      await line.send("HeapProfiler.collectGarbage");
+      return (await page.evaluate(() => performance.memory.usedJSHeapSize)) / 1e6;
+    };
+    const seq = async () => (await world.get("/status")).seq;
+    const [from, first, start] = [await seq(), await heap(), Date.now()];
+    const sizes = [];
+    for (let done = 0; done < events; done = (await seq()) - from) {
+      await page.waitForTimeout(Math.max(0, start + (done / events) * evenly * 1000 - Date.now()));
+      // Some five events a job; evenly means those of two seconds at once.
+      await scheduled(evenly ? Math.ceil((2 * events) / evenly / 5) : Math.min(20_000, Math.max(1000, Math.floor((events - done) / 5))));
+      sizes.push(await heap());
+    }
+    const number = (await seq()) - from;
+    const seconds = (Date.now() - start) / 1000;
+    const third = sizes.length > 2 ? Math.max(...sizes.slice(0, Math.ceil(sizes.length / 3))) : sizes[0];
+    console.log(`memory of a tab over ${number} events in ${seconds.toFixed(0)} s (${(number / seconds).toFixed(0)} /s): ${first.toFixed(1)} MB before, at most ${third.toFixed(1)} MB in the first third, ${Math.max(...sizes).toFixed(1)} MB in all, ${sizes.at(-1).toFixed(1)} MB at the end`);
   }
-  const number = (await seq()) - from;
-  const seconds = (Date.now() - start) / 1000;
-  const third = sizes.length > 2 ? Math.max(...sizes.slice(0, Math.ceil(sizes.length / 3))) : sizes[0];
-  console.log(`memory of a tab over ${number} events in ${seconds.toFixed(0)} s (${(number / seconds).toFixed(0)} /s): ${first.toFixed(1)} MB before, at most ${third.toFixed(1)} MB in the first third, ${Math.max(...sizes).toFixed(1)} MB in all, ${sizes.at(-1).toFixed(1)} MB at the end`);
 } catch (error) {
   console.error(error);
   process.exitCode = 1;

@@ -6,7 +6,7 @@ import { mkdirSync } from "node:fs";
 import { launch } from "./browser.mjs";
 import { front } from "./front.mjs";
 import { Prometheus, present as prometheusIsThere } from "./prometheus.mjs";
-import { World, until } from "./world.mjs";
+import { World, peers, until } from "./world.mjs";
 
 const shots = process.argv[2];
 if (shots) mkdirSync(shots, { recursive: true });
@@ -16,18 +16,19 @@ const PAGES = ["/", "/jobs", "/nodes", "/timeline", "/decisions", "/policies", "
 const began = Date.now();
 const world = new World(process.env.LANDFALL_PROGRAM ?? "landfall");
 const prometheus = new Prometheus();
+let [near, far] = [];
 let browser;
 const troubles = [];
 const NOTHING = /(?!)/;
 
 /** A tab whose mistakes count, but for those that the test makes. Waits are long because the machine may be busy; none is a measure. */
-async function tab(context, path = "/", expected = NOTHING) {
+async function tab(context, path = "/", expected = NOTHING, at = world) {
   const page = await context.newPage();
   page.setDefaultTimeout(30_000);
   page.expected = expected;
   page.on("console", (message) => message.type() === "error" && !page.expected.test(message.text()) && troubles.push(`${page.url()}: ${message.text()}`));
   page.on("pageerror", (error) => troubles.push(`${page.url()}: ${error.message}`));
-  await page.goto(`${world.url}/#${path}`);
+  await page.goto(`${at.url}/#${path}`);
   return page;
 }
 
@@ -81,7 +82,8 @@ async function walk() {
   await world.begin({ up: ["--stop-jobs"] });
   await world.hollow(24, "--gpus", "8:A100:80GiB", "--pool", "gpu", "--prefix", "gpu", "--task-time", "1h..2h");
   await world.hollow(16, "--cpus", "64", "--pool", "hpc", "--prefix", "hpc", "--task-time", "30min..1h");
-  if (prometheusIsThere()) await prometheus.begin(world);
+  [near, far] = await peers(world.program);
+  if (prometheusIsThere()) await prometheus.begin(world, near, far);
   else console.log("SKIPPED: prometheus is not installed, so nobody scrapes the server");
   const jobs = await world.furnish();
   browser = await launch();
@@ -416,9 +418,26 @@ async function walk() {
     await sees(page, /its share is 50 %/);
     await sees(page, /GPUs: \d+ of 120/);
     await sees(page, /spent: [\d.]+ of 20/);
+    await world.put("/caps", { power_w: 60_000 });
+    await world.put("/providers/northern", { class: "bulk", shape: { gpus: 8, vram_mib: "80GiB", cpu_milli: 64_000, ram_mib: "512GiB" } });
     await go(page, "/capacity");
     await sees(page, "lease-7");
+    await sees(page, /^[\d,]+ W of 60,000 W$/);
+    await sees(page, /^[\d.]+ [KMG]?i?B\/s/);
+    await page.getByRole("region", { name: "Providers" }).getByText("whole nodes only").waitFor();
     await sees(page, "This server is no peer");
+  });
+
+  await step("a machine that is cut into slices, and what its agent estimates", async () => {
+    const performance_estimates = { gpu_bandwidth_gb_s: 2039, estimated_llm_tok_s: 114, max_concurrent_containers: 8, wasm_memory_limit_mb: 4096, supported_runtimes: ["process"] };
+    const gpus = [0, 1].map((index) => ({ index, model: "NVIDIA A100-SXM4-80GB", vram_mib: 81920, sliced: index === 0 }));
+    await world.put("/nodes/cut/registration", { pool: "gpu", heartbeat: { epoch: 1, seq: 1, agent_version: "0.1.0", platform: "desktop", cpu_milli: 8000, ram_mib: 65536, accepting: true, gpus, performance_estimates } });
+    for (const gpu_slice of ["3g.40gb", "2g.20gb"]) await world.submit("slice", { pool: "gpu", gpu_slice });
+    await go(page, "/nodes/cut");
+    await page.locator("td .chip", { hasText: "3g@" }).waitFor();
+    await sees(page, "2039 GB/s (estimated)");
+    await sees(page, "114 tokens/s (estimated)");
+    if (shots) await page.screenshot({ path: `${shots}/slices.png`, fullPage: true });
   });
 
   await step("keys: go to a page, find, move through rows, help", async () => {
@@ -473,12 +492,63 @@ async function walk() {
     await own.close();
   });
 
+  await step("an operator drains a node, and makes no tokens", async () => {
+    const made = await world.post("/tokens", { name: "bo", role: "operator" });
+    const own = await context();
+    const bo = await tab(own);
+    await bo.getByLabel("Token").fill(made.secret);
+    await bo.getByRole("button", { name: "Sign in" }).click();
+    await go(bo, "/nodes/gpu-4");
+    await bo.getByRole("button", { name: "Drain" }).click();
+    await bo.getByRole("button", { name: "Drain it" }).click();
+    await bo.locator("h1 .state").getByText(/drain/).waitFor();
+    const ask = () => bo.evaluate(async () => {
+      const body = JSON.stringify({ name: "mine", role: "admin" });
+      return (await fetch("/api/v1/tokens", { method: "POST", headers: { "landfall-board": "1", "content-type": "application/json" }, body })).status;
+    });
+    assert.equal(await provoking(bo, /403/, 1, ask), 403);
+    await bo.getByRole("button", { name: "Return" }).click();
+    await bo.getByRole("button", { name: "Return it" }).click();
+    await bo.locator("h1 .state").getByText("ready").waitFor();
+    await own.close();
+  });
+
+  let among;
+  const bought = {};
+  await step("a peer: who else there is and how far it is trusted, and what was offered for a job", async () => {
+    const { id } = await far.get("/peer");
+    await near.put(`/peers/${id}`, { note: "the lab upstairs" });
+    await far.hollow(3, "--cpus", "8", "--memory", "16GiB", "--task-time", "100ms");
+    await until(async () => (await near.get("/peers")).some((peer) => peer.connected && peer.facts?.cpu_milli === 24_000), "the other peer has told what it has");
+    bought.done = await near.submit("render", { cpu_milli: 1000, ram_mib: 512 }, ["true"]);
+    bought.none = await near.submit("huge", { cpu_milli: 32_000 }, ["true"]);
+    among = await context();
+    const page = await tab(among, near.address.split("#")[1], NOTHING, near);
+    await sees(page, "live");
+    await go(page, "/capacity");
+    const row = page.getByRole("region", { name: "Peers" }).locator("tbody tr");
+    await row.getByText("the lab upstairs").waitFor();
+    assert.match(await row.textContent(), /connected.*0\.[25]/s);
+    await row.getByText("24 of 24 cores").waitFor();
+    await go(page, `/jobs/${bought.done}`);
+    await page.locator("h1 .state").getByText("completed").waitFor();
+    await page.getByRole("region", { name: "Offers of peers" }).locator("tbody tr", { hasText: "won" }).waitFor();
+    await go(page, `/jobs/${bought.none}`);
+    await page.locator("h1 .state").getByText("failed").waitFor();
+    await sees(page, /Declined: .*does not fit/);
+    // An end is no reason to forget what was offered.
+    await page.reload();
+    await sees(page, /Declined: .*does not fit/);
+    await page.close();
+  });
+
   await step("every page: nothing serious for axe, in light and dark; nothing wider than 390, 1280 and 2560 pixels", async () => {
     const places = [...PAGES, `/jobs/${jobs.wide}`, `/jobs/${jobs.done}`, `/jobs/${jobs.array}`, "/nodes/gpu-1", "/policies?pool=hpc", `/jobs/${jobs.last}`, `/jobs/${jobs.tries}`, "/plan?change=file", "/replays/1"];
-    const state = await admin.storageState();
-    await Promise.all([["light", 1280], ["dark", 390], ["light", 390], ["dark", 2560]].map(async ([colorScheme, width]) => {
-      const looks = await context({ colorScheme, storageState: state, viewport: { width, height: width < 500 ? 844 : 1000 } });
-      const page = await tab(looks);
+    const ofPeers = ["/", "/capacity", `/jobs/${bought.done}`, `/jobs/${bought.none}`];
+    const looked = [[world, await admin.storageState(), [...places, "/nodes/cut"], ""], [near, await among.storageState(), ofPeers, "-peer"]];
+    for (const [at, storageState, places, name] of looked) await Promise.all([["light", 1280], ["dark", 390], ["light", 390], ["dark", 2560]].map(async ([colorScheme, width]) => {
+      const looks = await context({ colorScheme, storageState, viewport: { width, height: width < 500 ? 844 : 1000 } });
+      const page = await tab(looks, "/", NOTHING, at);
       for (const place of places) {
         await go(page, place);
         await page.locator("h1").waitFor();
@@ -487,7 +557,7 @@ async function walk() {
         await inspect(page, `${place} (${colorScheme}, ${width})`);
         const over = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
         assert.ok(over <= 0, `${place} is ${over} pixels too wide at ${width}`);
-        if (shots) await page.screenshot({ path: `${shots}/${width}-${colorScheme}${place.replace(/[^a-z0-9]+/gi, "-")}.png` });
+        if (shots) await page.screenshot({ path: `${shots}/${width}-${colorScheme}${name}${place.replace(/[^a-z0-9]+/gi, "-")}.png` });
       }
       await looks.close();
     }));
@@ -518,6 +588,6 @@ try {
 } finally {
   await browser?.close();
   await prometheus.end();
-  await world.end();
+  for (const one of [far, near, world]) await one?.end();
 }
 process.exit();

@@ -39,17 +39,36 @@ share = 0.2
 money = 20.0
 `;
 
+/** Settings of a server that places jobs together with others, and of one that was invited by it. */
+const PEER = (invitation) => `
+[server]
+allow_hollow = true
+[peer]
+${invitation ? `bootstrap = ["${invitation}"]\n` : ""}[[pools]]
+id = "default"
+dispatch = "negotiate"
+`;
+
+/** Two peers: one that asks, and one with machines. */
+export async function peers(program) {
+  const near = new World(program, "", PEER());
+  await near.begin({ up: ["--no-agent"] });
+  const far = new World(program, "", PEER(near.run("peer", "id").invitation));
+  await far.begin({ up: ["--no-agent"] });
+  return [near, far];
+}
+
 export class World {
   #children = [];
 
-  constructor(program, pools = "") {
+  constructor(program, pools = "", settings) {
     this.program = program;
     this.dir = mkdtempSync(join(tmpdir(), "landfall-board-"));
     this.data = join(this.dir, "data");
     this.env = { ...process.env, LANDFALL_CONFIG: join(this.dir, "settings.toml"), LANDFALL_DATA_DIR: this.data, NO_COLOR: "1" };
     for (const name of ["LANDFALL_SERVER", "LANDFALL_TOKEN", "LANDFALL_TOKEN_FILE"]) delete this.env[name];
     mkdirSync(this.data, { recursive: true });
-    writeFileSync(this.env.LANDFALL_CONFIG, SETTINGS(this.dir, pools));
+    writeFileSync(this.env.LANDFALL_CONFIG, settings ?? SETTINGS(this.dir, pools));
   }
 
   /** Runs a command of Landfall and gives what it answered. */
@@ -113,7 +132,7 @@ export class World {
     await this.put("/workloads/render", { needs: { pool: "default", cpu_milli: 500 }, run: { command: ["echo", "rendered"] } });
     await this.put("/blocks/lease-7", { provider: "northern", instance_type: "8xA100", cost_per_hour: 26_500_000, ends_in_ms: 40 * 60000 });
     // A machine that says what cannot be true is an alarm.
-    await this.put("/nodes/odd/registration", { pool: "hpc", heartbeat: { epoch: 1, seq: 1, agent_version: "0.1.0", platform: "desktop", cpu_milli: 1000, ram_mib: 1024, power_w: 1e12 } });
+    await this.put("/nodes/odd/registration", { pool: "gpu", heartbeat: { epoch: 1, seq: 1, agent_version: "0.1.0", platform: "desktop", accepting: true, cpu_milli: 1000, ram_mib: 1024, power_w: 1e12 } });
     jobs.done = await this.submit("tests", { cpu_milli: 100 }, ["sh", "-c", "echo compiling; echo 42 tests passed"]);
     jobs.failed = await this.submit("lint", { cpu_milli: 100 }, ["sh", "-c", "echo 'src/main.c:7: missing semicolon' >&2; exit 3"]);
     // A pool without nodes of its own borrows; a job that fails is tried again, and again.

@@ -354,16 +354,78 @@ fn on_a_small_screen_an_array_is_one_row_and_a_question_is_read_to_its_end() {
     for _ in 0..10 {
         stand.submit(&["--", "true"]);
     }
-    let mut command = stand.command();
-    command.arg("top");
-    let mut terminal = Terminal::start(command);
+    let mut terminal = Terminal::of(&stand, &["top"]);
     terminal.until_shown("jobs (12)");
+    let screen = terminal.until_screen("a page of jobs is shown", |lines| {
+        lines.iter().filter(|line| line.contains(" pending ")).count() >= 9
+    });
+    let rows: Vec<&str> = screen.iter().filter_map(|line| line.strip_prefix('│')).collect();
+    let ids: Vec<u64> = rows.iter().filter_map(|row| row.split(' ').next()?.parse().ok()).collect();
+    assert!(ids[0] == 1 && ids.is_sorted(), "who waits longest comes first:\n{}", screen.join("\n"));
+    let sweeps: Vec<_> = rows.iter().filter(|row| row.contains("sweep")).collect();
+    assert!(sweeps.len() == 1 && sweeps[0].contains("50 waiting"), "{}", screen.join("\n"));
     terminal.type_in("c");
     terminal.until_shown("cancels,");
     terminal.type_in("nq");
     assert_eq!(terminal.ended(), Some(0));
     assert_eq!(stand.job(&first)["state"], "running");
     stand.run(&["cancel", "--all", "--yes"]).ok();
+}
+
+#[test]
+fn who_waits_at_a_terminal_sees_how_far_it_is_and_at_the_end_what_failed() {
+    let stand = Stand::with_agent(&["--cpus", "4"]);
+    let begins = |screen: &[String], words: &str| screen.iter().any(|line| line.starts_with(words));
+    // One job: where it stands, until what it writes takes that place.
+    let mut terminal =
+        Terminal::of(&stand, &["submit", "--wait", "--hold", "--", "sh", "-c", "echo at work; exit 3"]);
+    terminal.until_screen("it is held", |lines| lines.iter().any(|line| line.contains(" job 1 pending: ")));
+    stand.run(&["release", "1"]).ok();
+    assert_eq!(terminal.ended(), Some(3));
+    let screen = terminal.until_screen("its end is said", |lines| begins(lines, "job 1 failed: exit code 3"));
+    let text = screen.join("\n");
+    assert_eq!(text.trim_end(), "submitted 1\nat work\njob 1 failed: exit code 3");
+
+    // An array: how many of how many, on a line that is gone at the end.
+    let script = "case $LANDFALL_ARRAY_INDEX in 4) echo no input 4 >&2; exit 9;; 5) until test -e go; do sleep 0.05; done;; esac";
+    let mut terminal = Terminal::of(
+        &stand,
+        &["submit", "--wait", "--array", "1-6", "--name", "sweep", "--", "sh", "-c", script],
+    );
+    let far = " array 2: 4 of 6 completed, 1 running, 1 failed (";
+    terminal.until_screen("it says how far it is", |lines| lines.iter().any(|line| line.contains(far)));
+    std::fs::write(stand.path("go"), "").unwrap();
+    assert_eq!(terminal.ended(), Some(9));
+    let retry = "landfall retry 2 --failed";
+    let screen = terminal.until_screen("all is said", |lines| lines.concat().contains(retry));
+    assert_eq!(screen[..3], ["submitted 2", "job 2.4 (sweep) failed: exit code 9", "  | no input 4"]);
+    assert!(screen[3].starts_with("array 2: 5 of 6 completed, 1 failed; "), "{}", screen.join("\n"));
+    assert!(!screen.concat().contains("running"), "{}", screen.join("\n"));
+
+    // A pipeline.
+    let file = "[[jobs]]\nkey = 'fetch'\nrun.command = ['sh', '-c', 'until test -e more; do sleep 0.05; done']\n\
+                [[jobs]]\nkey = 'build'\nname = 'build'\ndepends_on = [{ on = 'fetch' }]\nrun.command = ['sh', '-c', 'echo no header; exit 4']\n\
+                [[jobs]]\nkey = 'report'\ndepends_on = [{ on = 'build' }]\nrun.command = ['true']\n";
+    std::fs::write(stand.path("dag.toml"), file).unwrap();
+    let mut terminal = Terminal::of(&stand, &["submit", "--wait", "--file", "dag.toml"]);
+    let far = " 0 of 3 ended: 2 pending, 1 running (";
+    terminal.until_screen("it says how far it is", |lines| lines.iter().any(|line| line.contains(far)));
+    std::fs::write(stand.path("more"), "").unwrap();
+    assert_eq!(terminal.ended(), Some(4));
+    let screen = terminal.until_screen("all is said", |lines| lines.concat().contains("landfall dags retry"));
+    let text = screen.join("\n");
+    for words in ["(build) failed: exit code 4\n  | no header\n", " cancelled: "] {
+        assert!(text.contains(words), "no `{words}` in:\n{text}");
+    }
+    assert!(!text.contains(" of 3 ended"), "{text}");
+
+    // Whoever has seen enough goes, and the line with them.
+    let mut terminal = Terminal::of(&stand, &["submit", "--wait", "--hold", "--", "true"]);
+    terminal.until_screen("it is held", |lines| lines.iter().any(|line| line.contains(" pending: ")));
+    terminal.signal(Signal::INT);
+    assert_eq!(terminal.ended(), Some(130));
+    let screen = terminal.until_screen("all is said", |lines| lines.concat().contains("the job goes on"));
+    assert!(!screen.concat().contains(" pending: "), "{}", screen.join("\n"));
 }
 
 #[test]

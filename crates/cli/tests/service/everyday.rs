@@ -17,10 +17,10 @@
 //! | 6 live changes vanish | `the_settings_file_wins_at_every_start_and_everybody_is_told` |
 //! | 7 impossible looks like busy | `the_impossible_does_not_look_busy` |
 //! | 8 estimates of push pools | `estimates_of_a_push_pool_go_by_what_jobs_took` |
-//! | 9 `--wait` says nothing, or all of it twice | `a_wait_says_what_changed_once_and_what_failed_at_the_end` |
+//! | 9 `--wait` says nothing, or all of it twice | `a_wait_says_what_changed_once_and_what_failed_at_the_end`, `daily::who_waits_at_a_terminal_sees_…` |
 //! | 10 no retry, no list of indices, no output of an array | `what_failed_is_run_again_and_what_was_submitted_is_waited_for` |
 //! | 11 a twin takes a node down | `a_mistyped_twin_takes_no_node_down` |
-//! | 12 limits that do not bind are not said | `operators::limits_bind_or_it_is_said_that_they_do_not` |
+//! | 12 limits that do not bind are not said | `operators::limits_bind_or_it_is_said_that_they_do_not`, `the_first_page_says_that_limits_do_not_bind` |
 //! | 13 walltime, backups, who uses what | `daily::a_default_walltime_is_named_wherever_somebody_may_look`, `daily::a_backup_promises_what_it_does`, `operators::who_uses_what_is_told_in_figures_for_people` |
 //! | 14 slips make things, `config check` | `slips_make_nothing`, `a_checked_configuration_starts`, `operators::what_is_no_longer_needed_is_deleted_and_stays_so`, `operators::a_policy_for_another_way_to_dispatch_is_refused` |
 //! | 15 names | `scripts::many_jobs_come_from_the_lines_of_a_file`, `daily::names_follow_one_grammar`, `words::exit_codes_are_those_of_the_table` |
@@ -33,6 +33,7 @@ use std::process::Stdio;
 use serde_json::Value;
 
 use crate::stand::{Said, Stand, refused};
+use crate::terminal::Terminal;
 
 /// Runs a command in a directory, as somebody who stands there.
 fn run_in(stand: &Stand, dir: &Path, args: &[&str]) -> Said {
@@ -122,6 +123,15 @@ fn arrays_that_wait_are_seen_everywhere() {
             assert!(line.contains(name) && line.contains("200 waiting"), "{line}");
         }
     }
+    let mut top = Terminal::of(&stand, &["top"]);
+    let screen = top.until_screen("an array is a row", |lines| {
+        lines.iter().filter(|line| line.contains("200 waiting")).count() == 3
+    });
+    let rows = screen.iter().filter_map(|line| line.strip_prefix('│')?.split(' ').next()?.parse().ok());
+    let rows: Vec<u64> = rows.collect();
+    assert!(rows.len() == 4 && rows.is_sorted(), "who waits longest comes first:\n{}", screen.join("\n"));
+    top.type_in("q");
+    assert_eq!(top.ended(), Some(0));
     assert_eq!(stand.json(&["status"])["jobs"]["pending"], 601);
     let shown = stand.run(&["jobs", "--name", "held"]).ok();
     assert!(shown.contains("held back"), "no reason: {shown}");
@@ -140,6 +150,23 @@ fn arrays_that_wait_are_seen_everywhere() {
     let line = shown.lines().find(|line| line.trim_start().starts_with(&format!("{waits} "))).unwrap();
     assert!(line.contains("0 cores free") && shown.contains("9 waiting: it is held back"), "{shown}");
     stand.run(&["cancel", &fills]).ok();
+}
+
+#[test]
+fn the_first_page_says_that_limits_do_not_bind() {
+    let stand = Stand::unstarted("[agent]\nlimits = false\n");
+    let ready = stand.path("ready");
+    let mut command = stand.command();
+    command.env_remove("LANDFALL_SERVER");
+    let args = ["up", "--cpus", "1", "--port", "0", "--stop-jobs", "--ready-file", ready.to_str().unwrap()];
+    let _up = stand.start("up", command, &args);
+    stand.until("it is up", || stand.log("up").contains("Ctrl-C ends"));
+    let said = stand.log("up");
+    let line = said.lines().find(|line| line.trim_start().starts_with("ATTENTION"));
+    assert!(
+        line.is_some_and(|line| line.contains("limits are not enforced: agent.limits = false")),
+        "{said}"
+    );
 }
 
 #[test]

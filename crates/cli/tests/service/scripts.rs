@@ -3,7 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
+use landfall_model::Indices;
+use serde_json::{Value, json};
+
 use crate::stand::{Said, Stand};
+
+#[path = "../../src/commands/service/submit/header_cases.rs"]
+mod header_cases;
 
 /// A server, a node, and somebody who stands in a directory.
 struct Desk {
@@ -110,6 +116,67 @@ fn scripts_run_with_what_their_lines_say() {
     desk.refused(&["submit", "echo", "hello"], &["no script `echo`", "landfall submit -- echo"]);
     desk.write("plain", "echo no first line\n");
     desk.refused(&["submit", "plain"], &["this is no script", "plain:1"]);
+}
+
+#[test]
+fn headers_of_the_real_world_are_accepted_as_what_they_say() {
+    let pools = ["default", "gpu", "long"].map(|id| format!("[[pools]]\nid = '{id}'\ndispatch = 'batch'\n"));
+    let stand = Stand::with_config(&format!("{}[[tenants]]\nid = 'proj42'\n", pools.concat()));
+    let token = std::fs::read_to_string(stand.data().join("token")).unwrap();
+    // Some depend on jobs that are there; machines are not.
+    let there = |more: &str| {
+        format!(r#"{{"needs": {{"wait_for_capacity": true}}, "run": {{"command": ["true"]}}{more}}}"#)
+    };
+    let mut lines = vec![there(""); 130];
+    lines[19] = there(r#", "array": "1-9""#);
+    let told = stand.says_lines("/jobs/stream", &[], &lines);
+    assert!(told.iter().all(|line| line["error"].is_null()), "{told:?}");
+    let usual = json!({ "exclusive": true, "requeue": "on_loss", "gpu_count": 1 });
+    let mut wrong = Vec::new();
+    for (place, (header, expected)) in header_cases::cases().into_iter().enumerate() {
+        let script = stand.path(&format!("job-{place}.sh"));
+        std::fs::write(&script, format!("#!/bin/bash\n{header}\n./run\n")).unwrap();
+        let mut command = stand.command();
+        command.args(["submit", "--hold", "--quiet", "--need", "wait_for_capacity=true"]).arg(&script);
+        let said = Said::of(command.current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap());
+        if said.code != 0 {
+            wrong.push(format!("{header}\nrefused: {}", said.err));
+            continue;
+        }
+        let id = said.out.trim();
+        let made = stand.get(&token, &format!("/jobs/{id}/request"));
+        let run = &made["run"];
+        for (name, expected) in expected.as_object().unwrap() {
+            let found = match name.as_str() {
+                "name" => made["name"].clone(),
+                "out" => run["stdout"].clone(),
+                "err" => run["stderr"].clone(),
+                "cwd" => run["cwd"].clone(),
+                "array" => match serde_json::from_value(made["array"].clone()).unwrap() {
+                    Indices { list: None, first, last, step } => json!([first, last, step]),
+                    listed => json!(listed.to_string()),
+                },
+                "after" => {
+                    let (all, first) = (&made["needs"]["direct_inputs"], &stand.job(id)["waits_for"]);
+                    assert_eq!(*all, expected.as_array().unwrap().len(), "{header}");
+                    assert!(expected[0].as_str().unwrap().starts_with(first.as_str().unwrap()), "{header}");
+                    continue;
+                }
+                // All are held here, and what is submitted again does not wait again.
+                "hold" | "not_before" => continue,
+                need => match &made["needs"][need] {
+                    // What everybody gets is not written down.
+                    Value::Null => usual[need].clone(),
+                    nodes if nodes["min"] == nodes["max"] && nodes["min"].is_u64() => nodes["min"].clone(),
+                    found => found.clone(),
+                },
+            };
+            if found != *expected {
+                wrong.push(format!("{header}\n{name} is {found}, should be {expected}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }
 
 #[test]

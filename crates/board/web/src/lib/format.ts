@@ -85,7 +85,7 @@ export function score(value: number | null | undefined): string {
 export function need(name: string, value: unknown): string {
   if (typeof value === "number") {
     if (name.endsWith("_mib")) return mib(value);
-    if (name === "cpu_milli") return `${cores(value)} cores`;
+    if (name === "cpu_milli") return `${cores(value)} ${value === 1000 ? "core" : "cores"}`;
     if (name === "gpu_milli") return `${value / 1000} GPU`;
     if (name.endsWith("_ms")) return span(value);
   }

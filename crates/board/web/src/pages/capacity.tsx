@@ -1,9 +1,10 @@
-// Leased capacity: blocks with their ends and prices, what energy costs; and peers with trust, offers and accounts.
+// What all may draw and move; leased capacity: blocks with their ends and prices, who sells them, what energy costs; and peers with trust, offers
+// and accounts.
 import type { JSX } from "preact";
 import { get, type Pool, type Schemas } from "../lib/api";
-import { ago, clock, count } from "../lib/format";
+import { ago, bytes, clock, cores, count, mib, plural, span } from "../lib/format";
 import { now, useData } from "../lib/live";
-import { Card, Empty, Facts, Loading, Meter, Page, Wrong } from "../parts/basics";
+import { Card, Empty, Facts, Loading, Meter, Page, shortPeer, Wrong } from "../parts/basics";
 
 export interface Block {
   id: string;
@@ -18,6 +19,14 @@ export interface Block {
   preemptible: boolean;
 }
 
+interface Provider {
+  name: string;
+  class: string;
+  shape: { gpus: number; vram_mib: number; cpu_milli: number; ram_mib: number };
+  lease_max_ms: number;
+  enabled: boolean;
+}
+
 /** Money travels in millionths. */
 function money(millionths: number): string {
   return (millionths / 1e6).toLocaleString("en-GB", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
@@ -28,15 +37,56 @@ export function endOf(block: Block): number | undefined {
   return [block.end_at, block.drain_deadline].filter((at): at is number => typeof at === "number").sort((a, b) => a - b)[0];
 }
 
+/** What all pools together draw and move, beside the caps. */
+function Caps(): JSX.Element {
+  const { data, error } = useData((signal) => get<Schemas["CapsView"]>("/caps", {}, signal), [], { settings: true, nodes: "any", every: 10000, atMost: 5000 });
+  const one = (used: number, cap: number | null | undefined, shown: (amount: number) => string): JSX.Element =>
+    typeof cap === "number" ? <Meter used={used} total={cap} text={`${shown(used)} of ${shown(cap)}`} /> : <>{shown(used)} <span class="dim">(no cap)</span></>;
+  return (
+    <Card title="Caps of all pools together">
+      <Wrong error={error} />
+      {data ? <Facts rows={[["power drawn", one(data.drawn_w, data.power_w, (watts) => `${count(watts)} W`)], ["moved to and from storage", one(data.moved_bytes_s, data.io_bytes_s, (amount) => `${bytes(amount)}/s`)]]} /> : !error && <Loading />}
+    </Card>
+  );
+}
+
+/** Who sells blocks, and in which pieces. */
+function Providers(): JSX.Element {
+  const { data, error } = useData((signal) => get<Provider[]>("/providers", {}, signal), [], { settings: true });
+  const HOW: Record<string, string> = { bulk: "whole nodes only", exact: "as many GPUs as are asked for" };
+  return (
+    <Card title="Providers">
+      <Wrong error={error} />
+      {!data ? !error && <Loading /> : data.length ? (
+        <div class="scroll" tabIndex={0} role="region" aria-label="Providers">
+          <table class="rows">
+            <thead><tr><th scope="col">Provider</th><th scope="col">Sells</th><th scope="col">Largest node</th><th scope="col" class="num">Longest lease</th><th scope="col">In use</th></tr></thead>
+            <tbody>{data.map(({ name, class: how, shape, lease_max_ms, enabled }) => <tr key={name} class={enabled ? "" : "off"}><td class="id">{name}</td><td>{HOW[how] ?? how}</td><td>{count(shape.gpus)} GPUs of {mib(shape.vram_mib)}, {cores(shape.cpu_milli)} cores, {mib(shape.ram_mib)}</td><td class="num">{span(lease_max_ms)}</td><td>{enabled ? "yes" : "no"}</td></tr>)}</tbody>
+          </table>
+        </div>
+      ) : <Empty>Nobody who sells capacity was named. <code>landfall providers set NAME</code> names one.</Empty>}
+    </Card>
+  );
+}
+
 function Peers(): JSX.Element {
   const pools = useData((signal) => get<Pool[]>("/pools", {}, signal), [], { settings: true });
   if (!pools.data) return <Card title="Peers"><Wrong error={pools.error} />{!pools.error && <Loading />}</Card>;
   return pools.data.some(({ dispatch }) => dispatch === "negotiate") ? <Known /> : <Card title="Peers"><Empty>This server is no peer: none of its pools negotiates. <code>landfall up --peer</code> makes it one.</Empty></Card>;
 }
 
+/** What a peer has left: what it has none of is not named. */
+function free(facts: NonNullable<Schemas["PeerView"]["facts"]>): string {
+  const gpus = facts.gpus ? `${count(facts.gpus_free)} of ${plural(facts.gpus, "GPU")}, ` : "";
+  const queued = facts.queued ? `, ${count(facts.queued)} queued` : "";
+  return `${gpus}${count(Math.round(facts.cpu_free_milli / 1000))} of ${count(Math.round(facts.cpu_milli / 1000))} cores${queued}`;
+}
+
 function Known(): JSX.Element {
   const own = useData((signal) => get<Schemas["OwnPeer"]>("/peer", {}, signal), [], { settings: true });
-  const { data, error } = useData((signal) => get<Schemas["PeerView"][]>("/peers", {}, signal), [], { settings: true, every: 5000 });
+  const { data: all, error } = useData((signal) => get<Schemas["PeerView"][]>("/peers", {}, signal), [], { settings: true, every: 5000 });
+  // It is a peer to itself, and needs no line to it.
+  const data = all?.filter((peer) => peer.id !== own.data?.id);
   return (
     <Card title="Peers" aside={own.data && <span class="dim" title={own.data.id}>this one negotiates for pool {own.data.pool}</span>}>
       <Wrong error={error} />
@@ -44,18 +94,18 @@ function Known(): JSX.Element {
       {!data ? !error && <Loading /> : data.length ? (
         <div class="scroll" tabIndex={0} role="region" aria-label="Peers">
           <table class="rows">
-            <thead><tr><th scope="col">Peer</th><th scope="col">Trust</th><th scope="col">How near</th><th scope="col">Offers</th><th scope="col" class="num">Round trip</th><th scope="col" class="num">Bought</th><th scope="col" class="num">Sold</th><th scope="col">Note</th></tr></thead>
+            <thead><tr><th scope="col">Peer</th><th scope="col">Trust</th><th scope="col">How near</th><th scope="col">Free</th><th scope="col" class="num">Round trip</th><th scope="col" class="num">Bought</th><th scope="col" class="num">Sold</th><th scope="col">Note</th></tr></thead>
             <tbody>
               {data.map((peer) => (
                 <tr key={peer.id} class={peer.blocked ? "off" : ""}>
-                  <td class="id" title={peer.id}>{peer.id.length > 20 ? `…${peer.id.slice(-12)}` : peer.id} <span class={`state ${peer.connected ? "good" : "off"}`}>{peer.connected ? "connected" : "not connected"}</span></td>
+                  <td class="id" title={peer.id}>{shortPeer(peer.id)} <span class={`state ${peer.connected ? "good" : "off"}`}>{peer.connected ? "connected" : "not connected"}</span></td>
                   <td>{peer.trust !== null && peer.trust !== undefined ? <Meter used={peer.trust} total={1} text={peer.trust.toFixed(2)} /> : "nobody said"}{peer.trust_moved ? <span class="dim" title={Object.entries(peer.deeds ?? {}).map(([deed, times]) => `${deed.replace(/_/g, " ")} ${times}`).join(", ")}> {peer.trust_moved > 0 ? "+" : "−"}{Math.abs(peer.trust_moved).toFixed(2)} for what it did</span> : null}</td>
                   <td>{peer.scope}</td>
-                  <td>{peer.facts ? `${count(peer.facts.gpus_free)} of ${count(peer.facts.gpus)} GPUs, ${count(Math.round(peer.facts.cpu_free_milli / 1000))} of ${count(Math.round(peer.facts.cpu_milli / 1000))} cores free, ${count(peer.facts.queued)} queued` : "said nothing yet"}</td>
+                  <td>{peer.facts ? free(peer.facts) : "said nothing yet"}</td>
                   <td class="num">{peer.rtt_ms !== null && peer.rtt_ms !== undefined ? `${peer.rtt_ms.toFixed(0)} ms` : ""}</td>
-                  <td class="num">{peer.account ? `${count(peer.account.bought)} jobs, ${count(peer.account.spent)}` : ""}</td>
-                  <td class="num">{peer.account ? `${count(peer.account.sold)} jobs, ${count(peer.account.earned)}` : ""}</td>
-                  <td>{peer.blocked ? "blocked. " : ""}{peer.note ?? ""}</td>
+                  <td class="num">{peer.account?.bought ? `${plural(peer.account.bought, "job")} for ${count(peer.account.spent)}` : ""}</td>
+                  <td class="num">{peer.account?.sold ? `${plural(peer.account.sold, "job")} for ${count(peer.account.earned)}` : ""}</td>
+                  <td class="wraps">{peer.blocked ? "blocked. " : ""}{peer.note ?? ""}</td>
                 </tr>
               ))}
             </tbody>
@@ -75,6 +125,7 @@ export function Capacity(): JSX.Element {
   return (
     <Page title="Capacity and peers" aside={price.data?.price !== null && price.data?.price !== undefined && <span class="dim">energy costs {price.data.price} (0 is free, 1 is dear)</span>}>
       <Wrong error={error} />
+      <Caps />
       <Card title="Blocks">
         {!data ? !error && <Loading /> : data.length ? (
           <div class="scroll" tabIndex={0} role="region" aria-label="Blocks">
@@ -85,6 +136,7 @@ export function Capacity(): JSX.Element {
           </div>
         ) : <Empty>No leased capacity. A block in the settings file, or <code>PUT /api/v1/blocks/NAME</code>, tells Landfall when machines go and what they cost.</Empty>}
       </Card>
+      <Providers />
       <Peers />
     </Page>
   );

@@ -5,7 +5,7 @@ import { get, isOperator, maySteer, post, seg, session, type Job as JobView, typ
 import { ago, bytes, clock, count, label, mib, need, plural, score, span } from "../lib/format";
 import { now, useData } from "../lib/live";
 import { at, go, link } from "../lib/router";
-import { Ago, Card, Empty, Facts, JobLink, Loading, NodeLink, Other, Page, say, State, Wrong, act, ask } from "../parts/basics";
+import { Ago, Card, Empty, Facts, JobLink, Loading, NodeLink, Other, Page, say, shortPeer, State, Wrong, act, ask } from "../parts/basics";
 import { Graph } from "../parts/graph";
 import { Log } from "../parts/log";
 import { Terms } from "../parts/terms";
@@ -168,11 +168,11 @@ function Offers({ id }: { id: string }): JSX.Element | null {
         <div class="scroll" tabIndex={0} role="region" aria-label="Offers of peers">
           <table class="rows">
             <thead><tr><th scope="col">Peer</th><th scope="col">Status</th><th scope="col" class="num">Score</th><th scope="col" class="num">Costs</th><th scope="col" class="num">Starts in</th><th scope="col">Why not</th></tr></thead>
-            <tbody>{told.offers.map((offer) => <tr key={`${offer.round} ${offer.peer}`}><td class="id" title={offer.peer}>…{offer.peer.slice(-12)}</td><td>{offer.status}</td><td class="num">{score(offer.score)}</td><td class="num">{count(offer.cost)}</td><td class="num">{span(offer.start_delay_ms)}</td><td class="why">{offer.reason ?? ""}</td></tr>)}</tbody>
+            <tbody>{told.offers.map((offer) => <tr key={`${offer.round} ${offer.peer}`}><td class="id" title={offer.peer}>{shortPeer(offer.peer)}</td><td>{offer.status}</td><td class="num">{score(offer.score)}</td><td class="num">{count(offer.cost)}</td><td class="num">{span(offer.start_delay_ms)}</td><td class="why">{offer.reason?.replace(/_/g, " ") ?? ""}</td></tr>)}</tbody>
           </table>
         </div>
-      ) : <Empty>No peer has made an offer yet.</Empty>}
-      {told.declines.length > 0 && <p class="dim">Declined: {told.declines.map((one) => `…${one.peer.slice(-12)} (${one.reasons.join(", ")})`).join(", ")}</p>}
+      ) : <Empty>{told.state === "failed" ? "No peer made an offer." : "No peer has made an offer yet."}</Empty>}
+      {told.declines.length > 0 && <p class="dim">Declined: {[...new Set(told.declines.map((one) => `${shortPeer(one.peer)} (${one.reasons.join(", ").replace(/_/g, " ")})`))].join(", ")}</p>}
     </Card>
   );
 }
@@ -304,7 +304,7 @@ function OneJob({ id }: { id: string }): JSX.Element {
         <div class="stack">
           {found && waiting && <Why found={found} estimate={estimate.data} />}
           {found?.placed && <Where placed={found.placed} made={decisions.data?.items[0]} />}
-          {found?.dispatch === "negotiate" && <Offers id={job.id} />}
+          {(found ? found.dispatch === "negotiate" : ENDED.includes(job.state)) && <Offers id={job.id} />}
           <Graph id={job.id} dag={job.dag?.id} />
           <Life job={job} />
         </div>
@@ -335,6 +335,7 @@ function OneJob({ id }: { id: string }): JSX.Element {
                     ["CPU time", job.usage.cpu_time_ms !== null && job.usage.cpu_time_ms !== undefined && span(job.usage.cpu_time_ms)],
                     ["peak memory", job.usage.peak_ram_mib !== null && job.usage.peak_ram_mib !== undefined && mib(job.usage.peak_ram_mib)],
                     ["disk", job.usage.disk_bytes && bytes(job.usage.disk_bytes)],
+                    ["network", !!job.usage.network_bytes_s && `${bytes(job.usage.network_bytes_s)}/s at most, one way`],
                     ["out of memory", job.usage.oom && "yes: it was stopped for it"],
                   ]}
                 />

@@ -1,13 +1,15 @@
 // One node: what it is, what it has, what it is good for, what can be done about it.
 import type { JSX } from "preact";
 import { get, isOperator, post, seg, type Node as NodeView, type Schemas } from "../lib/api";
-import { ago, clock, cores, mib, percent, plural, score } from "../lib/format";
+import { ago, clock, cores, count, mib, percent, plural, score } from "../lib/format";
 import { now, useData } from "../lib/live";
 import { link } from "../lib/router";
 import { act, Ago, Card, Empty, type Extra, Facts, JobLink, Loading, Meter, Page, State, Wrong } from "../parts/basics";
 import { endOf, type Block } from "./capacity";
 import { JobRows } from "./jobs";
 import { DecisionRows } from "./decisions";
+
+const known = (value: number | null | undefined): value is number => value !== null && value !== undefined;
 
 const LEVELS: Record<string, string> = { perfect: "good", good: "good", marginal: "warn", too_tight: "off" };
 
@@ -32,20 +34,25 @@ function Orders({ node }: { node: NodeView }): JSX.Element | null {
   );
 }
 
+/** `2g@4` is two compute slices whose memory begins at the fourth slice. */
+function Slices({ taken }: { taken: string[] }): JSX.Element {
+  return taken.length ? <>{taken.map((slice) => <span key={slice} class="chip" title={`${slice.replace("g@", " compute slices, from memory slice ")} on`}>{slice}</span>)}</> : <span class="dim">in slices, all free</span>;
+}
+
 function Devices({ node }: { node: NodeView }): JSX.Element {
   if (!node.gpus.length) return <Empty>It has no GPUs.</Empty>;
   return (
-    <div class="scroll">
+    <div class="scroll" tabIndex={0} role="region" aria-label="Devices">
       <table class="rows">
-        <thead><tr><th scope="col">GPU</th><th scope="col" class="opt">Model</th><th scope="col">Compute</th><th scope="col">Memory</th><th scope="col">Job</th></tr></thead>
+        <thead><tr><th scope="col">GPU</th><th scope="col" class="opt">Model</th><th scope="col">Compute</th><th scope="col">Memory</th><th scope="col">{node.gpus.some((gpu) => gpu.slices) ? "Job or slices" : "Job"}</th></tr></thead>
         <tbody>
           {node.gpus.map((gpu) => (
             <tr key={gpu.index}>
               <td>{gpu.index}</td>
-              <td class="opt">{gpu.model ?? "unknown"}</td>
+              <td class="opt wraps">{gpu.model ?? "unknown"}</td>
               <td><Meter used={gpu.holder ? 1000 : gpu.milli_committed} total={1000} text={gpu.holder ? "whole" : `${gpu.milli_committed / 10} %`} /></td>
               <td><Meter used={gpu.vram_committed_mib} total={gpu.vram_mib ?? 0} text={`${mib(gpu.vram_committed_mib)} of ${gpu.vram_mib ? mib(gpu.vram_mib) : "?"}`} /></td>
-              <td>{gpu.holder ? <JobLink id={gpu.holder} /> : ""}</td>
+              <td class="wraps">{gpu.slices ? <Slices taken={gpu.slices} /> : gpu.holder ? <JobLink id={gpu.holder} /> : ""}</td>
             </tr>
           ))}
         </tbody>
@@ -103,7 +110,7 @@ function GoodFor({ id }: { id: string }): JSX.Element {
   if (!data.workloads.length) return <Empty>No workload is stored. <code>landfall workloads set</code> stores one.</Empty>;
   return (
     <>
-      {!data.dispatchable && <p class="note">It takes nothing right now{data.reasons?.length ? `: ${data.reasons.join(", ")}` : ""}.</p>}
+      {!data.dispatchable && <p class="note">It takes nothing right now{data.reasons?.length ? `: ${data.reasons.join(", ").replace(/_/g, " ")}` : ""}.</p>}
       <div class="scroll">
         <table class="rows">
           <thead><tr><th scope="col">Workload</th><th scope="col">Level</th><th scope="col" class="num">Score</th><th scope="col" class="num opt">Fit</th><th scope="col" class="num opt">Speed</th><th scope="col" class="num opt">Headroom</th><th scope="col" class="num">Estimate</th></tr></thead>
@@ -120,6 +127,7 @@ export function Node({ id }: { id: string }): JSX.Element {
   const { data: node, error } = useData((signal) => get<NodeView>(`/nodes/${seg(id)}`, {}, signal), [id], { nodes: [id], jobs: "any", every: 5000, atMost: 1000 });
   const jobs = useData((signal) => get<Schemas["Paged_JobView"]>("/jobs", { node: id, state: "live", limit: 50 }, signal), [id], { nodes: [id], jobs: "any", atMost: 2000 });
   const decisions = useData((signal) => get<Schemas["Paged_DecisionView"]>("/decisions", { node: id, limit: 15 }, signal), [id], { nodes: [id], atMost: 2000 });
+  const estimates = node?.performance_estimates;
   if (!node) return <Page title={`Node ${id}`}><Wrong error={error} />{!error && <Loading />}</Page>;
   return (
     <Page title={<>Node {node.id} <State of={node.state} />{node.hollow && <span class="chip">simulated</span>}{!node.connected && <span class="chip">agent not connected</span>}</>} aside={<Orders node={node} />}>
@@ -158,6 +166,10 @@ export function Node({ id }: { id: string }): JSX.Element {
                 ["memory free", node.ram_free_mib !== null && node.ram_free_mib !== undefined && mib(node.ram_free_mib)],
                 ["disk", node.disk_mb_s !== null && node.disk_mb_s !== undefined && `${score(node.disk_mb_s)} MB/s`],
                 ["network", node.network_mbit_s !== null && node.network_mbit_s !== undefined && `${score(node.network_mbit_s)} Mbit/s`],
+                ["GPU bandwidth", known(estimates?.gpu_bandwidth_gb_s) && `${score(estimates?.gpu_bandwidth_gb_s)} GB/s (estimated)`],
+                ["language model", known(estimates?.estimated_llm_tok_s) && `${score(estimates?.estimated_llm_tok_s)} tokens/s (estimated)`],
+                ["containers at once", !!estimates?.max_concurrent_containers && count(estimates.max_concurrent_containers)],
+                ["memory for modules", !!estimates?.wasm_memory_limit_mb && `${count(estimates.wasm_memory_limit_mb)} MB`],
                 ["warm workloads", node.cache?.join(", ")],
                 ["images", node.images?.join(", ")],
                 ["agent", node.agent_version],

@@ -85,7 +85,17 @@ export function JobLink({ id }: { id: string }): JSX.Element {
   return <a class="id" href={at("jobs", id)}>{id}</a>;
 }
 
+/** A peer by the end of its id; a job that was placed on one is on machines of its own. */
+function isPeer(id: string): boolean {
+  return /^12D3Koo\w{45}$/.test(id);
+}
+
+export function shortPeer(id: string): string {
+  return isPeer(id) ? `…${id.slice(-12)}` : id;
+}
+
 export function NodeLink({ id }: { id: string }): JSX.Element {
+  if (isPeer(id)) return <a class="id" href="#/capacity" title={id}>peer {shortPeer(id)}</a>;
   return <a class="id" href={at("nodes", id)}>{id}</a>;
 }
 

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use indicatif::ProgressBar;
 use landfall_api::job::{ArrayView, JobView, LogChunk};
 use landfall_client::{Client, ClientError, segment, with_query};
 use tokio::sync::Semaphore;
@@ -212,6 +213,8 @@ pub(crate) struct Printer {
     json: bool,
     /// Somebody else says when the server is away, and knows that it was there.
     beside: bool,
+    /// A line that is drawn again and again, and goes when there is something to show.
+    line: Option<ProgressBar>,
     /// Whether the server has answered yet.
     answered: bool,
     /// Whether people were told that the server is away.
@@ -232,6 +235,7 @@ impl Printer {
             to: To::Streams,
             json: false,
             beside: false,
+            line: None,
             answered: false,
             away: false,
             shown: BTreeMap::new(),
@@ -240,9 +244,10 @@ impl Printer {
         }
     }
 
-    /// Shows both streams beside somebody who waits for the job, and leaves talking about the server to them.
-    pub(crate) fn beside_a_wait() -> Self {
-        Self { beside: true, ..Self::new(None) }
+    /// Shows both streams beside somebody who waits for the job, and leaves talking about the server to them. Their line is gone before the first
+    /// word of the job.
+    pub(crate) fn beside_a_wait(line: Option<ProgressBar>) -> Self {
+        Self { beside: true, line, ..Self::new(None) }
     }
 
     /// Shows what is there and what comes, until the job has ended. A server that goes away meanwhile is waited for.
@@ -342,6 +347,9 @@ impl Printer {
 
     fn put(&mut self, job: &str, stream: &str, bytes: &[u8]) -> Result<(), CliError> {
         let to_stderr = stream == "stderr";
+        if let Some(line) = self.line.take() {
+            line.finish_and_clear();
+        }
         match &self.to {
             To::Streams => write(to_stderr, bytes),
             To::Named(name) => {

@@ -161,7 +161,7 @@ async fn at(mut server: Returning, id: &str, run: &RunSpec) -> Result<Exit, CliE
         false => None,
     };
     let typing = tokio::spawn(type_in(server.client().clone(), id.to_owned(), begun, run.hang_up_ms));
-    let mut printer = Printer::beside_a_wait();
+    let mut printer = Printer::beside_a_wait(None);
     let shown = printer.follow(&mut server, id, None).await;
     typing.abort();
     shown?;

@@ -86,17 +86,26 @@ pub(crate) async fn wait(
 ) -> Result<Ended, CliError> {
     let ids: Vec<String> = targets.iter().map(|target| target.id().to_owned()).collect();
     let (said, all_said) = oneshot::channel();
+    let progress = Progress::new(manner.progress, &targets, manner.output && targets.len() == 1);
+    let line = progress.bar.clone();
     let output = match targets.as_slice() {
-        [Target::Job(id)] if manner.output => Some(tokio::spawn(follow(server.clone(), id.clone(), said))),
+        [Target::Job(id)] if manner.output => {
+            let printer = Printer::beside_a_wait(line.clone());
+            Some(tokio::spawn(follow(server.clone(), id.clone(), printer, said)))
+        }
         _ => None,
     };
     let shown = output.is_some();
     let abort = output.as_ref().map(tokio::task::JoinHandle::abort_handle);
     let mut interrupted = false;
     let outcome = tokio::select! {
-        outcome = until_over(&mut server, targets, manner, all_said) => Some(outcome),
+        outcome = until_over(&mut server, targets, progress, all_said) => Some(outcome),
         _ = tokio::signal::ctrl_c() => None,
     };
+    // However the wait ended, nothing is drawn over what is said next.
+    if let Some(line) = line.filter(|line| !line.is_finished()) {
+        line.finish_and_clear();
+    }
     let (jobs, arrays) = match outcome {
         Some(over) => {
             let over = over?;
@@ -138,8 +147,12 @@ pub(crate) async fn wait(
 }
 
 /// Shows what a job writes until it has ended; tells whether the stream came to its own end.
-async fn follow(mut server: Returning, id: String, said: oneshot::Sender<()>) -> (Printer, bool) {
-    let mut printer = Printer::beside_a_wait();
+async fn follow(
+    mut server: Returning,
+    id: String,
+    mut printer: Printer,
+    said: oneshot::Sender<()>,
+) -> (Printer, bool) {
     let whole = printer.follow(&mut server, &id, None).await.is_ok();
     // Nobody waits for it if the end was seen before.
     let _ = said.send(());
@@ -149,11 +162,10 @@ async fn follow(mut server: Returning, id: String, said: oneshot::Sender<()>) ->
 async fn until_over(
     server: &mut Returning,
     targets: Vec<Target>,
-    manner: Manner,
+    mut progress: Progress,
     all_said: oneshot::Receiver<()>,
 ) -> Result<(Vec<JobView>, Vec<ArrayView>), CliError> {
     let mut all_said = Some(all_said);
-    let mut progress = Progress::new(manner.progress, &targets, manner.output && targets.len() == 1);
     let (mut jobs, mut arrays) = (Vec::new(), Vec::new());
     let mut open = targets;
     let mut pause = LOOKS.0;
@@ -196,7 +208,8 @@ async fn until_over(
         if heard != answers {
             let words =
                 if answers { "the server answers again" } else { "the server does not answer; trying again" };
-            anstream::eprintln!("{words}");
+            let say = || anstream::eprintln!("{words}");
+            progress.bar.as_ref().map_or_else(say, |bar| bar.suspend(say));
         }
         heard = answers;
         if !answers {
@@ -298,7 +311,8 @@ impl Progress {
             (None, true) => String::new(),
         };
         // What a running job writes and a line that is drawn again and again would disturb each other.
-        if let Some(bar) = self.bar.take_if(|_| self.output && job.started_at_ms.is_some()) {
+        let begun = |bar: &mut ProgressBar| job.started_at_ms.is_some() || bar.is_finished();
+        if let Some(bar) = self.bar.take_if(|bar| self.output && begun(bar)) {
             bar.finish_and_clear();
         }
         // What is said of a reason may change with every look: how long it still waits, by how many points.
