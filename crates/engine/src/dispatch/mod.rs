@@ -271,7 +271,7 @@ impl Dispatcher {
                 queue.insert(state.job_for_workers(record), &state.pools[&record.pool].world);
                 queue.note_task(record, state);
             }
-            Queue::Batch(queue) => queue.insert(record, now),
+            Queue::Batch(queue) => queue.insert(record, state.edge_locks.contains_key(&record.job.id), now),
             Queue::None => {}
         }
     }

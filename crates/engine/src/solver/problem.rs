@@ -144,6 +144,8 @@ pub struct Waiting<'a> {
     pub behind: Option<Behind<'a>>,
     /// Why the ledger refused its last proposal.
     pub rejected: Option<Reason>,
+    /// Locks that it shares with single other jobs.
+    pub edge_locks: Vec<landfall_model::Name>,
     /// What people are told about its inputs if it starts.
     pub flag: Option<&'static str>,
 }
@@ -168,6 +170,7 @@ impl<'a> Waiting<'a> {
             gate_until: None,
             behind: None,
             rejected: None,
+            edge_locks: Vec::new(),
             flag: None,
         }
     }

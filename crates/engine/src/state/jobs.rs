@@ -259,6 +259,7 @@ impl State {
                     if self.jobs.get(job).is_some_and(|record| record.state.is_placed()) {
                         self.locks.insert((None, lock.name()), job.clone());
                     }
+                    touched.job(job.clone(), true);
                     let locks = self.edge_locks.entry(job.clone()).or_default();
                     if !locks.contains(&lock) {
                         locks.push(lock.clone());

@@ -3,7 +3,7 @@
 use landfall_engine::dag::{Edge, EdgeKind, Element, Join};
 use landfall_engine::input::{Report, RunUsage, StartRefusal, Submission};
 use landfall_engine::record::{Cause, JobState};
-use landfall_engine::{Answer, Effect, Input};
+use landfall_engine::{Answer, Effect, Event, Input};
 use landfall_model::reason::Reason;
 use landfall_model::{Dispatch, Millis, QuotaOnSubmit, Time};
 
@@ -202,6 +202,29 @@ fn locks_are_held_by_one_job_at_a_time() {
     cluster.exit("a", 0);
     cluster.heartbeats();
     cluster.run_until(10.0);
+    assert_eq!(cluster.state("b"), JobState::Staging);
+}
+
+#[test]
+fn a_job_whose_lock_is_taken_leaves_the_nodes_to_those_behind_it() {
+    let mut cluster = batch(r#"nodes = [{ id = "n", count = 2, cpu_milli = 1000 }]"#);
+    let first = job("a", "walltime_ms = \"2h\"");
+    let jobs = vec![first, after("b", &[("a", EdgeKind::Mutex)], Join::All), job("c", "class = 1")];
+    cluster.at(0.0).done(Input::Submit(jobs));
+    cluster.run_until(0.0);
+    let states = |cluster: &Cluster| ["a", "b", "c"].map(|job| cluster.state(job));
+    assert_eq!(states(&cluster), [JobState::Staging, JobState::Pending, JobState::Staging]);
+    cluster.start("a");
+    cluster.start("c");
+    cluster.exit("c", 0);
+    cluster.keep_alive(60.0);
+    assert_eq!(states(&cluster), [JobState::Running, JobState::Pending, JobState::Completed]);
+    let refused = cluster.events.iter().filter(|(_, event)| matches!(event, Event::Rejected(_))).count();
+    assert_eq!(refused, 0, "nothing was proposed that the ledger had to refuse");
+    let wait = cluster.engine.explain(&job_id("b")).unwrap().reasons;
+    assert_eq!(wait.first().map(|why| why.reason), Some(Reason::Mutex), "{wait:?}");
+    cluster.exit("a", 0);
+    cluster.keep_alive(65.0);
     assert_eq!(cluster.state("b"), JobState::Staging);
 }
 

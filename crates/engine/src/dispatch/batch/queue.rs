@@ -40,7 +40,8 @@ struct Key {
     checkpoint: Option<u64>,
     opens: Option<Time>,
     given_up: bool,
-    /// Where the policy looks at more than the wait, every job is a class of its own.
+    /// A job that shares a lock with another one is a class of its own, and where the policy looks at more than the wait
+    /// every job is.
     alone: Option<JobId>,
 }
 
@@ -133,7 +134,7 @@ impl BatchQueue {
         self.places.len()
     }
 
-    pub(crate) fn insert(&mut self, record: &JobRecord, now: Time) {
+    pub(crate) fn insert(&mut self, record: &JobRecord, locked: bool, now: Time) {
         let job = &record.job;
         self.remove(&job.id);
         let key = Key {
@@ -142,7 +143,7 @@ impl BatchQueue {
             checkpoint: saving_minutes(record).map(f64::to_bits),
             opens: job.retry_at.filter(|at| *at > now),
             given_up: staging_given_up(record),
-            alone: (!self.in_order).then(|| job.id.clone()),
+            alone: (locked || !self.in_order).then(|| job.id.clone()),
         };
         let next = self.next_number;
         let number = *self.numbers.entry(key.clone()).or_insert(next);

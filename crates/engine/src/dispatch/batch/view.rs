@@ -517,6 +517,7 @@ impl Engine {
             learns.and_then(|pool| Some(pool.habits.expect(&record.job.spec, waiting.duration?)));
         waiting.checkpoint_minutes = saving_minutes(record);
         waiting.rejected = queue.rejected.get(&record.job.id).copied();
+        waiting.edge_locks = self.state.edge_locks_of(&record.job.id);
     }
 
     /// Whether a job may start as far as its inputs are concerned.
