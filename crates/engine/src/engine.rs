@@ -323,6 +323,7 @@ impl Engine {
                 Timer::Kept(pool, job) => self.kept_due(&pool, &job),
                 Timer::Node(node) => self.node_due(&node),
                 Timer::Peer(pool) => self.peer_due(&pool),
+                Timer::Saves(pool) => self.save_where_worth(&pool),
             }
         }
         self.look_for_surges();

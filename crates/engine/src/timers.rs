@@ -19,6 +19,8 @@ pub enum Timer {
     Node(NodeId),
     /// The peer of a negotiated pool.
     Peer(PoolId),
+    /// Running jobs of a pool that save their work by themselves.
+    Saves(PoolId),
 }
 
 /// All deadlines in order.

@@ -1,6 +1,6 @@
 //! What passes with time: start commands sent again, walltimes, checkpoints, kills, holds, silent nodes.
 
-use landfall_model::{Dispatch, JobId, Millis, Node, NodeId, NodeState, PoolId, Time};
+use landfall_model::{Checkpoint, Dispatch, JobId, Millis, Node, NodeId, NodeState, PoolId, Time};
 
 use crate::effect::{Alert, Effect};
 use crate::engine::Engine;
@@ -53,6 +53,12 @@ impl Engine {
             Some(if record.run.is_some() { self.due_by(&record.pool, at) } else { at })
         });
         self.timers.set(Timer::Job(job.clone()), at);
+        let saves = |record: &&JobRecord| {
+            record.state == JobState::Running && record.job.spec.checkpoint == Checkpoint::Auto
+        };
+        if let Some(pool) = self.state.job(job).filter(saves).map(|record| record.pool.clone()) {
+            self.set_save_timer(&pool);
+        }
     }
 
     /// When a start that went out often enough is given up because nobody named it; `None` if that is no question.

@@ -5,7 +5,7 @@ use landfall_capacity::reactive::Sample;
 use landfall_capacity::{AutoscaleSettings, BlockEvent, Call, Description};
 use landfall_engine::input::Report;
 use landfall_engine::record::{Cause, JobState};
-use landfall_engine::{Effect, Input};
+use landfall_engine::{Effect, Event, Input};
 use landfall_model::{
     BlockId, BlockStatus, Dispatch, Gpu, Mib, MilliCpu, Millis, Money, Name, Node, NodeId, Pool, PoolId,
 };
@@ -397,6 +397,32 @@ fn a_running_job_saves_its_work_when_that_is_worth_it() {
     assert_eq!(asked_at, Some(300), "as soon as it may: the queue is as long as what runs");
     cluster.report("j", "n", Report::Checkpointed);
     assert_eq!(cluster.state("j"), JobState::Running);
+}
+
+#[test]
+fn a_running_job_saves_its_work_also_where_nothing_waits() {
+    let mut cluster =
+        batch(|pool| pool.heartbeats = false, r#"nodes = [{ id = "n", gpus = [{ count = 4 }] }]"#);
+    let text = r#"jobs = [{ id = "j", gpu_count = 4, checkpoint = "auto", walltime_ms = "10h" }]"#;
+    cluster.at(10.0).submit(text);
+    cluster.run_until(12.0);
+    cluster.start("j");
+    cluster.run_until(6.0 * 3600.0 + 11.0);
+    let asked = |cluster: &Cluster| {
+        let saving = cluster.events.iter().find(|(_, event)| matches!(event, Event::Saving { .. }));
+        saving.map(|(at, _)| at.as_millis() / 1000)
+    };
+    assert_eq!(asked(&cluster), None, "nothing waits, so only the longest interval counts");
+    let cycles = |cluster: &Cluster| {
+        cluster.events.iter().filter(|(_, event)| matches!(event, Event::Cycled { .. })).count()
+    };
+    let before = cycles(&cluster);
+    cluster.run_until(6.0 * 3600.0 + 60.0);
+    assert_eq!((asked(&cluster), cycles(&cluster)), (Some(6 * 3600 + 30), before), "on the beat, without a cycle");
+    cluster.report("j", "n", Report::Checkpointed);
+    cluster.exit("j", 0);
+    cluster.run_until(6.0 * 3600.0 + 90.0);
+    assert_eq!(cluster.engine.next_wake(), None, "nobody is left to be asked");
 }
 
 #[test]
