@@ -61,6 +61,9 @@ pub struct Run {
     pub nodes: SmallVec<[RunNode; 1]>,
     /// When the ledger committed it.
     pub committed_at: Time,
+    /// When it was last given another node.
+    #[serde(default)]
+    pub grown_at: Option<Time>,
     /// When it was running on all of them.
     pub started_at: Option<Time>,
     /// When its walltime is over; `None` if it has none or does not run yet.

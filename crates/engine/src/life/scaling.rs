@@ -178,6 +178,14 @@ impl Engine {
         true
     }
 
+    /// Nodes that a service was given did not begin: it goes on without them, and the step counts as rejected.
+    pub(crate) fn grown_in_vain(&mut self, job: &JobId, nodes: &[NodeId]) {
+        self.give_nodes_back(job, nodes);
+        let Some(mut reactive) = self.state.job(job).map(|record| self.reactive_of(record)) else { return };
+        reactive.undone(self.now);
+        self.emit(Event::ReactiveSet { job: job.clone(), reactive: Box::new(reactive) });
+    }
+
     /// Takes nodes from a job that goes on with the rest.
     pub(crate) fn give_nodes_back(&mut self, job: &JobId, nodes: &[NodeId]) {
         let Some(record) = self.state.job(job) else { return };

@@ -362,6 +362,7 @@ impl State {
             record.run = Some(Box::new(Run {
                 nodes: nodes.collect(),
                 committed_at: at,
+                grown_at: None,
                 started_at: None,
                 ends_at: None,
                 kind: commit.kind,
@@ -622,6 +623,9 @@ impl State {
         let (pool, spec) = (record.pool.clone(), record.job.spec.clone());
         let Some(run) = &mut record.run else { return };
         let before = (run.units, run.gpus, run.power_w);
+        if !gained.is_empty() {
+            (run.grown_at, run.sends) = (Some(self.now), 1);
+        }
         let had = run.nodes.len();
         (run.units, run.gpus, run.power_w) = (units, gpus, power_w);
         let (gone, stays): (SmallVec<[RunNode; 1]>, SmallVec<[RunNode; 1]>) =

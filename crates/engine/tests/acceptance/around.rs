@@ -3,9 +3,9 @@
 use landfall_capacity::provider::{DeliveryStatus, ProviderApi, RequestId, StatusRequest};
 use landfall_capacity::reactive::Sample;
 use landfall_capacity::{AutoscaleSettings, BlockEvent, Call, Description};
-use landfall_engine::input::Report;
+use landfall_engine::input::{Report, StartRefusal};
 use landfall_engine::record::{Cause, JobState};
-use landfall_engine::{Effect, Event, Input};
+use landfall_engine::{Answer, Effect, Event, Input};
 use landfall_model::{
     BlockId, BlockStatus, Dispatch, Gpu, Mib, MilliCpu, Millis, Money, Name, Node, NodeId, Pool, PoolId,
 };
@@ -180,6 +180,60 @@ fn b35_a_service_grows_and_shrinks_by_one_node_at_a_time() {
     };
     assert_eq!(grown(120.0, 1, 360), [(120, 1), (300, 1)]);
     assert_eq!(grown(100.0, 1, 600), []);
+}
+
+/// A service on one node that was just given a second one.
+fn growing() -> Cluster {
+    let mut cluster = batch(|_| {}, r#"nodes = [{ id = "n", count = 3 }]"#);
+    let text = r#"jobs = [{ id = "s", lifecycle = "reactive", nodes = { min = 1, max = 9 }, scale_target_milli = 100000 }]"#;
+    cluster.running("s", text);
+    for at in [0.0, 60.0, 120.0] {
+        cluster.keep_alive(at);
+        cluster.done(Input::Metric { job: job_id("s"), sample: Sample { value: Some(120.0), queue: 0 } });
+    }
+    assert_eq!(cluster.nodes_of("s"), ["n-0", "n-1"]);
+    cluster
+}
+
+#[test]
+fn a_node_that_a_service_cannot_have_costs_it_only_the_step() {
+    for (refusal, faults) in [
+        (StartRefusal::Draining, 0),
+        (StartRefusal::AtCapacity, 0),
+        (StartRefusal::Malformed, 0),
+        (StartRefusal::Unsupported, 1),
+        (StartRefusal::Failed, 1),
+    ] {
+        let mut cluster = growing();
+        assert_eq!(cluster.report("s", "n-1", Report::Refused(refusal)), Answer::Done);
+        assert_eq!((cluster.state("s"), cluster.nodes_of("s")), (JobState::Running, vec!["n-0".to_owned()]));
+        let (node, record) = cluster.engine.state().node(&node_id("n-1")).unwrap();
+        assert_eq!((node.placements.len(), record.start_failures), (0, faults), "{refusal:?}");
+    }
+}
+
+#[test]
+fn a_start_that_a_service_grows_by_goes_out_again_and_is_given_up() {
+    let starts = |cluster: &Cluster| {
+        let to = |effect: &Effect| match effect {
+            Effect::Start { node, .. } => Some(node.to_string()),
+            _ => None,
+        };
+        cluster.effects().iter().filter_map(to).collect::<Vec<_>>()
+    };
+    let mut cluster = growing();
+    assert_eq!(cluster.report("s", "n-1", Report::Refused(StartRefusal::Busy)), Answer::Ignored("busy".into()));
+    for at in [121.0, 122.0, 125.0] {
+        cluster.at(at).tick();
+        assert_eq!(starts(&cluster), ["n-1"], "at {at}");
+    }
+    let mut heard = growing();
+    heard.at(121.0).tick();
+    heard.report("s", "n-1", Report::Started);
+    heard.keep_alive(180.0);
+    assert_eq!(heard.nodes_of("s").len(), 2, "the second time it was heard");
+    cluster.at(130.0).tick();
+    assert_eq!((cluster.state("s"), cluster.nodes_of("s")), (JobState::Running, vec!["n-0".to_owned()]));
 }
 
 #[test]
