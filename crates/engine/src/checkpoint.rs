@@ -83,9 +83,14 @@ pub fn weigh(settings: &CheckpointSettings, job: &Candidate) -> Weighed {
     Weighed { cost, value }
 }
 
+/// Whether there is somewhere to save to.
+pub fn has_storage(settings: &CheckpointSettings) -> bool {
+    settings.node_gib_s.unwrap_or(settings.storage_gib_s) > 0.0
+}
+
 /// Decides whether a job saves its work now.
 pub fn decide(settings: &CheckpointSettings, job: &Candidate) -> Decision {
-    if settings.node_gib_s.unwrap_or(settings.storage_gib_s) <= 0.0 {
+    if !has_storage(settings) {
         return Decision::NoStorage;
     }
     if job.since_saved >= at_most(job.sensitive) {

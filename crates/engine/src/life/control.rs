@@ -7,7 +7,7 @@ use crate::checkpoint;
 use crate::effect::{Answer, Effect, Refused};
 use crate::engine::Engine;
 use crate::event::{Back, Event};
-use crate::record::{Cause, JobState};
+use crate::record::{Cause, JobRecord, JobState};
 
 impl Engine {
     pub(crate) fn cancel(&mut self, job: &JobId) -> Answer {
@@ -91,16 +91,46 @@ impl Engine {
         if record.state != JobState::Running {
             return;
         }
-        if record.job.spec.checkpoint == Checkpoint::None {
+        if self.can_save(record).is_err() {
             self.stop_job(job, cause);
             return;
         }
-        let deadline = self.now + checkpoint::timeout(record.job.spec.sensitive);
-        self.ask_to_save(job, deadline, Some(cause));
+        self.ask_to_save(job, Some(cause));
     }
 
-    fn ask_to_save(&mut self, job: &JobId, deadline: landfall_model::Time, leaves: Option<Cause>) {
+    /// Refuses to have a job saved that cannot be, or that has nowhere to save to.
+    fn can_save(&self, record: &JobRecord) -> Result<(), Refused> {
+        let (job, pool) = (&record.job.id, &record.pool);
+        if record.job.spec.checkpoint == Checkpoint::None {
+            let hint = "cancel it, or submit it with checkpoint = \"auto\" or \"manual\"";
+            return Err(Refused::new("no_checkpoint", format!("job `{job}` cannot save its work"), hint));
+        }
+        if self.state.pools.get(pool).is_some_and(|pool| !checkpoint::has_storage(&pool.pool.batch.checkpoint)) {
+            let message = format!("pool `{pool}` has nowhere to save the work of job `{job}`");
+            let hint = "give the pool a `batch.checkpoint.storage_gib_s` above 0, or cancel the job";
+            return Err(Refused::new("no_checkpoint_storage", message, hint));
+        }
+        Ok(())
+    }
+
+    /// The refusal for a job that is asked to save its work and does not run, or cannot.
+    fn not_savable(&self, job: &JobId) -> Option<Answer> {
+        if let Some(refused) = self.not_while_folded(job) {
+            return Some(refused);
+        }
+        let Some(record) = self.state.job(job) else {
+            return Some(Answer::Refused(unknown("job", job.as_str())));
+        };
+        if record.state != JobState::Running {
+            let (message, hint) = (format!("job `{job}` does not run"), "only running jobs can save their work");
+            return Some(Answer::Refused(Refused::new("not_running", message, hint)));
+        }
+        self.can_save(record).err().map(Answer::Refused)
+    }
+
+    fn ask_to_save(&mut self, job: &JobId, leaves: Option<Cause>) {
         let Some(record) = self.state.job(job) else { return };
+        let deadline = self.now + checkpoint::timeout(record.job.spec.sensitive);
         let fence = self.state.fence(record);
         let leave = leaves.is_some();
         let nodes: Vec<_> = record.run.iter().flat_map(|run| &run.nodes).map(|at| at.node.clone()).collect();
@@ -111,22 +141,8 @@ impl Engine {
     }
 
     pub(crate) fn suspend(&mut self, job: &JobId) -> Answer {
-        if let Some(refused) = self.not_while_folded(job) {
+        if let Some(refused) = self.not_savable(job) {
             return refused;
-        }
-        let Some(record) = self.state.job(job) else { return Answer::Refused(unknown("job", job.as_str())) };
-        if record.state != JobState::Running {
-            let message = format!("job `{job}` does not run");
-            return Answer::Refused(Refused::new(
-                "not_running",
-                message,
-                "only running jobs can be suspended",
-            ));
-        }
-        if record.job.spec.checkpoint == Checkpoint::None {
-            let message = format!("job `{job}` cannot save its work");
-            let hint = "cancel it, or submit it with checkpoint = \"auto\" or \"manual\"";
-            return Answer::Refused(Refused::new("no_checkpoint", message, hint));
         }
         self.evict(job, Cause::User);
         Answer::Done
@@ -145,7 +161,14 @@ impl Engine {
                 "only suspended jobs can be resumed",
             ));
         }
-        if let Some(walltime) = walltime.filter(|walltime| !walltime.is_zero()) {
+        let walltime = walltime.filter(|walltime| !walltime.is_zero());
+        // A checkpoint at the very end leaves a millisecond.
+        if walltime.is_none() && record.walltime().is_some_and(|left| left <= Millis::new(1)) {
+            let message = format!("the walltime of job `{job}` is used up");
+            let hint = format!("give it a new one: `landfall resume {job} --walltime 1h`");
+            return Answer::Refused(Refused::new("walltime_used_up", message, hint));
+        }
+        if let Some(walltime) = walltime {
             self.emit(Event::WalltimeSet { job: job.clone(), walltime });
         }
         let back = Back { cause: Cause::User, retry_at: None, counts: false, failed: false };
@@ -154,19 +177,13 @@ impl Engine {
     }
 
     pub(crate) fn checkpoint(&mut self, job: &JobId) -> Answer {
-        if let Some(refused) = self.not_while_folded(job) {
+        if let Some(refused) = self.not_savable(job) {
             return refused;
         }
-        let Some(record) = self.state.job(job) else { return Answer::Refused(unknown("job", job.as_str())) };
-        if record.state != JobState::Running || record.job.spec.checkpoint == Checkpoint::None {
-            let message = format!("job `{job}` does not run or cannot save its work");
-            return Answer::Refused(Refused::new("no_checkpoint", message, "look at its state"));
-        }
-        if record.run.as_ref().is_some_and(|run| run.saving.is_some()) {
+        if self.run_of(job).is_some_and(|run| run.saving.is_some()) {
             return Answer::Ignored("saving".into());
         }
-        let deadline = self.now + checkpoint::timeout(record.job.spec.sensitive);
-        self.ask_to_save(job, deadline, None);
+        self.ask_to_save(job, None);
         Answer::Done
     }
 

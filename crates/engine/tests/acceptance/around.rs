@@ -392,6 +392,9 @@ fn nodes_are_lent_and_come_back() {
     }
     assert_eq!(lent(&cluster), 0);
     assert_eq!(cluster.nodes_of("home"), ["b-0", "b-1", "b-2", "b-3"]);
+    cluster.keep_alive(775.0);
+    assert_eq!((cluster.state("wide"), cluster.record("wide").attempt), (JobState::Pending, 2));
+    assert_eq!(cluster.record("wide").requeues, 0, "what others want back costs it no retry");
 }
 
 #[test]

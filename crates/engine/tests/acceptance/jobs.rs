@@ -351,6 +351,44 @@ fn suspend_saves_and_resume_goes_on_with_what_was_left() {
 }
 
 #[test]
+fn a_job_whose_walltime_is_used_up_goes_on_only_with_a_new_one() {
+    let mut cluster = batch(FOUR);
+    cluster.running("j", r#"jobs = [{ id = "j", checkpoint = "manual", walltime_ms = "1000s" }]"#);
+    cluster.keep_alive(990.0);
+    cluster.done(Input::Checkpoint(job_id("j")));
+    cluster.run_until(1000.0);
+    assert_eq!(cluster.state("j"), JobState::Stopping);
+    let node = cluster.nodes_of("j").remove(0);
+    cluster.at(1005.0).report("j", &node, Report::Checkpointed);
+    assert_eq!(cluster.record("j").past().suspended, Some(Cause::Walltime));
+    let resume = |walltime| Input::Resume { job: job_id("j"), walltime };
+    for none in [None, Some(Millis::ZERO)] {
+        assert_eq!(cluster.refused(resume(none)), "walltime_used_up");
+    }
+    assert_eq!(cluster.state("j"), JobState::Suspended);
+    cluster.done(resume(Some(Millis::secs(50))));
+    cluster.keep_alive(1010.0);
+    cluster.start("j");
+    let run = cluster.record("j").run.as_ref().unwrap();
+    assert_eq!(run.ends_at.unwrap().since(run.started_at.unwrap()), Millis::secs(50));
+}
+
+#[test]
+fn where_nothing_can_be_saved_people_are_told_and_others_do_not_wait_for_it() {
+    let without = pool(Dispatch::Batch, |pool| pool.batch.checkpoint.storage_gib_s = 0.0);
+    let mut cluster = Cluster::new(without, r#"nodes = [{ id = "n" }]"#);
+    cluster.running("j", r#"jobs = [{ id = "j", class = 2, checkpoint = "auto", walltime_ms = "10h" }]"#);
+    for order in [Input::Suspend(job_id("j")), Input::Checkpoint(job_id("j"))] {
+        assert_eq!(cluster.refused(order), "no_checkpoint_storage");
+    }
+    cluster.keep_alive(700.0);
+    cluster.submit(r#"jobs = [{ id = "high", class = 8 }]"#);
+    cluster.keep_alive(705.0);
+    assert_eq!(cluster.state("j"), JobState::Stopping, "stopped as if it could not save");
+    assert!(!cluster.events.iter().any(|(_, event)| matches!(event, Event::Saving { .. })));
+}
+
+#[test]
 fn cancel_at_any_point() {
     let mut cluster = batch(FOUR);
     cluster.at(0.0).submit(r#"jobs = [{ id = "wait", nodes = 4 }, { id = "j", nodes = 4 }]"#);

@@ -15,7 +15,7 @@ use super::{Dispatcher, Queue};
 use crate::checkpoint::{self, Candidate};
 use crate::engine::Engine;
 use crate::event::Back;
-use crate::record::{Cause, JobState};
+use crate::record::JobState;
 use crate::timers::Timer;
 
 pub(super) use queue::BatchQueue;
@@ -57,8 +57,7 @@ impl Engine {
                 .filter(|record| record.state == JobState::Suspended)
                 .and_then(|record| record.past().suspended);
             if let Some(cause) = cause {
-                let counts = cause == Cause::Reclaimed;
-                self.back_or_fail(&job, Back { cause, retry_at: None, counts, failed: false });
+                self.back_or_fail(&job, Back { cause, retry_at: None, counts: false, failed: false });
             }
         }
     }
