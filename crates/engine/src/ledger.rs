@@ -7,7 +7,7 @@
 use landfall_model::gpu_table::HardwareTier;
 pub use landfall_model::reason::Reason;
 use landfall_model::{
-    Caps, Dispatch, JobId, JobSpec, Millis, Money, Name, Node, NodeState, Placement, PoolId, Time,
+    Caps, Dispatch, JobId, JobSpec, Millis, Money, Name, Node, NodeState, Placement, PoolId, TenantId, Time,
 };
 use landfall_policy::rules::price::Tariff;
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,7 @@ use crate::loans;
 use crate::quota;
 use crate::record::{JobRecord, JobState, NodeRecord, StartKind};
 use crate::state::{Measured, PoolState, State};
-use crate::units::node_units;
+use crate::units::{MICRO, node_units};
 use landfall_model::life::Breakdown;
 
 /// Older measurements say nothing.
@@ -182,7 +182,21 @@ impl State {
         let Some(tenant) = record.job.spec.tenant.as_ref().and_then(|id| self.tenants.get(id)) else {
             return;
         };
-        reasons.extend(quota::at_commit(tenant, counted, &record.job.spec, now));
+        let kept = self.kept_of(&tenant.tenant.id, Some(&record.job.id));
+        reasons.extend(quota::at_commit(tenant, &kept, counted, record.walltime(), now));
+    }
+
+    /// What whole nodes count for that are kept for jobs of a tenant, but for one.
+    pub(crate) fn kept_of(&self, tenant: &TenantId, but: Option<&JobId>) -> Counted {
+        let kept = self.pools.values().flat_map(|pool| &pool.kept).filter(|(job, _)| Some(*job) != but);
+        let kept = kept.filter_map(|(job, kept)| Some((&self.job(job)?.job.spec, kept.nodes.len() as u64)));
+        let theirs = kept.filter(|(spec, _)| spec.tenant.as_ref() == Some(tenant));
+        theirs.fold(Counted::default(), |mut all, (spec, nodes)| {
+            all.units += nodes * MICRO;
+            all.gpus += nodes * u64::from(spec.gpu_count);
+            all.cpu_milli += nodes * spec.cpu_milli.get();
+            all
+        })
     }
 
     fn check_locks(&self, record: &JobRecord, reasons: &mut Vec<Reason>) {

@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use crate::preempt::Preempted;
+use crate::quota::gpu_ms;
 use landfall_capacity::reactive::Reactive;
 use landfall_model::life::{Breakdown, Task};
 pub use landfall_model::life::{Cause, JobState, Phase, StartKind};
@@ -64,6 +65,9 @@ pub struct Run {
     /// When it was last given another node.
     #[serde(default)]
     pub grown_at: Option<Time>,
+    /// How long its tenant was promised its GPUs; `None` for all of its walltime.
+    #[serde(default)]
+    pub promised: Option<Millis>,
     /// When it was running on all of them.
     pub started_at: Option<Time>,
     /// When its walltime is over; `None` if it has none or does not run yet.
@@ -171,6 +175,14 @@ impl JobRecord {
         let left = self.past.as_ref().and_then(|past| past.walltime_left);
         let spec = &self.job.spec;
         (spec.lifecycle == Lifecycle::Bounded).then(|| left.unwrap_or(spec.walltime_ms))
+    }
+
+    /// What its tenant was promised for its run, in GPU-milliseconds.
+    pub(crate) fn promised_gpu_ms(&self) -> u128 {
+        let spec = &self.job.spec;
+        let whole = (spec.lifecycle == Lifecycle::Bounded).then_some(spec.walltime_ms);
+        let run = self.run.as_deref().filter(|run| !run.ahead);
+        run.map_or(0, |run| gpu_ms(run.promised.or(whole), run.gpus))
     }
 
     /// The nodes that have a checkpoint which its present run could not begin from; none if it did, or there is none.

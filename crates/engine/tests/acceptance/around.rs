@@ -6,6 +6,7 @@ use landfall_capacity::{AutoscaleSettings, BlockEvent, Call, Description};
 use landfall_engine::input::{Report, StartRefusal};
 use landfall_engine::record::{Cause, JobState};
 use landfall_engine::{Answer, Effect, Event, Input};
+use landfall_model::reason::Reason;
 use landfall_model::{
     BlockId, BlockStatus, Dispatch, Gpu, Mib, MilliCpu, Millis, Money, Name, Node, NodeId, Pool, PoolId,
 };
@@ -338,6 +339,34 @@ fn a_job_without_checkpoint_is_stopped_and_starts_over() {
     cluster.keep_alive(740.0);
     assert_eq!(cluster.state("low"), JobState::Pending);
     assert_eq!(cluster.state("high"), JobState::Staging);
+}
+
+#[test]
+fn nodes_that_are_kept_for_a_job_count_for_its_tenant() {
+    let nodes = r#"
+        tenants = [{ id = "t", max_nodes = 2.0 }]
+        nodes = [{ id = "n", count = 3 }]"#;
+    let mut cluster = batch(|_| {}, nodes);
+    let low = r#"jobs = [{ id = "low", nodes = 2, class = 2, checkpoint = "auto", walltime_ms = "10h" }]"#;
+    cluster.running("low", low);
+    cluster.submit(r#"jobs = [{ id = "other", nodes = 1, class = 2, walltime_ms = "665s" }]"#);
+    cluster.keep_alive(5.0);
+    cluster.start("other");
+    cluster.keep_alive(660.0);
+    cluster.submit(r#"jobs = [{ id = "high", tenant = "t", nodes = 2, class = 8 }]"#);
+    cluster.keep_alive(665.0);
+    assert_eq!(cluster.state("low"), JobState::Checkpointing);
+    cluster.submit(r#"jobs = [{ id = "more", tenant = "t", class = 8, may_preempt = false, walltime_ms = "1min" }]"#);
+    cluster.exit("other", 0);
+    cluster.keep_alive(675.0);
+    assert_eq!(cluster.state("more"), JobState::Pending, "two nodes are kept for its tenant already");
+    let why = cluster.engine.explain(&job_id("more")).unwrap().reasons;
+    assert!(why.iter().any(|why| why.reason == Reason::QuotaNodes), "{why:?}");
+    for node in cluster.nodes_of("low") {
+        cluster.report("low", &node, Report::Checkpointed);
+    }
+    assert_eq!(cluster.state("high"), JobState::Staging, "its own nodes do not stand against it");
+    assert!(!cluster.events.iter().any(|(_, event)| matches!(event, Event::Rejected(_))));
 }
 
 pub(crate) fn two_pools() -> Cluster {

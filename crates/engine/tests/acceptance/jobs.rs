@@ -1,7 +1,7 @@
 //! The life of a job in a batch pool: dependencies, quotas, locks, walltime, checkpoints (batch-scheduling.md §10–§18).
 
 use landfall_engine::dag::{Edge, EdgeKind, Element, Join};
-use landfall_engine::input::{Report, RunUsage, StartRefusal, Submission};
+use landfall_engine::input::{NodeOrder, Report, RunUsage, StartRefusal, Submission};
 use landfall_engine::record::{Cause, JobState};
 use landfall_engine::{Answer, Effect, Event, Input};
 use landfall_model::reason::Reason;
@@ -371,6 +371,60 @@ fn a_job_whose_walltime_is_used_up_goes_on_only_with_a_new_one() {
     cluster.start("j");
     let run = cluster.record("j").run.as_ref().unwrap();
     assert_eq!(run.ends_at.unwrap().since(run.started_at.unwrap()), Millis::secs(50));
+}
+
+#[test]
+fn a_walltime_that_was_changed_stays_changed() {
+    let mut cluster = batch(FOUR);
+    cluster.running("j", r#"jobs = [{ id = "j", walltime_ms = "1000s" }, { id = "w", walltime_ms = "1000s" }]"#);
+    let walltime = Millis::secs(5000);
+    for job in ["j", "w"] {
+        cluster.done(Input::SetWalltime { job: job_id(job), walltime });
+    }
+    assert_eq!(cluster.record("j").run.as_ref().unwrap().ends_at, Some(Time::from_secs(5000)));
+    let node = cluster.nodes_of("j").remove(0);
+    let lost = Input::Order { node: node_id(&node), order: NodeOrder::Leave };
+    cluster.done(lost);
+    assert_eq!((cluster.state("j"), cluster.record("j").attempt), (JobState::Pending, 2));
+    for job in ["j", "w"] {
+        assert_eq!(cluster.record(job).walltime(), Some(walltime), "{job}");
+    }
+}
+
+#[test]
+fn a_job_that_goes_on_counts_for_what_is_left_of_its_time() {
+    let mut cluster = batch(
+        r#"
+        tenants = [{ id = "t", gpu_hours_cap = 12.0 }]
+        nodes = [{ id = "n", count = 2, gpus = [{ count = 1 }] }]"#,
+    );
+    let job = |id: &str, hours: u32| {
+        format!(r#"jobs = [{{ id = "{id}", tenant = "t", gpu_count = 1, checkpoint = "manual", walltime_ms = "{hours}h" }}]"#)
+    };
+    cluster.running("j", &job("j", 10));
+    cluster.keep_alive(6.0 * 3600.0);
+    cluster.done(Input::Suspend(job_id("j")));
+    let node = cluster.nodes_of("j").remove(0);
+    cluster.report("j", &node, Report::Checkpointed);
+    cluster.done(Input::Resume { job: job_id("j"), walltime: None });
+    let promised = |cluster: &Cluster| {
+        let tenant = cluster.engine.state().tenants.values().next().unwrap();
+        tenant.gpu_ms_promised / 3_600_000
+    };
+    // 6 of 12 hours are used; the 4 that are left fit, the whole 10 would not.
+    cluster.keep_alive(6.0 * 3600.0 + 5.0);
+    cluster.start("j");
+    assert_eq!(promised(&cluster), 4);
+    cluster.submit(&job("long", 3));
+    cluster.submit(&job("short", 1));
+    cluster.keep_alive(6.0 * 3600.0 + 10.0);
+    assert_eq!((cluster.state("long"), cluster.state("short")), (JobState::Pending, JobState::Staging));
+    cluster.done(Input::SetWalltime { job: job_id("j"), walltime: Millis::secs(7200) });
+    assert_eq!(promised(&cluster), 2 + 1, "what it no longer asks for is given back");
+    cluster.start("short");
+    cluster.exit("j", 0);
+    cluster.exit("short", 0);
+    assert_eq!(promised(&cluster), 0);
 }
 
 #[test]

@@ -597,12 +597,13 @@ impl Engine {
 
     fn tenant_rooms(&self) -> Vec<TenantRoom> {
         let rooms = self.state.tenants.iter().map(|(id, tenant)| {
-            let quota = &tenant.tenant.quota;
+            let (quota, kept) = (&tenant.tenant.quota, self.state.kept_of(id, None));
+            let (units, cpu) = (tenant.units + kept.units, tenant.cpu_milli + kept.cpu_milli);
             TenantRoom {
                 tenant: Some(id.clone()),
-                node_units: quota.max_nodes.unwrap_or(f64::INFINITY) - tenant.units as f64 / MICRO as f64,
-                gpus: quota.max_gpus.map(|most| most.saturating_sub(tenant.gpus)),
-                cpu_milli: quota.max_cpu_milli.map(|most| most.get().saturating_sub(tenant.cpu_milli)),
+                node_units: quota.max_nodes.unwrap_or(f64::INFINITY) - units as f64 / MICRO as f64,
+                gpus: quota.max_gpus.map(|most| most.saturating_sub(tenant.gpus + kept.gpus)),
+                cpu_milli: quota.max_cpu_milli.map(|most| most.get().saturating_sub(cpu)),
                 gpu_hours: tenant.gpu_hours_left(self.now),
                 money: tenant.money_left(self.now),
                 likely_factor: tenant.likely_factor(),
