@@ -276,14 +276,14 @@ impl State {
 
     /// How many nodes a pool lends now.
     pub fn lendable(&self, pool: &PoolState) -> u64 {
-        let mut lent = 0;
-        let mut idle = 0;
+        let (mut home, mut lent, mut idle) = (0, 0, 0);
         for (node, record) in pool.nodes.iter().zip(&pool.records) {
+            home += u64::from(!node.has_left());
             lent += u64::from(node.lent_to.is_some());
             idle += u64::from(is_idle(node, record));
         }
         let reserved: u64 = pool.reservations.values().map(|reservation| reservation.node_count()).sum();
-        loans::lendable(&pool.pool.loans, pool.nodes.len() as u64, idle.saturating_sub(reserved), lent)
+        loans::lendable(&pool.pool.loans, home, idle.saturating_sub(reserved), lent)
     }
 }
 

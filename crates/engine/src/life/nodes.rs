@@ -346,8 +346,8 @@ impl Engine {
         let lately = pool.nodes.iter().zip(&pool.records).filter(|(node, record)| {
             node.state == NodeState::Degraded && self.now.since(record.since) < QUARANTINE_WINDOW
         });
-        (lately.count() + 1) * QUARANTINE_PART.1 > pool.nodes.len() * QUARANTINE_PART.0
-            && pool.nodes.len() > QUARANTINE_PART.0
+        let all = pool.present().count();
+        (lately.count() + 1) * QUARANTINE_PART.1 > all * QUARANTINE_PART.0 && all > QUARANTINE_PART.0
     }
 
     pub(crate) fn probe(&mut self, id: &NodeId, good: bool) -> Answer {

@@ -32,8 +32,7 @@ impl State {
                 let rounds = self.rounds_of(id);
                 self.in_job(id, touched, |record| {
                     record.job.waits_for = None;
-                    // Waiting for dependencies is not waiting: queue time and readiness begin now, once.
-                    (record.job.queued_at, record.job.ready_at) = (at, at);
+                    queue_from(&mut record.job, at);
                     record.round_base = rounds;
                 });
             }
@@ -697,6 +696,13 @@ pub(super) fn terminal_state(state: JobState, cause: &Cause) -> Option<TerminalS
         (JobState::Cancelled, _) => Some(TerminalState::Cancelled),
         _ => None,
     }
+}
+
+/// What a job waited for is over, and waiting for that is not waiting: queue time and readiness begin now, or when its own
+/// time comes if that is later.
+pub(super) fn queue_from(job: &mut Job, at: Time) {
+    let at = job.retry_at.map_or(at, |opens| opens.max(at));
+    (job.queued_at, job.ready_at) = (at, at);
 }
 
 fn past(record: &mut JobRecord) -> &mut Past {

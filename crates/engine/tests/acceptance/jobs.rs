@@ -115,6 +115,19 @@ fn b43_arrays_sizes_and_cycles() {
 }
 
 #[test]
+fn queue_time_begins_when_the_last_of_what_a_job_waits_for_has_come() {
+    for (not_before, queued_at) in [(1, 5), (60, 60)] {
+        let mut cluster = batch(FOUR);
+        let mut later = after("b", &[("a", EdgeKind::Success)], Join::All);
+        later.not_before = Some(Time::from_secs(not_before));
+        cluster.at(0.0).done(Input::Submit(vec![job("a", "nodes = 1"), later]));
+        run(&mut cluster, "a");
+        cluster.exit("a", 0);
+        assert_eq!(cluster.record("b").job.queued_at, Time::from_secs(queued_at), "not before {not_before} s");
+    }
+}
+
+#[test]
 fn a_job_that_goes_back_keeps_its_successors_waiting() {
     let mut cluster = batch(FOUR);
     let jobs = vec![job("a", "requeue = \"always\""), after("b", &[("a", EdgeKind::Any)], Join::All)];

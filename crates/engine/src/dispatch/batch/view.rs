@@ -658,8 +658,7 @@ pub(crate) fn could_ever_fit(engine: &Engine, job: &landfall_model::Job, id: &Po
     let Some((own, dispatcher)) = state.pools.get(id).zip(engine.pools.get(id)) else { return false };
     let eligible = |pool: &crate::state::PoolState| -> u64 {
         // As if in service and idle: what a node is decides, not how it is today.
-        let mut nodes = pool.nodes.clone();
-        nodes.retain(|node| !(node.state == NodeState::Down && node.cpu_total.is_zero() && !node.accepting));
+        let mut nodes: Vec<_> = pool.present().cloned().collect();
         for node in &mut nodes {
             node.state = NodeState::Ready;
             node.drifted = false;
@@ -673,7 +672,8 @@ pub(crate) fn could_ever_fit(engine: &Engine, job: &landfall_model::Job, id: &Po
     if crate::loans::may_borrow(spec).is_ok() {
         for (other, pool) in &state.pools {
             if other != id && lends(&own.pool, &pool.pool) {
-                let most = crate::loans::lendable(&pool.pool.loans, pool.nodes.len() as u64, u64::MAX, 0);
+                let home = pool.present().count() as u64;
+                let most = crate::loans::lendable(&pool.pool.loans, home, u64::MAX, 0);
                 nodes += eligible(pool).min(most);
             }
         }
