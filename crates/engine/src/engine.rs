@@ -539,15 +539,10 @@ impl Engine {
         };
         match pool.pool.dispatch {
             Dispatch::Batch => {
-                dispatcher.has_queued() || !pool.reservations.is_empty() || self.has_suspended(id)
+                dispatcher.has_queued() || !pool.reservations.is_empty() || dispatcher.has_suspended()
             }
             Dispatch::Push | Dispatch::Pull | Dispatch::Negotiate => dispatcher.has_queued(),
         }
-    }
-
-    /// Whether a job of the pool waits to go back to the queue at the next cycle.
-    fn has_suspended(&self, pool: &PoolId) -> bool {
-        self.pools.get(pool).is_some_and(|dispatcher| dispatcher.has_suspended())
     }
 
     /// Whether a job is in the given state.

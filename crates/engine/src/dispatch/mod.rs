@@ -259,6 +259,7 @@ impl Dispatcher {
         }
     }
 
+    /// Whether a job waits to go back to the queue at the next cycle.
     pub(crate) fn has_suspended(&self) -> bool {
         matches!(&self.queue, Queue::Batch(queue) if queue.has_suspended())
     }

@@ -2,7 +2,7 @@
 
 use landfall_model::{Checkpoint, Dispatch, JobId, Lifecycle, Millis};
 
-use super::unknown;
+use super::{refused, unknown};
 use crate::checkpoint;
 use crate::effect::{Answer, Effect, Refused};
 use crate::engine::Engine;
@@ -22,19 +22,14 @@ impl Engine {
             return Answer::Done;
         }
         let Some(record) = self.state.job(job) else { return Answer::Refused(unknown("job", job.as_str())) };
+        let stop = record.run.as_ref().and_then(|run| run.stop.as_ref());
         match record.state {
             JobState::Completed | JobState::Failed | JobState::Cancelled => Answer::Ignored("ended".into()),
             JobState::Pending | JobState::Suspended => {
                 self.end_unplaced(job, Cause::User);
                 Answer::Done
             }
-            JobState::Stopping
-                if record
-                    .run
-                    .as_ref()
-                    .and_then(|run| run.stop.as_ref())
-                    .is_some_and(|s| s.cause == Cause::User) =>
-            {
+            JobState::Stopping if stop.is_some_and(|stop| stop.cause == Cause::User) => {
                 Answer::Ignored("stopping".into())
             }
             JobState::Staging | JobState::Running | JobState::Checkpointing | JobState::Stopping => {
@@ -76,7 +71,7 @@ impl Engine {
         let Some(record) = self.state.job(&job) else { return Answer::Refused(unknown("job", job.as_str())) };
         if record.state != JobState::Pending {
             let message = format!("job `{job}` does not wait");
-            return Answer::Refused(Refused::new("not_pending", message, "only waiting jobs can be held"));
+            return refused("not_pending", message, "only waiting jobs can be held");
         }
         if record.user_hold == held {
             return Answer::Ignored("as_it_was".into());
@@ -123,7 +118,7 @@ impl Engine {
         };
         if record.state != JobState::Running {
             let (message, hint) = (format!("job `{job}` does not run"), "only running jobs can save their work");
-            return Some(Answer::Refused(Refused::new("not_running", message, hint)));
+            return Some(refused("not_running", message, hint));
         }
         self.can_save(record).err().map(Answer::Refused)
     }
@@ -155,18 +150,14 @@ impl Engine {
         let Some(record) = self.state.job(job) else { return Answer::Refused(unknown("job", job.as_str())) };
         if record.state != JobState::Suspended {
             let message = format!("job `{job}` is not suspended");
-            return Answer::Refused(Refused::new(
-                "not_suspended",
-                message,
-                "only suspended jobs can be resumed",
-            ));
+            return refused("not_suspended", message, "only suspended jobs can be resumed");
         }
         let walltime = walltime.filter(|walltime| !walltime.is_zero());
         // A checkpoint at the very end leaves a millisecond.
         if walltime.is_none() && record.walltime().is_some_and(|left| left <= Millis::new(1)) {
             let message = format!("the walltime of job `{job}` is used up");
             let hint = format!("give it a new one: `landfall resume {job} --walltime 1h`");
-            return Answer::Refused(Refused::new("walltime_used_up", message, hint));
+            return refused("walltime_used_up", message, hint);
         }
         if let Some(walltime) = walltime {
             self.emit(Event::WalltimeSet { job: job.clone(), walltime });
@@ -190,7 +181,7 @@ impl Engine {
     pub(crate) fn set_walltime(&mut self, job: &JobId, walltime: Millis) -> Answer {
         if self.state.folded.contains_key(job) {
             let message = format!("`{job}` is an array");
-            return Answer::Refused(Refused::new("is_array", message, "name one of its elements"));
+            return refused("is_array", message, "name one of its elements");
         }
         if let Err(refused) = self.unfold_named(job) {
             return Answer::Refused(refused);
@@ -198,18 +189,14 @@ impl Engine {
         let Some(record) = self.state.job(job) else { return Answer::Refused(unknown("job", job.as_str())) };
         if record.job.spec.lifecycle != Lifecycle::Bounded || walltime.is_zero() || record.state.is_final() {
             let message = format!("the walltime of job `{job}` cannot be set to {walltime}");
-            return Answer::Refused(Refused::new(
-                "out_of_range",
-                message,
-                "give a span above 0 to a bounded job",
-            ));
+            return refused("out_of_range", message, "give a span above 0 to a bounded job");
         }
         if let Some(run) = record.run.as_ref() {
             let ends = run.started_at.map(|started| started + walltime);
             let later = ends > run.ends_at && run.ends_at.is_some();
             if later && self.would_move_a_reservation(job, ends) {
                 let message = format!("a longer walltime of job `{job}` would delay a promised start");
-                return Answer::Refused(Refused::new("reserved", message, "ask for less, or wait"));
+                return refused("reserved", message, "ask for less, or wait");
             }
         }
         self.emit(Event::WalltimeSet { job: job.clone(), walltime });
@@ -233,12 +220,12 @@ impl Engine {
         }
         if self.state.folded_element(&job).is_some() {
             let message = format!("job `{job}` has not ended");
-            return Answer::Refused(Refused::new("not_ended", message, "cancel it first"));
+            return refused("not_ended", message, "cancel it first");
         }
         let Some(record) = self.state.job(&job) else { return Answer::Ignored("unknown_job".into()) };
         if !record.state.is_final() {
             let message = format!("job `{job}` has not ended");
-            return Answer::Refused(Refused::new("not_ended", message, "cancel it first"));
+            return refused("not_ended", message, "cancel it first");
         }
         self.emit(Event::Forgotten(job));
         Answer::Done

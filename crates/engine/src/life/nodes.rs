@@ -4,7 +4,7 @@ use landfall_model::{
     Approval, Dispatch, JobId, Mib, Millis, Node, NodeId, NodeState, PoolId, TenantId, Time,
 };
 
-use super::unknown;
+use super::{refused, unknown};
 use crate::effect::{Alert, Answer, Effect, Refused};
 use crate::engine::Engine;
 use crate::event::{Back, Event, HoldEnd};
@@ -105,11 +105,7 @@ impl Engine {
         }
         if node.state == NodeState::Down {
             // It has to say what it is before it may serve again.
-            return Answer::Refused(Refused::new(
-                "rejoin",
-                format!("node `{id}` counts as gone"),
-                "let it join again with a full report",
-            ));
+            return refused("rejoin", format!("node `{id}` counts as gone"), "let it join again with a full report");
         }
         let (state, drifted) = (node.state, node.drifted);
         let full = (!heartbeat.is_bare()).then_some(());
@@ -383,11 +379,7 @@ impl Engine {
         let pull = self.state.pools.get(&pool).is_some_and(|pool| pool.pool.dispatch == Dispatch::Pull);
         if !pull {
             let message = format!("node `{id}` is in a pool that has no tenant registrations");
-            return Answer::Refused(Refused::new(
-                "not_pull",
-                message,
-                "only workers of pull pools serve tenants",
-            ));
+            return refused("not_pull", message, "only workers of pull pools serve tenants");
         }
         self.emit(Event::NodeJoined { pool, node: Box::new(next) });
         for job in self.jobs_on(id) {

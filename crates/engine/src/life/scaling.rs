@@ -2,7 +2,7 @@
 
 use landfall_model::{JobId, Lifecycle, Millis, NodeId};
 
-use super::unknown;
+use super::{refused, unknown};
 use crate::effect::{Alert, Answer, Effect, Refused};
 use crate::engine::Engine;
 use crate::event::{Event, Grant};
@@ -20,11 +20,7 @@ impl Engine {
         let Some(record) = self.state.job(job) else { return Answer::Refused(unknown("job", job.as_str())) };
         if record.job.spec.lifecycle != Lifecycle::Reactive {
             let message = format!("job `{job}` does not scale");
-            return Answer::Refused(Refused::new(
-                "not_reactive",
-                message,
-                "submit it with lifecycle = \"reactive\"",
-            ));
+            return refused("not_reactive", message, "submit it with lifecycle = \"reactive\"");
         }
         if record.state != JobState::Running {
             return Answer::Ignored("not_running".into());

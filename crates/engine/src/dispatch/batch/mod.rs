@@ -29,7 +29,7 @@ impl Engine {
     pub(crate) fn batch_cycle(&mut self, id: &PoolId, freed_early: bool) {
         self.bring_back_suspended(id);
         let scaling: Vec<JobId> = match self.pools.get(id).map(|pool| &pool.queue) {
-            Some(Queue::Batch(queue)) => queue.scaling().cloned().collect(),
+            Some(Queue::Batch(queue)) => queue.scaling.iter().cloned().collect(),
             _ => Vec::new(),
         };
         self.raise_to_min(&scaling);
@@ -49,7 +49,7 @@ impl Engine {
     /// Jobs that were suspended for others are eligible again.
     fn bring_back_suspended(&mut self, id: &PoolId) {
         let Some(Queue::Batch(queue)) = self.pools.get(id).map(|pool| &pool.queue) else { return };
-        let suspended: Vec<JobId> = queue.suspended().cloned().collect();
+        let suspended: Vec<JobId> = queue.suspended.iter().cloned().collect();
         for job in suspended {
             let cause = self
                 .state
@@ -66,7 +66,7 @@ impl Engine {
     pub(crate) fn set_save_timer(&mut self, id: &PoolId) {
         let timer = Timer::Saves(id.clone());
         let Some(Queue::Batch(queue)) = self.pools.get(id).map(|pool| &pool.queue) else { return };
-        if self.timers.of(&timer).is_none() && queue.saving().next().is_some() {
+        if self.timers.of(&timer).is_none() && !queue.saving.is_empty() {
             let every = CHECKPOINT_EVERY.get() as i64;
             let beats = self.now.as_millis().div_euclid(every) + 1;
             self.timers.set(timer, Some(Time::from_millis(beats * every)));
@@ -80,7 +80,8 @@ impl Engine {
         let settings = pool.pool.batch.checkpoint;
         let backlog = self.backlog_of(id);
         let worth: Vec<JobId> = queue
-            .saving()
+            .saving
+            .iter()
             .filter(|job| {
                 self.checkpoint_candidate(job, queue, backlog)
                     .is_some_and(|job| checkpoint::decide(&settings, &job).saves())

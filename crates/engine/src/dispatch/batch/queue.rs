@@ -90,14 +90,14 @@ pub(crate) struct BatchQueue {
     /// Whether jobs of a class keep their order whatever the clock says.
     in_order: bool,
     /// Jobs that wait for others.
-    behind: BTreeSet<JobId>,
+    pub(super) behind: BTreeSet<JobId>,
     /// Jobs that hold nodes, with what planning looks at; `None` where that has changed.
     placed: BTreeMap<JobId, Option<Box<Held>>>,
     /// Placed jobs that scale, and those that save their work by themselves.
-    scaling: BTreeSet<JobId>,
-    saving: BTreeSet<JobId>,
+    pub(super) scaling: BTreeSet<JobId>,
+    pub(super) saving: BTreeSet<JobId>,
     /// Jobs that come back at the next cycle.
-    suspended: BTreeSet<JobId>,
+    pub(super) suspended: BTreeSet<JobId>,
     /// Waiting jobs of each level of urgency.
     levels: [u64; 11],
     backlog: Backlog,
@@ -279,10 +279,6 @@ impl BatchQueue {
         !self.suspended.is_empty()
     }
 
-    pub(super) fn suspended(&self) -> impl Iterator<Item = &JobId> {
-        self.suspended.iter()
-    }
-
     /// Jobs that hold nodes, with what planning looks at.
     pub(super) fn placed(&self) -> impl ExactSizeIterator<Item = (&JobId, Option<&Held>)> {
         self.placed.iter().map(|(job, held)| (job, held.as_deref()))
@@ -291,16 +287,6 @@ impl BatchQueue {
     /// Keeps what planning looks at for a job that holds nodes.
     pub(super) fn keep(&mut self, job: &JobId, held: Held) {
         self.placed.insert(job.clone(), Some(Box::new(held)));
-    }
-
-    /// Placed jobs that may want more nodes than they have.
-    pub(super) fn scaling(&self) -> impl Iterator<Item = &JobId> {
-        self.scaling.iter()
-    }
-
-    /// Placed jobs that save their work by themselves.
-    pub(super) fn saving(&self) -> impl Iterator<Item = &JobId> {
-        self.saving.iter()
     }
 
     pub(super) fn waiting(&self) -> impl Iterator<Item = &JobId> {
@@ -312,10 +298,6 @@ impl BatchQueue {
         if let Some(census) = &mut self.census {
             census.touch(node);
         }
-    }
-
-    pub(super) fn behind(&self) -> impl Iterator<Item = &JobId> {
-        self.behind.iter()
     }
 
     pub(crate) fn backlog(&self) -> Backlog {

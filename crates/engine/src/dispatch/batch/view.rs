@@ -490,7 +490,7 @@ impl Engine {
             .collect();
         let rank = |job: &Waiting<'_>| order.rank(self.now, job.spec, job.queued_at, || job.score);
         waiting.sort_by_cached_key(|job| (rank(job), job.queued_at, job.job));
-        let behind = queue.behind().filter_map(|job| self.state.job(job)).map(|record| {
+        let behind = queue.behind.iter().filter_map(|job| self.state.job(job)).map(|record| {
             let mut waiting = self.waiting_job(record, 0.0, queue);
             waiting.gate = Some(Reason::Dependency);
             waiting.behind = self.state.graph.open_edges(&record.job.id).map(|(join, edges)| Behind {
