@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 /// A running job as this decision sees it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Candidate {
-    /// Nodes it runs on.
     pub nodes: u64,
     /// GPUs of each; a node without counts 1.
     pub gpus_per_node: u64,
@@ -17,7 +16,6 @@ pub struct Candidate {
     pub higher_waiting: u64,
     /// Hours waiting over hours running in the pool, 0 to 1.
     pub backlog: f64,
-    /// Whether it is sensitive.
     pub sensitive: bool,
 }
 
@@ -46,7 +44,6 @@ pub enum Decision {
 }
 
 impl Decision {
-    /// Whether the job saves its work.
     pub fn saves(self) -> bool {
         matches!(self, Self::Worth | Self::Overdue)
     }
@@ -62,12 +59,10 @@ fn at_most(sensitive: bool) -> Millis {
     if sensitive { Millis::secs(3600) } else { Millis::secs(6 * 3600) }
 }
 
-/// How long a checkpoint may take.
 pub fn timeout(sensitive: bool) -> Millis {
     if sensitive { Millis::secs(900) } else { Millis::secs(600) }
 }
 
-/// Weighs cost against value.
 pub fn weigh(settings: &CheckpointSettings, job: &Candidate) -> Weighed {
     let nodes = job.nodes as f64;
     let gpus = job.gpus_per_node.max(1) as f64;

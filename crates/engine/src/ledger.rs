@@ -46,7 +46,6 @@ pub struct Counted {
     pub cpu_milli: u64,
     /// Watts above idle.
     pub power_w: u64,
-    /// What it costs, where its pool has prices.
     pub price: Option<Money>,
 }
 

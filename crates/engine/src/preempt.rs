@@ -78,28 +78,21 @@ pub struct Incumbent<'a> {
     /// Whether it is Running; any other state is left alone.
     pub running: bool,
     pub class: u8,
-    /// Whether it is sensitive.
     pub sensitive: bool,
-    /// Whether it allows being stopped.
     pub preemptible: bool,
-    /// How long it lives.
     pub lifecycle: Lifecycle,
-    /// Its walltime, if bounded.
     pub walltime: Millis,
     /// When its walltime is over, if bounded. After a resume that is this start plus what was left.
     pub ends_at: Option<Time>,
-    /// When this run began.
     pub started: Time,
     pub nodes: u32,
     /// Whether every node it holds is at home in the pool it runs in.
     pub on_home_nodes: bool,
-    /// How it saves its work.
     pub checkpoint: Checkpoint,
     /// Minutes a checkpoint takes ([`checkpoint_minutes`]); `None` if it cannot save.
     pub checkpoint_minutes: Option<f64>,
     /// Whether its tenant may burst and is above its share.
     pub over_share: bool,
-    /// When it was stopped before.
     pub preempted: &'a Preempted,
     /// Until when it is left alone.
     pub min_run: Millis,
@@ -109,25 +102,18 @@ pub struct Incumbent<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Exempt {
-    /// It is not Running.
     NotRunning,
     Sensitive,
-    /// It is critical.
     #[serde(rename = "class_10")]
     Class10,
-    /// It does not allow it.
     NotPreemptible,
     /// Its class is not far enough below.
     Class,
-    /// It has only just started.
     MinRun,
-    /// It is nearly done.
     NearEnd,
-    /// It is of high class and cannot save its work.
     NoCheckpointHigh,
     /// It is a service on nodes of its own pool.
     ServiceHome,
-    /// It was stopped often enough lately.
     PreemptLimit,
 }
 
@@ -155,9 +141,7 @@ impl Preempted {
 pub struct Victim {
     pub job: JobId,
     pub class: u8,
-    /// What stopping it costs.
     pub cost: f64,
-    /// When this run began.
     pub started: Time,
 }
 
@@ -232,7 +216,6 @@ fn progress_cost(job: &Incumbent<'_>, now: Time) -> f64 {
 /// How victims are chosen.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ChoiceRules {
-    /// Most victims for one job.
     pub max_victims: u32,
     /// The cost of all victims must stay below this.
     pub cost_max: f64,
@@ -246,7 +229,6 @@ pub struct Choice<S> {
     pub victims: Vec<Victim>,
     /// The nodes found with them gone.
     pub set: S,
-    /// Freed nodes that are not used.
     pub surplus: u32,
     pub cost: f64,
 }
@@ -255,7 +237,6 @@ pub struct Choice<S> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NoVictims {
-    /// Nobody may be a victim.
     NoCandidates,
     /// No few victims free what is needed.
     NoSet,
@@ -399,7 +380,6 @@ impl PreemptBudget {
         PREEMPTIONS_PER_HOUR.saturating_sub(recent.fold(0, |sum, &count| u32::saturating_add(sum, count)))
     }
 
-    /// Notes that so many jobs were stopped for one preemptor.
     pub fn spend(&mut self, victims: u32, now: Time) {
         self.preemptors = self.preemptors.saturating_add(1);
         self.stopped.push_back((now, victims));

@@ -201,7 +201,6 @@ pub struct Spending {
 }
 
 impl Spending {
-    /// Adds a finished run.
     pub fn add(&mut self, from: Time, to: Time, gpus: u64, nodes: u64, price: Money) {
         let run = Spent { from, to, gpus, nodes, price };
         let ms = u128::from(to.since(from).get());

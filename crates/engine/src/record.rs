@@ -28,7 +28,6 @@ pub use landfall_model::life::{Cause, JobState, Phase, StartKind};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunNode {
     pub node: NodeId,
-    /// How far it is.
     pub phase: Phase,
     /// Its exit code, once it ended by itself.
     pub exit: Option<i32>,
@@ -36,18 +35,15 @@ pub struct RunNode {
     pub lender: Option<PoolId>,
 }
 
-/// A stop under way.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stop {
     pub cause: Cause,
     pub kill_at: Time,
 }
 
-/// A checkpoint under way.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Saving {
     pub asked_at: Time,
-    /// When it is given up.
     pub deadline: Time,
     /// Whether the deadline was moved once already.
     pub extended: bool,
@@ -58,9 +54,7 @@ pub struct Saving {
 /// A job on its nodes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    /// Its nodes, by id.
     pub nodes: SmallVec<[RunNode; 1]>,
-    /// When the ledger committed it.
     pub committed_at: Time,
     /// When it was last given another node.
     #[serde(default)]
@@ -85,9 +79,7 @@ pub struct Run {
     pub notice: Option<(Cause, Time)>,
     /// Where the scaling of a service stands.
     pub reactive: Option<Box<Reactive>>,
-    /// A stop under way.
     pub stop: Option<Stop>,
-    /// A checkpoint under way.
     pub saving: Option<Saving>,
     /// When it last saved its work.
     pub saved_at: Option<Time>,
@@ -113,7 +105,6 @@ pub struct Run {
 pub struct Past {
     /// When it was stopped for more urgent work.
     pub preempted: Preempted,
-    /// Why it is suspended, while it is.
     pub suspended: Option<Cause>,
     /// How long its last checkpoint took.
     pub checkpoint_took: Option<Millis>,

@@ -232,7 +232,6 @@ impl Dispatcher {
         }
     }
 
-    /// Whether a job is in the queue.
     pub(crate) fn has(&self, job: &JobId) -> bool {
         match &self.queue {
             Queue::Push(queue) => queue.has(job),
@@ -282,7 +281,6 @@ impl Dispatcher {
         matches!(self.queue, Queue::Push(_))
     }
 
-    /// Takes a job out of the queue.
     pub(crate) fn dequeue(&mut self, job: &JobId) {
         match &mut self.queue {
             Queue::Push(queue) => queue.remove(job),

@@ -255,7 +255,6 @@ impl BatchQueue {
         }
     }
 
-    /// Forgets a job that is no longer known.
     pub(crate) fn forget(&mut self, id: &JobId) {
         self.remove(id);
         self.placed.remove(id);
@@ -293,7 +292,6 @@ impl BatchQueue {
         self.places.keys()
     }
 
-    /// Something on a node changed.
     pub(crate) fn node_touched(&mut self, node: usize) {
         if let Some(census) = &mut self.census {
             census.touch(node);
@@ -304,7 +302,6 @@ impl BatchQueue {
         self.backlog
     }
 
-    /// Waiting jobs of a higher class.
     pub(super) fn waiting_above(&self, class: u8) -> u64 {
         self.levels.iter().skip(usize::from(class) + 1).sum()
     }
