@@ -492,6 +492,8 @@ impl Engine {
             Event::NodeMoved { node, .. } | Event::Probed { node, .. } | Event::Maintenance { node, .. } => {
                 self.set_node_timer(node);
             }
+            // Whether a job could ever fit depends on them.
+            Event::CapsSet(_) => self.pools.values_mut().for_each(Dispatcher::fleet_changed),
             // How long a node may be silent is a setting of its pool.
             Event::PoolSet { pool, .. } => self.set_node_timers(&pool.id),
             _ => {}

@@ -30,7 +30,7 @@ use batch::BatchQueue;
 use pull::PullQueue;
 use push::PushQueue;
 
-pub(crate) use batch::could_ever_fit;
+pub(crate) use batch::against_ever;
 pub(crate) use push::proposal;
 
 /// The policy by which a pool that negotiates places what it won, or keeps, on its own machines.

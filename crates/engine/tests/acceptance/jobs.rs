@@ -487,6 +487,43 @@ fn never_fits_is_said_at_submission() {
 }
 
 #[test]
+fn what_a_set_of_nodes_can_never_be_is_said_at_submission() {
+    let scenario = r#"nodes = [
+        { id = "a", count = 2, group = "a", fingerprint = "P", power = { idle_w = 100, busy_w = 300 } },
+        { id = "b", count = 3, group = "b", fingerprint = "Q", power = { idle_w = 100, busy_w = 400 } },
+    ]"#;
+    let settings = |pool: &mut landfall_model::Pool| {
+        (pool.batch.power_cap_w, pool.batch.io_cap) = (Some(1300), Some(1000.into()));
+        pool.heartbeats = false;
+    };
+    let mut cluster = Cluster::new(pool(Dispatch::Batch, settings), scenario);
+    for (more, said) in [
+        ("nodes = 3, max_span = 1", None),
+        ("nodes = 4, max_span = 1", Some("group")),
+        ("nodes = 4, max_span = 2, power_w = 100", None),
+        ("nodes = 3, sensitive = true, power_w = 100", None),
+        ("nodes = 4, sensitive = true, power_w = 100", Some("configuration")),
+        ("nodes = 3", None),
+        ("nodes = 4", Some("power")),
+        ("nodes = 1, io_bytes_s = 1000", None),
+        ("nodes = 1, io_bytes_s = 1001", Some("storage")),
+    ] {
+        let answer = cluster.step(Input::Submit(vec![job("j", &format!("{more}, immediate = false"))]));
+        match (answer, said) {
+            (Answer::Done, None) => cluster.done(Input::Cancel(job_id("j"))),
+            (Answer::Refused(refused), Some(said)) => {
+                assert!(refused.code == "never_fits" && refused.message.contains(said), "{more}: {refused:?}");
+            }
+            (answer, _) => panic!("{more}: {answer:?}"),
+        }
+        cluster.step(Input::Forget(job_id("j")));
+    }
+    let caps = landfall_model::Caps { power_w: None, io_bytes_s: Some(500) };
+    cluster.done(Input::SetCaps(caps));
+    assert_eq!(cluster.refused(Input::Submit(vec![job("j", "io_bytes_s = 1000")])), "never_fits");
+}
+
+#[test]
 fn a_window_of_every_node_does_not_make_a_job_impossible() {
     let mut cluster = batch(FOUR);
     for node in ["n-0", "n-1", "n-2", "n-3"] {

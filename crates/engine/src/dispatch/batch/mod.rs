@@ -5,6 +5,7 @@
 //! beat of its own, so also where nothing waits.
 
 mod census;
+mod fits;
 mod follow;
 mod queue;
 mod view;
@@ -18,8 +19,8 @@ use crate::event::Back;
 use crate::record::JobState;
 use crate::timers::Timer;
 
+pub(crate) use fits::against_ever;
 pub(super) use queue::BatchQueue;
-pub(crate) use view::could_ever_fit;
 
 /// How often running jobs are asked whether they should save their work.
 const CHECKPOINT_EVERY: Millis = Millis::secs(30);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use landfall_model::{
-    Dispatch, Job, JobId, JobSpec, Learn, Millis, NodeId, NodeState, Pool, PoolId, QueueOrder, TenantId, Time,
+    Dispatch, Job, JobId, JobSpec, Learn, Millis, NodeId, Pool, PoolId, QueueOrder, TenantId, Time,
 };
 use landfall_policy::filter::About;
 use landfall_policy::view::Pass;
@@ -13,7 +13,6 @@ use landfall_policy::{Policy, q};
 use super::super::Queue;
 use super::census::Census;
 use super::queue::{BatchQueue, Class, Held, saving_minutes, staging_given_up};
-use crate::effect::Refused;
 use crate::engine::Engine;
 use crate::habits::{Circle, Habits, Merit, alike};
 use crate::ledger::is_idle;
@@ -625,60 +624,6 @@ impl Engine {
             (queued, false) => f64::from(u8::from(queued)),
         }
     }
-
-    /// Refuses a job that not even all nodes of its pool, idle, and the most that others could lend would satisfy.
-    pub(crate) fn could_ever_fit(&mut self, job: &landfall_model::Job, id: &PoolId) -> Result<(), Refused> {
-        let spec = &job.spec;
-        let Some(Queue::Batch(queue)) = self.pools.get_mut(id).map(|pool| &mut pool.queue) else {
-            return Ok(());
-        };
-        let known = queue.fits.get(spec).copied();
-        let fits = match known {
-            Some(fits) => fits,
-            None => {
-                let fits = could_ever_fit(self, job, id);
-                if let Some(Queue::Batch(queue)) = self.pools.get_mut(id).map(|pool| &mut pool.queue) {
-                    queue.fits.insert(spec.clone(), fits);
-                }
-                fits
-            }
-        };
-        if fits {
-            return Ok(());
-        }
-        let why = self.never(job, id).map_or("it has no nodes".to_owned(), |why| why.detail);
-        let message = format!("not even all nodes of pool `{id}`, idle, could run job `{}`: {why}", job.id);
-        Err(Refused::new("never_fits", message, "ask for less, or set wait_for_capacity = true"))
-    }
-}
-
-/// Whether all nodes of the pool, idle, and the most that others could lend would do.
-pub(crate) fn could_ever_fit(engine: &Engine, job: &landfall_model::Job, id: &PoolId) -> bool {
-    let (state, spec) = (engine.state(), &job.spec);
-    let Some((own, dispatcher)) = state.pools.get(id).zip(engine.pools.get(id)) else { return false };
-    let eligible = |pool: &crate::state::PoolState| -> u64 {
-        // As if in service and idle: what a node is decides, not how it is today.
-        let mut nodes: Vec<_> = pool.present().cloned().collect();
-        for node in &mut nodes {
-            node.state = NodeState::Ready;
-            node.drifted = false;
-            // A window passes.
-            node.maintenance_at = None;
-        }
-        let pass = Pass::of_parts(state.now, &own.world, &nodes, Default::default());
-        nodes.iter().filter(|node| dispatcher.policy.is_eligible(&pass, job, node)).count() as u64
-    };
-    let mut nodes = eligible(own);
-    if crate::loans::may_borrow(spec).is_ok() {
-        for (other, pool) in &state.pools {
-            if other != id && lends(&own.pool, &pool.pool) {
-                let home = pool.present().count() as u64;
-                let most = crate::loans::lendable(&pool.pool.loans, home, u64::MAX, 0);
-                nodes += eligible(pool).min(most);
-            }
-        }
-    }
-    nodes >= u64::from(spec.nodes.min)
 }
 
 /// Whether a run was told to stop too late to leave by the end of its time.
@@ -690,7 +635,7 @@ fn is_overrun(run: &Run) -> bool {
 }
 
 /// Whether the first pool may borrow from the second.
-fn lends(own: &Pool, other: &Pool) -> bool {
+pub(super) fn lends(own: &Pool, other: &Pool) -> bool {
     own.loans.borrow && other.loans.lend && other.dispatch == Dispatch::Batch
 }
 
