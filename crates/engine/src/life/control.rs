@@ -100,7 +100,12 @@ impl Engine {
             let hint = "cancel it, or submit it with checkpoint = \"auto\" or \"manual\"";
             return Err(Refused::new("no_checkpoint", format!("job `{job}` cannot save its work"), hint));
         }
-        if self.state.pools.get(pool).is_some_and(|pool| !checkpoint::has_storage(&pool.pool.batch.checkpoint)) {
+        if self
+            .state
+            .pools
+            .get(pool)
+            .is_some_and(|pool| !checkpoint::has_storage(&pool.pool.batch.checkpoint))
+        {
             let message = format!("pool `{pool}` has nowhere to save the work of job `{job}`");
             let hint = "give the pool a `batch.checkpoint.storage_gib_s` above 0, or cancel the job";
             return Err(Refused::new("no_checkpoint_storage", message, hint));
@@ -117,7 +122,8 @@ impl Engine {
             return Some(Answer::Refused(unknown("job", job.as_str())));
         };
         if record.state != JobState::Running {
-            let (message, hint) = (format!("job `{job}` does not run"), "only running jobs can save their work");
+            let (message, hint) =
+                (format!("job `{job}` does not run"), "only running jobs can save their work");
             return Some(refused("not_running", message, hint));
         }
         self.can_save(record).err().map(Answer::Refused)

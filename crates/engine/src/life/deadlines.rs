@@ -150,7 +150,8 @@ impl Engine {
 
     /// Sends a start again that nobody answered, or gives it up.
     fn start_due(&mut self, job: &JobId) {
-        let Some((record, run)) = self.state.job(job).and_then(|record| Some((record, record.run.as_deref()?)))
+        let Some((record, run)) =
+            self.state.job(job).and_then(|record| Some((record, record.run.as_deref()?)))
         else {
             return;
         };

@@ -105,7 +105,11 @@ impl Engine {
         }
         if node.state == NodeState::Down {
             // It has to say what it is before it may serve again.
-            return refused("rejoin", format!("node `{id}` counts as gone"), "let it join again with a full report");
+            return refused(
+                "rejoin",
+                format!("node `{id}` counts as gone"),
+                "let it join again with a full report",
+            );
         }
         let (state, drifted) = (node.state, node.drifted);
         let full = (!heartbeat.is_bare()).then_some(());

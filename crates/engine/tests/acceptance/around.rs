@@ -223,7 +223,10 @@ fn a_start_that_a_service_grows_by_goes_out_again_and_is_given_up() {
         cluster.effects().iter().filter_map(to).collect::<Vec<_>>()
     };
     let mut cluster = growing();
-    assert_eq!(cluster.report("s", "n-1", Report::Refused(StartRefusal::Busy)), Answer::Ignored("busy".into()));
+    assert_eq!(
+        cluster.report("s", "n-1", Report::Refused(StartRefusal::Busy)),
+        Answer::Ignored("busy".into())
+    );
     for at in [121.0, 122.0, 125.0] {
         cluster.at(at).tick();
         assert_eq!(starts(&cluster), ["n-1"], "at {at}");
@@ -356,7 +359,9 @@ fn nodes_that_are_kept_for_a_job_count_for_its_tenant() {
     cluster.submit(r#"jobs = [{ id = "high", tenant = "t", nodes = 2, class = 8 }]"#);
     cluster.keep_alive(665.0);
     assert_eq!(cluster.state("low"), JobState::Checkpointing);
-    cluster.submit(r#"jobs = [{ id = "more", tenant = "t", class = 8, may_preempt = false, walltime_ms = "1min" }]"#);
+    cluster.submit(
+        r#"jobs = [{ id = "more", tenant = "t", class = 8, may_preempt = false, walltime_ms = "1min" }]"#,
+    );
     cluster.exit("other", 0);
     cluster.keep_alive(675.0);
     assert_eq!(cluster.state("more"), JobState::Pending, "two nodes are kept for its tenant already");
@@ -504,7 +509,11 @@ fn a_running_job_saves_its_work_also_where_nothing_waits() {
     };
     let before = cycles(&cluster);
     cluster.run_until(6.0 * 3600.0 + 60.0);
-    assert_eq!((asked(&cluster), cycles(&cluster)), (Some(6 * 3600 + 30), before), "on the beat, without a cycle");
+    assert_eq!(
+        (asked(&cluster), cycles(&cluster)),
+        (Some(6 * 3600 + 30), before),
+        "on the beat, without a cycle"
+    );
     cluster.report("j", "n", Report::Checkpointed);
     cluster.exit("j", 0);
     cluster.run_until(6.0 * 3600.0 + 90.0);

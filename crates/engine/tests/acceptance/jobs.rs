@@ -5,7 +5,7 @@ use landfall_engine::input::{NodeOrder, Report, RunUsage, StartRefusal, Submissi
 use landfall_engine::record::{Cause, JobState};
 use landfall_engine::{Answer, Effect, Event, Input};
 use landfall_model::reason::Reason;
-use landfall_model::{Dispatch, Millis, QuotaOnSubmit, Time};
+use landfall_model::{Bytes, Dispatch, Millis, QuotaOnSubmit, Time};
 
 use crate::support::{Cluster, job_id, node_id, pool};
 
@@ -123,7 +123,11 @@ fn queue_time_begins_when_the_last_of_what_a_job_waits_for_has_come() {
         cluster.at(0.0).done(Input::Submit(vec![job("a", "nodes = 1"), later]));
         run(&mut cluster, "a");
         cluster.exit("a", 0);
-        assert_eq!(cluster.record("b").job.queued_at, Time::from_secs(queued_at), "not before {not_before} s");
+        assert_eq!(
+            cluster.record("b").job.queued_at,
+            Time::from_secs(queued_at),
+            "not before {not_before} s"
+        );
     }
 }
 
@@ -389,7 +393,8 @@ fn a_job_whose_walltime_is_used_up_goes_on_only_with_a_new_one() {
 #[test]
 fn a_walltime_that_was_changed_stays_changed() {
     let mut cluster = batch(FOUR);
-    cluster.running("j", r#"jobs = [{ id = "j", walltime_ms = "1000s" }, { id = "w", walltime_ms = "1000s" }]"#);
+    cluster
+        .running("j", r#"jobs = [{ id = "j", walltime_ms = "1000s" }, { id = "w", walltime_ms = "1000s" }]"#);
     let walltime = Millis::secs(5000);
     for job in ["j", "w"] {
         cluster.done(Input::SetWalltime { job: job_id(job), walltime });
@@ -412,7 +417,9 @@ fn a_job_that_goes_on_counts_for_what_is_left_of_its_time() {
         nodes = [{ id = "n", count = 2, gpus = [{ count = 1 }] }]"#,
     );
     let job = |id: &str, hours: u32| {
-        format!(r#"jobs = [{{ id = "{id}", tenant = "t", gpu_count = 1, checkpoint = "manual", walltime_ms = "{hours}h" }}]"#)
+        format!(
+            r#"jobs = [{{ id = "{id}", tenant = "t", gpu_count = 1, checkpoint = "manual", walltime_ms = "{hours}h" }}]"#
+        )
     };
     cluster.running("j", &job("j", 10));
     cluster.keep_alive(6.0 * 3600.0);
@@ -493,26 +500,29 @@ fn what_a_set_of_nodes_can_never_be_is_said_at_submission() {
         { id = "b", count = 3, group = "b", fingerprint = "Q", power = { idle_w = 100, busy_w = 400 } },
     ]"#;
     let settings = |pool: &mut landfall_model::Pool| {
-        (pool.batch.power_cap_w, pool.batch.io_cap) = (Some(1300), Some(1000.into()));
+        (pool.batch.power_cap_w, pool.batch.io_cap) = (Some(1300), Some(Bytes::new(1000)));
         pool.heartbeats = false;
     };
     let mut cluster = Cluster::new(pool(Dispatch::Batch, settings), scenario);
     for (more, said) in [
         ("nodes = 3, max_span = 1", None),
-        ("nodes = 4, max_span = 1", Some("group")),
+        ("nodes = 4, max_span = 1", Some("too many groups")),
         ("nodes = 4, max_span = 2, power_w = 100", None),
         ("nodes = 3, sensitive = true, power_w = 100", None),
-        ("nodes = 4, sensitive = true, power_w = 100", Some("configuration")),
+        ("nodes = 4, sensitive = true, power_w = 100", Some("the configuration")),
         ("nodes = 3", None),
-        ("nodes = 4", Some("power")),
+        ("nodes = 4", Some("too much power")),
         ("nodes = 1, io_bytes_s = 1000", None),
-        ("nodes = 1, io_bytes_s = 1001", Some("storage")),
+        ("nodes = 1, io_bytes_s = 1001", Some("too much data")),
     ] {
-        let answer = cluster.step(Input::Submit(vec![job("j", &format!("{more}, immediate = false"))]));
+        let answer = cluster.step(Input::Submit(vec![job("j", more)]));
         match (answer, said) {
             (Answer::Done, None) => cluster.done(Input::Cancel(job_id("j"))),
             (Answer::Refused(refused), Some(said)) => {
-                assert!(refused.code == "never_fits" && refused.message.contains(said), "{more}: {refused:?}");
+                assert!(
+                    refused.code == "never_fits" && refused.message.contains(said),
+                    "{more}: {refused:?}"
+                );
             }
             (answer, _) => panic!("{more}: {answer:?}"),
         }

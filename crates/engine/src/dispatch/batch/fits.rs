@@ -89,7 +89,8 @@ pub(crate) fn against_ever(engine: &Engine, job: &Job, id: &PoolId) -> Vec<Reaso
     watts.sort_unstable();
     let watts: u64 = watts.iter().take(needed).sum();
     let (all, settings) = (|| state.pools.values(), &own.pool.batch);
-    let over = |asked: u64, idle: u64, cap: Option<u64>| asked > 0 && cap.is_some_and(|cap| idle + asked > cap);
+    let over =
+        |asked: u64, idle: u64, cap: Option<u64>| asked > 0 && cap.is_some_and(|cap| idle + asked > cap);
     let common = all().map(idle_power).sum();
     if over(watts, idle_power(own), settings.power_cap_w) || over(watts, common, state.caps.power_w) {
         against.push(Reason::Power);
