@@ -203,7 +203,7 @@ pub struct NodeRecord {
     pub karma: Karma,
     /// The job that the whole node is kept for.
     pub kept_for: Option<JobId>,
-    /// When it is probed next, while degraded.
+    /// When it is probed next, while degraded; kept through a silence.
     pub probe_at: Option<Time>,
     /// Whether it is to finish what it has and take nothing new, also after a silence.
     pub drains: bool,

@@ -245,7 +245,8 @@ impl Engine {
         let beyond = silent.map(|at| at + Millis::new(1));
         let works = matches!(node.state, NodeState::Ready | NodeState::Degraded);
         let maintenance = node.maintenance_at.filter(|_| works);
-        [beyond, record.probe_at, maintenance].into_iter().flatten().min()
+        let probe = record.probe_at.filter(|_| node.state == NodeState::Degraded);
+        [beyond, probe, maintenance].into_iter().flatten().min()
     }
 
     /// How long a node may be silent before it counts as gone; `None` means for ever.

@@ -51,7 +51,8 @@ impl Engine {
             None | Some(NodeState::Booting) => {
                 self.emit(Event::NodeMoved { node: id.clone(), to: NodeState::Ready });
             }
-            Some(NodeState::Down | NodeState::Unknown) => self.back_in_service(&id, NodeState::Ready),
+            Some(NodeState::Down) => self.back_in_service(&id, NodeState::Ready),
+            Some(NodeState::Unknown) => self.back_from_silence(&id),
             Some(NodeState::Ready | NodeState::Degraded | NodeState::Draining | NodeState::Drained) => {}
         }
         if drifted == Some(false) && self.state.node(&id).is_some_and(|(node, _)| node.drifted) {
@@ -136,9 +137,8 @@ impl Engine {
 
     /// A silent node is heard again: it is what it was before.
     fn back_from_silence(&mut self, id: &NodeId) {
-        let failures = self.state.node(id).map_or(0, |(_, record)| record.start_failures);
-        let to = if failures >= START_FAILURES_MAX { NodeState::Degraded } else { NodeState::Ready };
-        self.back_in_service(id, to);
+        let probed = self.state.node(id).is_some_and(|(_, record)| record.probe_at.is_some());
+        self.back_in_service(id, if probed { NodeState::Degraded } else { NodeState::Ready });
     }
 
     /// A node is there again; what an operator asked of it before still holds.

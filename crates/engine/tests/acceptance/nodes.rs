@@ -116,6 +116,28 @@ fn fail_five_starts(cluster: &mut Cluster, on: &str) {
 }
 
 #[test]
+fn a_node_that_a_probe_found_ill_is_not_well_after_a_silence() {
+    let join = |cluster: &mut Cluster| {
+        let (node, _) = cluster.engine.state().node(&node_id("n-0")).unwrap();
+        let (pool, node) = (node.pool.clone().unwrap(), Box::new(node.clone()));
+        cluster.done(Input::Join { pool, node, running: None });
+    };
+    let hear = |cluster: &mut Cluster| assert_eq!(beat(cluster, "n-0"), Answer::Done);
+    for heard in [hear as fn(&mut Cluster), join] {
+        let mut cluster = batch(TWO);
+        cluster.at(0.0).done(Input::Probe { node: node_id("n-0"), good: false });
+        cluster.run_until(40.0);
+        assert_eq!(state_of(&cluster, "n-0"), NodeState::Unknown);
+        heard(&mut cluster);
+        assert_eq!(state_of(&cluster, "n-0"), NodeState::Degraded);
+        cluster.done(Input::Probe { node: node_id("n-0"), good: true });
+        cluster.run_until(80.0);
+        heard(&mut cluster);
+        assert_eq!(state_of(&cluster, "n-0"), NodeState::Ready);
+    }
+}
+
+#[test]
 fn nodes_that_left_for_good_do_not_count() {
     let leave = |cluster: &mut Cluster| {
         for node in 4..10 {
