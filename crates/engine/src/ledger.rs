@@ -193,7 +193,7 @@ impl State {
         theirs.fold(Counted::default(), |mut all, (spec, nodes)| {
             all.units += nodes * MICRO;
             all.gpus += nodes * u64::from(spec.gpu_count);
-            all.cpu_milli += nodes * spec.cpu_milli.get();
+            all.cpu_milli += spec.cpu_milli.get().saturating_mul(nodes);
             all
         })
     }

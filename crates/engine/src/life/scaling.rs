@@ -3,7 +3,7 @@
 use landfall_model::{JobId, Lifecycle, Millis, NodeId};
 
 use super::{refused, unknown};
-use crate::effect::{Alert, Answer, Effect, Refused};
+use crate::effect::{Alert, Answer, Effect};
 use crate::engine::Engine;
 use crate::event::{Event, Grant};
 use crate::ledger::{Counted, extra_power, is_idle, whole_node};

@@ -492,8 +492,10 @@ fn a_running_job_saves_its_work_when_that_is_worth_it() {
 
 #[test]
 fn a_running_job_saves_its_work_also_where_nothing_waits() {
-    let mut cluster =
-        batch(|pool| pool.heartbeats = false, r#"nodes = [{ id = "n", gpus = [{ count = 4 }] }]"#);
+    let settings = |pool: &mut Pool| {
+        (pool.heartbeats, pool.batch.checkpoint.loss_probability) = (false, 0.0);
+    };
+    let mut cluster = batch(settings, r#"nodes = [{ id = "n", gpus = [{ count = 4 }] }]"#);
     let text = r#"jobs = [{ id = "j", gpu_count = 4, checkpoint = "auto", walltime_ms = "10h" }]"#;
     cluster.at(10.0).submit(text);
     cluster.run_until(12.0);

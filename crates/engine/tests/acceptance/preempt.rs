@@ -263,7 +263,7 @@ proptest::proptest! {
             })
             .collect();
         let rules = ChoiceRules { reclaim, ..RULES };
-        let members = |set: u32| (0..all.len()).filter(|at| set >> at & 1 == 1).collect::<Vec<_>>();
+        let members = |set: u32| (0..all.len()).filter(|at| (set >> at) & 1 == 1).collect::<Vec<_>>();
         let plain = (1..1_u32 << all.len())
             .filter(|set| set.count_ones() <= 3)
             .filter_map(|set| {

@@ -44,7 +44,10 @@ pub(crate) fn against_ever(engine: &Engine, job: &Job, id: &PoolId) -> Vec<Reaso
         // As if in service and idle: what a node is decides, not how it is today.
         let mut nodes: Vec<_> = pool.present().cloned().collect();
         for node in &mut nodes {
-            // A window passes.
+            // A window passes, and whoever drifted is brought back to what it was.
+            if node.drifted && node.acknowledged.is_some() {
+                node.fingerprint.clone_from(&node.acknowledged);
+            }
             (node.state, node.drifted, node.maintenance_at) = (NodeState::Ready, false, None);
         }
         let pass = Pass::of_parts(state.now, &own.world, &nodes, Default::default());
@@ -87,11 +90,12 @@ pub(crate) fn against_ever(engine: &Engine, job: &Job, id: &PoolId) -> Vec<Reaso
     }
     let mut watts: Vec<u64> = nodes.iter().map(|node| extra_power(spec.power_w, node)).collect();
     watts.sort_unstable();
-    let watts: u64 = watts.iter().take(needed).sum();
-    let (all, settings) = (|| state.pools.values(), &own.pool.batch);
-    let over =
-        |asked: u64, idle: u64, cap: Option<u64>| asked > 0 && cap.is_some_and(|cap| idle + asked > cap);
-    let common = all().map(idle_power).sum();
+    let watts = watts.iter().take(needed).fold(0, |sum: u64, watts| sum.saturating_add(*watts));
+    let settings = &own.pool.batch;
+    let over = |asked: u64, idle: u64, cap: Option<u64>| {
+        asked > 0 && cap.is_some_and(|cap| idle.saturating_add(asked) > cap)
+    };
+    let common = state.pools.values().map(idle_power).sum();
     if over(watts, idle_power(own), settings.power_cap_w) || over(watts, common, state.caps.power_w) {
         against.push(Reason::Power);
     }
