@@ -169,6 +169,9 @@ pub struct Reactive {
     last: Option<Direction>,
     missing: u32,
     rejected: u32,
+    /// The same before the last step up that was committed.
+    #[serde(default)]
+    rejected_before: u32,
     paused_until: Option<Time>,
     below_min: bool,
     /// When the direction changed, within the last hour.
@@ -217,7 +220,7 @@ impl Reactive {
         match direction {
             Direction::Up => {
                 self.last_up = Some(now);
-                (self.rejected, self.paused_until) = (0, None);
+                (self.rejected_before, self.rejected, self.paused_until) = (self.rejected, 0, None);
             }
             Direction::Down => self.last_down = Some(now),
         }
@@ -243,6 +246,12 @@ impl Reactive {
             self.rejected = 0;
             self.paused_until = Some(now + REJECTED_PAUSE);
         }
+    }
+
+    /// Notes that the node of the last step up never began: as if the step had been rejected.
+    pub fn undone(&mut self, now: Time) {
+        self.rejected = self.rejected_before;
+        self.rejected(Direction::Up, now);
     }
 
     fn restart_windows(&mut self) {
@@ -446,6 +455,8 @@ mod tests {
         job.committed(Direction::Up, at(720));
         job.rejected(Direction::Down, at(720));
         assert_eq!((job.rejected, job.paused_until), (0, None), "a commit ends the row");
+        job.undone(at(730));
+        assert_eq!(job.paused_until, Some(at(730) + REJECTED_PAUSE), "unless its node never begins");
     }
 
     #[test]

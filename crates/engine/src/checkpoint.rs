@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 /// A running job as this decision sees it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Candidate {
-    /// Nodes it runs on.
     pub nodes: u64,
     /// GPUs of each; a node without counts 1.
     pub gpus_per_node: u64,
@@ -17,7 +16,6 @@ pub struct Candidate {
     pub higher_waiting: u64,
     /// Hours waiting over hours running in the pool, 0 to 1.
     pub backlog: f64,
-    /// Whether it is sensitive.
     pub sensitive: bool,
 }
 
@@ -46,7 +44,6 @@ pub enum Decision {
 }
 
 impl Decision {
-    /// Whether the job saves its work.
     pub fn saves(self) -> bool {
         matches!(self, Self::Worth | Self::Overdue)
     }
@@ -62,12 +59,10 @@ fn at_most(sensitive: bool) -> Millis {
     if sensitive { Millis::secs(3600) } else { Millis::secs(6 * 3600) }
 }
 
-/// How long a checkpoint may take.
 pub fn timeout(sensitive: bool) -> Millis {
     if sensitive { Millis::secs(900) } else { Millis::secs(600) }
 }
 
-/// Weighs cost against value.
 pub fn weigh(settings: &CheckpointSettings, job: &Candidate) -> Weighed {
     let nodes = job.nodes as f64;
     let gpus = job.gpus_per_node.max(1) as f64;
@@ -83,9 +78,14 @@ pub fn weigh(settings: &CheckpointSettings, job: &Candidate) -> Weighed {
     Weighed { cost, value }
 }
 
+/// Whether there is somewhere to save to.
+pub fn has_storage(settings: &CheckpointSettings) -> bool {
+    settings.node_gib_s.unwrap_or(settings.storage_gib_s) > 0.0
+}
+
 /// Decides whether a job saves its work now.
 pub fn decide(settings: &CheckpointSettings, job: &Candidate) -> Decision {
-    if settings.node_gib_s.unwrap_or(settings.storage_gib_s) <= 0.0 {
+    if !has_storage(settings) {
         return Decision::NoStorage;
     }
     if job.since_saved >= at_most(job.sensitive) {

@@ -323,6 +323,7 @@ impl Engine {
                 Timer::Kept(pool, job) => self.kept_due(&pool, &job),
                 Timer::Node(node) => self.node_due(&node),
                 Timer::Peer(pool) => self.peer_due(&pool),
+                Timer::Saves(pool) => self.save_where_worth(&pool),
             }
         }
         self.look_for_surges();
@@ -491,6 +492,8 @@ impl Engine {
             Event::NodeMoved { node, .. } | Event::Probed { node, .. } | Event::Maintenance { node, .. } => {
                 self.set_node_timer(node);
             }
+            // Whether a job could ever fit depends on them.
+            Event::CapsSet(_) => self.pools.values_mut().for_each(Dispatcher::fleet_changed),
             // How long a node may be silent is a setting of its pool.
             Event::PoolSet { pool, .. } => self.set_node_timers(&pool.id),
             _ => {}
@@ -538,15 +541,10 @@ impl Engine {
         };
         match pool.pool.dispatch {
             Dispatch::Batch => {
-                dispatcher.has_queued() || !pool.reservations.is_empty() || self.has_suspended(id)
+                dispatcher.has_queued() || !pool.reservations.is_empty() || dispatcher.has_suspended()
             }
             Dispatch::Push | Dispatch::Pull | Dispatch::Negotiate => dispatcher.has_queued(),
         }
-    }
-
-    /// Whether a job of the pool waits to go back to the queue at the next cycle.
-    fn has_suspended(&self, pool: &PoolId) -> bool {
-        self.pools.get(pool).is_some_and(|dispatcher| dispatcher.has_suspended())
     }
 
     /// Whether a job is in the given state.

@@ -7,7 +7,7 @@
 use landfall_model::gpu_table::HardwareTier;
 pub use landfall_model::reason::Reason;
 use landfall_model::{
-    Caps, Dispatch, JobId, JobSpec, Millis, Money, Name, Node, NodeState, Placement, PoolId, Time,
+    Caps, Dispatch, JobId, JobSpec, Millis, Money, Name, Node, NodeState, Placement, PoolId, TenantId, Time,
 };
 use landfall_policy::rules::price::Tariff;
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,7 @@ use crate::loans;
 use crate::quota;
 use crate::record::{JobRecord, JobState, NodeRecord, StartKind};
 use crate::state::{Measured, PoolState, State};
-use crate::units::node_units;
+use crate::units::{MICRO, node_units};
 use landfall_model::life::Breakdown;
 
 /// Older measurements say nothing.
@@ -46,7 +46,6 @@ pub struct Counted {
     pub cpu_milli: u64,
     /// Watts above idle.
     pub power_w: u64,
-    /// What it costs, where its pool has prices.
     pub price: Option<Money>,
 }
 
@@ -182,7 +181,21 @@ impl State {
         let Some(tenant) = record.job.spec.tenant.as_ref().and_then(|id| self.tenants.get(id)) else {
             return;
         };
-        reasons.extend(quota::at_commit(tenant, counted, &record.job.spec, now));
+        let kept = self.kept_of(&tenant.tenant.id, Some(&record.job.id));
+        reasons.extend(quota::at_commit(tenant, &kept, counted, record.walltime(), now));
+    }
+
+    /// What whole nodes count for that are kept for jobs of a tenant, but for one.
+    pub(crate) fn kept_of(&self, tenant: &TenantId, but: Option<&JobId>) -> Counted {
+        let kept = self.pools.values().flat_map(|pool| &pool.kept).filter(|(job, _)| Some(*job) != but);
+        let kept = kept.filter_map(|(job, kept)| Some((&self.job(job)?.job.spec, kept.nodes.len() as u64)));
+        let theirs = kept.filter(|(spec, _)| spec.tenant.as_ref() == Some(tenant));
+        theirs.fold(Counted::default(), |mut all, (spec, nodes)| {
+            all.units += nodes * MICRO;
+            all.gpus += nodes * u64::from(spec.gpu_count);
+            all.cpu_milli += spec.cpu_milli.get().saturating_mul(nodes);
+            all
+        })
     }
 
     fn check_locks(&self, record: &JobRecord, reasons: &mut Vec<Reason>) {
@@ -262,14 +275,14 @@ impl State {
 
     /// How many nodes a pool lends now.
     pub fn lendable(&self, pool: &PoolState) -> u64 {
-        let mut lent = 0;
-        let mut idle = 0;
+        let (mut home, mut lent, mut idle) = (0, 0, 0);
         for (node, record) in pool.nodes.iter().zip(&pool.records) {
+            home += u64::from(!node.has_left());
             lent += u64::from(node.lent_to.is_some());
             idle += u64::from(is_idle(node, record));
         }
         let reserved: u64 = pool.reservations.values().map(|reservation| reservation.node_count()).sum();
-        loans::lendable(&pool.pool.loans, pool.nodes.len() as u64, idle.saturating_sub(reserved), lent)
+        loans::lendable(&pool.pool.loans, home, idle.saturating_sub(reserved), lent)
     }
 }
 

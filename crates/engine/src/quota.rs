@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use landfall_model::{JobSpec, Lifecycle, Millis, Money, Price, QuotaOnSubmit, TenantId, Time};
+use landfall_model::{JobSpec, Millis, Money, Price, QuotaOnSubmit, TenantId, Time};
 use landfall_policy::rules::usage::Decayed;
 use serde::{Deserialize, Serialize};
 
@@ -98,16 +98,25 @@ pub(crate) fn budget_help(id: &TenantId) -> String {
 }
 
 /// What of a commit exceeds the limits of its tenant.
-pub(crate) fn at_commit(tenant: &TenantState, counted: &Counted, spec: &JobSpec, now: Time) -> Vec<Reason> {
+///
+/// What is kept for other jobs of the tenant counts like what they hold; the job may run for so long.
+pub(crate) fn at_commit(
+    tenant: &TenantState,
+    kept: &Counted,
+    counted: &Counted,
+    walltime: Option<Millis>,
+    now: Time,
+) -> Vec<Reason> {
     let quota = &tenant.tenant.quota;
     let mut reasons = Vec::new();
-    if tenant.units.saturating_add(counted.units) > units_max(tenant) {
+    if tenant.units.saturating_add(kept.units + counted.units) > units_max(tenant) {
         reasons.push(Reason::QuotaNodes);
     }
-    if quota.max_gpus.is_some_and(|most| tenant.gpus + counted.gpus > most) {
+    if quota.max_gpus.is_some_and(|most| tenant.gpus + kept.gpus + counted.gpus > most) {
         reasons.push(Reason::QuotaGpus);
     }
-    if quota.max_cpu_milli.is_some_and(|most| tenant.cpu_milli + counted.cpu_milli > most.get()) {
+    let cpu_milli = tenant.cpu_milli + kept.cpu_milli + counted.cpu_milli;
+    if quota.max_cpu_milli.is_some_and(|most| cpu_milli > most.get()) {
         reasons.push(Reason::QuotaCpus);
     }
     let left = tenant.money_left(now).zip(counted.price);
@@ -115,7 +124,7 @@ pub(crate) fn at_commit(tenant: &TenantState, counted: &Counted, spec: &JobSpec,
         reasons.push(Reason::Budget);
     }
     if let Some(cap) = quota.gpu_hours_cap {
-        let asked = hours(gpu_ms(spec, counted.gpus));
+        let asked = hours(gpu_ms(walltime, counted.gpus));
         let (used, _) = tenant.spending.hours(now);
         if used + hours(tenant.gpu_ms_promised) + asked > cap {
             reasons.push(Reason::GpuHours);
@@ -124,10 +133,9 @@ pub(crate) fn at_commit(tenant: &TenantState, counted: &Counted, spec: &JobSpec,
     reasons
 }
 
-/// GPU-milliseconds that a job may use up: its devices for as long as it may run.
-pub fn gpu_ms(spec: &JobSpec, gpus: u64) -> u128 {
-    let span = if spec.lifecycle == Lifecycle::Bounded { spec.walltime_ms } else { OPEN_ENDED };
-    u128::from(gpus) * u128::from(span.get())
+/// GPU-milliseconds that a job may use up: its devices for as long as it may run, if that has an end.
+pub fn gpu_ms(walltime: Option<Millis>, gpus: u64) -> u128 {
+    u128::from(gpus) * u128::from(walltime.unwrap_or(OPEN_ENDED).get())
 }
 
 /// Milliseconds of devices or nodes as hours.
@@ -193,7 +201,6 @@ pub struct Spending {
 }
 
 impl Spending {
-    /// Adds a finished run.
     pub fn add(&mut self, from: Time, to: Time, gpus: u64, nodes: u64, price: Money) {
         let run = Spent { from, to, gpus, nodes, price };
         let ms = u128::from(to.since(from).get());

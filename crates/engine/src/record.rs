@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use crate::preempt::Preempted;
+use crate::quota::gpu_ms;
 use landfall_capacity::reactive::Reactive;
 use landfall_model::life::{Breakdown, Task};
 pub use landfall_model::life::{Cause, JobState, Phase, StartKind};
@@ -27,7 +28,6 @@ pub use landfall_model::life::{Cause, JobState, Phase, StartKind};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunNode {
     pub node: NodeId,
-    /// How far it is.
     pub phase: Phase,
     /// Its exit code, once it ended by itself.
     pub exit: Option<i32>,
@@ -35,18 +35,15 @@ pub struct RunNode {
     pub lender: Option<PoolId>,
 }
 
-/// A stop under way.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stop {
     pub cause: Cause,
     pub kill_at: Time,
 }
 
-/// A checkpoint under way.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Saving {
     pub asked_at: Time,
-    /// When it is given up.
     pub deadline: Time,
     /// Whether the deadline was moved once already.
     pub extended: bool,
@@ -57,10 +54,14 @@ pub struct Saving {
 /// A job on its nodes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    /// Its nodes, by id.
     pub nodes: SmallVec<[RunNode; 1]>,
-    /// When the ledger committed it.
     pub committed_at: Time,
+    /// When it was last given another node.
+    #[serde(default)]
+    pub grown_at: Option<Time>,
+    /// How long its tenant was promised its GPUs; `None` for all of its walltime.
+    #[serde(default)]
+    pub promised: Option<Millis>,
     /// When it was running on all of them.
     pub started_at: Option<Time>,
     /// When its walltime is over; `None` if it has none or does not run yet.
@@ -78,9 +79,7 @@ pub struct Run {
     pub notice: Option<(Cause, Time)>,
     /// Where the scaling of a service stands.
     pub reactive: Option<Box<Reactive>>,
-    /// A stop under way.
     pub stop: Option<Stop>,
-    /// A checkpoint under way.
     pub saving: Option<Saving>,
     /// When it last saved its work.
     pub saved_at: Option<Time>,
@@ -106,7 +105,6 @@ pub struct Run {
 pub struct Past {
     /// When it was stopped for more urgent work.
     pub preempted: Preempted,
-    /// Why it is suspended, while it is.
     pub suspended: Option<Cause>,
     /// How long its last checkpoint took.
     pub checkpoint_took: Option<Millis>,
@@ -170,6 +168,14 @@ impl JobRecord {
         (spec.lifecycle == Lifecycle::Bounded).then(|| left.unwrap_or(spec.walltime_ms))
     }
 
+    /// What its tenant was promised for its run, in GPU-milliseconds.
+    pub(crate) fn promised_gpu_ms(&self) -> u128 {
+        let spec = &self.job.spec;
+        let whole = (spec.lifecycle == Lifecycle::Bounded).then_some(spec.walltime_ms);
+        let run = self.run.as_deref().filter(|run| !run.ahead);
+        run.map_or(0, |run| gpu_ms(run.promised.or(whole), run.gpus))
+    }
+
     /// The nodes that have a checkpoint which its present run could not begin from; none if it did, or there is none.
     pub fn left_behind(&self) -> &[NodeId] {
         let afresh = self.run.as_ref().is_some_and(|run| run.afresh);
@@ -197,7 +203,7 @@ pub struct NodeRecord {
     pub karma: Karma,
     /// The job that the whole node is kept for.
     pub kept_for: Option<JobId>,
-    /// When it is probed next, while degraded.
+    /// When it is probed next, while degraded; kept through a silence.
     pub probe_at: Option<Time>,
     /// Whether it is to finish what it has and take nothing new, also after a silence.
     pub drains: bool,

@@ -19,6 +19,8 @@ pub enum Timer {
     Node(NodeId),
     /// The peer of a negotiated pool.
     Peer(PoolId),
+    /// Running jobs of a pool that save their work by themselves.
+    Saves(PoolId),
 }
 
 /// All deadlines in order.
@@ -57,12 +59,10 @@ impl Timers {
         Some(first)
     }
 
-    /// The deadline of an owner.
     pub(crate) fn of(&self, owner: &Timer) -> Option<Time> {
         self.by_owner.get(owner).copied()
     }
 
-    /// When the next deadline is due.
     pub(crate) fn next(&self) -> Option<Time> {
         self.by_time.first().map(|(at, _)| *at)
     }

@@ -29,6 +29,8 @@ mod jobs;
 mod nodes;
 #[path = "acceptance/policy.rs"]
 mod policy;
+#[path = "acceptance/preempt.rs"]
+mod preempt;
 #[path = "acceptance/prices.rs"]
 mod prices;
 #[path = "acceptance/pull.rs"]

@@ -215,7 +215,8 @@ impl Engine {
             power_w: 0,
             price: self.state.least_price(spec, &record.pool),
         };
-        let reasons = crate::quota::at_commit(tenant, &least, spec, self.now);
+        let kept = self.state.kept_of(&tenant.tenant.id, Some(&record.job.id));
+        let reasons = crate::quota::at_commit(tenant, &kept, &least, record.walltime(), self.now);
         reasons.into_iter().map(|reason| self.quota_reason(record, reason)).collect()
     }
 

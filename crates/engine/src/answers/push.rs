@@ -10,7 +10,7 @@ use landfall_model::{Discipline, Dispatch, Job, JobId, PoolId};
 use landfall_policy::view::Pass;
 
 use super::explain::Waiting;
-use crate::dispatch::{could_ever_fit, proposal, tie_ranks};
+use crate::dispatch::{against_ever, proposal, tie_ranks};
 use crate::engine::Engine;
 use crate::record::JobRecord;
 use crate::state::PoolState;
@@ -72,7 +72,8 @@ impl Engine {
     pub fn never(&self, job: &Job, pool: &PoolId) -> Option<Why> {
         let (state, dispatcher) = (self.state.pools.get(pool)?, self.pools.get(pool)?);
         let sets = state.pool.dispatch == Dispatch::Batch;
-        if sets && could_ever_fit(self, job, pool) {
+        let against = if sets { against_ever(self, job, pool) } else { Vec::new() };
+        if sets && against.is_empty() {
             return None;
         }
         let pass = Pass::of_parts(self.now, &state.world, &state.nodes, dispatcher.backlog());
@@ -89,7 +90,7 @@ impl Engine {
                 needed if needed as usize > able => {
                     format!("needs {needed} nodes; {able} of the pool could run it")
                 }
-                _ => format!("not even all nodes of pool {pool}, idle, could run it"),
+                _ => against.iter().map(|reason| reason.said()).collect::<Vec<_>>().join("; "),
             };
             return Some(Why::new(Reason::NeverFits, detail));
         }

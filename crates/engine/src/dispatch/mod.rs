@@ -30,7 +30,7 @@ use batch::BatchQueue;
 use pull::PullQueue;
 use push::PushQueue;
 
-pub(crate) use batch::could_ever_fit;
+pub(crate) use batch::against_ever;
 pub(crate) use push::proposal;
 
 /// The policy by which a pool that negotiates places what it won, or keeps, on its own machines.
@@ -232,7 +232,6 @@ impl Dispatcher {
         }
     }
 
-    /// Whether a job is in the queue.
     pub(crate) fn has(&self, job: &JobId) -> bool {
         match &self.queue {
             Queue::Push(queue) => queue.has(job),
@@ -259,6 +258,7 @@ impl Dispatcher {
         }
     }
 
+    /// Whether a job waits to go back to the queue at the next cycle.
     pub(crate) fn has_suspended(&self) -> bool {
         matches!(&self.queue, Queue::Batch(queue) if queue.has_suspended())
     }
@@ -271,7 +271,7 @@ impl Dispatcher {
                 queue.insert(state.job_for_workers(record), &state.pools[&record.pool].world);
                 queue.note_task(record, state);
             }
-            Queue::Batch(queue) => queue.insert(record, now),
+            Queue::Batch(queue) => queue.insert(record, state.edge_locks.contains_key(&record.job.id), now),
             Queue::None => {}
         }
     }
@@ -281,7 +281,6 @@ impl Dispatcher {
         matches!(self.queue, Queue::Push(_))
     }
 
-    /// Takes a job out of the queue.
     pub(crate) fn dequeue(&mut self, job: &JobId) {
         match &mut self.queue {
             Queue::Push(queue) => queue.remove(job),

@@ -135,7 +135,8 @@ impl Engine {
             let counted = self.state.counted(&proposal, record);
             // It adds nothing to what its tenant holds but its price, and one that holds too much already gets no more.
             let adds = Counted { price: counted.price, ..Counted::default() };
-            let over = |tenant| !quota::at_commit(tenant, &adds, &spec, self.now).is_empty();
+            let none = Counted::default();
+            let over = |tenant| !quota::at_commit(tenant, &none, &adds, None, self.now).is_empty();
             if tenant.is_some_and(over) || is_too_dear(&counted, &spec) {
                 return;
             }

@@ -2,12 +2,12 @@
 
 use landfall_model::{Checkpoint, Dispatch, JobId, Lifecycle, Millis};
 
-use super::unknown;
+use super::{refused, unknown};
 use crate::checkpoint;
 use crate::effect::{Answer, Effect, Refused};
 use crate::engine::Engine;
 use crate::event::{Back, Event};
-use crate::record::{Cause, JobState};
+use crate::record::{Cause, JobRecord, JobState};
 
 impl Engine {
     pub(crate) fn cancel(&mut self, job: &JobId) -> Answer {
@@ -22,19 +22,14 @@ impl Engine {
             return Answer::Done;
         }
         let Some(record) = self.state.job(job) else { return Answer::Refused(unknown("job", job.as_str())) };
+        let stop = record.run.as_ref().and_then(|run| run.stop.as_ref());
         match record.state {
             JobState::Completed | JobState::Failed | JobState::Cancelled => Answer::Ignored("ended".into()),
             JobState::Pending | JobState::Suspended => {
                 self.end_unplaced(job, Cause::User);
                 Answer::Done
             }
-            JobState::Stopping
-                if record
-                    .run
-                    .as_ref()
-                    .and_then(|run| run.stop.as_ref())
-                    .is_some_and(|s| s.cause == Cause::User) =>
-            {
+            JobState::Stopping if stop.is_some_and(|stop| stop.cause == Cause::User) => {
                 Answer::Ignored("stopping".into())
             }
             JobState::Staging | JobState::Running | JobState::Checkpointing | JobState::Stopping => {
@@ -76,7 +71,7 @@ impl Engine {
         let Some(record) = self.state.job(&job) else { return Answer::Refused(unknown("job", job.as_str())) };
         if record.state != JobState::Pending {
             let message = format!("job `{job}` does not wait");
-            return Answer::Refused(Refused::new("not_pending", message, "only waiting jobs can be held"));
+            return refused("not_pending", message, "only waiting jobs can be held");
         }
         if record.user_hold == held {
             return Answer::Ignored("as_it_was".into());
@@ -91,16 +86,52 @@ impl Engine {
         if record.state != JobState::Running {
             return;
         }
-        if record.job.spec.checkpoint == Checkpoint::None {
+        if self.can_save(record).is_err() {
             self.stop_job(job, cause);
             return;
         }
-        let deadline = self.now + checkpoint::timeout(record.job.spec.sensitive);
-        self.ask_to_save(job, deadline, Some(cause));
+        self.ask_to_save(job, Some(cause));
     }
 
-    fn ask_to_save(&mut self, job: &JobId, deadline: landfall_model::Time, leaves: Option<Cause>) {
+    /// Refuses to have a job saved that cannot be, or that has nowhere to save to.
+    fn can_save(&self, record: &JobRecord) -> Result<(), Refused> {
+        let (job, pool) = (&record.job.id, &record.pool);
+        if record.job.spec.checkpoint == Checkpoint::None {
+            let hint = "cancel it, or submit it with checkpoint = \"auto\" or \"manual\"";
+            return Err(Refused::new("no_checkpoint", format!("job `{job}` cannot save its work"), hint));
+        }
+        if self
+            .state
+            .pools
+            .get(pool)
+            .is_some_and(|pool| !checkpoint::has_storage(&pool.pool.batch.checkpoint))
+        {
+            let message = format!("pool `{pool}` has nowhere to save the work of job `{job}`");
+            let hint = "give the pool a `batch.checkpoint.storage_gib_s` above 0, or cancel the job";
+            return Err(Refused::new("no_checkpoint_storage", message, hint));
+        }
+        Ok(())
+    }
+
+    /// The refusal for a job that is asked to save its work and does not run, or cannot.
+    fn not_savable(&self, job: &JobId) -> Option<Answer> {
+        if let Some(refused) = self.not_while_folded(job) {
+            return Some(refused);
+        }
+        let Some(record) = self.state.job(job) else {
+            return Some(Answer::Refused(unknown("job", job.as_str())));
+        };
+        if record.state != JobState::Running {
+            let (message, hint) =
+                (format!("job `{job}` does not run"), "only running jobs can save their work");
+            return Some(refused("not_running", message, hint));
+        }
+        self.can_save(record).err().map(Answer::Refused)
+    }
+
+    fn ask_to_save(&mut self, job: &JobId, leaves: Option<Cause>) {
         let Some(record) = self.state.job(job) else { return };
+        let deadline = self.now + checkpoint::timeout(record.job.spec.sensitive);
         let fence = self.state.fence(record);
         let leave = leaves.is_some();
         let nodes: Vec<_> = record.run.iter().flat_map(|run| &run.nodes).map(|at| at.node.clone()).collect();
@@ -111,22 +142,8 @@ impl Engine {
     }
 
     pub(crate) fn suspend(&mut self, job: &JobId) -> Answer {
-        if let Some(refused) = self.not_while_folded(job) {
+        if let Some(refused) = self.not_savable(job) {
             return refused;
-        }
-        let Some(record) = self.state.job(job) else { return Answer::Refused(unknown("job", job.as_str())) };
-        if record.state != JobState::Running {
-            let message = format!("job `{job}` does not run");
-            return Answer::Refused(Refused::new(
-                "not_running",
-                message,
-                "only running jobs can be suspended",
-            ));
-        }
-        if record.job.spec.checkpoint == Checkpoint::None {
-            let message = format!("job `{job}` cannot save its work");
-            let hint = "cancel it, or submit it with checkpoint = \"auto\" or \"manual\"";
-            return Answer::Refused(Refused::new("no_checkpoint", message, hint));
         }
         self.evict(job, Cause::User);
         Answer::Done
@@ -139,13 +156,16 @@ impl Engine {
         let Some(record) = self.state.job(job) else { return Answer::Refused(unknown("job", job.as_str())) };
         if record.state != JobState::Suspended {
             let message = format!("job `{job}` is not suspended");
-            return Answer::Refused(Refused::new(
-                "not_suspended",
-                message,
-                "only suspended jobs can be resumed",
-            ));
+            return refused("not_suspended", message, "only suspended jobs can be resumed");
         }
-        if let Some(walltime) = walltime.filter(|walltime| !walltime.is_zero()) {
+        let walltime = walltime.filter(|walltime| !walltime.is_zero());
+        // A checkpoint at the very end leaves a millisecond.
+        if walltime.is_none() && record.walltime().is_some_and(|left| left <= Millis::new(1)) {
+            let message = format!("the walltime of job `{job}` is used up");
+            let hint = format!("give it a new one: `landfall resume {job} --walltime 1h`");
+            return refused("walltime_used_up", message, hint);
+        }
+        if let Some(walltime) = walltime {
             self.emit(Event::WalltimeSet { job: job.clone(), walltime });
         }
         let back = Back { cause: Cause::User, retry_at: None, counts: false, failed: false };
@@ -154,26 +174,20 @@ impl Engine {
     }
 
     pub(crate) fn checkpoint(&mut self, job: &JobId) -> Answer {
-        if let Some(refused) = self.not_while_folded(job) {
+        if let Some(refused) = self.not_savable(job) {
             return refused;
         }
-        let Some(record) = self.state.job(job) else { return Answer::Refused(unknown("job", job.as_str())) };
-        if record.state != JobState::Running || record.job.spec.checkpoint == Checkpoint::None {
-            let message = format!("job `{job}` does not run or cannot save its work");
-            return Answer::Refused(Refused::new("no_checkpoint", message, "look at its state"));
-        }
-        if record.run.as_ref().is_some_and(|run| run.saving.is_some()) {
+        if self.run_of(job).is_some_and(|run| run.saving.is_some()) {
             return Answer::Ignored("saving".into());
         }
-        let deadline = self.now + checkpoint::timeout(record.job.spec.sensitive);
-        self.ask_to_save(job, deadline, None);
+        self.ask_to_save(job, None);
         Answer::Done
     }
 
     pub(crate) fn set_walltime(&mut self, job: &JobId, walltime: Millis) -> Answer {
         if self.state.folded.contains_key(job) {
             let message = format!("`{job}` is an array");
-            return Answer::Refused(Refused::new("is_array", message, "name one of its elements"));
+            return refused("is_array", message, "name one of its elements");
         }
         if let Err(refused) = self.unfold_named(job) {
             return Answer::Refused(refused);
@@ -181,18 +195,14 @@ impl Engine {
         let Some(record) = self.state.job(job) else { return Answer::Refused(unknown("job", job.as_str())) };
         if record.job.spec.lifecycle != Lifecycle::Bounded || walltime.is_zero() || record.state.is_final() {
             let message = format!("the walltime of job `{job}` cannot be set to {walltime}");
-            return Answer::Refused(Refused::new(
-                "out_of_range",
-                message,
-                "give a span above 0 to a bounded job",
-            ));
+            return refused("out_of_range", message, "give a span above 0 to a bounded job");
         }
         if let Some(run) = record.run.as_ref() {
             let ends = run.started_at.map(|started| started + walltime);
             let later = ends > run.ends_at && run.ends_at.is_some();
             if later && self.would_move_a_reservation(job, ends) {
                 let message = format!("a longer walltime of job `{job}` would delay a promised start");
-                return Answer::Refused(Refused::new("reserved", message, "ask for less, or wait"));
+                return refused("reserved", message, "ask for less, or wait");
             }
         }
         self.emit(Event::WalltimeSet { job: job.clone(), walltime });
@@ -216,12 +226,12 @@ impl Engine {
         }
         if self.state.folded_element(&job).is_some() {
             let message = format!("job `{job}` has not ended");
-            return Answer::Refused(Refused::new("not_ended", message, "cancel it first"));
+            return refused("not_ended", message, "cancel it first");
         }
         let Some(record) = self.state.job(&job) else { return Answer::Ignored("unknown_job".into()) };
         if !record.state.is_final() {
             let message = format!("job `{job}` has not ended");
-            return Answer::Refused(Refused::new("not_ended", message, "cancel it first"));
+            return refused("not_ended", message, "cancel it first");
         }
         self.emit(Event::Forgotten(job));
         Answer::Done

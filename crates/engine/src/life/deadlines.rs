@@ -1,6 +1,6 @@
 //! What passes with time: start commands sent again, walltimes, checkpoints, kills, holds, silent nodes.
 
-use landfall_model::{Dispatch, JobId, Millis, Node, NodeId, NodeState, PoolId, Time};
+use landfall_model::{Checkpoint, Dispatch, JobId, Millis, Node, NodeId, NodeState, PoolId, Time};
 
 use crate::effect::{Alert, Effect};
 use crate::engine::Engine;
@@ -27,32 +27,47 @@ fn deadline(record: &JobRecord, engine: &Engine) -> Option<Time> {
         JobState::Staging if run.ahead => {
             Some(run.committed_at.max(listening_since) + Engine::asked_back_after(run.sends))
         }
-        JobState::Staging => {
-            let again = usize::from(run.sends.max(1) - 1).min(START_AGAIN.len() - 1);
-            let last = again == START_AGAIN.len() - 1;
-            let since = if last { listening_since.max(engine.stalled_at) } else { listening_since };
-            Some(run.committed_at.max(since) + START_AGAIN[again])
-        }
+        JobState::Staging => Some(engine.start_deadline(record, run)),
         JobState::Running | JobState::Checkpointing => {
+            let grows = run.nodes.iter().any(|at| at.phase == Phase::Assigned);
+            let start = grows.then(|| engine.start_deadline(record, run));
             let saving = run.saving.as_ref().map(|saving| saving.deadline);
             let notice = run.notice.as_ref().map(|(_, by)| *by).filter(|_| record.state == JobState::Running);
-            [run.ends_at, saving, notice].into_iter().flatten().min()
+            [run.ends_at, saving, notice, start].into_iter().flatten().min()
         }
         JobState::Stopping => run.stop.as_ref().map(|stop| stop.kill_at),
         _ => None,
     }
 }
 
+/// The nodes of a run that have not said that it began.
+fn silent_nodes(run: &Run) -> Vec<NodeId> {
+    let silent = run.nodes.iter().filter(|at| at.phase == Phase::Assigned);
+    silent.map(|at| at.node.clone()).collect()
+}
+
 impl Engine {
     pub(crate) fn set_job_timer(&mut self, job: &JobId) {
         let at = self.state.job(job).and_then(|record| {
-            let mut at = deadline(record, self)?;
-            if let Some(given_up) = self.given_up_at(record) {
-                at = at.max(given_up);
-            }
+            let at = deadline(record, self)?;
             Some(if record.run.is_some() { self.due_by(&record.pool, at) } else { at })
         });
         self.timers.set(Timer::Job(job.clone()), at);
+        let saves = |record: &&JobRecord| {
+            record.state == JobState::Running && record.job.spec.checkpoint == Checkpoint::Auto
+        };
+        if let Some(pool) = self.state.job(job).filter(saves).map(|record| record.pool.clone()) {
+            self.set_save_timer(&pool);
+        }
+    }
+
+    /// When a start goes out again to the nodes that did not answer, or is given up.
+    fn start_deadline(&self, record: &JobRecord, run: &Run) -> Time {
+        let again = usize::from(run.sends.max(1) - 1).min(START_AGAIN.len() - 1);
+        let last = again == START_AGAIN.len() - 1;
+        let since = if last { self.listening_since.max(self.stalled_at) } else { self.listening_since };
+        let at = run.grown_at.unwrap_or(run.committed_at).max(since) + START_AGAIN[again];
+        self.given_up_at(record).map_or(at, |given_up| at.max(given_up))
     }
 
     /// When a start that went out often enough is given up because nobody named it; `None` if that is no question.
@@ -66,7 +81,7 @@ impl Engine {
             starts.contains(&at).then_some(*heard)
         });
         let last_named = named.collect::<Option<Vec<Time>>>()?.into_iter().min()?;
-        Some(last_named + START_AGAIN[START_AGAIN.len() - 1]).filter(|_| record.state == JobState::Staging)
+        Some(last_named + START_AGAIN[START_AGAIN.len() - 1])
     }
 
     pub(crate) fn set_all_timers(&mut self) {
@@ -112,25 +127,7 @@ impl Engine {
         match (&record.run, record.state) {
             (None, _) => self.retry_due(job),
             (Some(run), JobState::Staging) if run.ahead => self.ahead_due(job),
-            (Some(run), JobState::Staging) => {
-                if usize::from(run.sends) < START_AGAIN.len() {
-                    self.send_start(job);
-                    self.emit(Event::StartSent(job.clone()));
-                } else if [self.given_up_at(record), deadline(record, self)]
-                    .iter()
-                    .flatten()
-                    .all(|at| *at <= now)
-                {
-                    let silent: Vec<NodeId> = run
-                        .nodes
-                        .iter()
-                        .filter(|at| at.phase == Phase::Assigned)
-                        .map(|at| at.node.clone())
-                        .collect();
-                    silent.iter().for_each(|node| self.fault(node, true));
-                    self.not_started(job, true);
-                }
-            }
+            (Some(_), JobState::Staging) => self.start_due(job),
             (Some(run), JobState::Running | JobState::Checkpointing) => {
                 if run.ends_at.is_some_and(|end| end <= now) {
                     self.stop_job(job, Cause::Walltime);
@@ -138,6 +135,8 @@ impl Engine {
                     self.give_up_saving(job, saving.leaves);
                 } else if let Some((cause, _)) = run.notice.clone().filter(|(_, by)| *by <= now) {
                     self.evict(job, cause);
+                } else {
+                    self.start_due(job);
                 }
             }
             (Some(run), JobState::Stopping) if run.stop.as_ref().is_some_and(|stop| stop.kill_at <= now) => {
@@ -149,19 +148,35 @@ impl Engine {
         self.set_job_timer(job);
     }
 
+    /// Sends a start again that nobody answered, or gives it up.
+    fn start_due(&mut self, job: &JobId) {
+        let Some((record, run)) =
+            self.state.job(job).and_then(|record| Some((record, record.run.as_deref()?)))
+        else {
+            return;
+        };
+        let silent = silent_nodes(run);
+        if silent.is_empty() || self.start_deadline(record, run) > self.now {
+            return;
+        }
+        if usize::from(run.sends) < START_AGAIN.len() {
+            self.send_start(job);
+            self.emit(Event::StartSent(job.clone()));
+            return;
+        }
+        silent.iter().for_each(|node| self.fault(node, true));
+        match self.is_in(job, JobState::Staging) {
+            true => self.not_started(job, true),
+            false => self.grown_in_vain(job, &silent),
+        }
+    }
+
     /// Tells the nodes of a job that have not answered to start it.
     pub(crate) fn send_start(&mut self, job: &JobId) {
         let Some(record) = self.state.job(job) else { return };
         let fence = self.state.fence(record);
         let resume = record.past.as_ref().is_some_and(|past| past.resumes);
-        let silent: Vec<NodeId> = record
-            .run
-            .iter()
-            .flat_map(|run| &run.nodes)
-            .filter(|at| at.phase == Phase::Assigned)
-            .map(|at| at.node.clone())
-            .collect();
-        for node in silent {
+        for node in record.run.as_deref().map_or_else(Vec::new, silent_nodes) {
             let placement = self
                 .state
                 .node(&node)
@@ -230,7 +245,8 @@ impl Engine {
         let beyond = silent.map(|at| at + Millis::new(1));
         let works = matches!(node.state, NodeState::Ready | NodeState::Degraded);
         let maintenance = node.maintenance_at.filter(|_| works);
-        [beyond, record.probe_at, maintenance].into_iter().flatten().min()
+        let probe = record.probe_at.filter(|_| node.state == NodeState::Degraded);
+        [beyond, probe, maintenance].into_iter().flatten().min()
     }
 
     /// How long a node may be silent before it counts as gone; `None` means for ever.

@@ -95,11 +95,11 @@ impl Engine {
     pub(crate) fn all_stopped(&mut self, job: &JobId) {
         let Some(record) = self.state.job(job) else { return };
         let Some(stop) = record.run.as_ref().and_then(|run| run.stop.clone()) else { return };
-        let back = |cause: Cause, counts| Back { cause, retry_at: None, counts, failed: false };
         let ended = |state, cause| Event::Ended { job: job.clone(), state, cause };
         match stop.cause {
-            Cause::Preempted => self.back_or_fail(job, back(Cause::Preempted, false)),
-            Cause::Reclaimed => self.back_or_fail(job, back(Cause::Reclaimed, true)),
+            cause @ (Cause::Preempted | Cause::Reclaimed) => {
+                self.back_or_fail(job, Back { cause, retry_at: None, counts: false, failed: false });
+            }
             cause if cause.takes_back() => self.emit(ended(JobState::Cancelled, cause)),
             cause => self.emit(ended(JobState::Failed, cause)),
         }

@@ -17,7 +17,7 @@ mod submit;
 
 pub use peers::hosted_id;
 
-use crate::effect::Refused;
+use crate::effect::{Answer, Refused};
 
 /// Something named that is not there.
 pub(crate) fn unknown(what: &str, id: &str) -> Refused {
@@ -27,9 +27,11 @@ pub(crate) fn unknown(what: &str, id: &str) -> Refused {
         "pool" => "unknown_pool",
         _ => "unknown",
     };
-    Refused::new(
-        code,
-        format!("there is no {what} `{id}`"),
-        format!("look at the list of {what}s for its name"),
-    )
+    let hint = format!("look at the list of {what}s for its name");
+    Refused::new(code, format!("there is no {what} `{id}`"), hint)
+}
+
+/// What was asked for is not done.
+pub(crate) fn refused(code: &'static str, message: impl Into<String>, hint: impl Into<String>) -> Answer {
+    Answer::Refused(Refused::new(code, message, hint))
 }

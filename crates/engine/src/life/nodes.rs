@@ -4,7 +4,7 @@ use landfall_model::{
     Approval, Dispatch, JobId, Mib, Millis, Node, NodeId, NodeState, PoolId, TenantId, Time,
 };
 
-use super::unknown;
+use super::{refused, unknown};
 use crate::effect::{Alert, Answer, Effect, Refused};
 use crate::engine::Engine;
 use crate::event::{Back, Event, HoldEnd};
@@ -51,7 +51,8 @@ impl Engine {
             None | Some(NodeState::Booting) => {
                 self.emit(Event::NodeMoved { node: id.clone(), to: NodeState::Ready });
             }
-            Some(NodeState::Down | NodeState::Unknown) => self.back_in_service(&id, NodeState::Ready),
+            Some(NodeState::Down) => self.back_in_service(&id, NodeState::Ready),
+            Some(NodeState::Unknown) => self.back_from_silence(&id),
             Some(NodeState::Ready | NodeState::Degraded | NodeState::Draining | NodeState::Drained) => {}
         }
         if drifted == Some(false) && self.state.node(&id).is_some_and(|(node, _)| node.drifted) {
@@ -105,11 +106,11 @@ impl Engine {
         }
         if node.state == NodeState::Down {
             // It has to say what it is before it may serve again.
-            return Answer::Refused(Refused::new(
+            return refused(
                 "rejoin",
                 format!("node `{id}` counts as gone"),
                 "let it join again with a full report",
-            ));
+            );
         }
         let (state, drifted) = (node.state, node.drifted);
         let full = (!heartbeat.is_bare()).then_some(());
@@ -136,9 +137,8 @@ impl Engine {
 
     /// A silent node is heard again: it is what it was before.
     fn back_from_silence(&mut self, id: &NodeId) {
-        let failures = self.state.node(id).map_or(0, |(_, record)| record.start_failures);
-        let to = if failures >= START_FAILURES_MAX { NodeState::Degraded } else { NodeState::Ready };
-        self.back_in_service(id, to);
+        let probed = self.state.node(id).is_some_and(|(_, record)| record.probe_at.is_some());
+        self.back_in_service(id, if probed { NodeState::Degraded } else { NodeState::Ready });
     }
 
     /// A node is there again; what an operator asked of it before still holds.
@@ -346,8 +346,8 @@ impl Engine {
         let lately = pool.nodes.iter().zip(&pool.records).filter(|(node, record)| {
             node.state == NodeState::Degraded && self.now.since(record.since) < QUARANTINE_WINDOW
         });
-        (lately.count() + 1) * QUARANTINE_PART.1 > pool.nodes.len() * QUARANTINE_PART.0
-            && pool.nodes.len() > QUARANTINE_PART.0
+        let all = pool.present().count();
+        (lately.count() + 1) * QUARANTINE_PART.1 > all * QUARANTINE_PART.0 && all > QUARANTINE_PART.0
     }
 
     pub(crate) fn probe(&mut self, id: &NodeId, good: bool) -> Answer {
@@ -383,11 +383,7 @@ impl Engine {
         let pull = self.state.pools.get(&pool).is_some_and(|pool| pool.pool.dispatch == Dispatch::Pull);
         if !pull {
             let message = format!("node `{id}` is in a pool that has no tenant registrations");
-            return Answer::Refused(Refused::new(
-                "not_pull",
-                message,
-                "only workers of pull pools serve tenants",
-            ));
+            return refused("not_pull", message, "only workers of pull pools serve tenants");
         }
         self.emit(Event::NodeJoined { pool, node: Box::new(next) });
         for job in self.jobs_on(id) {

@@ -86,7 +86,8 @@ impl Engine {
     }
 
     fn start_refused(&mut self, job: &JobId, node: &NodeId, refusal: StartRefusal) -> Answer {
-        if !self.is_in(job, JobState::Staging) {
+        let grows = self.is_in(job, JobState::Running) || self.is_in(job, JobState::Checkpointing);
+        if !grows && !self.is_in(job, JobState::Staging) {
             // It was being stopped anyway, and it does not run there.
             self.note_phase(job, node, Phase::Ended, None);
             return self.node_stopped(job, node);
@@ -94,6 +95,12 @@ impl Engine {
         match refusal {
             // The command goes out again by itself.
             StartRefusal::Busy => return Answer::Ignored("busy".into()),
+            _ if grows => {
+                if matches!(refusal, StartRefusal::Unsupported | StartRefusal::Failed) {
+                    self.fault(node, true);
+                }
+                self.grown_in_vain(job, std::slice::from_ref(node));
+            }
             StartRefusal::Malformed => {
                 self.stop_on_nodes(job, Millis::ZERO);
                 let (job, state) = (job.clone(), JobState::Failed);

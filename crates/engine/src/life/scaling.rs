@@ -2,11 +2,12 @@
 
 use landfall_model::{JobId, Lifecycle, Millis, NodeId};
 
-use super::unknown;
-use crate::effect::{Alert, Answer, Effect, Refused};
+use super::{refused, unknown};
+use crate::effect::{Alert, Answer, Effect};
 use crate::engine::Engine;
 use crate::event::{Event, Grant};
-use crate::ledger::{extra_power, is_idle, whole_node};
+use crate::ledger::{Counted, extra_power, is_idle, whole_node};
+use crate::quota::at_commit;
 use crate::record::{JobRecord, JobState};
 use crate::units::{MICRO, node_units};
 use landfall_capacity::reactive::{
@@ -19,11 +20,7 @@ impl Engine {
         let Some(record) = self.state.job(job) else { return Answer::Refused(unknown("job", job.as_str())) };
         if record.job.spec.lifecycle != Lifecycle::Reactive {
             let message = format!("job `{job}` does not scale");
-            return Answer::Refused(Refused::new(
-                "not_reactive",
-                message,
-                "submit it with lifecycle = \"reactive\"",
-            ));
+            return refused("not_reactive", message, "submit it with lifecycle = \"reactive\"");
         }
         if record.state != JobState::Running {
             return Answer::Ignored("not_running".into());
@@ -86,7 +83,8 @@ impl Engine {
         let tenant = spec.tenant.as_ref().and_then(|id| self.state.tenants.get(id));
         let headroom = tenant.map_or(u32::MAX, |tenant| {
             let most = tenant.tenant.quota.max_nodes.unwrap_or(f64::INFINITY);
-            let left = most - tenant.units as f64 / MICRO as f64;
+            let units = tenant.units + self.state.kept_of(&tenant.tenant.id, None).units;
+            let left = most - units as f64 / MICRO as f64;
             left.max(0.0) as u32
         });
         Bounds { nodes, min: spec.nodes.min, max: spec.nodes.max, headroom }
@@ -134,12 +132,11 @@ impl Engine {
         let (units, gpus) = (node_units(node, &grant.placement), u64::from(record.job.spec.gpu_count));
         let power_w = extra_power(record.job.spec.power_w, node);
         let tenant = record.job.spec.tenant.as_ref().and_then(|id| self.state.tenants.get(id));
+        let cpu_milli = record.job.spec.cpu_milli.get();
+        let adds = Counted { units, gpus, cpu_milli, power_w, price: None };
         let over_quota = tenant.is_some_and(|tenant| {
-            let quota = &tenant.tenant.quota;
-            let cpu = record.job.spec.cpu_milli.get();
-            quota.max_nodes.is_some_and(|most| (tenant.units + units) as f64 > most * MICRO as f64)
-                || quota.max_cpu_milli.is_some_and(|most| tenant.cpu_milli + cpu > most.get())
-                || quota.max_gpus.is_some_and(|most| tenant.gpus + gpus > most)
+            let kept = self.state.kept_of(&tenant.tenant.id, None);
+            !at_commit(tenant, &kept, &adds, record.walltime(), self.now).is_empty()
         });
         let left = self.state.caps_left(pool, self.now).power_w;
         if over_quota || left.is_some_and(|left| power_w > left) {
@@ -176,6 +173,14 @@ impl Engine {
         let Some(node) = node_to_give_up(&held).cloned() else { return false };
         self.give_nodes_back(job, std::slice::from_ref(&node));
         true
+    }
+
+    /// Nodes that a service was given did not begin: it goes on without them, and the step counts as rejected.
+    pub(crate) fn grown_in_vain(&mut self, job: &JobId, nodes: &[NodeId]) {
+        self.give_nodes_back(job, nodes);
+        let Some(mut reactive) = self.state.job(job).map(|record| self.reactive_of(record)) else { return };
+        reactive.undone(self.now);
+        self.emit(Event::ReactiveSet { job: job.clone(), reactive: Box::new(reactive) });
     }
 
     /// Takes nodes from a job that goes on with the rest.

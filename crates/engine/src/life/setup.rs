@@ -5,7 +5,7 @@ use std::sync::Arc;
 use landfall_model::{HistoryRow, Instance, JobKind, Pool, PoolId, Prediction, Tenant, TenantId};
 use landfall_policy::rules::pull::{ActiveBuild, WorkShares};
 
-use super::unknown;
+use super::{refused, unknown};
 use crate::dispatch::Dispatcher;
 use crate::effect::{Answer, Refused};
 use crate::engine::Engine;
@@ -39,11 +39,7 @@ impl Engine {
             let busy = state.pool.dispatch != pool.dispatch && self.has_jobs(&pool.id);
             if busy {
                 let message = format!("pool `{}` has jobs, so its way to dispatch cannot change", pool.id);
-                return Answer::Refused(Refused::new(
-                    "pool_busy",
-                    message,
-                    "let its jobs end, or make a new pool",
-                ));
+                return refused("pool_busy", message, "let its jobs end, or make a new pool");
             }
         }
         if let Err(refused) = Dispatcher::check_policy(policy.as_deref()) {
@@ -57,11 +53,7 @@ impl Engine {
         let numbers = [tenant.share, tenant.burst, tenant.quota.max_nodes.unwrap_or_default()];
         if !numbers.iter().all(|number| number.is_finite() && *number >= 0.0) || tenant.share > 1.0 {
             let message = format!("tenant `{}` has a share, burst or quota out of range", tenant.id);
-            return Answer::Refused(Refused::new(
-                "out_of_range",
-                message,
-                "share is 0 to 1, the others 0 or more",
-            ));
+            return refused("out_of_range", message, "share is 0 to 1, the others 0 or more");
         }
         self.emit(Event::TenantSet(tenant));
         Answer::Done

@@ -2,7 +2,7 @@
 
 use landfall_model::{Dispatch, Job, JobId, Name, PoolId, Warmth};
 
-use super::unknown;
+use super::{refused, unknown};
 use crate::dag;
 use crate::effect::{Answer, Effect, Refused};
 use crate::engine::Engine;
@@ -27,11 +27,7 @@ impl Engine {
                 return Answer::Ignored("submitted_before".into());
             }
             let message = "some of these jobs were submitted before and some were not";
-            return Answer::Refused(Refused::new(
-                "duplicate_job",
-                message,
-                "give the new jobs ids of their own",
-            ));
+            return refused("duplicate_job", message, "give the new jobs ids of their own");
         }
         let tenant = jobs.first().and_then(|submission| submission.job.spec.tenant.clone());
         for submission in jobs {

@@ -208,8 +208,10 @@ impl Fleet {
         let mut fingerprints: Vec<&Name> = traits().filter_map(|t| t.fingerprint.as_ref()).collect();
         fingerprints.sort_unstable();
         fingerprints.dedup();
-        let mut home: Vec<&String> =
-            traits().filter(|traits| traits.home.as_ref() == pool).map(|traits| &traits.group).collect();
+        let is_here = |slot: &Slot| !nodes[*slot as usize].has_left();
+        let here = kinds.iter().filter(|(_, members)| members.iter().any(is_here));
+        let here = here.map(|((traits, _), _)| traits).filter(|traits| traits.home.as_ref() == pool);
+        let mut home: Vec<&String> = here.map(|traits| &traits.group).collect();
         home.sort_unstable();
         home.dedup();
         let place = |at: Result<usize, usize>| at.unwrap_or_default() as u32;

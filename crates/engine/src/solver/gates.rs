@@ -1,10 +1,11 @@
 //! Locks and quotas: what stands against a job whatever the nodes, and what a start takes of them.
 
-use landfall_model::{Name, Price};
+use landfall_model::{Name, Price, TenantId};
 
 use super::attempt::{Found, Growth};
 use super::classes::Class;
 use super::open;
+use super::problem::Waiting;
 use super::reason::{Reason, Refusal};
 use super::walk::Walk;
 
@@ -23,8 +24,7 @@ impl Walk<'_, '_> {
         let (waiting, class) = (&self.waiting[job], &self.classes[self.class_of[job]]);
         let (spec, room) = (class.spec, &self.rooms[self.room_of[&class.spec.tenant]]);
         let mut against = Vec::new();
-        let lock = |name: &Name| self.locks.contains(&(spec.tenant.clone(), name.clone()));
-        if waiting.spec.mutex.iter().any(lock) {
+        if locks_of(waiting).any(|lock| self.locks.contains(&lock)) {
             against.push(Refusal::plain(Reason::Mutex));
         }
         let units = class.usable.unit * f64::from(spec.nodes.min);
@@ -100,7 +100,12 @@ impl Walk<'_, '_> {
     }
 
     pub(super) fn take_locks(&mut self, job: usize) {
-        let spec = self.waiting[job].spec;
-        self.locks.extend(spec.mutex.iter().map(|name| (spec.tenant.clone(), name.clone())));
+        self.locks.extend(locks_of(&self.waiting[job]));
     }
+}
+
+/// The locks that a job takes with it: those it names, within its tenant, and those of its edges.
+fn locks_of(waiting: &Waiting<'_>) -> impl Iterator<Item = (Option<TenantId>, Name)> {
+    let own = waiting.spec.mutex.iter().map(|name| (waiting.spec.tenant.clone(), name.clone()));
+    own.chain(waiting.edge_locks.iter().map(|name| (None, name.clone())))
 }

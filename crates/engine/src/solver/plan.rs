@@ -16,11 +16,9 @@ use landfall_model::verdict::Facts;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reservation {
     pub job: JobId,
-    /// When it would start.
     pub start: Time,
     /// When it would end; `None` means never.
     pub end: Option<Time>,
-    /// Nodes of each kind.
     pub kinds: Vec<(KindKey, u32)>,
     /// Nodes of which a part is kept, because the job shares them with others.
     pub shared: Vec<NodeId>,
@@ -103,14 +101,12 @@ pub struct Start {
     pub job: JobId,
     /// Whether it overtakes a job that waits.
     pub backfill: bool,
-    /// Its nodes, by id.
     pub nodes: Vec<NodeId>,
     /// The same nodes as places in the fleet.
     pub slots: Vec<Slot>,
     /// The devices it gets on each node, in the order of `nodes`; empty for a job that has its nodes to itself.
     pub devices: Vec<Vec<u16>>,
     pub loans: Vec<Loan>,
-    /// What the set is worth.
     pub value: SetValue,
     /// What the next best set would have been worth.
     pub runner_up: Option<SetValue>,
@@ -125,7 +121,6 @@ pub struct Start {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shrink {
     pub job: JobId,
-    /// The nodes it gives back.
     pub nodes: Vec<NodeId>,
 }
 
@@ -143,9 +138,7 @@ pub struct Preempt {
     /// The same nodes as places in the fleet.
     pub slots: Vec<Slot>,
     pub cost: f64,
-    /// When the job is expected to start.
     pub ready_at: Time,
-    /// What the set is worth.
     pub value: SetValue,
     pub node_units: f64,
 }

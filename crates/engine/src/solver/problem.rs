@@ -68,12 +68,10 @@ pub struct Share {
 #[derive(Debug, Clone)]
 pub struct Occupant<'a> {
     pub job: &'a JobId,
-    /// What it asked for.
     pub spec: &'a JobSpec,
     pub nodes: &'a [Slot],
     /// What it holds of each, in the order of `nodes`; empty if it has them to itself.
     pub shares: &'a [Share],
-    /// When this run began.
     pub started: Time,
     /// When its walltime is over; `None` for work without end.
     pub ends_at: Option<Time>,
@@ -87,7 +85,6 @@ pub struct Occupant<'a> {
     pub checkpoint_minutes: Option<f64>,
     /// Whether its tenant may burst and is above its share.
     pub over_share: bool,
-    /// When it was stopped before.
     pub preempted: &'a Preempted,
 }
 
@@ -97,7 +94,6 @@ pub struct Hold<'a> {
     pub job: &'a JobId,
     /// The nodes, whether or not others are still on them.
     pub nodes: &'a [Slot],
-    /// When the hold ends by itself.
     pub until: Option<Time>,
     /// When the job is expected to start on them, if known.
     pub ready_at: Option<Time>,
@@ -138,12 +134,13 @@ pub struct Waiting<'a> {
     /// A reason found by the engine for which it cannot be placed in this cycle: `dependency`, `user_hold`,
     /// `not_before`, `staging`.
     pub gate: Option<Reason>,
-    /// When the gate opens, if known.
     pub gate_until: Option<Time>,
     /// What must end before it is eligible.
     pub behind: Option<Behind<'a>>,
     /// Why the ledger refused its last proposal.
     pub rejected: Option<Reason>,
+    /// Locks that it shares with single other jobs.
+    pub edge_locks: Vec<landfall_model::Name>,
     /// What people are told about its inputs if it starts.
     pub flag: Option<&'static str>,
 }
@@ -168,6 +165,7 @@ impl<'a> Waiting<'a> {
             gate_until: None,
             behind: None,
             rejected: None,
+            edge_locks: Vec::new(),
             flag: None,
         }
     }
@@ -179,11 +177,8 @@ pub struct TenantRoom {
     /// The tenant; `None` for jobs without one.
     pub tenant: Option<TenantId>,
     pub node_units: f64,
-    /// GPUs left, if limited.
     pub gpus: Option<u64>,
-    /// CPU left, if limited.
     pub cpu_milli: Option<u64>,
-    /// GPU-hours left, if limited.
     pub gpu_hours: Option<f64>,
     /// What its jobs may still cost, if that is limited.
     pub money: Option<Money>,
@@ -210,7 +205,6 @@ impl TenantRoom {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cycles {
     pub next: Time,
-    /// How far apart they are.
     pub every: Millis,
 }
 
@@ -269,7 +263,6 @@ pub enum Estimates {
 #[derive(Clone)]
 pub struct Problem<'a> {
     pub now: Time,
-    /// How the pool works.
     pub settings: &'a BatchSettings,
     pub loans: &'a LoanSettings,
     /// Its policy, whose filters say which jobs and nodes go together.
@@ -287,7 +280,6 @@ pub struct Problem<'a> {
     /// What occupants left free in the last cycle.
     pub ground: RefCell<Ground>,
     pub occupants: Vec<Occupant<'a>>,
-    /// Nodes kept for jobs.
     pub holds: Vec<Hold<'a>>,
     /// Who would lend, in the order of pool ids.
     pub lenders: Vec<Lender<'a>>,
@@ -302,7 +294,6 @@ pub struct Problem<'a> {
     pub asked: Option<&'a JobId>,
     /// What each tenant may still take; a tenant that is not listed has no limits.
     pub tenants: Vec<TenantRoom>,
-    /// Locks that are taken.
     pub locks: Vec<(Option<TenantId>, landfall_model::Name)>,
     /// What is left under the caps of pool and cluster, whichever is less.
     pub caps: Caps,

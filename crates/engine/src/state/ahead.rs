@@ -49,8 +49,8 @@ impl State {
 
     /// A job leaves that was told ahead and holds nothing.
     pub(super) fn leave_ahead(&mut self, id: &JobId, run: &Run, price: Money, touched: &mut Touched) {
-        let Some(spec) = self.jobs.get(id).map(|record| record.job.spec.clone()) else { return };
-        self.spend(spec.tenant.as_ref(), run, &spec, price);
+        let tenant = self.jobs.get(id).and_then(|record| record.job.spec.tenant.clone());
+        self.spend(tenant.as_ref(), run, 0, price);
         for at in &run.nodes {
             self.no_longer_ahead(id, &at.node);
             if let Some((pool, slot)) = self.places.get(&at.node) {

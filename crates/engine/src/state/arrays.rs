@@ -2,7 +2,7 @@
 
 use landfall_model::{Job, JobId, PoolId};
 
-use super::jobs::terminal_state;
+use super::jobs::{queue_from, terminal_state};
 use super::{State, Touched};
 use crate::array::{Array, Ranges, Shape, parse_element_id};
 use crate::dag::TerminalState;
@@ -120,7 +120,7 @@ impl State {
             let mut record = array.record_at(position);
             if !array.after.is_empty() {
                 // What it waited for is over about now; how long it waited for the window is not known.
-                (record.job.queued_at, record.job.ready_at) = (at, at);
+                queue_from(&mut record.job, at);
             }
             array.fresh += u32::from(is_fresh(&record));
             touched.job(record.job.id.clone(), true);
@@ -198,7 +198,7 @@ impl State {
         let Some(array) = self.folded.get_mut(id) else { return };
         let rounds = self.pools.get(&array.pool).map_or(0, |pool| pool.rounds as i64);
         array.job.waits_for = None;
-        (array.job.queued_at, array.job.ready_at) = (at, at);
+        queue_from(&mut array.job, at);
         array.round_base = rounds;
         touched.arrays.push(id.clone());
         // Elements that somebody named have a record already.
@@ -209,7 +209,7 @@ impl State {
         for element in named {
             self.in_job(&element, touched, |record| {
                 record.job.waits_for = None;
-                (record.job.queued_at, record.job.ready_at) = (at, at);
+                queue_from(&mut record.job, at);
                 record.round_base = rounds;
             });
         }

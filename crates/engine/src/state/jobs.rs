@@ -32,8 +32,7 @@ impl State {
                 let rounds = self.rounds_of(id);
                 self.in_job(id, touched, |record| {
                     record.job.waits_for = None;
-                    // Waiting for dependencies is not waiting: queue time and readiness begin now, once.
-                    (record.job.queued_at, record.job.ready_at) = (at, at);
+                    queue_from(&mut record.job, at);
                     record.round_base = rounds;
                 });
             }
@@ -44,13 +43,15 @@ impl State {
                 }
             }
             Event::UserHold { job, held } => self.in_job(job, touched, |record| record.user_hold = *held),
-            Event::WalltimeSet { job, walltime } => self.in_job(job, touched, |record| {
-                let started = record.run.as_ref().and_then(|run| run.started_at);
+            Event::WalltimeSet { job, walltime } => self.in_walltime(job, touched, |record| {
+                Arc::make_mut(&mut record.job.spec).walltime_ms = *walltime;
                 let limited = record.run.as_mut().filter(|run| run.ends_at.is_some());
-                if let (Some(run), Some(started)) = (limited, started) {
-                    run.ends_at = Some(started + *walltime);
-                } else {
-                    past(record).walltime_left = Some(*walltime);
+                let ends = limited.and_then(|run| {
+                    run.ends_at = Some(run.started_at? + *walltime);
+                    run.ends_at.zip(run.saved_at)
+                });
+                if let Some(left) = record.past.as_mut().and_then(|past| past.walltime_left.as_mut()) {
+                    *left = ends.map_or(*walltime, |(end, saved)| end.since(saved).max(Millis::new(1)));
                 }
             }),
             Event::Committed(commit) => self.committed(commit, touched),
@@ -74,7 +75,7 @@ impl State {
                     at.exit = exit.or(at.exit);
                 }
             }),
-            Event::Afresh { job, .. } => self.in_job(job, touched, |record| {
+            Event::Afresh { job, .. } => self.in_walltime(job, touched, |record| {
                 if let Some(past) = &mut record.past {
                     (past.resumes, past.walltime_left) = (false, None);
                 }
@@ -179,6 +180,21 @@ impl State {
         }
     }
 
+    /// Changes how long a job may run, and with it what its tenant is promised.
+    fn in_walltime(&mut self, id: &JobId, touched: &mut Touched, change: impl FnOnce(&mut JobRecord)) {
+        let (mut was, mut tenant) = (0, None);
+        self.in_job(id, touched, |record| {
+            (was, tenant) = (record.promised_gpu_ms(), record.job.spec.tenant.clone());
+            change(record);
+            let left = record.walltime();
+            record.run.iter_mut().for_each(|run| run.promised = left);
+        });
+        let is = self.jobs.get(id).map_or(0, |record| record.promised_gpu_ms());
+        if let Some(tenant) = tenant.and_then(|tenant| self.tenants.get_mut(&tenant)) {
+            tenant.gpu_ms_promised = (tenant.gpu_ms_promised + is).saturating_sub(was);
+        }
+    }
+
     fn in_run(&mut self, id: &JobId, touched: &mut Touched, change: impl FnOnce(&mut Run)) {
         self.in_job(id, touched, |record| {
             if let Some(run) = &mut record.run {
@@ -259,6 +275,7 @@ impl State {
                     if self.jobs.get(job).is_some_and(|record| record.state.is_placed()) {
                         self.locks.insert((None, lock.name()), job.clone());
                     }
+                    touched.job(job.clone(), true);
                     let locks = self.edge_locks.entry(job.clone()).or_default();
                     if !locks.contains(&lock) {
                         locks.push(lock.clone());
@@ -320,7 +337,7 @@ impl State {
         }
         self.nodes_freed(&commit.job, touched);
         let Some(record) = self.jobs.get(&commit.job) else { return };
-        let rounds = self.rounds(record);
+        let (rounds, walltime) = (self.rounds(record), record.walltime());
         let (pool, spec) = (record.pool.clone(), record.job.spec.clone());
         if commit.ahead {
             self.tell_ahead(&commit.job, &commit.grants);
@@ -361,6 +378,8 @@ impl State {
             record.run = Some(Box::new(Run {
                 nodes: nodes.collect(),
                 committed_at: at,
+                grown_at: None,
+                promised: walltime,
                 started_at: None,
                 ends_at: None,
                 kind: commit.kind,
@@ -392,14 +411,14 @@ impl State {
         touched: &mut Touched,
     ) {
         let Some(record) = self.jobs.get(id) else { return };
-        let (pool, spec) = (record.pool.clone(), record.job.spec.clone());
+        let (pool, spec, walltime) = (record.pool.clone(), record.job.spec.clone(), record.walltime());
         for grant in grants {
             self.place(grant, &pool, touched);
         }
         let cpu = cpu_of(&spec, grants.len());
         self.count_held(&pool, spec.tenant.as_ref(), [0, units], [0, gpus], [0, cpu]);
         if let Some(tenant) = spec.tenant.as_ref().and_then(|id| self.tenants.get_mut(id)) {
-            tenant.gpu_ms_promised += gpu_ms(&spec, gpus);
+            tenant.gpu_ms_promised += gpu_ms(walltime, gpus);
         }
         if let Some(state) = self.pools.get_mut(&pool) {
             state.power_w += power_w;
@@ -491,7 +510,7 @@ impl State {
     /// Takes a job off all its nodes and gives back what it held. One that will run again pays then.
     fn leave_nodes(&mut self, id: &JobId, ends: bool, touched: &mut Touched) {
         let Some(record) = self.jobs.get_mut(id) else { return };
-        let promised = price_of(record);
+        let (promised, gpu_ms) = (price_of(record), record.promised_gpu_ms());
         let pays = ends && record.run.as_ref().is_some_and(|run| run.started_at.is_some());
         if let Some(past) = record.past.as_mut().filter(|_| !pays) {
             past.price = None;
@@ -527,7 +546,7 @@ impl State {
         }
         let cpu = cpu_of(&spec, run.nodes.len());
         self.count_held(&pool, spec.tenant.as_ref(), [run.units, 0], [run.gpus, 0], [cpu, 0]);
-        self.spend(spec.tenant.as_ref(), &run, &spec, price);
+        self.spend(spec.tenant.as_ref(), &run, gpu_ms, price);
         if let Some(state) = self.pools.get_mut(&pool) {
             state.freed_early |= run.ends_at.is_none_or(|end| end > self.now);
             state.power_w = state.power_w.saturating_sub(run.power_w);
@@ -539,10 +558,10 @@ impl State {
     }
 
     /// Moves what a run was promised to what it used, and notes what it costs.
-    pub(super) fn spend(&mut self, tenant: Option<&TenantId>, run: &Run, spec: &JobSpec, price: Money) {
+    pub(super) fn spend(&mut self, tenant: Option<&TenantId>, run: &Run, promised: u128, price: Money) {
         let at = self.now;
         let Some(tenant) = tenant.and_then(|id| self.tenants.get_mut(id)) else { return };
-        tenant.gpu_ms_promised = tenant.gpu_ms_promised.saturating_sub(gpu_ms(spec, run.gpus));
+        tenant.gpu_ms_promised = tenant.gpu_ms_promised.saturating_sub(promised);
         if let Some(started) = run.started_at {
             tenant.spending.forget_before(at - BUDGET_WINDOW);
             tenant.spending.add(started, at, run.gpus, run.nodes.len() as u64, price);
@@ -618,9 +637,12 @@ impl State {
         touched: &mut Touched,
     ) {
         let Some(record) = self.jobs.get_mut(id) else { return };
-        let (pool, spec) = (record.pool.clone(), record.job.spec.clone());
+        let (pool, spec, was) = (record.pool.clone(), record.job.spec.clone(), record.promised_gpu_ms());
         let Some(run) = &mut record.run else { return };
         let before = (run.units, run.gpus, run.power_w);
+        if !gained.is_empty() {
+            (run.grown_at, run.sends) = (Some(self.now), 1);
+        }
         let had = run.nodes.len();
         (run.units, run.gpus, run.power_w) = (units, gpus, power_w);
         let (gone, stays): (SmallVec<[RunNode; 1]>, SmallVec<[RunNode; 1]>) =
@@ -634,6 +656,7 @@ impl State {
         }));
         run.nodes.sort_by(|a, b| a.node.cmp(&b.node));
         let cpu = [cpu_of(&spec, had), cpu_of(&spec, run.nodes.len())];
+        let is = record.promised_gpu_ms();
         for at in &gone {
             self.remove_from(id, at, touched);
         }
@@ -642,7 +665,6 @@ impl State {
         }
         self.count_held(&pool, spec.tenant.as_ref(), [before.0, units], [before.1, gpus], cpu);
         if let Some(tenant) = spec.tenant.as_ref().and_then(|id| self.tenants.get_mut(id)) {
-            let (was, is) = (gpu_ms(&spec, before.1), gpu_ms(&spec, gpus));
             tenant.gpu_ms_promised = (tenant.gpu_ms_promised + is).saturating_sub(was);
         }
         if let Some(state) = self.pools.get_mut(&pool) {
@@ -674,6 +696,13 @@ pub(super) fn terminal_state(state: JobState, cause: &Cause) -> Option<TerminalS
         (JobState::Cancelled, _) => Some(TerminalState::Cancelled),
         _ => None,
     }
+}
+
+/// What a job waited for is over, and waiting for that is not waiting: queue time and readiness begin now, or when its own
+/// time comes if that is later.
+pub(super) fn queue_from(job: &mut Job, at: Time) {
+    let at = job.retry_at.map_or(at, |opens| opens.max(at));
+    (job.queued_at, job.ready_at) = (at, at);
 }
 
 fn past(record: &mut JobRecord) -> &mut Past {

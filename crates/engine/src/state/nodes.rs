@@ -103,7 +103,12 @@ impl State {
             NodeState::Unknown | NodeState::Down => record.drains,
             NodeState::Booting | NodeState::Ready | NodeState::Degraded => false,
         };
-        record.probe_at = (to == NodeState::Degraded).then(|| at + PROBE_EVERY);
+        record.probe_at = match to {
+            NodeState::Degraded => Some(at + PROBE_EVERY),
+            // Silence makes nobody well.
+            NodeState::Unknown => record.probe_at,
+            _ => None,
+        };
         touched.nodes.push((pool.clone(), slot));
         state.refresh_usage(at);
     }

@@ -13,7 +13,7 @@ use super::jobs::{cpu_of, price_of};
 use super::{State, TenantState, Touched};
 use crate::habits::Habits;
 use crate::preempt::PreemptBudget;
-use crate::quota::{BUDGET_WINDOW, UsageMeter, gpu_ms, hours};
+use crate::quota::{BUDGET_WINDOW, UsageMeter, hours};
 use crate::record::{JobRecord, NodeRecord};
 use crate::solver::Reservation;
 use crate::units::{MICRO, Micro};
@@ -230,7 +230,7 @@ impl State {
                         state.units += run.units;
                         state.gpus += run.gpus;
                         state.cpu_milli += cpu_of(&record.job.spec, run.nodes.len());
-                        state.gpu_ms_promised += gpu_ms(&record.job.spec, run.gpus);
+                        state.gpu_ms_promised += record.promised_gpu_ms();
                         state.price_promised += price_of(record);
                     }
                 }

@@ -3,9 +3,10 @@
 use landfall_capacity::provider::{DeliveryStatus, ProviderApi, RequestId, StatusRequest};
 use landfall_capacity::reactive::Sample;
 use landfall_capacity::{AutoscaleSettings, BlockEvent, Call, Description};
-use landfall_engine::input::Report;
+use landfall_engine::input::{Report, StartRefusal};
 use landfall_engine::record::{Cause, JobState};
-use landfall_engine::{Effect, Input};
+use landfall_engine::{Answer, Effect, Event, Input};
+use landfall_model::reason::Reason;
 use landfall_model::{
     BlockId, BlockStatus, Dispatch, Gpu, Mib, MilliCpu, Millis, Money, Name, Node, NodeId, Pool, PoolId,
 };
@@ -182,6 +183,63 @@ fn b35_a_service_grows_and_shrinks_by_one_node_at_a_time() {
     assert_eq!(grown(100.0, 1, 600), []);
 }
 
+/// A service on one node that was just given a second one.
+fn growing() -> Cluster {
+    let mut cluster = batch(|_| {}, r#"nodes = [{ id = "n", count = 3 }]"#);
+    let text = r#"jobs = [{ id = "s", lifecycle = "reactive", nodes = { min = 1, max = 9 }, scale_target_milli = 100000 }]"#;
+    cluster.running("s", text);
+    for at in [0.0, 60.0, 120.0] {
+        cluster.keep_alive(at);
+        cluster.done(Input::Metric { job: job_id("s"), sample: Sample { value: Some(120.0), queue: 0 } });
+    }
+    assert_eq!(cluster.nodes_of("s"), ["n-0", "n-1"]);
+    cluster
+}
+
+#[test]
+fn a_node_that_a_service_cannot_have_costs_it_only_the_step() {
+    for (refusal, faults) in [
+        (StartRefusal::Draining, 0),
+        (StartRefusal::AtCapacity, 0),
+        (StartRefusal::Malformed, 0),
+        (StartRefusal::Unsupported, 1),
+        (StartRefusal::Failed, 1),
+    ] {
+        let mut cluster = growing();
+        assert_eq!(cluster.report("s", "n-1", Report::Refused(refusal)), Answer::Done);
+        assert_eq!((cluster.state("s"), cluster.nodes_of("s")), (JobState::Running, vec!["n-0".to_owned()]));
+        let (node, record) = cluster.engine.state().node(&node_id("n-1")).unwrap();
+        assert_eq!((node.placements.len(), record.start_failures), (0, faults), "{refusal:?}");
+    }
+}
+
+#[test]
+fn a_start_that_a_service_grows_by_goes_out_again_and_is_given_up() {
+    let starts = |cluster: &Cluster| {
+        let to = |effect: &Effect| match effect {
+            Effect::Start { node, .. } => Some(node.to_string()),
+            _ => None,
+        };
+        cluster.effects().iter().filter_map(to).collect::<Vec<_>>()
+    };
+    let mut cluster = growing();
+    assert_eq!(
+        cluster.report("s", "n-1", Report::Refused(StartRefusal::Busy)),
+        Answer::Ignored("busy".into())
+    );
+    for at in [121.0, 122.0, 125.0] {
+        cluster.at(at).tick();
+        assert_eq!(starts(&cluster), ["n-1"], "at {at}");
+    }
+    let mut heard = growing();
+    heard.at(121.0).tick();
+    heard.report("s", "n-1", Report::Started);
+    heard.keep_alive(180.0);
+    assert_eq!(heard.nodes_of("s").len(), 2, "the second time it was heard");
+    cluster.at(130.0).tick();
+    assert_eq!((cluster.state("s"), cluster.nodes_of("s")), (JobState::Running, vec!["n-0".to_owned()]));
+}
+
 #[test]
 fn a_service_shrinks_to_its_fewest_nodes() {
     let mut cluster = batch(|_| {}, r#"nodes = [{ id = "n", count = 5 }]"#);
@@ -286,6 +344,36 @@ fn a_job_without_checkpoint_is_stopped_and_starts_over() {
     assert_eq!(cluster.state("high"), JobState::Staging);
 }
 
+#[test]
+fn nodes_that_are_kept_for_a_job_count_for_its_tenant() {
+    let nodes = r#"
+        tenants = [{ id = "t", max_nodes = 2.0 }]
+        nodes = [{ id = "n", count = 3 }]"#;
+    let mut cluster = batch(|_| {}, nodes);
+    let low = r#"jobs = [{ id = "low", nodes = 2, class = 2, checkpoint = "auto", walltime_ms = "10h" }]"#;
+    cluster.running("low", low);
+    cluster.submit(r#"jobs = [{ id = "other", nodes = 1, class = 2, walltime_ms = "665s" }]"#);
+    cluster.keep_alive(5.0);
+    cluster.start("other");
+    cluster.keep_alive(660.0);
+    cluster.submit(r#"jobs = [{ id = "high", tenant = "t", nodes = 2, class = 8 }]"#);
+    cluster.keep_alive(665.0);
+    assert_eq!(cluster.state("low"), JobState::Checkpointing);
+    cluster.submit(
+        r#"jobs = [{ id = "more", tenant = "t", class = 8, may_preempt = false, walltime_ms = "1min" }]"#,
+    );
+    cluster.exit("other", 0);
+    cluster.keep_alive(675.0);
+    assert_eq!(cluster.state("more"), JobState::Pending, "two nodes are kept for its tenant already");
+    let why = cluster.engine.explain(&job_id("more")).unwrap().reasons;
+    assert!(why.iter().any(|why| why.reason == Reason::QuotaNodes), "{why:?}");
+    for node in cluster.nodes_of("low") {
+        cluster.report("low", &node, Report::Checkpointed);
+    }
+    assert_eq!(cluster.state("high"), JobState::Staging, "its own nodes do not stand against it");
+    assert!(!cluster.events.iter().any(|(_, event)| matches!(event, Event::Rejected(_))));
+}
+
 pub(crate) fn two_pools() -> Cluster {
     let mut cluster = Cluster::new(
         pool(Dispatch::Batch, |pool| pool.loans.lend_max_fraction = 0.5),
@@ -338,6 +426,9 @@ fn nodes_are_lent_and_come_back() {
     }
     assert_eq!(lent(&cluster), 0);
     assert_eq!(cluster.nodes_of("home"), ["b-0", "b-1", "b-2", "b-3"]);
+    cluster.keep_alive(775.0);
+    assert_eq!((cluster.state("wide"), cluster.record("wide").attempt), (JobState::Pending, 2));
+    assert_eq!(cluster.record("wide").requeues, 0, "what others want back costs it no retry");
 }
 
 #[test]
@@ -397,6 +488,38 @@ fn a_running_job_saves_its_work_when_that_is_worth_it() {
     assert_eq!(asked_at, Some(300), "as soon as it may: the queue is as long as what runs");
     cluster.report("j", "n", Report::Checkpointed);
     assert_eq!(cluster.state("j"), JobState::Running);
+}
+
+#[test]
+fn a_running_job_saves_its_work_also_where_nothing_waits() {
+    let settings = |pool: &mut Pool| {
+        (pool.heartbeats, pool.batch.checkpoint.loss_probability) = (false, 0.0);
+    };
+    let mut cluster = batch(settings, r#"nodes = [{ id = "n", gpus = [{ count = 4 }] }]"#);
+    let text = r#"jobs = [{ id = "j", gpu_count = 4, checkpoint = "auto", walltime_ms = "10h" }]"#;
+    cluster.at(10.0).submit(text);
+    cluster.run_until(12.0);
+    cluster.start("j");
+    cluster.run_until(6.0 * 3600.0 + 11.0);
+    let asked = |cluster: &Cluster| {
+        let saving = cluster.events.iter().find(|(_, event)| matches!(event, Event::Saving { .. }));
+        saving.map(|(at, _)| at.as_millis() / 1000)
+    };
+    assert_eq!(asked(&cluster), None, "nothing waits, so only the longest interval counts");
+    let cycles = |cluster: &Cluster| {
+        cluster.events.iter().filter(|(_, event)| matches!(event, Event::Cycled { .. })).count()
+    };
+    let before = cycles(&cluster);
+    cluster.run_until(6.0 * 3600.0 + 60.0);
+    assert_eq!(
+        (asked(&cluster), cycles(&cluster)),
+        (Some(6 * 3600 + 30), before),
+        "on the beat, without a cycle"
+    );
+    cluster.report("j", "n", Report::Checkpointed);
+    cluster.exit("j", 0);
+    cluster.run_until(6.0 * 3600.0 + 90.0);
+    assert_eq!(cluster.engine.next_wake(), None, "nobody is left to be asked");
 }
 
 #[test]

@@ -1,11 +1,11 @@
 //! The life of a job in a batch pool: dependencies, quotas, locks, walltime, checkpoints (batch-scheduling.md §10–§18).
 
 use landfall_engine::dag::{Edge, EdgeKind, Element, Join};
-use landfall_engine::input::{Report, RunUsage, StartRefusal, Submission};
+use landfall_engine::input::{NodeOrder, Report, RunUsage, StartRefusal, Submission};
 use landfall_engine::record::{Cause, JobState};
-use landfall_engine::{Answer, Effect, Input};
+use landfall_engine::{Answer, Effect, Event, Input};
 use landfall_model::reason::Reason;
-use landfall_model::{Dispatch, Millis, QuotaOnSubmit, Time};
+use landfall_model::{Bytes, Dispatch, Millis, QuotaOnSubmit, Time};
 
 use crate::support::{Cluster, job_id, node_id, pool};
 
@@ -115,6 +115,23 @@ fn b43_arrays_sizes_and_cycles() {
 }
 
 #[test]
+fn queue_time_begins_when_the_last_of_what_a_job_waits_for_has_come() {
+    for (not_before, queued_at) in [(1, 5), (60, 60)] {
+        let mut cluster = batch(FOUR);
+        let mut later = after("b", &[("a", EdgeKind::Success)], Join::All);
+        later.not_before = Some(Time::from_secs(not_before));
+        cluster.at(0.0).done(Input::Submit(vec![job("a", "nodes = 1"), later]));
+        run(&mut cluster, "a");
+        cluster.exit("a", 0);
+        assert_eq!(
+            cluster.record("b").job.queued_at,
+            Time::from_secs(queued_at),
+            "not before {not_before} s"
+        );
+    }
+}
+
+#[test]
 fn a_job_that_goes_back_keeps_its_successors_waiting() {
     let mut cluster = batch(FOUR);
     let jobs = vec![job("a", "requeue = \"always\""), after("b", &[("a", EdgeKind::Any)], Join::All)];
@@ -202,6 +219,29 @@ fn locks_are_held_by_one_job_at_a_time() {
     cluster.exit("a", 0);
     cluster.heartbeats();
     cluster.run_until(10.0);
+    assert_eq!(cluster.state("b"), JobState::Staging);
+}
+
+#[test]
+fn a_job_whose_lock_is_taken_leaves_the_nodes_to_those_behind_it() {
+    let mut cluster = batch(r#"nodes = [{ id = "n", count = 2, cpu_milli = 1000 }]"#);
+    let first = job("a", "walltime_ms = \"2h\"");
+    let jobs = vec![first, after("b", &[("a", EdgeKind::Mutex)], Join::All), job("c", "class = 1")];
+    cluster.at(0.0).done(Input::Submit(jobs));
+    cluster.run_until(0.0);
+    let states = |cluster: &Cluster| ["a", "b", "c"].map(|job| cluster.state(job));
+    assert_eq!(states(&cluster), [JobState::Staging, JobState::Pending, JobState::Staging]);
+    cluster.start("a");
+    cluster.start("c");
+    cluster.exit("c", 0);
+    cluster.keep_alive(60.0);
+    assert_eq!(states(&cluster), [JobState::Running, JobState::Pending, JobState::Completed]);
+    let refused = cluster.events.iter().filter(|(_, event)| matches!(event, Event::Rejected(_))).count();
+    assert_eq!(refused, 0, "nothing was proposed that the ledger had to refuse");
+    let wait = cluster.engine.explain(&job_id("b")).unwrap().reasons;
+    assert_eq!(wait.first().map(|why| why.reason), Some(Reason::Mutex), "{wait:?}");
+    cluster.exit("a", 0);
+    cluster.keep_alive(65.0);
     assert_eq!(cluster.state("b"), JobState::Staging);
 }
 
@@ -328,6 +368,101 @@ fn suspend_saves_and_resume_goes_on_with_what_was_left() {
 }
 
 #[test]
+fn a_job_whose_walltime_is_used_up_goes_on_only_with_a_new_one() {
+    let mut cluster = batch(FOUR);
+    cluster.running("j", r#"jobs = [{ id = "j", checkpoint = "manual", walltime_ms = "1000s" }]"#);
+    cluster.keep_alive(990.0);
+    cluster.done(Input::Checkpoint(job_id("j")));
+    cluster.run_until(1000.0);
+    assert_eq!(cluster.state("j"), JobState::Stopping);
+    let node = cluster.nodes_of("j").remove(0);
+    cluster.at(1005.0).report("j", &node, Report::Checkpointed);
+    assert_eq!(cluster.record("j").past().suspended, Some(Cause::Walltime));
+    let resume = |walltime| Input::Resume { job: job_id("j"), walltime };
+    for none in [None, Some(Millis::ZERO)] {
+        assert_eq!(cluster.refused(resume(none)), "walltime_used_up");
+    }
+    assert_eq!(cluster.state("j"), JobState::Suspended);
+    cluster.done(resume(Some(Millis::secs(50))));
+    cluster.keep_alive(1010.0);
+    cluster.start("j");
+    let run = cluster.record("j").run.as_ref().unwrap();
+    assert_eq!(run.ends_at.unwrap().since(run.started_at.unwrap()), Millis::secs(50));
+}
+
+#[test]
+fn a_walltime_that_was_changed_stays_changed() {
+    let mut cluster = batch(FOUR);
+    cluster
+        .running("j", r#"jobs = [{ id = "j", walltime_ms = "1000s" }, { id = "w", walltime_ms = "1000s" }]"#);
+    let walltime = Millis::secs(5000);
+    for job in ["j", "w"] {
+        cluster.done(Input::SetWalltime { job: job_id(job), walltime });
+    }
+    assert_eq!(cluster.record("j").run.as_ref().unwrap().ends_at, Some(Time::from_secs(5000)));
+    let node = cluster.nodes_of("j").remove(0);
+    let lost = Input::Order { node: node_id(&node), order: NodeOrder::Leave };
+    cluster.done(lost);
+    assert_eq!((cluster.state("j"), cluster.record("j").attempt), (JobState::Pending, 2));
+    for job in ["j", "w"] {
+        assert_eq!(cluster.record(job).walltime(), Some(walltime), "{job}");
+    }
+}
+
+#[test]
+fn a_job_that_goes_on_counts_for_what_is_left_of_its_time() {
+    let mut cluster = batch(
+        r#"
+        tenants = [{ id = "t", gpu_hours_cap = 12.0 }]
+        nodes = [{ id = "n", count = 2, gpus = [{ count = 1 }] }]"#,
+    );
+    let job = |id: &str, hours: u32| {
+        format!(
+            r#"jobs = [{{ id = "{id}", tenant = "t", gpu_count = 1, checkpoint = "manual", walltime_ms = "{hours}h" }}]"#
+        )
+    };
+    cluster.running("j", &job("j", 10));
+    cluster.keep_alive(6.0 * 3600.0);
+    cluster.done(Input::Suspend(job_id("j")));
+    let node = cluster.nodes_of("j").remove(0);
+    cluster.report("j", &node, Report::Checkpointed);
+    cluster.done(Input::Resume { job: job_id("j"), walltime: None });
+    let promised = |cluster: &Cluster| {
+        let tenant = cluster.engine.state().tenants.values().next().unwrap();
+        tenant.gpu_ms_promised / 3_600_000
+    };
+    // 6 of 12 hours are used; the 4 that are left fit, the whole 10 would not.
+    cluster.keep_alive(6.0 * 3600.0 + 5.0);
+    cluster.start("j");
+    assert_eq!(promised(&cluster), 4);
+    cluster.submit(&job("long", 3));
+    cluster.submit(&job("short", 1));
+    cluster.keep_alive(6.0 * 3600.0 + 10.0);
+    assert_eq!((cluster.state("long"), cluster.state("short")), (JobState::Pending, JobState::Staging));
+    cluster.done(Input::SetWalltime { job: job_id("j"), walltime: Millis::secs(7200) });
+    assert_eq!(promised(&cluster), 2 + 1, "what it no longer asks for is given back");
+    cluster.start("short");
+    cluster.exit("j", 0);
+    cluster.exit("short", 0);
+    assert_eq!(promised(&cluster), 0);
+}
+
+#[test]
+fn where_nothing_can_be_saved_people_are_told_and_others_do_not_wait_for_it() {
+    let without = pool(Dispatch::Batch, |pool| pool.batch.checkpoint.storage_gib_s = 0.0);
+    let mut cluster = Cluster::new(without, r#"nodes = [{ id = "n" }]"#);
+    cluster.running("j", r#"jobs = [{ id = "j", class = 2, checkpoint = "auto", walltime_ms = "10h" }]"#);
+    for order in [Input::Suspend(job_id("j")), Input::Checkpoint(job_id("j"))] {
+        assert_eq!(cluster.refused(order), "no_checkpoint_storage");
+    }
+    cluster.keep_alive(700.0);
+    cluster.submit(r#"jobs = [{ id = "high", class = 8 }]"#);
+    cluster.keep_alive(705.0);
+    assert_eq!(cluster.state("j"), JobState::Stopping, "stopped as if it could not save");
+    assert!(!cluster.events.iter().any(|(_, event)| matches!(event, Event::Saving { .. })));
+}
+
+#[test]
 fn cancel_at_any_point() {
     let mut cluster = batch(FOUR);
     cluster.at(0.0).submit(r#"jobs = [{ id = "wait", nodes = 4 }, { id = "j", nodes = 4 }]"#);
@@ -356,6 +491,46 @@ fn never_fits_is_said_at_submission() {
     assert_eq!(refused(&mut cluster, "cpu_milli = 1001"), "never_fits");
     cluster.done(Input::Submit(vec![job("j", "nodes = 5, wait_for_capacity = true")]));
     assert_eq!(cluster.state("j"), JobState::Pending);
+}
+
+#[test]
+fn what_a_set_of_nodes_can_never_be_is_said_at_submission() {
+    let scenario = r#"nodes = [
+        { id = "a", count = 2, group = "a", fingerprint = "P", power = { idle_w = 100, busy_w = 300 } },
+        { id = "b", count = 3, group = "b", fingerprint = "Q", power = { idle_w = 100, busy_w = 400 } },
+    ]"#;
+    let settings = |pool: &mut landfall_model::Pool| {
+        (pool.batch.power_cap_w, pool.batch.io_cap) = (Some(1300), Some(Bytes::new(1000)));
+        pool.heartbeats = false;
+    };
+    let mut cluster = Cluster::new(pool(Dispatch::Batch, settings), scenario);
+    for (more, said) in [
+        ("nodes = 3, max_span = 1", None),
+        ("nodes = 4, max_span = 1", Some("too many groups")),
+        ("nodes = 4, max_span = 2, power_w = 100", None),
+        ("nodes = 3, sensitive = true, power_w = 100", None),
+        ("nodes = 4, sensitive = true, power_w = 100", Some("the configuration")),
+        ("nodes = 3", None),
+        ("nodes = 4", Some("too much power")),
+        ("nodes = 1, io_bytes_s = 1000", None),
+        ("nodes = 1, io_bytes_s = 1001", Some("too much data")),
+    ] {
+        let answer = cluster.step(Input::Submit(vec![job("j", more)]));
+        match (answer, said) {
+            (Answer::Done, None) => cluster.done(Input::Cancel(job_id("j"))),
+            (Answer::Refused(refused), Some(said)) => {
+                assert!(
+                    refused.code == "never_fits" && refused.message.contains(said),
+                    "{more}: {refused:?}"
+                );
+            }
+            (answer, _) => panic!("{more}: {answer:?}"),
+        }
+        cluster.step(Input::Forget(job_id("j")));
+    }
+    let caps = landfall_model::Caps { power_w: None, io_bytes_s: Some(500) };
+    cluster.done(Input::SetCaps(caps));
+    assert_eq!(cluster.refused(Input::Submit(vec![job("j", "io_bytes_s = 1000")])), "never_fits");
 }
 
 #[test]

@@ -92,17 +92,20 @@ fn a_draining_node_finishes_what_it_has() {
     assert_eq!(state_of(&cluster, &node), NodeState::Ready);
 }
 
-#[test]
-fn five_failed_starts_take_a_node_out_until_a_probe_is_good() {
+fn ten_nodes() -> Cluster {
     let policy = |pool: &mut landfall_model::Pool| pool.policy = Some(Name::new("bin-pack").unwrap());
     let nodes = r#"nodes = [{ id = "n", count = 10, cpu_milli = 1000, ram_mib = 1000 }]"#;
     let mut cluster = Cluster::new(pool(Dispatch::Push, policy), nodes);
     cluster.at(0.0);
+    cluster
+}
+
+fn fail_five_starts(cluster: &mut Cluster, on: &str) {
     for attempt in 0..5 {
         let job = format!("j{attempt}");
         cluster.submit(&format!(r#"jobs = [{{ id = "{job}" }}]"#));
         let node = cluster.nodes_of(&job).remove(0);
-        assert_eq!(node, "n-0", "the same node is the best each time");
+        assert_eq!(node, on, "the same node is the best each time");
         cluster.report(&job, &node, Report::Refused(StartRefusal::Failed));
         cluster.done(Input::Cancel(job_id(&job)));
         let cancelled = cluster.nodes_of(&job);
@@ -110,6 +113,58 @@ fn five_failed_starts_take_a_node_out_until_a_probe_is_good() {
             cluster.report(&job, &node, Report::Stopped);
         }
     }
+}
+
+#[test]
+fn a_node_that_a_probe_found_ill_is_not_well_after_a_silence() {
+    let join = |cluster: &mut Cluster| {
+        let (node, _) = cluster.engine.state().node(&node_id("n-0")).unwrap();
+        let (pool, node) = (node.pool.clone().unwrap(), Box::new(node.clone()));
+        cluster.done(Input::Join { pool, node, running: None });
+    };
+    let hear = |cluster: &mut Cluster| assert_eq!(beat(cluster, "n-0"), Answer::Done);
+    for heard in [hear as fn(&mut Cluster), join] {
+        let mut cluster = batch(TWO);
+        cluster.at(0.0).done(Input::Probe { node: node_id("n-0"), good: false });
+        cluster.run_until(40.0);
+        assert_eq!(state_of(&cluster, "n-0"), NodeState::Unknown);
+        heard(&mut cluster);
+        assert_eq!(state_of(&cluster, "n-0"), NodeState::Degraded);
+        cluster.done(Input::Probe { node: node_id("n-0"), good: true });
+        cluster.run_until(80.0);
+        heard(&mut cluster);
+        assert_eq!(state_of(&cluster, "n-0"), NodeState::Ready);
+    }
+}
+
+#[test]
+fn nodes_that_left_for_good_do_not_count() {
+    let leave = |cluster: &mut Cluster| {
+        for node in 4..10 {
+            let node = node_id(&format!("n-{node}"));
+            cluster.done(Input::Order { node, order: NodeOrder::Leave });
+        }
+    };
+    let mut cluster = ten_nodes();
+    leave(&mut cluster);
+    cluster.done(Input::Probe { node: node_id("n-0"), good: false });
+    fail_five_starts(&mut cluster, "n-1");
+    assert_eq!(state_of(&cluster, "n-1"), NodeState::Ready, "two of four: the jobs are the likelier fault");
+
+    let mut cluster = batch(r#"nodes = [{ id = "n", count = 10, cpu_milli = 1000 }]"#);
+    let lendable = |cluster: &Cluster| {
+        let state = cluster.engine.state();
+        state.lendable(state.pools.values().next().unwrap())
+    };
+    assert_eq!(lendable(&cluster), 2);
+    leave(&mut cluster);
+    assert_eq!(lendable(&cluster), 0, "a fifth of four is none");
+}
+
+#[test]
+fn five_failed_starts_take_a_node_out_until_a_probe_is_good() {
+    let mut cluster = ten_nodes();
+    fail_five_starts(&mut cluster, "n-0");
     assert_eq!(state_of(&cluster, "n-0"), NodeState::Degraded);
     cluster.submit(r#"jobs = [{ id = "after" }]"#);
     assert_eq!(cluster.nodes_of("after"), ["n-1"]);

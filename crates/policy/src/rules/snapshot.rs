@@ -2,7 +2,7 @@
 //!
 //! A pass holds the nodes and jobs of one pool, so "the pool" here is all nodes of the pass.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use landfall_model::{Job, Lifecycle, Millis, Name, Node, NodeState, Placement};
 
@@ -264,7 +264,9 @@ pub fn is_empty(node: &Node) -> bool {
 /// Names of the jobs on the node.
 /// Number of topology groups: one if no node has a group, otherwise each node without one is a group of its own.
 pub fn groups(nodes: &[Node]) -> u64 {
-    group_numbers(nodes).into_iter().max().map_or(1, |last| u64::from(last) + 1)
+    // One that has left keeps its place in the list, and is in no group any more.
+    let here = group_numbers(nodes).into_iter().zip(nodes).filter(|(_, node)| !node.has_left());
+    (here.map(|(group, _)| group).collect::<BTreeSet<_>>().len() as u64).max(1)
 }
 
 /// The group of each node as a number, in no order that matters.
@@ -379,6 +381,12 @@ mod tests {
         assert_eq!(count(r#"nodes = [{ id = "n", count = 5 }]"#), 1, "no node has a group");
         let some = r#"nodes = [{ id = "a", count = 3, group = "g" }, { id = "b", group = "h" }, { id = "n", count = 2 }]"#;
         assert_eq!(count(some), 4, "nodes without a group are groups of their own");
+        let mut nodes = situation(some).nodes().to_vec();
+        for node in &mut nodes[3..5] {
+            *node = Node::new(node.id.clone(), landfall_model::MilliCpu::ZERO, landfall_model::Mib::ZERO);
+            (node.state, node.accepting) = (landfall_model::NodeState::Down, false);
+        }
+        assert_eq!(groups(&nodes), 2, "nodes that have left are in none");
         assert_eq!(count(""), 1);
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use landfall_model::{Lifecycle, MilliGpu, Money, Name, Node, NodeId, TenantId};
+use landfall_model::{Lifecycle, MilliGpu, Millis, Money, Name, Node, NodeId, TenantId};
 
 use landfall_engine::event::Hold;
 use landfall_engine::record::JobRecord;
@@ -64,16 +64,16 @@ impl Held {
             self.units += run.units;
             self.gpus += run.gpus;
             self.cpu_milli += record.job.spec.cpu_milli.get() * run.nodes.len() as u64;
-            self.gpu_ms += may_use(record, run.gpus);
+            let spec = &record.job.spec;
+            let whole = (spec.lifecycle == Lifecycle::Bounded).then_some(spec.walltime_ms);
+            self.gpu_ms += may_use(run.promised.or(whole), run.gpus);
         }
     }
 }
 
 /// GPU-milliseconds that a job may use up: a day where it has no end.
-pub(super) fn may_use(record: &JobRecord, gpus: u64) -> u128 {
-    let spec = &record.job.spec;
-    let span = if spec.lifecycle == Lifecycle::Bounded { spec.walltime_ms.get() } else { 86_400_000 };
-    u128::from(span) * u128::from(gpus)
+pub(super) fn may_use(walltime: Option<Millis>, gpus: u64) -> u128 {
+    u128::from(walltime.map_or(86_400_000, Millis::get)) * u128::from(gpus)
 }
 
 /// The part of a node that a placement takes, in millionths.

@@ -1,6 +1,6 @@
 //! What the engine keeps beside its state: queues and timers.
 
-use landfall_model::{Dispatch, NodeState};
+use landfall_model::{Checkpoint, Dispatch, NodeState};
 
 use super::{Found, Violation};
 use landfall_engine::Engine;
@@ -64,6 +64,11 @@ pub fn deadlines_have_timers(engine: &Engine) -> Found {
             _ => None,
         };
         let by = by.map(|by| engine.due_by(&record.pool, by));
+        let saves = record.state == JobState::Running && record.job.spec.checkpoint == Checkpoint::Auto;
+        let batch = state.pools.get(&record.pool).is_some_and(|pool| pool.pool.dispatch == Dispatch::Batch);
+        if saves && batch && late(Timer::Saves(record.pool.clone()), None) {
+            return Violation::err(NAME, format!("{id} is not asked to save its work"));
+        }
         let needs = matches!(record.state, JobState::Staging | JobState::Stopping | JobState::Checkpointing);
         if (needs || by.is_some()) && late(Timer::Job(id.clone()), by) {
             return Violation::err(NAME, format!("{id} is {:?} until {by:?} without a timer", record.state));

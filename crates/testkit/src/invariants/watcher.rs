@@ -252,7 +252,7 @@ impl Watcher {
             if budget.is_some_and(|budget| !price.is_zero() && money + price > budget) {
                 return no("budget", format!("{money} is spent of {budget:?}, and it costs {price}"));
             }
-            let ms = held.gpu_ms + fresh::may_use(record, commit.gpus);
+            let ms = held.gpu_ms + fresh::may_use(record.walltime(), commit.gpus);
             let hours = limits.spending.hours(now).0 + ms as f64 / 3_600_000.0;
             if quota.gpu_hours_cap.is_some_and(|cap| hours > cap + 1e-9) {
                 return no("quota", format!("{hours} GPU-hours, may use {quota:?}"));

@@ -413,8 +413,8 @@ const CASES: [Case; 29] = [
     }),
     ("idle and busy watts", |world| {
         world.joins("mains", "twins", &Value::Null);
-        let needs =
-            json!({ "pool": "twins", "runtime": "process", "walltime_ms": 60000, "exclusive": false });
+        let needs = json!({ "pool": "twins", "runtime": "process", "walltime_ms": 60000, "exclusive": false,
+            "wait_for_capacity": true });
         assert_eq!(world.would(&needs), Ok("mains".to_owned()));
         let job = world.submits(&needs);
         let notes = || world.get(&format!("/jobs/{job}/explain"))["notes"].to_string();

@@ -1,23 +1,26 @@
 //! Batch: a cycle starts, the queue is ordered by score, and the solver says who starts where, who gets a reservation and
 //! why the rest waits. What it proposes goes to the ledger in the order of the walk.
 //!
-//! One cycle: suspended jobs come back, running jobs may save their work, then score, solve, propose, remember.
+//! One cycle: suspended jobs come back, then score, solve, propose, remember. Whether running jobs save their work is asked on a
+//! beat of its own, so also where nothing waits.
 
 mod census;
+mod fits;
 mod follow;
 mod queue;
 mod view;
 
-use landfall_model::{JobId, Millis, PoolId};
+use landfall_model::{JobId, Millis, PoolId, Time};
 
-use super::Queue;
+use super::{Dispatcher, Queue};
 use crate::checkpoint::{self, Candidate};
 use crate::engine::Engine;
 use crate::event::Back;
-use crate::record::{Cause, JobState};
+use crate::record::JobState;
+use crate::timers::Timer;
 
+pub(crate) use fits::against_ever;
 pub(super) use queue::BatchQueue;
-pub(crate) use view::could_ever_fit;
 
 /// How often running jobs are asked whether they should save their work.
 const CHECKPOINT_EVERY: Millis = Millis::secs(30);
@@ -26,9 +29,8 @@ impl Engine {
     /// One cycle; nodes may have come back before they were expected since the last one.
     pub(crate) fn batch_cycle(&mut self, id: &PoolId, freed_early: bool) {
         self.bring_back_suspended(id);
-        self.save_where_worth(id);
         let scaling: Vec<JobId> = match self.pools.get(id).map(|pool| &pool.queue) {
-            Some(Queue::Batch(queue)) => queue.scaling().cloned().collect(),
+            Some(Queue::Batch(queue)) => queue.scaling.iter().cloned().collect(),
             _ => Vec::new(),
         };
         self.raise_to_min(&scaling);
@@ -48,7 +50,7 @@ impl Engine {
     /// Jobs that were suspended for others are eligible again.
     fn bring_back_suspended(&mut self, id: &PoolId) {
         let Some(Queue::Batch(queue)) = self.pools.get(id).map(|pool| &pool.queue) else { return };
-        let suspended: Vec<JobId> = queue.suspended().cloned().collect();
+        let suspended: Vec<JobId> = queue.suspended.iter().cloned().collect();
         for job in suspended {
             let cause = self
                 .state
@@ -56,27 +58,33 @@ impl Engine {
                 .filter(|record| record.state == JobState::Suspended)
                 .and_then(|record| record.past().suspended);
             if let Some(cause) = cause {
-                let counts = cause == Cause::Reclaimed;
-                self.back_or_fail(&job, Back { cause, retry_at: None, counts, failed: false });
+                self.back_or_fail(&job, Back { cause, retry_at: None, counts: false, failed: false });
             }
         }
     }
 
-    /// Asks running jobs that save their work by themselves whether it is time.
-    fn save_where_worth(&mut self, id: &PoolId) {
-        let Some(pool) = self.state.pools.get(id) else { return };
-        // Cycles come more often than this question, and on a beat of their own.
-        let beat = |at: landfall_model::Time| at.as_millis().div_euclid(CHECKPOINT_EVERY.get() as i64);
-        if beat(self.now) == beat(self.now - pool.pool.batch.cycle_ms) {
-            return;
-        }
+    /// Has the running jobs of a pool that save their work by themselves asked on the next beat, if there are any.
+    pub(crate) fn set_save_timer(&mut self, id: &PoolId) {
+        let timer = Timer::Saves(id.clone());
         let Some(Queue::Batch(queue)) = self.pools.get(id).map(|pool| &pool.queue) else { return };
+        if self.timers.of(&timer).is_none() && !queue.saving.is_empty() {
+            let every = CHECKPOINT_EVERY.get() as i64;
+            let beats = self.now.as_millis().div_euclid(every) + 1;
+            self.timers.set(timer, Some(Time::from_millis(beats * every)));
+        }
+    }
+
+    /// Asks running jobs that save their work by themselves whether it is time.
+    pub(crate) fn save_where_worth(&mut self, id: &PoolId) {
+        let pool = self.state.pools.get(id).zip(self.pools.get(id));
+        let Some((pool, Dispatcher { queue: Queue::Batch(queue), .. })) = pool else { return };
         let settings = pool.pool.batch.checkpoint;
         let backlog = self.backlog_of(id);
         let worth: Vec<JobId> = queue
-            .saving()
+            .saving
+            .iter()
             .filter(|job| {
-                self.checkpoint_candidate(job, backlog)
+                self.checkpoint_candidate(job, queue, backlog)
                     .is_some_and(|job| checkpoint::decide(&settings, &job).saves())
             })
             .cloned()
@@ -84,20 +92,17 @@ impl Engine {
         for job in worth {
             self.checkpoint(&job);
         }
+        self.set_save_timer(id);
     }
 
-    fn checkpoint_candidate(&self, job: &JobId, backlog: f64) -> Option<Candidate> {
+    fn checkpoint_candidate(&self, job: &JobId, queue: &BatchQueue, backlog: f64) -> Option<Candidate> {
         let record = self.state.job(job)?;
         let run = record.run.as_ref()?;
         let spec = &record.job.spec;
-        let auto = spec.checkpoint == landfall_model::Checkpoint::Auto;
-        if record.state != JobState::Running || !auto || run.saving.is_some() {
+        if record.state != JobState::Running || run.saving.is_some() {
             return None;
         }
         let since = run.saved_at.or(run.started_at)?;
-        let Some(Queue::Batch(queue)) = self.pools.get(&record.pool).map(|pool| &pool.queue) else {
-            return None;
-        };
         Some(Candidate {
             nodes: run.nodes.len() as u64,
             gpus_per_node: u64::from(spec.gpu_count),

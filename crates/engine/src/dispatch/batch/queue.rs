@@ -40,7 +40,8 @@ struct Key {
     checkpoint: Option<u64>,
     opens: Option<Time>,
     given_up: bool,
-    /// Where the policy looks at more than the wait, every job is a class of its own.
+    /// A job that shares a lock with another one is a class of its own, and where the policy looks at more than the wait
+    /// every job is.
     alone: Option<JobId>,
 }
 
@@ -89,14 +90,14 @@ pub(crate) struct BatchQueue {
     /// Whether jobs of a class keep their order whatever the clock says.
     in_order: bool,
     /// Jobs that wait for others.
-    behind: BTreeSet<JobId>,
+    pub(super) behind: BTreeSet<JobId>,
     /// Jobs that hold nodes, with what planning looks at; `None` where that has changed.
     placed: BTreeMap<JobId, Option<Box<Held>>>,
     /// Placed jobs that scale, and those that save their work by themselves.
-    scaling: BTreeSet<JobId>,
-    saving: BTreeSet<JobId>,
+    pub(super) scaling: BTreeSet<JobId>,
+    pub(super) saving: BTreeSet<JobId>,
     /// Jobs that come back at the next cycle.
-    suspended: BTreeSet<JobId>,
+    pub(super) suspended: BTreeSet<JobId>,
     /// Waiting jobs of each level of urgency.
     levels: [u64; 11],
     backlog: Backlog,
@@ -133,7 +134,7 @@ impl BatchQueue {
         self.places.len()
     }
 
-    pub(crate) fn insert(&mut self, record: &JobRecord, now: Time) {
+    pub(crate) fn insert(&mut self, record: &JobRecord, locked: bool, now: Time) {
         let job = &record.job;
         self.remove(&job.id);
         let key = Key {
@@ -142,7 +143,7 @@ impl BatchQueue {
             checkpoint: saving_minutes(record).map(f64::to_bits),
             opens: job.retry_at.filter(|at| *at > now),
             given_up: staging_given_up(record),
-            alone: (!self.in_order).then(|| job.id.clone()),
+            alone: (locked || !self.in_order).then(|| job.id.clone()),
         };
         let next = self.next_number;
         let number = *self.numbers.entry(key.clone()).or_insert(next);
@@ -254,7 +255,6 @@ impl BatchQueue {
         }
     }
 
-    /// Forgets a job that is no longer known.
     pub(crate) fn forget(&mut self, id: &JobId) {
         self.remove(id);
         self.placed.remove(id);
@@ -278,10 +278,6 @@ impl BatchQueue {
         !self.suspended.is_empty()
     }
 
-    pub(super) fn suspended(&self) -> impl Iterator<Item = &JobId> {
-        self.suspended.iter()
-    }
-
     /// Jobs that hold nodes, with what planning looks at.
     pub(super) fn placed(&self) -> impl ExactSizeIterator<Item = (&JobId, Option<&Held>)> {
         self.placed.iter().map(|(job, held)| (job, held.as_deref()))
@@ -292,36 +288,20 @@ impl BatchQueue {
         self.placed.insert(job.clone(), Some(Box::new(held)));
     }
 
-    /// Placed jobs that may want more nodes than they have.
-    pub(super) fn scaling(&self) -> impl Iterator<Item = &JobId> {
-        self.scaling.iter()
-    }
-
-    /// Placed jobs that save their work by themselves.
-    pub(super) fn saving(&self) -> impl Iterator<Item = &JobId> {
-        self.saving.iter()
-    }
-
     pub(super) fn waiting(&self) -> impl Iterator<Item = &JobId> {
         self.places.keys()
     }
 
-    /// Something on a node changed.
     pub(crate) fn node_touched(&mut self, node: usize) {
         if let Some(census) = &mut self.census {
             census.touch(node);
         }
     }
 
-    pub(super) fn behind(&self) -> impl Iterator<Item = &JobId> {
-        self.behind.iter()
-    }
-
     pub(crate) fn backlog(&self) -> Backlog {
         self.backlog
     }
 
-    /// Waiting jobs of a higher class.
     pub(super) fn waiting_above(&self, class: u8) -> u64 {
         self.levels.iter().skip(usize::from(class) + 1).sum()
     }

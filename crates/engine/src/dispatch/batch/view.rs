@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use landfall_model::{
-    Dispatch, Job, JobId, JobSpec, Learn, Millis, NodeId, NodeState, Pool, PoolId, QueueOrder, TenantId, Time,
+    Dispatch, Job, JobId, JobSpec, Learn, Millis, NodeId, Pool, PoolId, QueueOrder, TenantId, Time,
 };
 use landfall_policy::filter::About;
 use landfall_policy::view::Pass;
@@ -13,7 +13,6 @@ use landfall_policy::{Policy, q};
 use super::super::Queue;
 use super::census::Census;
 use super::queue::{BatchQueue, Class, Held, saving_minutes, staging_given_up};
-use crate::effect::Refused;
 use crate::engine::Engine;
 use crate::habits::{Circle, Habits, Merit, alike};
 use crate::ledger::is_idle;
@@ -490,7 +489,7 @@ impl Engine {
             .collect();
         let rank = |job: &Waiting<'_>| order.rank(self.now, job.spec, job.queued_at, || job.score);
         waiting.sort_by_cached_key(|job| (rank(job), job.queued_at, job.job));
-        let behind = queue.behind().filter_map(|job| self.state.job(job)).map(|record| {
+        let behind = queue.behind.iter().filter_map(|job| self.state.job(job)).map(|record| {
             let mut waiting = self.waiting_job(record, 0.0, queue);
             waiting.gate = Some(Reason::Dependency);
             waiting.behind = self.state.graph.open_edges(&record.job.id).map(|(join, edges)| Behind {
@@ -517,6 +516,7 @@ impl Engine {
             learns.and_then(|pool| Some(pool.habits.expect(&record.job.spec, waiting.duration?)));
         waiting.checkpoint_minutes = saving_minutes(record);
         waiting.rejected = queue.rejected.get(&record.job.id).copied();
+        waiting.edge_locks = self.state.edge_locks_of(&record.job.id);
     }
 
     /// Whether a job may start as far as its inputs are concerned.
@@ -596,12 +596,13 @@ impl Engine {
 
     fn tenant_rooms(&self) -> Vec<TenantRoom> {
         let rooms = self.state.tenants.iter().map(|(id, tenant)| {
-            let quota = &tenant.tenant.quota;
+            let (quota, kept) = (&tenant.tenant.quota, self.state.kept_of(id, None));
+            let (units, cpu) = (tenant.units + kept.units, tenant.cpu_milli + kept.cpu_milli);
             TenantRoom {
                 tenant: Some(id.clone()),
-                node_units: quota.max_nodes.unwrap_or(f64::INFINITY) - tenant.units as f64 / MICRO as f64,
-                gpus: quota.max_gpus.map(|most| most.saturating_sub(tenant.gpus)),
-                cpu_milli: quota.max_cpu_milli.map(|most| most.get().saturating_sub(tenant.cpu_milli)),
+                node_units: quota.max_nodes.unwrap_or(f64::INFINITY) - units as f64 / MICRO as f64,
+                gpus: quota.max_gpus.map(|most| most.saturating_sub(tenant.gpus + kept.gpus)),
+                cpu_milli: quota.max_cpu_milli.map(|most| most.get().saturating_sub(cpu)),
                 gpu_hours: tenant.gpu_hours_left(self.now),
                 money: tenant.money_left(self.now),
                 likely_factor: tenant.likely_factor(),
@@ -623,60 +624,6 @@ impl Engine {
             (queued, false) => f64::from(u8::from(queued)),
         }
     }
-
-    /// Refuses a job that not even all nodes of its pool, idle, and the most that others could lend would satisfy.
-    pub(crate) fn could_ever_fit(&mut self, job: &landfall_model::Job, id: &PoolId) -> Result<(), Refused> {
-        let spec = &job.spec;
-        let Some(Queue::Batch(queue)) = self.pools.get_mut(id).map(|pool| &mut pool.queue) else {
-            return Ok(());
-        };
-        let known = queue.fits.get(spec).copied();
-        let fits = match known {
-            Some(fits) => fits,
-            None => {
-                let fits = could_ever_fit(self, job, id);
-                if let Some(Queue::Batch(queue)) = self.pools.get_mut(id).map(|pool| &mut pool.queue) {
-                    queue.fits.insert(spec.clone(), fits);
-                }
-                fits
-            }
-        };
-        if fits {
-            return Ok(());
-        }
-        let why = self.never(job, id).map_or("it has no nodes".to_owned(), |why| why.detail);
-        let message = format!("not even all nodes of pool `{id}`, idle, could run job `{}`: {why}", job.id);
-        Err(Refused::new("never_fits", message, "ask for less, or set wait_for_capacity = true"))
-    }
-}
-
-/// Whether all nodes of the pool, idle, and the most that others could lend would do.
-pub(crate) fn could_ever_fit(engine: &Engine, job: &landfall_model::Job, id: &PoolId) -> bool {
-    let (state, spec) = (engine.state(), &job.spec);
-    let Some((own, dispatcher)) = state.pools.get(id).zip(engine.pools.get(id)) else { return false };
-    let eligible = |pool: &crate::state::PoolState| -> u64 {
-        // As if in service and idle: what a node is decides, not how it is today.
-        let mut nodes = pool.nodes.clone();
-        nodes.retain(|node| !(node.state == NodeState::Down && node.cpu_total.is_zero() && !node.accepting));
-        for node in &mut nodes {
-            node.state = NodeState::Ready;
-            node.drifted = false;
-            // A window passes.
-            node.maintenance_at = None;
-        }
-        let pass = Pass::of_parts(state.now, &own.world, &nodes, Default::default());
-        nodes.iter().filter(|node| dispatcher.policy.is_eligible(&pass, job, node)).count() as u64
-    };
-    let mut nodes = eligible(own);
-    if crate::loans::may_borrow(spec).is_ok() {
-        for (other, pool) in &state.pools {
-            if other != id && lends(&own.pool, &pool.pool) {
-                let most = crate::loans::lendable(&pool.pool.loans, pool.nodes.len() as u64, u64::MAX, 0);
-                nodes += eligible(pool).min(most);
-            }
-        }
-    }
-    nodes >= u64::from(spec.nodes.min)
 }
 
 /// Whether a run was told to stop too late to leave by the end of its time.
@@ -688,7 +635,7 @@ fn is_overrun(run: &Run) -> bool {
 }
 
 /// Whether the first pool may borrow from the second.
-fn lends(own: &Pool, other: &Pool) -> bool {
+pub(super) fn lends(own: &Pool, other: &Pool) -> bool {
     own.loans.borrow && other.loans.lend && other.dispatch == Dispatch::Batch
 }
 
