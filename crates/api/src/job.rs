@@ -6,8 +6,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
+use landfall_model::Indices;
+pub use landfall_model::Needs;
 use landfall_model::life::{EdgeKind, Join};
-use landfall_model::{Indices, Needs};
 
 use crate::ApiError;
 use crate::needs::NeedsSchema;
@@ -257,9 +258,21 @@ pub struct PlacementRequest {
     /// How long an award lasts without renewal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lease_ms: Option<u64>,
-    /// The farthest peer that may run it.
+    /// The farthest peer that may run it: `local`, `cell`, `org`, `federation`, `commons`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_scope: Option<String>,
+    /// The farthest peer that is asked at first; each further round reaches a step further, up to `max_scope`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_scope: Option<String>,
+    /// The only scopes that may run it; none means all.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub allowed_scopes: Vec<String>,
+    /// The cell it would like.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cell: Option<String>,
+    /// Whether offers are compared: `always`, `never` (the first one that fits is taken), or `auto`, by whether the job says what it needs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub negotiate: Option<String>,
 }
 
 /// Jobs that depend on each other, accepted together or not at all.

@@ -32,6 +32,9 @@ pub struct GpuFacts {
     /// Which GPUs it shares a fast link with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link_group: Option<u16>,
+    /// What it is capable of, such as `sm_90`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capability: Option<String>,
     /// Whether it is given out in slices.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub sliced: bool,
@@ -470,6 +473,9 @@ pub struct GpuView {
     /// Its memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vram_mib: Option<u64>,
+    /// What it is capable of, such as `sm_90`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capability: Option<String>,
     /// Memory held by jobs.
     pub vram_committed_mib: u64,
     /// Compute held by jobs, in thousandths.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::gpu_table::GpuModel;
-use crate::{JobId, Mib, MigProfile, MilliGpu, slices};
+use crate::{JobId, Mib, MigProfile, MilliGpu, Name, slices};
 
 /// A partitioned device (MIG): which memory slices are taken by which profile.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -35,6 +35,9 @@ pub struct Gpu {
     pub bandwidth_gb_s: Option<f64>,
     /// Devices with the same group share a fast link.
     pub link_group: Option<u16>,
+    /// What it is capable of, such as `sm_90`, if known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capability: Option<Box<Name>>,
     /// Present if the device is partitioned.
     pub slices: Option<Box<Slices>>,
     /// The job with exclusive use.
@@ -55,6 +58,7 @@ impl Gpu {
             vram_reported: Mib::ZERO,
             bandwidth_gb_s: None,
             link_group: None,
+            capability: None,
             slices: None,
             holder: None,
             hold: None,

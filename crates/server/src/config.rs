@@ -37,6 +37,8 @@ pub struct PeerConfig {
     pub settings: landfall_negotiate::Settings,
     /// What jobs of other peers may do here.
     pub foreign: crate::Foreign,
+    /// Whether only what the ledger gave away counts as used, and not the load that agents measure.
+    pub ledger_only: bool,
     /// Whom it trusts, and how much, from the start.
     pub trust: BTreeMap<NodeId, f64>,
 }

@@ -102,6 +102,8 @@ fn is_within(needs: &Needs, announced: Option<&Profile>) -> bool {
     let within = |asked: Option<u64>, most: Option<u64>| asked.unwrap_or(0) <= most.unwrap_or(0);
     within(needs.cpu_milli.map(MilliCpu::get), most.cpu_milli)
         && within(needs.ram_mib.map(Mib::get), most.memory_mib)
+        && within(needs.storage_mib.map(Mib::get), most.storage_mib)
+        && within(needs.network_mbit_s.map(u64::from), most.network_mbit_s.map(u64::from))
         && within(needs.gpu_count.map(u64::from), gpu.map(|gpu| u64::from(gpu.count)))
         && within(needs.vram_mib.map(Mib::get), gpu.and_then(|gpu| gpu.memory_mib))
         && needs.nodes.is_none_or(|nodes| nodes.max <= 1)
@@ -144,9 +146,13 @@ mod tests {
             [Reason::ForeignEnvironment]
         );
         assert_eq!(against(json!({"run": {"image": "i", "timeout_ms": 60_001}})), [Reason::ForeignWalltime]);
-        for needs in
-            [json!({"cpu_milli": 1001}), json!({"ram_mib": 1}), json!({"gpu_count": 1}), json!({"nodes": 2})]
-        {
+        for needs in [
+            json!({"cpu_milli": 1001}),
+            json!({"ram_mib": 1}),
+            json!({"gpu_count": 1}),
+            json!({"nodes": 2}),
+            json!({"storage_mib": 1}),
+        ] {
             assert_eq!(against(json!({"run": {"image": "i"}, "needs": needs})), [Reason::ForeignNeeds]);
         }
         assert_eq!(against(json!({"run": {"image": "i"}, "needs": {"cpu_milli": 1000}})), []);

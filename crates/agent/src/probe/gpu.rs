@@ -98,11 +98,16 @@ fn groups(count: u32, links: &[(u32, Option<u32>)]) -> BTreeMap<u32, u16> {
 
 impl GpuSource for Nvidia {
     fn gpus(&self) -> Vec<GpuFacts> {
+        let capability = |device: &nvml_wrapper::Device<'_>| {
+            let capability = device.cuda_compute_capability().ok()?;
+            Some(format!("sm_{}{}", capability.major, capability.minor))
+        };
         let of = |(index, device): &(u32, nvml_wrapper::Device<'_>)| {
             let memory = device.memory_info().ok();
             let pci = device.pci_info().ok().map(|pci| pci.pci_device_id >> 16);
             let laptop = pci == Some(QUADRO_RTX_4000_LAPTOP);
             GpuFacts {
+                capability: capability(device),
                 model: device.name().ok().map(|name| if laptop { name + " Laptop GPU" } else { name }),
                 vram_mib: memory.as_ref().map(|memory| memory.total >> 20),
                 vram_used_mib: memory.as_ref().map(|memory| memory.used >> 20),
@@ -111,14 +116,17 @@ impl GpuSource for Nvidia {
             }
         };
         // Of a device that is partitioned there are its slices and nothing else; programs find them by name.
-        let slice = |slice: nvml_wrapper::Device<'_>| {
+        let slice = |slice: nvml_wrapper::Device<'_>, whole: &nvml_wrapper::Device<'_>| {
             let uuid = slice.uuid().ok();
-            GpuFacts { link_group: None, uuid, ..of(&(u32::MAX, slice)) }
+            GpuFacts { link_group: None, uuid, capability: capability(whole), ..of(&(u32::MAX, slice)) }
         };
         let slices = |device: &nvml_wrapper::Device<'_>| -> Vec<GpuFacts> {
             let on = device.mig_mode().is_ok_and(|mode| mode.current == MIG_ON);
             let count = if on { device.mig_device_count().unwrap_or_default() } else { 0 };
-            (0..count).filter_map(|index| device.mig_device_by_index(index).ok()).map(slice).collect()
+            (0..count)
+                .filter_map(|index| device.mig_device_by_index(index).ok())
+                .map(|it| slice(it, device))
+                .collect()
         };
         let mut gpus: Vec<GpuFacts> = Vec::new();
         for device in self.devices() {

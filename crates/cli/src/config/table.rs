@@ -100,6 +100,8 @@ pub(crate) const SETTINGS: &[Setting] = settings! {
         "whether jobs of other peers may use the network; if not, containers are cut off and processes declined";
     "peer.foreign_walltime", "LANDFALL_PEER_FOREIGN_WALLTIME", Span, "24h",
         "how long jobs of other peers may run";
+    "peer.measured_load", "LANDFALL_PEER_MEASURED_LOAD", Switch, "true",
+        "whether load of a machine that no job here causes lowers what it offers to peers";
     "peer.settings", "LANDFALL_PEER_SETTINGS", List, "as in docs/guides/peers.md",
         "how it negotiates, such as deliberation_ms=300,base_price=12";
     "agent.server", "LANDFALL_AGENT_SERVER", Url, "client.server", "the server that the agent speaks to";

@@ -196,9 +196,24 @@ impl Desk {
         }
         assert!(!lines.is_empty(), "{page}: {help}");
         let alone = lines.iter().map(|line| line.split("  ").next().unwrap_or(line).to_owned());
-        let ours =
-            |line: String| self.theirs.iter().fold(line, |line, (theirs, ours)| line.replace(theirs, ours));
-        alone.map(ours).collect()
+        alone.map(|line| self.ours(line)).collect()
+    }
+
+    /// A line with what is there here.
+    fn ours(&self, line: String) -> String {
+        self.theirs.iter().fold(line, |line, (theirs, ours)| line.replace(theirs, ours))
+    }
+
+    /// The environment of a machine of its own, on which nothing was set but where not to be in anybody's way.
+    fn alone(&self) -> Vec<(String, String)> {
+        let config = self.home.join("config.toml");
+        std::fs::write(&config, "[server]\nlisten = '127.0.0.1:0'\n").unwrap();
+        let mut alone = self.env.clone();
+        alone.retain(|(name, _)| {
+            !["LANDFALL_SERVER", "LANDFALL_DATA_DIR", "LANDFALL_CONFIG"].contains(&name.as_str())
+        });
+        alone.push(("LANDFALL_CONFIG".into(), config.display().to_string()));
+        alone
     }
 
     fn judge(&mut self, page: &str, line: &str, said: &Said) {
@@ -388,6 +403,16 @@ fn fill(desk: &Desk) {
     }
 }
 
+/// The lines of the first page, those about peers or the others.
+fn of_readme(peers: bool) -> Vec<String> {
+    let readme = std::fs::read_to_string("../../README.md").unwrap();
+    let lines = readme
+        .lines()
+        .filter_map(|line| line.strip_prefix("$ "))
+        .filter(|line| line.starts_with("landfall ") && line.contains("peer") == peers);
+    lines.map(|line| line.split("  ").next().unwrap_or(line).to_owned()).collect()
+}
+
 #[test]
 fn examples_about_a_cluster_run_as_they_are_written() {
     let mut stand = Stand::new();
@@ -396,12 +421,7 @@ fn examples_about_a_cluster_run_as_they_are_written() {
     let mut desk = Desk::at(&stand);
     fill(&desk);
     // The first page, and what stands before everything.
-    let readme = std::fs::read_to_string("../../README.md").unwrap();
-    let lines = readme
-        .lines()
-        .filter_map(|line| line.strip_prefix("$ "))
-        .filter(|line| line.starts_with("landfall "));
-    let lines: Vec<String> = lines.map(|line| line.split("  ").next().unwrap_or(line).to_owned()).collect();
+    let lines = of_readme(false);
     assert!(lines.len() >= 5, "{lines:?}");
     for line in lines.iter().filter(|line| !line.starts_with("landfall top")) {
         let said = desk.run(line);
@@ -449,7 +469,8 @@ fn examples_about_a_cluster_run_as_they_are_written() {
 #[test]
 fn examples_about_peers_run_as_they_are_written() {
     let pool = "[peer]\n[[pools]]\nid = 'default'\ndispatch = 'negotiate'\n";
-    let (here, there) = (Stand::with_config(pool), Stand::with_config(pool));
+    let (here, mut there) = (Stand::with_config(pool), Stand::with_config(pool));
+    there.agent("second", &["--cpus", "2"]);
     let other = there.json(&["peer", "id"]);
     let id = other["id"].as_str().unwrap();
     let address = other["addresses"][0].as_str().unwrap().to_owned();
@@ -464,6 +485,22 @@ fn examples_about_peers_run_as_they_are_written() {
     ]);
     here.run(&["peers", "add", other["invitation"].as_str().unwrap()]).ok();
     here.until("the other one is known", || here.run(&["peers", "show", id]).code == 0);
+    let (of_pair, alone) = (desk.env.clone(), desk.alone());
+    let [one, second, submit]: [String; 3] = of_readme(true).try_into().unwrap();
+    for line in [one, desk.ours(second)] {
+        desk.env.clone_from(&alone);
+        let said = desk.beside(&line, "try, in another terminal", "true");
+        desk.judge("README", &line, &said);
+    }
+    desk.env = of_pair;
+    let said = desk.run(&submit);
+    assert_eq!(
+        (said.code, said.out.lines().next()),
+        (0, Some("runs on second")),
+        "{} {}",
+        said.out,
+        said.err
+    );
     for page in OF_PEERS {
         desk.walk(page);
     }
@@ -478,13 +515,7 @@ fn examples_of_what_goes_on_run_as_they_are_written() {
     let mut desk = Desk::at(&stand);
     desk.run("landfall certificate --host 127.0.0.1 --out . && landfall token create node --role agent --node '*' --out node.token").ok();
     let of_cluster = desk.env.clone();
-    // A machine of its own, on which nothing was set but where not to be in anybody's way.
-    std::fs::write(desk.home.join("config.toml"), "[server]\nlisten = '127.0.0.1:0'\n").unwrap();
-    let mut alone = of_cluster.clone();
-    alone.retain(|(name, _)| {
-        !["LANDFALL_SERVER", "LANDFALL_DATA_DIR", "LANDFALL_CONFIG"].contains(&name.as_str())
-    });
-    alone.push(("LANDFALL_CONFIG".into(), desk.home.join("config.toml").display().to_string()));
+    let alone = desk.alone();
     for page in OF_PROGRAMS {
         for line in desk.examples(page) {
             let (words, machine): (&str, &Vec<_>) = match line.split(' ').nth(1).unwrap_or_default() {

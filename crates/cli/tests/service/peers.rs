@@ -258,6 +258,56 @@ fn a_job_ends_once_though_either_server_is_killed() {
     }
 }
 
+#[test]
+fn a_program_submits_to_peers_and_hears_what_becomes_of_it() {
+    use landfall_client::{Client, PlacementEvent, Settings};
+    let alone = first("");
+    let args = ["hollow", "--nodes", "1", "--cpus", "2", "--memory", "4GiB", "--task-time", "10ms"];
+    let _ghost = alone.start("hollow", alone.command(), &args);
+    alone.until("the machine is there", || {
+        alone.json(&["nodes"])["nodes"].as_array().is_some_and(|all| !all.is_empty())
+    });
+    let token = std::fs::read_to_string(alone.data().join("token")).unwrap();
+    let client = Client::new(&Settings::new(alone.url()).token(token.trim())).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let heard = runtime.block_on(async {
+        let job = serde_json::from_value(serde_json::json!({ "run": { "command": ["true"] } })).unwrap();
+        let profile = serde_json::from_value(serde_json::json!({ "cpu": 1 })).unwrap();
+        let job =
+            client.submit_with_placement(job, profile, serde_json::Map::new(), Some(1000)).await.unwrap();
+        let mut events = client.placement_events(&job);
+        let mut heard = Vec::new();
+        while let Some(event) = events.next().await.unwrap() {
+            heard.push(event);
+        }
+        heard
+    });
+    let own = id(&alone);
+    assert_eq!(heard[0], PlacementEvent::Asked { round: 1 });
+    let won = |event: &PlacementEvent| matches!(event, PlacementEvent::Offer(offer) if offer.peer == own && offer.status == "won");
+    assert!(heard.iter().any(won), "{heard:?}");
+    assert!(heard.contains(&PlacementEvent::Placed { peer: own.clone(), price: Some(10) }), "{heard:?}");
+    let ended = PlacementEvent::Ended { state: "completed".into(), reason: None };
+    assert_eq!(heard.last(), Some(&ended), "{heard:?}");
+
+    // The same wishes have words on the command line, and what makes no sense is refused in words.
+    let help = alone.run(&["submit", "--help"]).ok();
+    let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(help.contains("local, cell, org, federation, commons"), "{help}");
+    for args in [["--negotiate", "never"], ["--placement", "cell"], ["--storage", "1MiB"], ["--class", "7"]] {
+        let said = alone.run(&[&["submit", "--wait"][..], &args, &["--", "true"]].concat());
+        assert_eq!(said.code, 0, "{args:?}: {} {}", said.out, said.err);
+    }
+    for (args, words) in [
+        (["--placement", "family"], "none of local, cell, org, federation, commons"),
+        (["--negotiate", "often"], "none of auto, always, never"),
+        (["--colocate", "99"], "job `99` was not announced to peers"),
+    ] {
+        let said = alone.run(&[&["submit"][..], &args, &["--", "true"]].concat());
+        assert!(said.code == 6 && said.err.contains(words), "{args:?}: {} {}", said.code, said.err);
+    }
+}
+
 /// The five nodes of the specification: name, trust, cores, memory.
 const FIVE: [(&str, &str, &str, &str); 5] = [
     ("A", "0.9", "8", "16GiB"),

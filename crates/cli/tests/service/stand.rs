@@ -329,6 +329,8 @@ impl Stand {
             .env("LANDFALL_CONFIG", self.path("config.toml"))
             .env("LANDFALL_DATA_DIR", self.data())
             .env("LANDFALL_SERVER", &self.url)
+            // Other tests keep this machine busy, and peers would offer nothing.
+            .env("LANDFALL_PEER_MEASURED_LOAD", "false")
             .current_dir(self.dir.path());
         command
     }

@@ -445,7 +445,13 @@ pub(super) fn node(
     node.power = row.power;
     node.maintenance_at = row.maintenance_at_ms;
     if let Some(row) = row.peer {
-        node.peer = Some(Box::new(peer(row, &format!("{path}.peer"))?));
+        let peer = peer(row, &format!("{path}.peer"))?;
+        if let Some(capability) = &peer.gpu_capability {
+            for gpu in &mut node.gpus {
+                gpu.capability.get_or_insert_with(|| Box::new(capability.clone()));
+            }
+        }
+        node.peer = Some(Box::new(peer));
     }
     for (i, row) in row.placements.into_iter().enumerate() {
         let milli = row.gpu_milli.unwrap_or(MilliGpu::WHOLE);
@@ -512,6 +518,7 @@ fn gpus(rows: Vec<GpuRow>, models: &mut Models, path: &str) -> Result<Vec<Gpu>> 
         (gpu.vram_committed, gpu.vram_reported) = (row.vram_committed_mib, row.vram_used_mib);
         (gpu.bandwidth_gb_s, gpu.link_group, gpu.slices) =
             (row.bandwidth_gb_s, row.link_group, row.slices.map(Box::new));
+        gpu.capability = row.capability.map(Box::new);
         (gpu.holder, gpu.hold, gpu.milli_committed) =
             (row.holder, row.hold.map(Box::new), row.milli_committed);
         for _ in 0..count {

@@ -136,6 +136,7 @@ pub(super) struct GpuRow {
     pub(super) vram_used_mib: Mib,
     pub(super) bandwidth_gb_s: Option<f64>,
     pub(super) link_group: Option<u16>,
+    pub(super) capability: Option<Name>,
     pub(super) slices: Option<Slices>,
     pub(super) holder: Option<JobId>,
     pub(super) hold: Option<JobId>,

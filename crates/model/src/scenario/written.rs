@@ -199,6 +199,7 @@ struct WrittenGpu<'a>(&'a Gpu);
 impl Serialize for WrittenGpu<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Gpu { index, model, vram, vram_reported, bandwidth_gb_s, link_group, slices, .. } = self.0;
+        let Gpu { capability, .. } = self.0;
         let mut row = Fields(serializer.serialize_map(None)?);
         row.put("index", index)?;
         row.some("model", &model.as_ref().map(|model| &model.name))?;
@@ -206,6 +207,7 @@ impl Serialize for WrittenGpu<'_> {
         row.unless(&Mib::ZERO, "vram_used_mib", vram_reported)?;
         row.some("bandwidth_gb_s", bandwidth_gb_s)?;
         row.some("link_group", link_group)?;
+        row.some("capability", capability)?;
         row.some("slices", slices)?;
         row.0.end()
     }
@@ -282,7 +284,7 @@ mod tests {
         "approval": "pending", "accepting": false, "cooldown_until_ms": 5, "state": "draining",
         "supported_runtimes": ["onnx"], "cpu_milli": 4000, "ram_mib": 100, "memory_used_mb": 7,
         "gpus": [{"index": 3, "model": "A100", "vram_mib": 9, "vram_used_mib": 2, "bandwidth_gb_s": 1.5,
-        "link_group": 1, "slices": {"taken": [[1, 0]]}}], "gpu_bandwidth_gb_s": 3.5, "wasm_memory_limit_mb": 6,
+        "link_group": 1, "capability": "sm_80", "slices": {"taken": [[1, 0]]}}], "gpu_bandwidth_gb_s": 3.5, "wasm_memory_limit_mb": 6,
         "active_jobs": 2, "cache": ["w"], "images": ["quay.io/a/b:1"], "karma": 9, "corrections": {"onnx": {"factor": 0.5, "samples": 3}},
         "thermal": "fair", "battery_pct": 50, "charging": true, "neural_engine": true, "npu": true, "metal_gpu": true,
         "metrics": {"cpu_count": 4, "cpu_core_score": 5, "ram_total_mib": 90, "ram_free_mib": 80, "cpu_usage_pct": 1.5,

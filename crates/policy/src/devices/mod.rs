@@ -9,13 +9,14 @@ pub mod link_bandwidth;
 mod tightest;
 mod uniform;
 
-use landfall_model::{Gpu, JobSpec, Mib, MigProfile, MilliGpu, Node, slices};
+use landfall_model::{Gpu, JobSpec, Mib, MigProfile, MilliGpu, Name, Node, slices};
 use smallvec::SmallVec;
 
 use crate::evaluate::Pair;
 use crate::params::{ParamError, ParamInfo, Params};
 use crate::policy::Policy;
 use crate::rules::fit;
+use crate::rules::offer::capability_reaches;
 use crate::score::q;
 use crate::view::{Devices, Mode};
 
@@ -200,6 +201,12 @@ pub(crate) fn qualifies(spec: &JobSpec, gpu: &Gpu, memory: MemoryView) -> bool {
         && gpu.milli_free() >= spec.gpu_milli
         && memory.free(gpu) >= spec.vram_mib
         && model_allowed(spec, gpu)
+        && spec.gpu_capability.as_ref().is_none_or(|needs| is_capable(gpu, needs))
+}
+
+/// Whether a device says that it is capable of what a job asks for.
+fn is_capable(gpu: &Gpu, needs: &Name) -> bool {
+    gpu.capability.as_ref().is_some_and(|has| capability_reaches(has.as_str(), needs.as_str()))
 }
 
 /// Whether the job accepts a device's model.

@@ -1,15 +1,20 @@
 //! What a job asks of peers: the announcement that is made of a submission to a pool that negotiates.
 
+use std::collections::BTreeMap;
+
 use landfall_api::ApiError;
 use landfall_api::job::{JobRequest, PlacementRequest, RunSpec};
 use landfall_engine::Input;
-use landfall_model::{Digest, Hints, JobSpec, Mib, MilliCpu, Needs, NodeId, PoolId, Scope};
+use landfall_model::{Digest, Hints, JobId, JobSpec, Mib, MilliCpu, Name, Needs, NodeId, PoolId, Scope};
 use landfall_negotiate::{Blob, GpuNeed, Preset, Profile, Protocol, Submission};
 
 use super::core::{Core, View};
 use super::handle::Failure;
 use super::intake::{self, Prepared};
-use super::submit::invalid;
+use super::submit::{invalid, refused_status};
+
+/// How near a peer is, from near to far.
+const SCOPES: &str = "local, cell, org, federation, commons";
 
 impl Core {
     /// What the engine is given: jobs that it places, or one that peers place.
@@ -26,7 +31,8 @@ impl Core {
         let Some(submitter) = self.peers.as_ref().map(|peers| peers.id.clone()) else {
             return Err(alone("needs.pool", "this server is no peer"));
         };
-        let asked = asked(&job, submitter, getrandom::u64().unwrap_or_default())?;
+        let announced = &self.engine.state().announced;
+        let asked = asked(&job, announced, submitter, getrandom::u64().unwrap_or_default())?;
         Ok(Input::Negotiate { submission: Box::new(job.submission), asked: Box::new(asked) })
     }
 }
@@ -40,17 +46,19 @@ impl View<'_> {
     /// What peers are asked about a job that is not to be awarded, and what that question is called.
     pub fn dry_run(&self, job: &Prepared) -> Result<(PoolId, Digest, Submission), Failure> {
         plain(job)?;
-        let mut peers = self.engine.state().peers.iter();
-        let Some((pool, peer)) = peers.next() else {
+        let state = self.engine.state();
+        let Some((pool, peer)) = state.peers.iter().next() else {
             return Err(alone("needs.pool", "this server is no peer"));
         };
-        let mut asked = asked(job, peer.id().clone(), getrandom::u64().unwrap_or_default())?;
+        let nonce = getrandom::u64().unwrap_or_default();
+        let mut asked = asked(job, &state.announced, peer.id().clone(), nonce)?;
         // Where the first offer would win, all are wanted to be seen.
         (asked.dry_run, asked.protocol) = (true, Protocol::Always);
         asked.want_declines = Some(true);
         let digest = peer.check(self.now, &asked).map_err(|refusal| {
             let error = ApiError::new(refusal.reason.as_str(), refusal.to_string());
-            Failure::refused(422, error.hint("change the field, or use another pool"))
+            let status = refused_status(refusal.reason.as_str());
+            Failure::refused(status, error.hint("change the field, or use another pool"))
         })?;
         Ok((pool.clone(), digest, asked))
     }
@@ -77,46 +85,79 @@ fn alone(field: &str, message: &str) -> Failure {
 }
 
 /// A job that may run nowhere else is not announced to anybody.
-fn stays_here(placement: Option<&PlacementRequest>) -> bool {
+pub(super) fn stays_here(placement: Option<&PlacementRequest>) -> bool {
     placement.and_then(|placement| placement.max_scope.as_deref()) == Some("local")
 }
 
+fn bad(field: &str, message: String, hint: &str) -> Failure {
+    let error = ApiError::new("invalid", message).field(format!("placement.{field}"));
+    Failure::refused(400, error.hint(hint))
+}
+
 fn word<T: serde::de::DeserializeOwned>(field: &str, text: &str, known: &str) -> Result<T, Failure> {
-    serde_json::from_value(serde_json::Value::from(text)).map_err(|_| {
-        let message = format!("`{text}` is none of {known}");
-        Failure::refused(
-            400,
-            ApiError::new("invalid", message).field(format!("placement.{field}")).hint("use one of them"),
-        )
-    })
+    serde_json::from_value(serde_json::Value::from(text))
+        .map_err(|_| bad(field, format!("`{text}` is none of {known}"), "use one of them"))
+}
+
+fn scope(field: &str, text: &str) -> Result<Scope, Failure> {
+    word(field, text, SCOPES)
 }
 
 /// What a job asks of peers.
-pub(super) fn asked(job: &Prepared, submitter: NodeId, nonce: u64) -> Result<Submission, Failure> {
+fn asked(
+    job: &Prepared,
+    announced: &BTreeMap<JobId, Digest>,
+    submitter: NodeId,
+    nonce: u64,
+) -> Result<Submission, Failure> {
     let spec = &job.submission.job.spec;
     let wishes = job.placement.clone().unwrap_or_default();
-    let hints: Hints = serde_json::from_value(serde_json::Value::Object(wishes.hints))
-        .map_err(|error| invalid("placement.hints", error.to_string(), "see docs/guides/peers.md"))?;
-    let max_scope = match wishes.max_scope.as_deref() {
-        Some(text) => word("max_scope", text, "local, cell, org, federation, commons")?,
-        None => Scope::Commons,
-    };
+    let mut hints: Hints = serde_json::from_value(serde_json::Value::Object(wishes.hints))
+        .map_err(|error| bad("hints", error.to_string(), "see docs/guides/peers.md"))?;
+    for other in &mut hints.colocate_with {
+        *other = as_announced(other, announced)?;
+    }
+    let far = |field, text: &Option<String>| text.as_deref().map(|text| scope(field, text)).transpose();
+    let (max_scope, start_scope) =
+        (far("max_scope", &wishes.max_scope)?, far("start_scope", &wishes.start_scope)?);
+    let allowed = wishes.allowed_scopes.iter().map(|text| scope("allowed_scopes", text));
+    let allowed_scopes = allowed.collect::<Result<_, _>>()?;
     let preset: Option<Preset> =
         wishes.preset.as_deref().map(|text| word("preset", text, "standard, locality, scope")).transpose()?;
+    let protocol = wishes.negotiate.as_deref().map(|text| word("negotiate", text, "auto, always, never"));
+    let cell = wishes.cell.as_deref().map(Name::new).transpose();
     let profile = profile_of(spec);
     Ok(Submission {
         nodes: spec.nodes.max,
         runtimes: vec![spec.runtime.clone()],
         hints,
+        cell: cell.map_err(|error| bad("cell", error.to_string(), "choose another name"))?,
         max_cost: wishes.max_cost,
+        class: spec.class,
         deliberation_ms: wishes.deliberation_ms,
         lease_ms: wishes.lease_ms,
-        max_scope,
+        max_scope: max_scope.unwrap_or(Scope::Commons),
+        start_scope,
+        allowed_scopes,
         preset,
-        protocol: Protocol::Auto,
+        protocol: protocol.transpose()?.unwrap_or(Protocol::Auto),
         body: Blob::new(body_of(job, spec, profile.as_ref())?),
         profile,
         ..Submission::new(submitter, nonce)
+    })
+}
+
+/// What peers call a job: they know no numbers of this server. One of another server is named by its digest.
+fn as_announced(job: &JobId, announced: &BTreeMap<JobId, Digest>) -> Result<JobId, Failure> {
+    let text = job.as_str();
+    let is_digest = text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    let known = announced.get(job).and_then(|digest| JobId::new(&digest.to_string()).ok());
+    known.or_else(|| is_digest.then(|| job.clone())).ok_or_else(|| {
+        bad(
+            "hints.colocate_with",
+            format!("job `{job}` was not announced to peers, so none of them can know where it runs"),
+            "name a job that peers placed, or the digest that `landfall explain --json` shows of one",
+        )
     })
 }
 
@@ -131,10 +172,15 @@ fn profile_of(spec: &JobSpec) -> Option<Profile> {
     let profile = Profile {
         cpu_milli: some(spec.cpu_milli.get()),
         memory_mib: some(spec.ram_mib.get()),
+        storage_mib: some(spec.storage_mib.get()),
+        network_mbit_s: Some(spec.network_mbit_s).filter(|mbit_s| *mbit_s > 0),
         gpu,
-        ..Profile::default()
+        duration_ms: None,
     };
-    (profile != Profile::default()).then_some(profile)
+    // How long it may take is told, but is nothing that a node could be short of.
+    let expected = spec.expected_duration_ms;
+    let duration_ms = (expected != JobSpec::empty().expected_duration_ms).then(|| expected.get());
+    (profile != Profile::default()).then_some(Profile { duration_ms, ..profile })
 }
 
 /// The job as its winner gets it. Who submitted it, and where, is nobody's business but that of this server.

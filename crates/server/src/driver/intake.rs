@@ -18,6 +18,7 @@ use landfall_model::{
 };
 use landfall_store::Table;
 
+use super::asked_of_peers::stays_here;
 use super::core::View;
 use super::handle::{Caller, Failure};
 use super::jobs::JobMeta;
@@ -297,12 +298,16 @@ impl View<'_> {
             };
             needs.architecture = Some(usual);
         }
-        if needs.storage_mib.is_some_and(|size| !size.is_zero()) {
+        let told = dispatch == Dispatch::Negotiate && !stays_here(request.placement.as_ref());
+        if needs.storage_mib.is_some_and(|size| !size.is_zero()) && !told {
             let message = "nodes do not say how much disk they have, so none can be promised";
             return ignored("storage_mib", message.into(), "leave it out");
         }
         let given = Needs::of(&needs.clone().spec().unwrap_or_else(|_| JobSpec::empty()));
         use Dispatch::{Batch, Negotiate, Pull, Push};
+        // What only a request to peers says has no effect on a job that they are not asked about.
+        let batch_or_told: &[Dispatch] = if told { &[Batch, Negotiate] } else { &[Batch] };
+        let pull_or_told: &[Dispatch] = if told { &[Pull, Negotiate] } else { &[Pull] };
         const LEAVE: &str = "leave it out";
         const PLACEMENT: &str =
             "say it as a wish of `placement`, such as --prefer-region, --max-cost or --placement";
@@ -320,7 +325,7 @@ impl View<'_> {
             (
                 "class",
                 given.class.is_some(),
-                &[Batch],
+                batch_or_told,
                 if dispatch == Push { "use priority, higher first" } else { LEAVE },
             ),
             ("exclusive", needs.exclusive == Some(true), &[Batch], "ask for all its cores"),
@@ -351,7 +356,7 @@ impl View<'_> {
             ("kind", given.kind.is_some(), &[Pull], LEAVE),
             ("prefer_local", given.prefer_local.is_some(), &[Pull], LEAVE),
             ("network_bound", given.network_bound.is_some(), &[Pull], LEAVE),
-            ("network_mbit_s", given.network_mbit_s.is_some(), &[Pull], LEAVE),
+            ("network_mbit_s", given.network_mbit_s.is_some(), pull_or_told, LEAVE),
             ("fetchable", given.fetchable.is_some(), &[Pull], LEAVE),
             ("fetch_task", given.fetch_task.is_some(), &[Pull], LEAVE),
             ("evaluate_task", given.evaluate_task.is_some(), &[Pull], LEAVE),
@@ -368,7 +373,7 @@ impl View<'_> {
             ("max_cost", given.max_cost.is_some(), &[], PLACEMENT),
             ("max_scope", given.max_scope.is_some(), &[], PLACEMENT),
             ("allowed_scopes", given.allowed_scopes.is_some(), &[], PLACEMENT),
-            ("cell", given.cell.is_some(), &[], LEAVE),
+            ("cell", given.cell.is_some(), &[], PLACEMENT),
         ];
         for (field, given) in [("at_once", given.at_once), ("max_fails", given.max_fails)] {
             if given.is_some() && request.array.is_none() && request.entries.is_empty() {

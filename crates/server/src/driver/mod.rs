@@ -27,6 +27,7 @@ pub mod jobs;
 mod listing;
 pub mod nodes;
 pub mod peers;
+mod probe;
 mod pull;
 pub(crate) mod rings;
 pub mod roster;

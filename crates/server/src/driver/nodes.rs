@@ -615,7 +615,8 @@ fn model_node(id: &NodeId, registration: &Registration, now: landfall_model::Tim
             let fields = json!({
                 "index": gpu.index, "model": gpu.model, "vram_mib": gpu.vram_mib,
                 "vram_used_mib": gpu.vram_used_mib.unwrap_or(0), "bandwidth_gb_s": gpu.bandwidth_gb_s.filter(|v| *v > 0.0),
-                "link_group": gpu.link_group, "slices": gpu.sliced.then(|| json!({})),
+                "link_group": gpu.link_group, "capability": gpu.capability.as_deref().and_then(|text| Name::new(text).ok()),
+                "slices": gpu.sliced.then(|| json!({})),
             });
             let Value::Object(mut fields) = fields else { return Value::Null };
             fields.retain(|_, value| !value.is_null());

@@ -24,10 +24,8 @@ use landfall_engine::life::hosted_id;
 use landfall_engine::record::{Cause, JobState};
 use landfall_engine::{Answer, Effect, Event, Input};
 use landfall_model::life::Refused;
-use landfall_model::{Digest, Dispatch, JobId, Millis, NodeId, NodeState, PoolId, Scope, Time};
-use landfall_negotiate::{
-    self as negotiate, Deed, Entry, Machine, Metric, Probe, ProbedGpu, RunnerEvent, Stage, TaskOutcome,
-};
+use landfall_model::{Digest, Dispatch, JobId, NodeId, PoolId, Time};
+use landfall_negotiate::{self as negotiate, Deed, Entry, Metric, Probe, RunnerEvent, Stage, TaskOutcome};
 use landfall_store::{Reader, StoreError, Table};
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
@@ -35,13 +33,11 @@ use tokio::sync::mpsc;
 use super::core::{Core, View, unreadable};
 use super::handle::Caller;
 use super::intake;
+use super::probe::Loads;
 use super::view::word;
 use crate::config::Config;
 use crate::error::ServerError;
 use crate::foreign::{Foreign, under_lease};
-
-/// How often facts are told although nothing changed; a third of the age at which they are stale.
-const PROBE_EVERY: Millis = Millis::secs(30);
 
 /// What the service beside the driver has to do, in order, after the commit.
 #[derive(Debug)]
@@ -89,9 +85,11 @@ pub(super) struct PeerSide {
     after: Vec<Out>,
     /// What the peer has to be told in this round.
     news: Vec<negotiate::Input>,
-    probed: Option<(Time, Probe)>,
+    pub(super) probed: Option<(Time, Probe)>,
     accounts: BTreeMap<String, Account>,
-    data_dir: std::path::PathBuf,
+    pub(super) data_dir: std::path::PathBuf,
+    /// Load that no job here causes, unless it is not to count.
+    pub(super) loads: Option<Loads>,
     foreign: Foreign,
 }
 
@@ -243,6 +241,7 @@ impl Core {
             probed: None,
             accounts: record(&mut *self.store, ACCOUNTS)?,
             data_dir: config.data_dir.clone(),
+            loads: (!config.peer.ledger_only).then(Loads::default),
             foreign: config.peer.foreign.clone(),
         });
         let settings = Box::new(config.peer.settings.clone());
@@ -300,7 +299,7 @@ impl Core {
         self.engine.state().peers.get(&self.peers.as_ref()?.pool)
     }
 
-    fn tell_peer(&mut self, input: negotiate::Input) {
+    pub(super) fn tell_peer(&mut self, input: negotiate::Input) {
         if let Some(pool) = self.peers.as_ref().map(|peers| peers.pool.clone()) {
             self.step(Input::Peer { pool, input: Box::new(input) });
         }
@@ -347,7 +346,7 @@ impl Core {
     }
 
     /// Jobs that this peer won and that somebody still waits for.
-    fn hosted_jobs(&self) -> Vec<Hosted> {
+    pub(super) fn hosted_jobs(&self) -> Vec<Hosted> {
         let Some(peer) = self.peer() else { return Vec::new() };
         let running = peer.host().jobs().iter().filter_map(|(job, hosted)| match &hosted.stage {
             Stage::Running(run) => Some((job, run.fence.attempt, hosted.arbiter.clone())),
@@ -364,7 +363,7 @@ impl Core {
             .collect()
     }
 
-    fn is_hosted(&self, id: &JobId) -> bool {
+    pub(super) fn is_hosted(&self, id: &JobId) -> bool {
         self.peers.is_some()
             && id.as_str().starts_with('p')
             && self.jobs.meta(id).is_some_and(|meta| meta.foreign)
@@ -533,68 +532,6 @@ impl Core {
         }
     }
 
-    /// Tells the peer what its machines have, when that changed or some time has passed.
-    fn probe_peer(&mut self) {
-        let Some(probe) = self.probe() else { return };
-        let Some(peers) = &mut self.peers else { return };
-        let fresh = |(at, known): &(Time, Probe)| *known == probe && self.now.since(*at) < PROBE_EVERY;
-        if peers.probed.as_ref().is_some_and(fresh) {
-            return;
-        }
-        peers.probed = Some((self.now, probe.clone()));
-        self.tell_peer(negotiate::Input::Capacity(Box::new(probe)));
-    }
-
-    /// What the machines of the pool have together. What is not this peer's own doing counts as used by others.
-    fn probe(&self) -> Option<Probe> {
-        let peers = self.peers.as_ref()?;
-        let pool = self.engine.state().pools.get(&peers.pool)?;
-        let mut probe = Probe::default();
-        let hosted = self.hosted_jobs();
-        let awards = || self.engine.state().holds.values().filter(|hold| hold.award.is_some());
-        let is_own = |job: &JobId| self.is_hosted(job) || awards().any(|hold| hold.job == *job);
-        let ready = |node: &&landfall_model::Node| node.state == NodeState::Ready && node.accepting;
-        for node in pool.nodes.iter().filter(ready) {
-            probe.cpu_total += node.cpu_total.get();
-            probe.memory_total += node.ram_total.get();
-            let first = u16::try_from(probe.gpus.len()).unwrap_or(u16::MAX);
-            let last = first.saturating_add(u16::try_from(node.gpus.len()).unwrap_or(u16::MAX));
-            probe.machines.push(Machine {
-                cpu_free: node.cpu_total.get().saturating_sub(node.cpu_committed.get()),
-                memory_free: node.ram_total.get().saturating_sub(node.ram_committed.get()),
-                gpus: (first..last).collect(),
-            });
-            let is_here = |id: &JobId| node.placements.iter().any(|placement| placement.job == *id);
-            probe.placed.extend(hosted.iter().filter(|hosted| is_here(&hosted.id)).map(|hosted| hosted.job));
-            probe.placed.extend(awards().filter(|hold| hold.node == node.id).filter_map(|hold| hold.award));
-            for placement in node.placements.iter().filter(|placement| !self.is_hosted(&placement.job)) {
-                probe.cpu_measured += placement.cpu.get();
-                probe.memory_measured += placement.ram.get();
-                probe.running += 1;
-            }
-            for gpu in &node.gpus {
-                let by_others = gpu.holder.as_ref().is_some_and(|job| !is_own(job));
-                probe.gpus.push(ProbedGpu {
-                    index: u16::try_from(probe.gpus.len()).unwrap_or(u16::MAX),
-                    memory_mib: gpu.vram_total().get(),
-                    capability: None,
-                    busy: by_others,
-                });
-            }
-            probe.runtimes.extend(node.runtimes.iter().cloned());
-            probe.region = probe.region.take().or_else(|| node.region.clone());
-        }
-        if probe.cpu_total == 0 {
-            return Some(probe).filter(|_| peers.probed.is_some());
-        }
-        probe.storage_total = free_disk_mib(&peers.data_dir);
-        let queued = self.engine.queue_len(&peers.pool).unwrap_or(0) as u64;
-        if queued > 0 {
-            probe.queued.insert(Scope::Local, queued);
-        }
-        Some(probe)
-    }
-
     /// A result was accepted: somebody owes something to somebody else.
     fn book(&mut self, peer: &NodeId, change: impl FnOnce(&mut Account)) {
         let Some(peers) = self.peers.as_mut().filter(|peers| peers.id != *peer) else { return };
@@ -615,11 +552,4 @@ impl Core {
         self.put_effects_back(rest);
         taken
     }
-}
-
-/// What is free where this server keeps its data, in steps that do not change with every write.
-fn free_disk_mib(dir: &std::path::Path) -> u64 {
-    const STEP_MIB: u64 = 1024;
-    let free = rustix::fs::statvfs(dir).map_or(0, |stat| stat.f_bavail.saturating_mul(stat.f_frsize) >> 20);
-    if free > STEP_MIB { free / STEP_MIB * STEP_MIB } else { free }
 }

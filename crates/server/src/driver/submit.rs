@@ -167,9 +167,18 @@ pub(super) fn invalid(field: &str, message: impl Into<String>, hint: &str) -> Fa
     Failure::refused(422, error)
 }
 
+/// The status of a refusal.
+pub(super) fn refused_status(code: &str) -> u16 {
+    match code {
+        "invalid" => 400,
+        code if code.starts_with("unknown_") => 404,
+        _ => 422,
+    }
+}
+
 /// How a refusal of the engine is answered.
 pub(super) fn refused_answer(refused: Refused) -> Failure {
-    let status = if refused.code.starts_with("unknown_") { 404 } else { 422 };
+    let status = refused_status(&refused.code);
     let hint = refused.hint.clone();
     let mut error = ApiError::new(refused.code.clone(), refused.message);
     if !hint.is_empty() {

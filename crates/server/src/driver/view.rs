@@ -221,6 +221,7 @@ impl View<'_> {
                     index: gpu.index,
                     model: gpu.model.as_ref().map(|model| model.name.to_string()),
                     vram_mib: gpu.vram.map(landfall_model::Mib::get),
+                    capability: gpu.capability.as_ref().map(ToString::to_string),
                     vram_committed_mib: gpu.vram_committed.get(),
                     milli_committed: gpu.milli_committed.get(),
                     holder: gpu.holder.as_ref().map(ToString::to_string),

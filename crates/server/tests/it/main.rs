@@ -6,5 +6,6 @@ mod board;
 mod common;
 mod facts;
 mod intake;
+mod peers;
 mod requests;
 mod watching;

@@ -185,6 +185,7 @@ fn peer_config(config: &Config) -> Result<landfall_server::PeerConfig, CliError>
     if config.text("peer.foreign_network").is_some() {
         peer.foreign.network = config.is_on("peer.foreign_network");
     }
+    peer.ledger_only = config.text("peer.measured_load") == Some("false");
     if let Some(walltime) = config.parsed::<Millis>("peer.foreign_walltime") {
         peer.foreign.walltime = walltime;
     }

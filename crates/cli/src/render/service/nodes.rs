@@ -186,7 +186,10 @@ fn gpu_table(gpus: &[GpuView]) -> Table {
         let all = gpu.vram_mib.map_or_else(|| "?".to_owned(), mib);
         table.row(vec![
             gpu.index.to_string().into(),
-            Cell::from(gpu.model.as_deref().unwrap_or("unknown")),
+            Cell::from(match (gpu.model.as_deref().unwrap_or("unknown"), &gpu.capability) {
+                (model, Some(capability)) => format!("{model} ({capability})"),
+                (model, None) => model.to_owned(),
+            }),
             format!("{} of {all}", mib(gpu.vram_committed_mib)).into(),
             format!("{} %", gpu.milli_committed / 10).into(),
             Cell::styled(held(gpu), PLAIN),

@@ -181,9 +181,12 @@ pub(crate) struct JobArgs {
 // How a job of a pool that negotiates wants to be placed.
 #[derive(Debug, Default, Clone, PartialEq, clap::Args)]
 pub(crate) struct Negotiation {
-    /// The farthest peer that may run it: local, family, federation, commons.
+    /// The farthest peer that may run it: local, cell, org, federation, commons.
     #[arg(long, value_name = "SCOPE", help_heading = "Negotiation")]
     pub(crate) placement: Option<String>,
+    /// Whether offers are compared: always, never (the first that fits is taken), auto [default: auto, by whether it says what it needs].
+    #[arg(long, value_name = "WHEN", help_heading = "Negotiation")]
+    pub(crate) negotiate: Option<String>,
     /// A region it would like; may be given several times.
     #[arg(long, value_name = "NAME", help_heading = "Negotiation")]
     pub(crate) prefer_region: Vec<String>,
@@ -193,7 +196,7 @@ pub(crate) struct Negotiation {
     /// A peer it would not like; may be given several times.
     #[arg(long, value_name = "ID", help_heading = "Negotiation")]
     pub(crate) avoid: Vec<String>,
-    /// A digest of data it reads; may be given several times.
+    /// What it reads, as peers name what they have warm: an image, a workload; may be given several times.
     #[arg(long, value_name = "DIGEST", help_heading = "Negotiation")]
     pub(crate) data: Vec<String>,
     /// A job it should run beside; may be given several times.

@@ -329,6 +329,7 @@ fn placement(asked: &Negotiation, job: &mut JobRequest) {
     request.preset = asked.preset.clone().or(request.preset);
     request.lease_ms = asked.lease.or(request.lease_ms);
     request.max_scope = asked.placement.clone().or(request.max_scope);
+    request.negotiate = asked.negotiate.clone().or(request.negotiate);
     job.placement = Some(request).filter(|request| *request != PlacementRequest::default());
 }
 

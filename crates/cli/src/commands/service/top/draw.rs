@@ -314,6 +314,7 @@ pub(super) mod tests {
             index,
             model: None,
             vram_mib: Some(1000),
+            capability: None,
             vram_committed_mib: taken,
             milli_committed: 0,
             holder: None,
