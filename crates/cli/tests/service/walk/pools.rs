@@ -290,7 +290,7 @@ const CASES: [Case; 20] = [
     ("work of a workload", |world| {
         world.joins("mill", "regions", &json!({ "region": "us" }));
         let job = world.held_of("grind", "regions");
-        for (wall, correction) in [(100_000, 1.0), (50_000, 1.2)] {
+        for (wall, correction) in [(100_000, 1.0), (25_000, 1.6)] {
             let needs = json!({ "pool": "regions", "runtime": "process", "region": "us" });
             let request = over(World::request(&needs), &json!({ "workload": "grind" }));
             let run = world.asks("POST", "/jobs", &request)["id"].as_str().unwrap().to_owned();
