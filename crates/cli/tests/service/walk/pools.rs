@@ -139,11 +139,13 @@ const CASES: [Case; 20] = [
         world.until("a second is usual", || per_second().is_some_and(|points| points > 20.0));
     }),
     ("inputs that a worker lacks", |world| {
-        let job = world.submits(&json!({ "pool": "waits", "runtime": "process" }));
-        let points = || world.term(&job, "waiter", "MissingPathsRule");
+        world.joins("bare", "waits", &json!({ "architectures": ["x86_64"] }));
+        let inputs = json!([{ "digest": "d", "bytes": 10 }]);
+        let job = world.submits(&json!({ "pool": "waits", "runtime": "process", "inputs": inputs }));
+        let points = || world.term(&job, "bare", "MissingPathsRule");
         assert_eq!(points(), 0.0);
         let none = json!({ "job": job, "missing_inputs": 0, "missing_bytes": 0 });
-        world.asks("POST", "/nodes/waiter/fetches", &json!({ "entries": [none] }));
+        world.asks("POST", "/nodes/bare/fetches", &json!({ "entries": [none] }));
         assert_eq!(points(), 200.0);
         world.asks("POST", &format!("/jobs/{job}/cancel"), &json!({}));
     }),
