@@ -89,6 +89,9 @@ pub struct Start {
     /// What it is to do this time, if that is less than all of the job; it reads it as `LANDFALL_TASK`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<Task>,
+    /// Thousandths of tokens per second that a language model should generate here, by what was known when it was placed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected_milli_tok_s: Option<u64>,
 }
 
 /// What an agent is told, one line of JSON each.
@@ -161,6 +164,7 @@ pub struct Offered {
 
 /// Something an agent says about an attempt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct ReportItem {
     /// The attempt.
     #[schema(value_type = FenceView)]
@@ -189,6 +193,7 @@ impl ReportItem {
 
 /// Several reports in order. The answer comes when all of them are stored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Reports {
     /// The reports.
     #[schema(max_items = 10000)]
@@ -242,6 +247,7 @@ pub struct Asked {
 
 /// What a node would have to fetch for jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Fetches {
     /// One entry per job.
     #[schema(max_items = 1000)]
@@ -250,6 +256,7 @@ pub struct Fetches {
 
 /// What a node would have to fetch for one job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct FetchEntry {
     /// The job.
     pub job: String,
@@ -263,6 +270,7 @@ pub struct FetchEntry {
 
 /// What jobs wrote since the last time. The server keeps it; the same piece sent twice is kept once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct LogPieces {
     /// The pieces.
     pub pieces: Vec<LogPiece>,
@@ -270,6 +278,7 @@ pub struct LogPieces {
 
 /// A piece of what one attempt wrote.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct LogPiece {
     /// The attempt.
     #[schema(value_type = FenceView)]

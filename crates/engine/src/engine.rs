@@ -177,6 +177,11 @@ impl Engine {
         self.queue_len(pool).unwrap_or(0) + folded
     }
 
+    /// How many of them are builds, in a pull pool.
+    pub fn builds_waiting_in(&self, pool: &PoolId) -> usize {
+        self.waiting_in(pool) - self.pools.get(pool).map_or(0, Dispatcher::queued_evals)
+    }
+
     /// When a node was last heard, as far as that is known.
     pub fn heard_at(&self, node: &NodeId) -> Option<Time> {
         let (_, record) = self.state.node(node)?;

@@ -224,8 +224,16 @@ pub enum Event {
     Maintenance { node: NodeId, at: Option<Time>, why: Option<String> },
     /// A node did wrong: a start failed, or a result was proven wrong.
     NodeFault { node: NodeId, start: bool, wrong_result: bool },
-    /// A node served a job well; `speed_ratio` is observed over estimated speed, where it can be told.
-    NodeServed { node: NodeId, job: JobId, ran: Millis, speed_ratio: Option<f64> },
+    /// A node served a job well; `speed_ratio` is observed over estimated speed, where it can be told, and `work` what the workload
+    /// of the job is known to be from now on.
+    NodeServed {
+        node: NodeId,
+        job: JobId,
+        ran: Millis,
+        speed_ratio: Option<f64>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        work: Option<f64>,
+    },
     /// A node was probed, and whether it is well.
     Probed { node: NodeId, good: bool },
     /// A node left for good.

@@ -2,16 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use landfall_model::{DeviceHealth, Metrics, Mib, Millis, Name, Node, WorkloadId};
+use landfall_model::{DeviceHealth, Gpu, Metrics, Mib, Millis, Name, Node, WorkloadId};
+use landfall_policy::Policy;
+use landfall_policy::rules::load::{memory_moved, metrics_moved};
 use serde::{Deserialize, Serialize};
-
-/// Load that moved by more than one part in so many of the whole is news at once.
-const FAR: u64 = 4;
-/// Load that moved by more than one part in so many of the whole is news once in [`NEAR_EVERY`].
-const NEAR: u64 = 32;
-const NEAR_EVERY: Millis = Millis::secs(60);
-/// Of the CPU's use only an eighth is news, and once in a minute: it swings with everything that starts and ends.
-const CPU_PCT: f64 = 100.0 * NEAR as f64 / 8.0;
 
 /// A heartbeat. What it leaves out stays as it was.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -64,46 +58,31 @@ impl Heartbeat {
         *self == Self::default()
     }
 
-    /// What of it has to be remembered, `None` if nothing has. What a node is and has is news whenever it changes; load goes up
-    /// and down all the time, so a little of it is news once in a minute and only a lot at once. `quiet` is how long nothing was
-    /// remembered of the node.
-    pub(crate) fn news(&self, node: &Node, baseline: Option<&Name>, quiet: Millis) -> Option<Self> {
-        let moved = |now: f64, known: f64, whole: f64| {
-            let parts = if quiet < NEAR_EVERY { FAR } else { NEAR };
-            (now - known).abs() * parts as f64 > whole
-        };
-        let mib = |now: Mib, known: Option<Mib>, whole: Mib| {
-            known.is_none_or(|known| moved(now.as_f64(), known.as_f64(), whole.as_f64()))
-        };
+    /// What of it has to be remembered, `None` if nothing has. What a node is and has is news whenever it changes, load as
+    /// [`landfall_policy::rules::load`] says. `quiet` is how long no load was remembered of the node.
+    pub(crate) fn news(
+        &self,
+        node: &Node,
+        baseline: Option<&Name>,
+        quiet: Millis,
+        policy: Option<&Policy>,
+    ) -> Option<Self> {
         let vram = |&(index, used): &(u16, Mib)| {
-            node.gpu(index).is_some_and(|gpu| mib(used, Some(gpu.vram_reported), gpu.vram_total()))
+            let known = |gpu: &Gpu| memory_moved(used, Some(gpu.vram_reported), gpu.vram_total(), quiet);
+            node.gpu(index).is_some_and(known)
         };
-        let metrics = |now: &Metrics| {
-            let Some(known) = node.metrics else { return true };
-            let still =
-                |metrics: &Metrics| (metrics.cpu_count, metrics.cpu_core_score, metrics.ram_total_mib);
-            let other = |now: Option<f64>, known: Option<f64>, whole: f64| match (now, known) {
-                (Some(now), Some(known)) => moved(now, known, whole),
-                (now, known) => now.is_some() != known.is_some(),
-            };
-            let speed = |known: Option<f64>| known.unwrap_or_default();
-            still(now) != still(&known)
-                || (quiet >= NEAR_EVERY && other(now.cpu_usage_pct, known.cpu_usage_pct, CPU_PCT))
-                || other(now.disk_mb_s, known.disk_mb_s, speed(known.disk_mb_s))
-                || other(now.network_mbit_s, known.network_mbit_s, speed(known.network_mbit_s))
-                || match now.ram_free_mib {
-                    Some(free) => mib(free, known.ram_free_mib, now.ram_total_mib),
-                    None => known.ram_free_mib.is_some(),
-                }
-        };
+        let load =
+            self.ram_used.is_some_and(|used| memory_moved(used, node.ram_reported, node.ram_total, quiet))
+                || self.vram_used.iter().any(vram)
+                || self.metrics.is_some_and(|now| metrics_moved(&now, node.metrics.as_ref(), quiet, policy));
         let news = Self {
-            ram_used: self.ram_used.filter(|used| mib(*used, node.ram_reported, node.ram_total)),
+            ram_used: self.ram_used.filter(|_| load),
             ram_unknown: self.ram_unknown && node.ram_reported.is_some(),
-            vram_used: self.vram_used.iter().filter(|used| vram(used)).copied().collect(),
+            vram_used: if load { self.vram_used.clone() } else { Vec::new() },
             active: self.active.filter(|active| *active != node.active_reported),
             cache: self.cache.clone().filter(|cache| *cache != node.cache),
             images: self.images.clone().filter(|images| *images != node.images),
-            metrics: self.metrics.filter(metrics),
+            metrics: self.metrics.filter(|_| load),
             health: self.health.filter(|health| *health != node.health),
             accepting: self.accepting.filter(|accepting| *accepting != node.accepting),
             fingerprint: self.fingerprint.clone().filter(|print| {

@@ -139,8 +139,11 @@ pub struct JobRecord {
     pub state: JobState,
     /// Which attempt this is, from 1.
     pub attempt: u32,
-    /// Attempts that failed by the job's own or the node's fault.
+    /// Runs that failed.
     pub failures: u32,
+    /// Starts that failed.
+    #[serde(default)]
+    pub start_failures: u32,
     /// How often it went back to the queue.
     pub requeues: u32,
     /// Whether somebody keeps it from starting.
@@ -156,6 +159,24 @@ pub struct JobRecord {
 }
 
 impl JobRecord {
+    /// A job that waits for its first start.
+    pub fn new(job: Job, pool: PoolId, user_hold: bool, round_base: i64) -> Self {
+        Self {
+            job,
+            pool,
+            state: JobState::Pending,
+            attempt: 1,
+            failures: 0,
+            start_failures: 0,
+            requeues: 0,
+            user_hold,
+            round_base,
+            run: None,
+            past: None,
+            ended: None,
+        }
+    }
+
     /// Whether it may be placed now as far as the job itself is concerned.
     pub fn is_queued(&self) -> bool {
         self.state == JobState::Pending && self.job.waits_for.is_none() && !self.user_hold
@@ -193,6 +214,9 @@ impl JobRecord {
 pub struct NodeRecord {
     /// When it was last heard.
     pub heard_at: Time,
+    /// When its load was last remembered.
+    #[serde(default)]
+    pub load_at: Time,
     /// When it reached its present state.
     pub since: Time,
     /// Starts that failed since the last good probe.
@@ -222,6 +246,7 @@ impl NodeRecord {
     pub fn new(at: Time) -> Self {
         Self {
             heard_at: at,
+            load_at: at,
             since: at,
             start_failures: 0,
             faults: 0,

@@ -361,6 +361,10 @@ pub struct Breakdown {
     pub terms: Vec<Points>,
     /// The next best, if there was one.
     pub runner_up: Option<Name>,
+    /// How fast the job should be there before what was learned of the node is counted in, where a good run tells how right that is:
+    /// tokens per second of a language model, points of anything else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raw_speed: Option<f64>,
 }
 
 impl Breakdown {
@@ -369,7 +373,7 @@ impl Breakdown {
         let terms = verdict.terms.iter().chain(&verdict.multipliers);
         let points =
             |term: &TermScore| Points { term: term.term.clone(), raw: term.raw, points: term.contribution };
-        Self { total: verdict.total, terms: terms.map(points).collect(), runner_up }
+        Self { total: verdict.total, terms: terms.map(points).collect(), runner_up, raw_speed: None }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use landfall_model::{Job, Name, Node, Situation, Time};
+use landfall_model::{Job, MilliGpu, Name, Node, Situation, Time};
 
 use crate::choice::{Key, RegionMode, Scored};
 use crate::evaluate::{Outcome, Pair, is_wide_enough};
@@ -10,7 +10,8 @@ use crate::policy::Policy;
 use crate::refusal::Reason;
 use crate::rules::capacity;
 use crate::score::{draw, hash64, q};
-use crate::verdict::{Decision, Direction, Margin, Ranking, ReasonCount, Verdict};
+use crate::terms::fit::speed;
+use crate::verdict::{Decision, Direction, Fact, Margin, Ranking, ReasonCount, Verdict};
 use crate::view::Pass;
 
 /// The chosen candidate of a decision.
@@ -79,6 +80,21 @@ impl Policy {
         let ranks_nodes = direction == Direction::NodesForJob;
         let this = if ranks_nodes { self.in_force(pass.nodes(), job.spec.tier) } else { self };
         this.explain(Pair { pass, job, node, ranks_nodes }).1
+    }
+
+    /// How fast a job should be on a node before what was learned of the node is counted in, if the policy judges speed and a good
+    /// run tells how right it is. One on a shared GPU does not, nor one of work that has no name.
+    pub fn raw_speed(&self, pass: &Pass<'_>, job: &Job, node: &Node) -> Option<f64> {
+        let spec = &job.spec;
+        let tells = spec.workload.is_some() || spec.runs_with("llmcpp");
+        let shares = spec.is_gpu_job() && spec.gpu_milli < MilliGpu::WHOLE;
+        if !tells || shares || !self.term_weights().any(|(info, _)| info.name == speed::INFO.name) {
+            return None;
+        }
+        match self.pair_verdict(pass, job, node, Direction::NodesForJob).facts.get("estimate_raw") {
+            Some(Fact::Number(raw)) => Some(*raw).filter(|raw| raw.is_finite() && *raw > 0.0),
+            _ => None,
+        }
     }
 
     pub fn rank_jobs(&self, situation: &Situation, node: &Node) -> Ranking {

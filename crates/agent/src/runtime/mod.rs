@@ -202,8 +202,15 @@ impl Site {
         Ok(())
     }
 
-    /// Tokens per second that the slowest of the job's GPUs should reach, if the job has any.
+    /// Tokens per second that the job should reach, in thousandths: what the server said, or what the slowest of its GPUs should do. With
+    /// less than a whole GPU nobody can tell.
     fn expected_speed(&self, start: &Start) -> Option<u64> {
+        if !start.share.gpus.is_empty() && start.share.gpu_milli < 1000 {
+            return None;
+        }
+        if let Some(expected) = start.expected_milli_tok_s {
+            return Some(expected);
+        }
         let chosen = self.gpus.iter().filter(|gpu| start.share.gpus.contains(&gpu.index));
         let gb_s = chosen.map(estimate::bandwidth_gb_s).min_by(f64::total_cmp)?;
         llm::expected_milli_tok_s(llm::model_bytes(start)?, gb_s)
@@ -261,6 +268,7 @@ pub(crate) mod tests {
             inputs: Vec::new(),
             ahead: false,
             task: None,
+            expected_milli_tok_s: None,
         }
     }
 
@@ -321,6 +329,20 @@ pub(crate) mod tests {
         assert_eq!(cwd(from("elsewhere", uid), None), None);
         assert_eq!(cwd(from(&host, uid + 1), None), None);
         assert_eq!(cwd(None, None), None);
+    }
+
+    #[test]
+    fn a_model_is_measured_against_what_the_server_expected_and_not_on_part_of_a_gpu() {
+        for (gpus, gpu_milli, said, expected) in [
+            (vec![], 0, Some(5893), Some(5893)),
+            (vec![0], 1000, Some(26_714), Some(26_714)),
+            (vec![0], 500, Some(26_714), None),
+            (vec![], 0, None, None),
+        ] {
+            let mut start = start("llmcpp", &["x"]);
+            (start.share.gpus, start.share.gpu_milli, start.expected_milli_tok_s) = (gpus, gpu_milli, said);
+            assert_eq!(site().expected_speed(&start), expected, "{start:?}");
+        }
     }
 
     #[test]

@@ -382,6 +382,7 @@ pub(crate) fn job(name: &str, command: &[&str]) -> Start {
         inputs: Vec::new(),
         ahead: false,
         task: None,
+        expected_milli_tok_s: None,
     }
 }
 

@@ -33,7 +33,9 @@ fn killed_keepers_run_nothing_again_that_ended_and_nothing_twice_that_runs_once(
     let seed = std::env::var("LANDFALL_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(7);
     println!("LANDFALL_SEED={seed}");
     let mut random = Rng::new(seed);
-    let stand = Stand::with_agent(&["--cpus", "8"]);
+    // Under `fit` a node that lost a job would rest for a minute.
+    let mut stand = Stand::with_config("[[pools]]\nid = \"default\"\npolicy = \"bin-pack\"\n");
+    stand.agent("n1", &["--cpus", "8"]);
     let runs = stand.path("runs");
     let script = format!(
         "echo begin $LANDFALL_JOB_ID $LANDFALL_ATTEMPT >> {0}; sleep 0.0$((LANDFALL_ARRAY_INDEX % 10)); \

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::id::{digits, element_id, parse_element_id};
 use super::{ELEMENTS_MAX, OPEN_MAX, Ranges};
 use crate::dag::TerminalState;
-use crate::record::{JobRecord, JobState};
+use crate::record::JobRecord;
 
 /// The indices of an array, and how long the ids of its elements are.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -255,18 +255,7 @@ impl Array {
     }
 
     fn record_as(&self, id: JobId) -> JobRecord {
-        JobRecord {
-            job: Job { id, ..self.job.clone() },
-            pool: self.pool.clone(),
-            state: JobState::Pending,
-            attempt: 1,
-            failures: 0,
-            requeues: 0,
-            user_hold: self.user_hold,
-            round_base: self.round_base,
-            run: None,
-            past: None,
-            ended: None,
-        }
+        let job = Job { id, ..self.job.clone() };
+        JobRecord::new(job, self.pool.clone(), self.user_hold, self.round_base)
     }
 }

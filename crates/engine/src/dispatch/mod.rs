@@ -225,10 +225,8 @@ impl Dispatcher {
 
     pub(crate) fn has_queued(&self) -> bool {
         match &self.queue {
-            Queue::Push(queue) => !queue.is_empty(),
-            Queue::Pull(queue) => !queue.is_empty(),
             Queue::Batch(queue) => !queue.is_empty(),
-            Queue::None => false,
+            _ => self.queued() > 0,
         }
     }
 
@@ -248,6 +246,11 @@ impl Dispatcher {
             Queue::Batch(queue) => queue.len(),
             Queue::None => 0,
         }
+    }
+
+    /// Evals in the queue of a pull pool.
+    pub(crate) fn queued_evals(&self) -> usize {
+        if let Queue::Pull(queue) = &self.queue { queue.evals() } else { 0 }
     }
 
     /// The waiting jobs of a class of a push pool, if no node has room for it and it is next.

@@ -92,8 +92,8 @@ impl PullQueue {
         &self.kinds[position(kind)].policy
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.kinds.iter().all(|kind| kind.index.is_empty())
+    pub(super) fn evals(&self) -> usize {
+        self.kinds[position(JobKind::Eval)].index.len()
     }
 
     pub(super) fn insert(&mut self, job: Job, world: &World) {

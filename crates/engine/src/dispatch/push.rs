@@ -115,10 +115,6 @@ impl PushQueue {
         self.by_id.len()
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.by_id.is_empty()
-    }
-
     /// Something changed that may help a class that no node could take.
     pub(super) fn wake(&mut self) {
         self.forget(Refusal::Nodes);
@@ -219,7 +215,12 @@ impl Dispatcher {
         let policy = self.policy.in_row(self.row(record.job.spec.tier));
         let best = self.index.best(policy, &pass, &self.tie_ranks, &record.job)?;
         let runner_up = best.runner_up.and_then(|slot| Name::new(state.nodes[slot].id.as_str()).ok());
-        Some((proposal(record, &state.nodes[best.slot], &best.verdict, runner_up), best.slot))
+        let node = &state.nodes[best.slot];
+        let mut proposal = proposal(record, node, &best.verdict, runner_up);
+        // What goes on from a checkpoint does not show how long all of it takes.
+        let resumes = record.past.as_ref().is_some_and(|past| past.resumes);
+        proposal.why.raw_speed = policy.raw_speed(&pass, &record.job, node).filter(|_| !resumes);
+        Some((proposal, best.slot))
     }
 }
 

@@ -294,7 +294,11 @@ impl Engine {
             }
             NodeState::Unknown if self.down_after(id).is_some_and(|after| silence > after) => {
                 if self.held_back_until(node, pool).is_none() {
+                    let worked = !node.placements.is_empty();
                     self.node_down(id);
+                    if worked {
+                        self.fault(id, false);
+                    }
                 } else if !pool.requeue_limited {
                     let waiting = self.overdue(&pool_id);
                     self.want(Effect::Alert(Alert::RequeueLimited { pool: pool_id.clone(), waiting }));

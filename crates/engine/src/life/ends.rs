@@ -1,6 +1,7 @@
 //! How jobs come to an end or go back to the queue, and the commands to their nodes that go with it.
 
 use landfall_model::{Dispatch, HistoryRow, JobId, Millis, NodeId, RETRY_DELAY_MAX, Requeue};
+use landfall_policy::rules::node_record::observed;
 use landfall_policy::rules::pull::back_off;
 
 use crate::effect::Effect;
@@ -10,7 +11,7 @@ use crate::input::RunUsage;
 use crate::record::{Cause, JobState, Phase, Run};
 use landfall_model::life::{Failure, Fence, Task};
 
-/// Staging attempts that may fail before the job does.
+/// Starts that may fail before the job does.
 const START_TRIES: u32 = 3;
 
 impl Engine {
@@ -80,7 +81,7 @@ impl Engine {
         let Some(record) = self.state.job(job) else { return };
         let began = |run: &Run| run.nodes.iter().any(|at| at.phase != Phase::Assigned);
         let may_have_run = unanswered || record.run.as_deref().is_some_and(began);
-        let last = record.failures + 1 >= START_TRIES || (may_have_run && record.job.spec.runs_once());
+        let last = record.start_failures + 1 >= START_TRIES || (may_have_run && record.job.spec.runs_once());
         self.stop_on_nodes(job, Millis::ZERO);
         if last {
             let (job, state) = (job.clone(), JobState::Failed);
@@ -192,9 +193,13 @@ impl Engine {
         let Some(run) = &record.run else { return };
         let ran = run.started_at.map_or(Millis::ZERO, |started| self.now.since(started));
         let nodes: Vec<NodeId> = run.nodes.iter().map(|at| at.node.clone()).collect();
-        let ratio = usage.speed_ratio.filter(|ratio| ratio.is_finite() && *ratio > 0.0);
+        let spec = &record.job.spec;
+        let known = self.state.pools.get(&record.pool).map(|pool| &pool.work).zip(spec.workload.as_ref());
+        let known = known.and_then(|(work, workload)| work.get(workload).copied());
+        let took = usage.wall.unwrap_or(ran);
+        let (speed_ratio, work) = observed(spec, run.why.raw_speed, usage.speed_ratio, known, took);
         for node in nodes {
-            self.emit(Event::NodeServed { node, job: job.clone(), ran, speed_ratio: ratio });
+            self.emit(Event::NodeServed { node, job: job.clone(), ran, speed_ratio, work });
         }
     }
 

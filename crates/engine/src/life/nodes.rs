@@ -1,7 +1,7 @@
 //! The life of nodes: join, heartbeat, silence, drain, faults, quarantine, return.
 
 use landfall_model::{
-    Approval, Dispatch, JobId, Mib, Millis, Node, NodeId, NodeState, PoolId, TenantId, Time,
+    Approval, Dispatch, JobId, JobKind, Mib, Millis, Node, NodeId, NodeState, PoolId, TenantId, Time,
 };
 
 use super::{refused, unknown};
@@ -114,9 +114,10 @@ impl Engine {
         }
         let (state, drifted) = (node.state, node.drifted);
         let full = (!heartbeat.is_bare()).then_some(());
-        let pool = self.state.places.get(id).and_then(|(pool, _)| self.state.pools.get(pool));
-        let baseline = pool.and_then(|pool| pool.pool.baseline.as_ref());
-        let news = heartbeat.news(node, baseline, self.now.since(record.heard_at));
+        let home = self.state.places.get(id).map(|(pool, _)| pool);
+        let baseline = home.and_then(|pool| self.state.pools.get(pool)?.pool.baseline.as_ref());
+        let policy = home.and_then(|pool| self.pools.get(pool)).map(|pool| pool.policy(JobKind::Build));
+        let news = heartbeat.news(node, baseline, self.now.since(record.load_at), policy);
         self.heard.insert(id.clone(), self.now);
         if let Some(news) = news {
             self.emit(Event::Heard { node: id.clone(), heartbeat: Box::new(news) });
@@ -327,9 +328,13 @@ impl Engine {
 
     /// A node did wrong; too often, and it is taken out until a probe finds it well.
     pub(crate) fn fault(&mut self, id: &NodeId, start: bool) {
+        // What else it loses while it rests is the same mishap.
+        if !start && self.state.node(id).is_some_and(|(node, _)| node.cooldown_until > Some(self.now)) {
+            return;
+        }
         self.emit(Event::NodeFault { node: id.clone(), start, wrong_result: false });
         let Some((node, record)) = self.state.node(id) else { return };
-        if node.state != NodeState::Ready || record.start_failures < START_FAILURES_MAX {
+        if !start || node.state != NodeState::Ready || record.start_failures < START_FAILURES_MAX {
             return;
         }
         let Some((pool, _)) = self.state.places.get(id).cloned() else { return };

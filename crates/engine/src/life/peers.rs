@@ -34,8 +34,9 @@ use landfall_model::{
 use super::unknown;
 use crate::effect::{Answer, Effect, Refused};
 use crate::engine::Engine;
-use crate::event::{Back, Commit, Event, Grant, Hold, HoldEnd};
+use crate::event::{Back, Event, Grant, Hold, HoldEnd};
 use crate::input::Submission;
+use crate::ledger::{Counted, Proposal};
 use crate::record::{Cause, JobState, Phase, StartKind};
 use crate::timers::Timer;
 use landfall_negotiate::{
@@ -339,21 +340,12 @@ impl Engine {
             total: won.and_then(|offer| offer.score),
             terms: terms.collect(),
             runner_up: next.and_then(|offer| Name::new(offer.node.as_str()).ok()),
+            raw_speed: None,
         };
         let node = award.node.clone();
-        self.emit(Event::Committed(Box::new(Commit {
-            job: job.clone(),
-            grants: [grant].into_iter().collect(),
-            kind: StartKind::Start,
-            units: 0,
-            gpus: 0,
-            power_w: 0,
-            price: None,
-            why,
-            ahead: false,
-            task: None,
-            beside: None,
-        })));
+        let (grants, kind) = ([grant].into_iter().collect(), StartKind::Start);
+        let proposal = Proposal { job: job.clone(), attempt: 0, grants, kind, why };
+        self.emit(Event::Committed(Box::new(proposal.commit(Counted::default()))));
         self.emit(Event::Reported { job: job.clone(), node, phase: Phase::Started, exit: None });
         self.emit(Event::Started(job.clone()));
     }

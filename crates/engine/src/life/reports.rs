@@ -1,6 +1,6 @@
 //! What nodes say about jobs: fenced, idempotent, forwards only.
 
-use landfall_model::{Dispatch, JobId, JobKind, Millis, NodeId};
+use landfall_model::{Dispatch, JobId, JobKind, Millis, NodeId, OnDisconnect};
 
 use crate::effect::{Answer, Effect};
 use crate::engine::Engine;
@@ -233,7 +233,11 @@ impl Engine {
                 self.all_stopped(job);
             }
         } else {
-            // Nobody asked for it: as if the node had lost it.
+            // Nobody asked for it: as if the node had lost it, unless the job stops by itself where no server is in reach.
+            let spec = self.state.job(job).map(|record| &record.job.spec);
+            if spec.is_some_and(|spec| spec.on_disconnect != OnDisconnect::Stop) {
+                self.fault(node, false);
+            }
             self.lost_on(job, node);
         }
         Answer::Done

@@ -213,19 +213,8 @@ impl State {
         if let Some(tenant) = job.spec.tenant.as_ref().and_then(|id| self.tenants.get_mut(id)) {
             tenant.jobs += 1;
         }
-        let record = JobRecord {
-            job: job.clone(),
-            pool: pool.clone(),
-            state: JobState::Pending,
-            attempt: 1,
-            failures: 0,
-            requeues: 0,
-            user_hold,
-            round_base: rounds - i64::from(job.rescore_count),
-            run: None,
-            past: None,
-            ended: None,
-        };
+        let round_base = rounds - i64::from(job.rescore_count);
+        let record = JobRecord::new(job.clone(), pool.clone(), user_hold, round_base);
         touched.job(job.id.clone(), true);
         self.jobs.insert(job.id.clone(), Box::new(record));
     }
@@ -485,7 +474,9 @@ impl State {
         self.in_job(id, touched, |record| {
             record.state = JobState::Pending;
             record.attempt += 1;
-            record.failures += u32::from(back.failed);
+            let starts = back.cause == Cause::NotStarted;
+            *(if starts { &mut record.start_failures } else { &mut record.failures }) +=
+                u32::from(back.failed);
             record.requeues += u32::from(back.counts);
             record.job.retry_at = back.retry_at;
             record.round_base = rounds - i64::from(record.job.rescore_count);

@@ -32,6 +32,7 @@ use crate::quota::{Spending, hours};
 use crate::record::{JobRecord, NodeRecord};
 use landfall_model::life::Fence;
 use landfall_negotiate::Peer;
+use landfall_policy::rules::window::median;
 
 pub(crate) use holds::give_back;
 pub(crate) use nodes::GIVEN_UP_WINDOW;
@@ -90,13 +91,8 @@ impl TenantState {
 
     /// Median of actual over requested time of its last jobs; 1 while there are too few.
     pub fn likely_factor(&self) -> f64 {
-        if self.ratios.len() < RATIOS_NEEDED {
-            return 1.0;
-        }
-        let mut sorted: Vec<f64> = self.ratios.iter().copied().collect();
-        sorted.sort_unstable_by(f64::total_cmp);
-        let middle = sorted.len() / 2;
-        if sorted.len() % 2 == 1 { sorted[middle] } else { (sorted[middle - 1] + sorted[middle]) / 2.0 }
+        let enough = self.ratios.len() >= RATIOS_NEEDED;
+        median(self.ratios.iter().copied()).filter(|_| enough).unwrap_or(1.0)
     }
 
     /// What its jobs cost over the budget window, those that are placed included.
@@ -274,8 +270,8 @@ impl State {
             Event::NodeFault { node, start, wrong_result } => {
                 self.node_fault(node, *start, *wrong_result, &mut touched);
             }
-            Event::NodeServed { node, job, ran, speed_ratio } => {
-                self.node_served(node, job, *ran, *speed_ratio, &mut touched);
+            Event::NodeServed { node, job, ran, speed_ratio, work } => {
+                self.node_served(node, job, *ran, [*speed_ratio, *work], &mut touched);
             }
             Event::Probed { node, good } => self.probed(node, *good, &mut touched),
             Event::Maintenance { node, at, why } => self.maintenance(node, *at, why.as_ref(), &mut touched),

@@ -1,7 +1,7 @@
 //! How events change nodes.
 
 use landfall_model::{JobId, JobReport, Millis, Name, Node, NodeId, NodeState, PoolId, Time};
-use landfall_policy::rules::node_record::{cooldown, corrected};
+use landfall_policy::rules::node_record::{cooldown, corrected, same_hardware};
 
 use super::{State, Touched};
 use crate::heartbeat::Heartbeat;
@@ -38,7 +38,8 @@ impl State {
             let carried = next.carry_over(known);
             debug_assert!(carried.is_ok(), "jobs that no longer fit left before");
             *known = next;
-            state.records[slot as usize].heard_at = at;
+            let record = &mut state.records[slot as usize];
+            (record.heard_at, record.load_at) = (at, at);
             touched.nodes.push((home.clone(), slot));
             return;
         }
@@ -74,7 +75,11 @@ impl State {
     pub(super) fn heard(&mut self, id: &NodeId, heartbeat: &Heartbeat, touched: &mut Touched) {
         let at = self.now;
         let Some((pool, slot, state)) = self.node_mut(id) else { return };
-        state.records[slot as usize].heard_at = at;
+        let record = &mut state.records[slot as usize];
+        record.heard_at = at;
+        if heartbeat.ram_used.is_some() || heartbeat.metrics.is_some() || !heartbeat.vram_used.is_empty() {
+            record.load_at = at;
+        }
         let node = &mut state.nodes[slot as usize];
         // From now on it is in touch for as long as its state says so.
         node.heartbeat_at = None;
@@ -149,11 +154,12 @@ impl State {
         id: &NodeId,
         job: &JobId,
         ran: Millis,
-        speed_ratio: Option<f64>,
+        [speed_ratio, work]: [Option<f64>; 2],
         touched: &mut Touched,
     ) {
         let Some(spec) = self.jobs.get(job).map(|record| record.job.spec.clone()) else { return };
         let Some((pool, slot, state)) = self.node_mut(id) else { return };
+        state.work.extend(spec.workload.clone().zip(work));
         let record = &mut state.records[slot as usize];
         record.faults = 0;
         record.karma = record.karma.served(ran);
@@ -232,12 +238,4 @@ fn note_fingerprint(node: &mut Node, baseline: Option<&Name>) {
         node.acknowledged.clone_from(&node.fingerprint);
     }
     node.drifted |= crate::heartbeat::drifts(node, baseline, node.fingerprint.as_ref());
-}
-
-/// Whether estimates of one still hold for the other.
-fn same_hardware(a: &Node, b: &Node) -> bool {
-    let models = |node: &Node| -> Vec<_> {
-        node.gpus.iter().map(|gpu| gpu.model.as_ref().map(|model| model.name.clone())).collect()
-    };
-    (a.cpu_total, a.ram_total) == (b.cpu_total, b.ram_total) && models(a) == models(b)
 }

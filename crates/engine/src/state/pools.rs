@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use landfall_model::{
     Block, JobId, Name, Node, NodeId, NodeState, Pool, PoolId, Provider, Region, Tenant, TenantId, Time,
-    Usage, World,
+    Usage, WorkloadId, World,
 };
 use serde::{Deserialize, Serialize};
 
@@ -86,6 +86,9 @@ pub struct PoolState {
     /// How long jobs take here, where time is planned.
     #[serde(default)]
     pub habits: Habits,
+    /// How much work there is in a job of each workload: how long it takes, times the speed of the node.
+    #[serde(default)]
+    pub work: BTreeMap<WorkloadId, f64>,
     /// Whether nodes came back before they were expected since the last cycle.
     #[serde(default)]
     pub freed_early: bool,
@@ -208,6 +211,7 @@ impl State {
             freed_early: false,
             given_up: VecDeque::new(),
             requeue_limited: false,
+            work: BTreeMap::new(),
         };
         self.pools.insert(pool.id.clone(), state);
     }

@@ -292,7 +292,7 @@ fn start_commands_go_out_again_and_are_given_up() {
     }
     assert_eq!(cluster.record("j").attempt, 1);
     cluster.at(10.0).tick();
-    assert_eq!((cluster.record("j").attempt, cluster.record("j").failures), (2, 1));
+    assert_eq!((cluster.record("j").attempt, cluster.record("j").start_failures), (2, 1));
     cluster.run_until(29.0);
     cluster.heartbeats();
     cluster.run_until(59.0);

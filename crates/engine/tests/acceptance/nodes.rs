@@ -416,3 +416,84 @@ fn what_became_due_while_nobody_listened_happens() {
     cluster.run_until(610.0);
     assert_eq!(cluster.state("j"), JobState::Staging);
 }
+
+#[test]
+fn load_counts_from_when_it_was_last_remembered() {
+    use landfall_engine::heartbeat::Heartbeat;
+    use landfall_model::{Metrics, WorkloadId};
+    let mut cluster = Cluster::new(pool(Dispatch::Pull, |_| {}), r#"nodes = [{ id = "n", ram_mib = 1000 }]"#);
+    // Something else is news with every heartbeat.
+    for (secs, cpu_pct, remembered) in [
+        (0, 10.0, 10.0),
+        (20, 20.0, 10.0),
+        (40, 20.0, 10.0),
+        (59, 20.0, 10.0),
+        (60, 20.0, 20.0),
+        (70, 40.0, 20.0),
+        (80, 46.0, 46.0),
+        (90, 86.0, 86.0),
+        (100, 89.5, 86.0),
+        (110, 91.0, 91.0),
+        (120, 99.0, 91.0),
+    ] {
+        cluster.run_until(f64::from(secs));
+        let metrics = Some(Metrics { cpu_usage_pct: Some(cpu_pct), ..Metrics::default() });
+        let cache = Some([WorkloadId::new(&format!("w{secs}")).unwrap()].into());
+        let heartbeat = Box::new(Heartbeat { metrics, cache, ..Heartbeat::default() });
+        cluster.done(Input::Heartbeat { node: node_id("n"), heartbeat, running: Vec::new() });
+        let (node, _) = cluster.engine.state().node(&node_id("n")).unwrap();
+        assert_eq!(node.metrics.unwrap().cpu_usage_pct, Some(remembered), "at {secs}");
+    }
+}
+
+#[test]
+fn a_node_that_loses_a_job_did_wrong() {
+    let record = |cluster: &Cluster, node: &str| {
+        let (node, record) = cluster.engine.state().node(&node_id(node)).unwrap();
+        (node.karma, record.faults, record.start_failures, node.cooldown_until.is_some())
+    };
+    let wrong = (-1, 1, 0, true);
+    let right = (0, 0, 0, false);
+    let mut cluster = batch(TWO);
+    cluster.running("j", r#"jobs = [{ id = "j" }]"#);
+    let busy = cluster.nodes_of("j").remove(0);
+    cluster.run_until(121.0);
+    for node in ["n-0", "n-1"] {
+        assert_eq!(state_of(&cluster, node), NodeState::Down);
+        assert_eq!(record(&cluster, node), if node == busy { wrong } else { right }, "{node}");
+    }
+    // One that an operator takes out did nothing wrong, nor did one that stops a job because the job wants that.
+    for (asks, leaves, expected) in
+        [("", false, wrong), (", on_disconnect = 'stop'", false, right), ("", true, right)]
+    {
+        let mut cluster = batch(TWO);
+        cluster.running("j", &format!(r#"jobs = [{{ id = "j"{asks} }}]"#));
+        let node = cluster.nodes_of("j").remove(0);
+        if leaves {
+            cluster.done(Input::Order { node: node_id(&node), order: NodeOrder::Leave });
+        } else {
+            assert_eq!(cluster.report("j", &node, Report::Stopped), Answer::Done);
+        }
+        assert_eq!(record(&cluster, &node), expected, "{asks}");
+    }
+    // All that it loses at once is one mishap.
+    let policy = |pool: &mut landfall_model::Pool| pool.policy = Some(Name::new("bin-pack").unwrap());
+    let nodes = r#"nodes = [{ id = "n", cpu_milli = 2000 }]"#;
+    let mut cluster = Cluster::new(pool(Dispatch::Push, policy), nodes);
+    cluster.at(0.0);
+    for job in ["j", "k"] {
+        cluster.submit(&format!(r#"jobs = [{{ id = "{job}", cpu_milli = 1000 }}]"#));
+        cluster.start(job);
+    }
+    for job in ["j", "k"] {
+        assert_eq!(cluster.report(job, "n", Report::Stopped), Answer::Done);
+    }
+    assert_eq!(record(&cluster, "n"), wrong);
+    // One that was asked to stop it did nothing wrong.
+    let mut cluster = batch(TWO);
+    cluster.running("j", r#"jobs = [{ id = "j" }]"#);
+    let node = cluster.nodes_of("j").remove(0);
+    cluster.done(Input::Cancel(job_id("j")));
+    cluster.report("j", &node, Report::Stopped);
+    assert_eq!(record(&cluster, &node), right);
+}

@@ -341,3 +341,25 @@ fn an_eval_with_both_tasks_is_split_while_somebody_idles_who_can_only_evaluate()
     exit_on(&mut split, "e", 0);
     assert_eq!(split.state("j"), JobState::Completed);
 }
+
+#[test]
+fn failed_starts_use_up_no_attempts() {
+    let mut cluster = farm(WORKER);
+    cluster.at(0.0).submit(&build("j"));
+    let take = |cluster: &mut Cluster| {
+        fetched(cluster, "j");
+        assert_eq!(work(&ask(cluster)).as_deref(), Some("j"));
+    };
+    for _ in 0..2 {
+        take(&mut cluster);
+        cluster.report("j", "w", Report::Refused(StartRefusal::Failed));
+    }
+    take(&mut cluster);
+    cluster.start("j");
+    let usage = Box::new(RunUsage::default());
+    cluster.report("j", "w", Report::Exited { code: 1, failure: Some(Failure::Transient), usage });
+    let record = cluster.record("j");
+    assert_eq!((record.state, record.failures, record.start_failures), (JobState::Pending, 1, 2));
+    // The wait is that of a first failure.
+    assert_eq!(record.job.retry_at.map(|at| at.as_millis()), Some(30_000));
+}

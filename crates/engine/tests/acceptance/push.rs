@@ -1,5 +1,6 @@
 //! Push: order, holds, wake-ups (bin-packing.md §7, §8).
 
+use landfall_engine::input::NodeOrder;
 use landfall_engine::record::JobState;
 use landfall_engine::{Answer, Effect, Input};
 use landfall_model::{Discipline, Dispatch, Millis, Name};
@@ -261,5 +262,73 @@ fn f44_a_placed_job_has_the_price_of_its_hardware() {
         let mut rebuilt = landfall_engine::State::default();
         cluster.events.iter().for_each(|(at, event)| drop(rebuilt.apply(*at, event)));
         assert_eq!(known(&rebuilt), expected, "{basis:?} from the journal");
+    }
+}
+
+fn fit(nodes: &str) -> Cluster {
+    Cluster::new(pool(Dispatch::Push, |pool| pool.policy = Some(Name::new("fit").unwrap())), nodes)
+}
+
+#[test]
+fn f40_good_runs_of_a_workload_tell_how_fast_nodes_are() {
+    let gpu = "gpus = [{ count = 1, vram_mib = '8GiB' }]";
+    let mut cluster = fit(&format!(
+        "nodes = [{{ id = 'a', cpu_milli = 2000, {gpu} }}, {{ id = 'b', cpu_milli = 4000, {gpu} }}]"
+    ));
+    let mut number = 0;
+    let mut run = |cluster: &mut Cluster, node: &str, secs: f64, needs: &str| {
+        number += 1;
+        let other = node_id(if node == "a" { "b" } else { "a" });
+        cluster.done(Input::Order { node: other.clone(), order: NodeOrder::Drain });
+        let job = format!("j{number}");
+        cluster.submit(&format!("jobs = [{{ id = '{job}', workload = 'w', cpu_milli = 1000{needs} }}]"));
+        assert_eq!(cluster.nodes_of(&job), [node]);
+        cluster.start(&job);
+        let now = cluster.now.as_millis() as f64 / 1000.0;
+        cluster.keep_alive(now + secs);
+        cluster.exit(&job, 0);
+        cluster.done(Input::Order { node: other, order: NodeOrder::Return });
+        let state = cluster.engine.state();
+        let learned = ["a", "b"].map(|node| {
+            let known = state.node(&node_id(node)).unwrap().0.correction(&Name::new("container").unwrap());
+            (format!("{:.4}", known.factor), known.samples)
+        });
+        let work = state.pools.values().next().unwrap().work.values().next().copied();
+        (learned.map(|(factor, samples)| format!("{factor} of {samples}")), work)
+    };
+    for (node, secs, a, b, work) in [
+        ("a", 100.0, "1.0000 of 1", "1.0000 of 0", 5000.0),
+        ("b", 80.0, "1.0000 of 1", "0.9250 of 1", 5600.0),
+        ("a", 125.0, "0.9792 of 2", "0.9250 of 1", 5730.0),
+        // Too short to tell.
+        ("a", 4.9, "0.9792 of 2", "0.9250 of 1", 5730.0),
+    ] {
+        let (learned, known) = run(&mut cluster, node, secs, "");
+        assert_eq!(learned, [a, b], "{node} {secs}");
+        assert!((known.unwrap() - work).abs() < 1e-6, "{known:?}");
+    }
+    // On part of a GPU nobody can tell either.
+    let shared = ", gpu_count = 1, vram_mib = 100, gpu_milli = 500";
+    assert_eq!(run(&mut cluster, "a", 50.0, shared).0, ["0.9792 of 2", "0.9250 of 1"]);
+}
+
+#[test]
+fn what_a_model_should_reach_is_kept_as_it_was_when_it_was_placed() {
+    let needs = "runtime = 'llmcpp', gpu_count = 1, offload = 'allow'";
+    for (node, vram, gpu_milli, expected) in [
+        ("", "8GiB", 1000, Some(5.892_857)),
+        (", gpus = [{ count = 1, model = 'RTX 3060', vram_mib = '12GiB' }]", "24GiB", 1000, Some(5.892_857)),
+        (", gpus = [{ count = 1, model = 'RTX 4060', vram_mib = '8GiB' }]", "8GiB", 1000, Some(26.714_286)),
+        (", gpus = [{ count = 1, model = 'RTX 4060', vram_mib = '8GiB' }]", "8GiB", 500, None),
+    ] {
+        let mut cluster = fit(&format!(
+            "nodes = [{{ id = 'n', ram_mib = '32GiB', cpu_milli = 8000{node}, supported_runtimes = ['llmcpp'] }}]"
+        ));
+        cluster.submit(&format!(
+            "jobs = [{{ id = 'j', {needs}, vram_mib = '{vram}', gpu_milli = {gpu_milli} }}]"
+        ));
+        let raw = cluster.record("j").run.as_ref().unwrap().why.raw_speed;
+        assert_eq!(raw.is_some(), expected.is_some(), "{raw:?}");
+        assert!((raw.unwrap_or_default() - expected.unwrap_or_default()).abs() < 1e-6, "{raw:?}");
     }
 }

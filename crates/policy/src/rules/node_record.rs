@@ -1,6 +1,6 @@
 //! What a node's record becomes after each job: speed correction, karma and cool-down.
 
-use landfall_model::{Correction, Millis};
+use landfall_model::{Correction, JobSpec, Millis, Node};
 use serde::{Deserialize, Serialize};
 
 /// Weight of a new sample.
@@ -9,6 +9,14 @@ const ALPHA: f64 = 0.2;
 const SAMPLE_RANGE: (f64, f64) = (0.25, 4.0);
 /// Shorter runs tell nothing.
 const RUN_MIN: Millis = Millis::secs(5);
+
+/// Whether what was learned about the speed of one node holds for the other: it has the same hardware.
+pub fn same_hardware(a: &Node, b: &Node) -> bool {
+    let models = |node: &Node| -> Vec<_> {
+        node.gpus.iter().map(|gpu| gpu.model.as_ref().map(|model| model.name.clone())).collect()
+    };
+    (a.cpu_total, a.ram_total) == (b.cpu_total, b.ram_total) && models(a) == models(b)
+}
 
 /// Takes in one observed ratio of real to estimated speed; values that mean nothing change nothing.
 pub fn corrected(correction: Correction, ratio: f64) -> Correction {
@@ -19,11 +27,27 @@ pub fn corrected(correction: Correction, ratio: f64) -> Correction {
     Correction { factor: (1.0 - ALPHA) * correction.factor + ALPHA * sample, samples: correction.samples + 1 }
 }
 
+/// What a good run tells of the speed of its node: observed over estimated, and the new work constant of its workload. A language
+/// model is measured while it runs, so it has no constant and `told` is its ratio; `raw` is the estimate when it was placed.
+pub fn observed(
+    spec: &JobSpec,
+    raw: Option<f64>,
+    told: Option<f64>,
+    constant: Option<f64>,
+    run: Millis,
+) -> (Option<f64>, Option<f64>) {
+    let Some(raw) = raw else { return (None, None) };
+    if spec.runs_with("llmcpp") {
+        return (told.filter(|ratio| ratio.is_finite() && *ratio > 0.0), None);
+    }
+    work_ratio(constant, raw, run).unzip()
+}
+
 /// Observed over estimated speed of a run, and the workload's new work constant.
 ///
 /// The first success sets the constant; later ones first give their ratio and then move it. `raw` is the speed before
 /// clamping and correction.
-pub fn work_ratio(constant: Option<f64>, raw: f64, run: Millis) -> Option<(f64, f64)> {
+fn work_ratio(constant: Option<f64>, raw: f64, run: Millis) -> Option<(f64, f64)> {
     if run < RUN_MIN || !raw.is_finite() || raw <= 0.0 {
         return None;
     }

@@ -1,7 +1,9 @@
 //! What a node must be to take new work, whatever filters a policy lists. The ledger demands the same, so a policy that looked past it would
 //! choose a node that is then refused, again and again.
 
-use landfall_model::Approval;
+use std::sync::Arc;
+
+use landfall_model::{Approval, Block, BlockStatus, Node, NodeState, Time};
 
 use crate::filter::FilterInfo;
 use crate::filters::batch::{block_end, state};
@@ -43,6 +45,25 @@ pub(crate) const OPEN: [Demand; 2] = [
 /// One that nobody has looked at yet is for the policy to judge.
 fn suspended(view: &View<'_>) -> Option<Refusal> {
     fit::approved::check(view).filter(|_| view.node.approval == Approval::Suspended)
+}
+
+/// Whether a filter is about the node itself, whatever the job: whether it is there and takes work at all.
+pub fn is_about_node(filter: &str) -> bool {
+    let same = |demand: &Demand| demand.name == filter || demand.same.iter().any(|info| info.name == filter);
+    [&fit::online::INFO, &fit::cooldown::INFO].iter().any(|info| info.name == filter) || demands().any(same)
+}
+
+/// A node as it would be if it were there and took work.
+#[must_use]
+pub fn at_its_best(node: &Node, now: Time) -> Node {
+    let mut node = node.clone();
+    (node.state, node.accepting, node.approval) = (NodeState::Ready, true, Approval::Approved);
+    (node.cooldown_until, node.heartbeat_at) = (None, Some(now));
+    if let Some(block) = node.block.take() {
+        let block = Block { status: BlockStatus::Active, start_at: None, ..(*block).clone() };
+        node.block = Some(Arc::new(block));
+    }
+    node
 }
 
 /// All that is demanded.

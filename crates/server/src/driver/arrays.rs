@@ -192,19 +192,8 @@ fn array_view(array: &Array, meta: &JobMeta, running: u64) -> ArrayView {
 
 /// The record that a folded element would have.
 pub(super) fn folded_record(array: &Array, id: &JobId, state: JobState) -> JobRecord {
-    JobRecord {
-        job: Job { id: id.clone(), ..array.job.clone() },
-        pool: array.pool.clone(),
-        state,
-        attempt: 1,
-        failures: 0,
-        requeues: 0,
-        user_hold: array.user_hold,
-        round_base: array.round_base,
-        run: None,
-        past: None,
-        ended: None,
-    }
+    let job = Job { id: id.clone(), ..array.job.clone() };
+    JobRecord { state, ..JobRecord::new(job, array.pool.clone(), array.user_hold, array.round_base) }
 }
 
 impl View<'_> {

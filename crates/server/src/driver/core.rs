@@ -448,8 +448,10 @@ impl Core {
     pub(super) fn step(&mut self, input: Input) -> Answer {
         let began = Instant::now();
         let mut outcome = self.engine.step(self.now, input);
-        Stats::took(&self.stats.step_nanos, began.elapsed());
+        let took = began.elapsed();
+        Stats::took(&self.stats.step_nanos, took);
         Stats::add(&self.stats.steps, 1);
+        self.stats.cycles.note(&outcome.events, took);
         let notes = self.engine.take_notes();
         let undecided = self.keep_decisions(&mut outcome.events, notes);
         for event in outcome.events {

@@ -94,6 +94,7 @@ impl Core {
         let nodes: Vec<String> =
             record.run.iter().flat_map(|run| &run.nodes).map(|at| at.node.to_string()).collect();
         let device = placement.devices.first();
+        let raw = record.run.as_ref().and_then(|run| run.why.raw_speed).filter(|_| spec.runs_with("llmcpp"));
         let array = element_of(fence.job.as_str()).map(|(array, index)| (array.to_owned(), index));
         Some(Start {
             name: meta.name.clone(),
@@ -122,6 +123,7 @@ impl Core {
             task: record.run.as_ref().and_then(|run| run.task),
             inputs: spec.inputs.iter().flatten().map(|input| input.digest.to_string()).collect(),
             ahead: false,
+            expected_milli_tok_s: raw.map(|tok_s| (tok_s * 1000.0).round() as u64),
             fence,
         })
     }

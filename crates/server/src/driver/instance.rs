@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use landfall_engine::{Event, Input, State};
 use landfall_model::{
-    Dispatch, Instance, JobId, JobKind, JobReport, Millis, NodeId, NodeState, PoolId, Time, Window,
+    Dispatch, Instance, JobId, JobKind, JobReport, Millis, NodeId, NodeState, PoolId, PullPreset, Time,
+    Window,
 };
 
 use landfall_store::{Change, Reader, StoreError, Table};
@@ -163,6 +164,11 @@ impl Instances {
         }
         Ok(Self { pools, reports: BTreeMap::new() })
     }
+
+    /// What a node said that it would have to fetch for a job, until that is known to have been placed.
+    pub(super) fn report(&self, job: &JobId, node: &NodeId) -> Option<JobReport> {
+        self.reports.get(job)?.get(node).copied()
+    }
 }
 
 impl Core {
@@ -179,7 +185,12 @@ impl Core {
                     return;
                 };
                 let (pool, spec, now) = (record.pool.clone(), record.job.spec.clone(), self.now);
-                let dependents = spec.dependents.max(state.graph.dependents(&commit.job));
+                // What the rule counts that this mean is for.
+                let preset = state.pool(&pool).and_then(|pool| pool.pool.preset);
+                let counted = match preset.unwrap_or_default() {
+                    PullPreset::Documented => spec.dependents.max(state.graph.dependents(&commit.job)),
+                    PullPreset::Upstream => spec.direct_inputs,
+                };
                 let waited = now.since(record.job.ready_at).get() / 1000;
                 let report = commit.grants.first().and_then(|grant| reports.get(&grant.node)).copied();
                 let seen = self.instances.pools.entry(pool).or_default();
@@ -189,7 +200,7 @@ impl Core {
                         seen.missing_mib.add(now, bytes as f64 / f64::from(1 << 20));
                     }
                 }
-                seen.dependency_count.add(now, dependents as f64);
+                seen.dependency_count.add(now, counted as f64);
                 seen.input_bytes.add_known(now, spec.inputs_total_bytes().map(landfall_model::Bytes::get));
                 if spec.kind == JobKind::Build {
                     seen.wait_secs.add(now, waited as f64);
@@ -210,6 +221,7 @@ impl Core {
         self.instances.reports.remove(job);
         let state = self.engine.state();
         let Some(record) = state.job(job).filter(|record| self.is_pull(&record.pool)) else { return };
+        let is_build = record.job.spec.kind == JobKind::Build;
         let started = record.past.as_deref().and_then(|past| past.first_started_at);
         let (pool, now) = (record.pool.clone(), self.now);
         let Some(usage) = run.and_then(|run| run.usage) else { return };
@@ -222,12 +234,11 @@ impl Core {
         }
         seen.peak_ram_mib.add_known(now, usage.peak_ram_mib);
         seen.completed.add(now, 1.0);
-        if let Some(started) = started {
-            let ran = now.since(started).get();
-            seen.build_time_ms.add(now, ran as f64);
-            if let Some(cpu) = usage.cpu_time_ms.filter(|_| ran > 0) {
-                seen.avg_cpu_pct.add(now, cpu as f64 * 100.0 / ran as f64);
-            }
+        // An agent that does not say how long the run took is of an older version.
+        let ran = usage.wall_ms.or(started.map(|started| now.since(started).get()));
+        seen.build_time_ms.add_known(now, ran.filter(|_| is_build));
+        if let Some((cpu, ran)) = usage.cpu_time_ms.zip(ran.filter(|ran| *ran > 0)) {
+            seen.avg_cpu_pct.add(now, cpu as f64 * 100.0 / ran as f64);
         }
     }
 
@@ -294,14 +305,18 @@ impl Core {
         };
         seen.completed.window(now);
         instance.completed = seen.completed.count();
-        instance.pending_builds = self.engine.waiting_in(pool) as u64;
-        let Some(state) = self.engine.state().pool(pool) else { return instance };
+        instance.pending_builds = self.engine.builds_waiting_in(pool) as u64;
+        let all = self.engine.state();
+        let Some(state) = all.pool(pool) else { return instance };
+        let is_build =
+            |job: &JobId| all.job(job).is_some_and(|record| record.job.spec.kind == JobKind::Build);
         for node in &state.nodes {
             let there = matches!(node.state, NodeState::Ready | NodeState::Draining | NodeState::Drained);
             let assigned = node.placements.len() as u64;
             instance.total_nodes += u64::from(there);
             instance.idle_nodes += u64::from(there && assigned == 0);
-            instance.active_builds += assigned;
+            let builds = node.placements.iter().filter(|placement| is_build(&placement.job));
+            instance.active_builds += builds.count() as u64;
             if node.state == NodeState::Ready {
                 instance.spare_slots += u64::from(node.max_concurrent).saturating_sub(assigned);
             }

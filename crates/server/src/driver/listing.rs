@@ -345,7 +345,7 @@ impl View<'_> {
     }
 
     /// Why a job waits. Jobs with the same needs wait for the same reason, and only so many are asked about.
-    fn why_alike(
+    pub(crate) fn why_alike(
         &mut self,
         id: &JobId,
         pool: &PoolId,

@@ -57,7 +57,7 @@ pub use core::View;
 pub use handle::{Caller, Failure, Handle, Happened};
 pub use listing::{JobFilter, Taken};
 pub use roster::Listing;
-pub use stats::Stats;
+pub use stats::{Cycles, Stats};
 pub use view::version_of;
 
 use crate::clock::Clock;

@@ -14,7 +14,7 @@ use landfall_engine::{Event, Input, State};
 use landfall_model::life::{Beside, Breakdown, Points, RunnerUp};
 use landfall_model::verdict::Verdict;
 use landfall_model::{
-    Capabilities, Dispatch, Instance, JobId, JobKind, JobSpec, Metrics, Node, NodeId, PoolId, Time,
+    Capabilities, Dispatch, Instance, JobId, JobKind, JobReport, JobSpec, Metrics, Node, NodeId, PoolId, Time,
 };
 use landfall_store::{Reader, StoreError};
 
@@ -61,6 +61,10 @@ pub(crate) struct JobSeen {
     pub(crate) ready_at: Time,
     pub(crate) rounds: u32,
     pub(crate) dependents: u64,
+    /// What the node said that it would have to fetch.
+    pub(crate) report: Option<JobReport>,
+    /// How much of all work its tenant has.
+    pub(crate) work_share: Option<f64>,
 }
 
 #[derive(Debug, Clone)]
@@ -81,10 +85,14 @@ impl NodeSeen {
 }
 
 impl JobSeen {
-    pub(crate) fn of(state: &State, job: &JobId) -> Option<Self> {
+    pub(crate) fn of(state: &State, job: &JobId, report: Option<JobReport>) -> Option<Self> {
         let record = state.job(job)?;
         let spec = record.job.spec.clone();
+        let tenants = state.pool(&record.pool).map(|pool| &pool.world.tenants);
+        let tenant = tenants.zip(spec.tenant.as_ref()).and_then(|(tenants, tenant)| tenants.get(tenant));
         Some(Self {
+            work_share: tenant.and_then(|tenant| tenant.work_share),
+            report,
             queued_at: record.job.queued_at,
             ready_at: record.job.ready_at,
             rounds: state.rounds(record),
@@ -95,16 +103,16 @@ impl JobSeen {
 }
 
 impl Candidate {
-    fn of_verdict(state: &State, verdict: Verdict) -> Option<Self> {
+    fn of_verdict(core: &Core, node: &NodeId, verdict: Verdict) -> Option<Self> {
         let job = JobId::new(verdict.candidate.as_str()).ok()?;
         let why = Breakdown::of(&verdict, None);
-        let seen = JobSeen::of(state, &job);
+        let seen = JobSeen::of(core.engine.state(), &job, core.instances.report(&job, node));
         Some(Self { job, total: why.total, terms: why.terms, vetoes: verdict.vetoes, seen })
     }
 
     fn of_commit(state: &State, commit: &Commit) -> Self {
         let (job, why) = (commit.job.clone(), commit.why.clone());
-        let seen = JobSeen::of(state, &job);
+        let seen = JobSeen::of(state, &job, None);
         Self { job, total: why.total, terms: why.terms, vetoes: Vec::new(), seen }
     }
 
@@ -162,6 +170,12 @@ impl Rings {
         let mut all: Vec<&Arc<Made>> = self.pools.values().flatten().collect();
         all.sort_by_key(|made| Reverse(made.number));
         all
+    }
+
+    /// The ids by which a board finds the last decision that chose each job.
+    pub(crate) fn winners(&self) -> BTreeMap<&JobId, String> {
+        let made = self.newest_first().into_iter().rev();
+        made.filter_map(|made| Some((made.winner.as_ref()?, made.id()?))).collect()
     }
 
     /// The candidate of an id, or the newest decision that chose a job.
@@ -311,7 +325,7 @@ impl Core {
         for (place, verdict) in note.candidates.iter().enumerate() {
             let won = note.job.as_ref().is_some_and(|job| job.as_str() == verdict.candidate.as_str());
             if place < most || won {
-                candidates.extend(Candidate::of_verdict(state, verdict.clone()));
+                candidates.extend(Candidate::of_verdict(self, node, verdict.clone()));
             }
         }
         let made = Made {

@@ -3,6 +3,35 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use landfall_engine::Event;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::histogram::Histogram;
+
+type Labels = Vec<(&'static str, String)>;
+
+/// How long cycles took, by pool.
+#[derive(Debug, Clone)]
+pub struct Cycles(pub(crate) Family<Labels, Histogram, fn() -> Histogram>);
+
+impl Default for Cycles {
+    fn default() -> Self {
+        Self(Family::new_with_constructor(|| {
+            Histogram::new([0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0])
+        }))
+    }
+}
+
+impl Cycles {
+    /// Notes how long a step of the engine took, for every pool that had a cycle in it.
+    pub(crate) fn note(&self, events: &[Event], took: Duration) {
+        for event in events {
+            if let Event::Cycled { pool, .. } = event {
+                self.0.get_or_create(&vec![("pool", pool.to_string())]).observe(took.as_secs_f64());
+            }
+        }
+    }
+}
+
 /// Counters since the start.
 #[derive(Debug, Default)]
 pub struct Stats {
@@ -19,6 +48,7 @@ pub struct Stats {
     pub snapshots: AtomicU64,
     /// Commands sent to agents.
     pub commands: AtomicU64,
+    pub cycles: Cycles,
 }
 
 impl Stats {

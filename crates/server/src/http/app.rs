@@ -89,7 +89,7 @@ impl App {
             handle,
             tokens: Tokens::default(),
             logs,
-            metrics: Arc::new(Metrics::new()),
+            metrics: Arc::new(Metrics::new(&stats.cycles)),
             stats,
             looks: Arc::new(Looks::new()),
             sessions: Sessions::default(),

@@ -25,7 +25,7 @@ use super::app::{App, Shared};
 use super::placement_metrics::Placement;
 use super::problem::Problem;
 use super::status::word;
-use crate::driver::{Happened, Stats};
+use crate::driver::{Cycles, Happened, Stats};
 
 type Labels = Vec<(&'static str, String)>;
 type Counters = Family<Labels, Counter>;
@@ -88,12 +88,15 @@ fn checkpoint_buckets() -> Histogram {
 
 impl Metrics {
     /// All at zero.
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(cycles: &Cycles) -> Self {
         let mut registry = Registry::with_prefix("landfall");
         macro_rules! register {
             ($($field:ident = $value:expr, $name:literal, $help:literal;)*) => {
                 $(let $field = $value; registry.register($name, $help, $field.clone());)*
                 let mut names = vec![$($name,)*];
+                let duration = "cycle_duration_seconds";
+                registry.register(duration, "time that a cycle of a pool took", cycles.0.clone());
+                names.push(duration);
                 let (placement, of_peers) = Placement::new(&mut registry);
                 names.extend(of_peers);
                 let placement = Arc::new(placement);

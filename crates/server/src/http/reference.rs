@@ -109,6 +109,8 @@ async fn scraped() -> (String, Vec<&'static str>) {
     }
     let rare = rare().into_iter().map(|event| Happened { seq: 0, at: Time::ZERO, event });
     app.metrics.follow(&rare.collect::<Vec<_>>(), &|_| "default".to_owned());
+    let cycled = Event::Cycled { pool: PoolId::new("default").unwrap(), next: Time::ZERO };
+    app.stats.cycles.note(&[cycled], std::time::Duration::ZERO);
     app.metrics.tell_fared("default", &Fared { low: 0.5, middle: 1.0, high: 1.1, ratios: Vec::new() });
     for metric in [
         Metric::OfferReceived(Received::Accepted),

@@ -1,6 +1,6 @@
 //! Workloads: named templates of jobs, which nodes could run them, and what a node could run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use axum::Json;
@@ -13,6 +13,7 @@ use landfall_api::token::Role;
 use landfall_api::workload::{Availability, NodeWorkload, NodeWorkloads, WorkloadView};
 use landfall_engine::state::PoolState;
 use landfall_model::{Job, JobSpec, WorkloadId};
+use landfall_policy::rules::service::{at_its_best, is_about_node};
 use landfall_policy::verdict::{Direction, Fact, Level, Verdict};
 use landfall_policy::view::Pass;
 use landfall_policy::{Policy, builtin, policy_file};
@@ -29,9 +30,6 @@ use super::problem::{BodyProblems, Problem, Problems, Reply};
 use super::status::word;
 use crate::driver::View;
 use crate::driver::intake::{self, template_of};
-
-/// Filters about the node itself: whether it is there and takes work at all.
-const ABOUT_THE_NODE: [&str; 4] = ["online", "approved", "accepting", "cooldown"];
 
 pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::new()
@@ -175,7 +173,9 @@ pub(crate) async fn availability(
 ) -> Reply<Availability> {
     let answer = app.ask(move |view| {
         known(view, &id)?;
-        let job = view.job_of_workload(&principal.caller(), &id, None)?;
+        let mut job = view.job_of_workload(&principal.caller(), &id, None)?;
+        // Where a job may run is asked, not where it would rather run.
+        Arc::make_mut(&mut job.spec).region = None;
         let pool = job.spec.pool.as_ref().and_then(|pool| view.engine.state().pool(pool));
         let pool = pool.ok_or_else(|| Problem::unknown("pool", ""))?;
         let policy = policy_of(pool)?;
@@ -184,7 +184,10 @@ pub(crate) async fn availability(
         let mut levels: BTreeMap<String, u64> =
             ["perfect", "good", "marginal", "too_tight"].map(|level| (level.to_owned(), 0)).into();
         let (mut ready, mut filtered) = (0, BTreeMap::new());
-        for verdict in &ranking.candidates {
+        let left: BTreeSet<&str> =
+            pool.nodes.iter().filter(|node| node.has_left()).map(|node| node.id.as_str()).collect();
+        let there = |verdict: &&Verdict| !left.contains(verdict.candidate.as_str());
+        for verdict in ranking.candidates.iter().filter(there) {
             let mut reasons: Vec<&str> =
                 verdict.refusals.iter().map(|refused| refused.refusal.reason.name()).collect();
             reasons.sort_unstable();
@@ -248,21 +251,17 @@ pub(crate) async fn of_node(
         }
         let state = view.engine.state();
         let unknown = || Problem::unknown("node", id.as_str());
-        let (node, _) = state.node(&id).ok_or_else(unknown)?;
+        let (node, _) = state.node(&id).filter(|(node, _)| !node.has_left()).ok_or_else(unknown)?;
         let pool = state.places.get(&id).and_then(|(pool, _)| state.pools.get(pool)).ok_or_else(unknown)?;
         let policy = policy_of(pool)?;
         let pass = Pass::of_parts(view.now, &pool.world, &pool.nodes, Default::default());
         // Whether a node takes work does not keep its owner from seeing what it is good for.
-        let mut well = node.clone();
-        well.accepting = true;
-        well.approval = landfall_model::Approval::Approved;
-        well.cooldown_until = None;
-        well.heartbeat_at = Some(view.now);
+        let well = at_its_best(node, view.now);
         let mut reasons: Vec<String> = Vec::new();
         let mut workloads = Vec::new();
         let probe = Job::new(intake::planned()?, Arc::new(JobSpec::empty()), view.now);
         let verdict = policy.pair_verdict(&pass, &probe, node, Direction::NodesForJob);
-        for refused in verdict.refusals.iter().filter(|refused| ABOUT_THE_NODE.contains(&&*refused.filter)) {
+        for refused in verdict.refusals.iter().filter(|refused| is_about_node(&refused.filter)) {
             let reason = refused.refusal.reason.to_string();
             if !reasons.contains(&reason) {
                 reasons.push(reason);
@@ -270,9 +269,8 @@ pub(crate) async fn of_node(
         }
         for (name, job) in &jobs {
             let verdict = policy.pair_verdict(&pass, job, &well, Direction::NodesForJob);
-            let against = verdict.refusals.iter().any(|refused| !ABOUT_THE_NODE.contains(&&*refused.filter));
             let level = verdict.level.filter(|level| *level > Level::TooTight);
-            let (false, Some(level), Some(total)) = (against, level, verdict.total) else { continue };
+            let (Some(level), Some(total)) = (level, verdict.total) else { continue };
             let points = |term: &str| rounded(verdict.term(term).map_or(0.0, |score| score.raw));
             workloads.push(NodeWorkload {
                 workload: name.clone(),

@@ -428,3 +428,85 @@ async fn presets_and_regions_are_settings_of_a_pool() {
     let job = server.job(json!({ "region": "eu", "pool": "default", "runtime": "process" })).await;
     assert_eq!(server.node_of(&job).await.as_deref(), Some("b"), "the adjacent region comes first");
 }
+
+#[tokio::test]
+async fn what_nodes_could_run_is_told_though_they_take_no_work_now() {
+    let server = Server::start().await;
+    let needs = json!({ "cpu_milli": 2000, "region": "eu", "runtime": "process" });
+    let template = json!({ "needs": needs, "run": { "command": ["true"] } });
+    assert_eq!(server.put("/workloads/w", template).await.0, 200);
+    for (node, region, cores) in [("near", "eu", 2000), ("far", "us", 8000), ("gone", "eu", 8000)] {
+        let registration = with(registration(), &["region"], json!(region));
+        server.register(node, with(registration, &["heartbeat", "cpu_milli"], json!(cores))).await;
+    }
+    let left = server.post("/nodes/gone/leave", json!({})).await;
+    assert_eq!(left.0, 200, "{}", left.1);
+    assert_eq!(server.get("/nodes/gone/workloads").await.0, 404);
+    let could_run = async |node: &str| server.get(&format!("/nodes/{node}/workloads")).await.1;
+    let before = could_run("far").await;
+    assert_eq!((&before["dispatchable"], before.get("reasons")), (&json!(true), None), "{before}");
+    // Regions say where a job would rather run, not how well a node would do; who left for good does not count.
+    let (_, now) = server.get("/workloads/w/availability").await;
+    assert_eq!((&now["ready"], &now["filtered"]), (&json!(2), &json!({})), "{now}");
+    assert_eq!(now["best_score"], before["workloads"][0]["composite"], "{now} {before}");
+    assert_ne!(now["best_score"], could_run("near").await["workloads"][0]["composite"], "{now}");
+    assert_eq!(server.post("/nodes/far/drain", json!({})).await.0, 200);
+    let drained = could_run("far").await;
+    assert_eq!((&drained["dispatchable"], &drained["reasons"]), (&json!(false), &json!(["node_state"])));
+    assert_eq!(drained["workloads"], before["workloads"]);
+    let (_, now) = server.get("/workloads/w/availability").await;
+    assert_eq!((&now["ready"], &now["filtered"]), (&json!(1), &json!({ "node_state": 1 })), "{now}");
+}
+
+#[tokio::test]
+async fn what_is_usual_in_a_pull_pool_is_that_of_its_rules_and_of_builds() {
+    let server = Server::start_with(|config| {
+        let pool = &mut config.pools[0].pool;
+        *pool = self::pool(Dispatch::Pull);
+        pool.preset = Some(landfall_model::PullPreset::Upstream);
+        pool.pull.instance_metrics_interval_ms = landfall_model::Millis::secs(1);
+    })
+    .await;
+    let mut worker = registration();
+    (worker["architectures"], worker["max_concurrent"]) = (json!(["riscv64"]), json!(1000));
+    worker["eval"] = json!(true);
+    server.register("w1", worker).await;
+    let ask = async |kind: &str| {
+        let got = server.post("/nodes/w1/ask", json!({ "kind": kind, "slots": 1 })).await.1;
+        assert_eq!(got["granted"].as_array().unwrap().len(), 1, "{got}");
+    };
+    let eval = json!({ "kind": "eval", "evaluate_task": true, "direct_inputs": 7 });
+    for _ in 0..3 {
+        server.job(eval.clone()).await;
+        ask("eval").await;
+    }
+    server.job(eval).await;
+    let mut builds = 0;
+    loop {
+        let job = server.job(json!({ "architecture": "riscv64", "direct_inputs": 7, "dependents": 2 })).await;
+        ask("build").await;
+        builds += 1;
+        let decision = server.get(&format!("!/board/jobs/{job}")).await.1["message"].clone();
+        let context = &decision["job_context"];
+        assert_eq!(
+            (&context["missing_inputs"], &context["missing_bytes"]),
+            (&json!(0), &json!(0)),
+            "{decision}"
+        );
+        assert!(context.as_object().unwrap().contains_key("tenant_work_share"), "{context}");
+        let usual = &decision["instance_context"];
+        if usual["dependency_count"]["h1"].is_null() {
+            assert!(builds < 900, "{usual}");
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+            continue;
+        }
+        assert_eq!((&usual["dependency_count"]["h1"], &usual["pending_builds"]), (&json!(7.0), &json!(0)));
+        assert!(
+            usual["active_builds"].as_u64().is_some_and(|active| active > 0 && active < builds),
+            "{usual}"
+        );
+        let page = server.get("!/metrics").await.1.to_string();
+        assert!(page.contains("landfall_cycle_duration_seconds_count{pool="), "{page}");
+        return;
+    }
+}

@@ -258,3 +258,59 @@ async fn a_change_that_is_refused_changes_nothing() {
     assert_eq!(status, 200, "{said}");
     assert_eq!(said["held"], true, "{said}");
 }
+
+#[tokio::test]
+async fn a_field_that_a_body_does_not_have_is_refused_wherever_it_stands() {
+    let server = Server::start().await;
+    server.node("n1").await;
+    let (_, document) = server.get("!/openapi.json").await;
+    let mut asked = 0;
+    for (path, operations) in document["paths"].as_object().unwrap() {
+        for (method, operation) in operations.as_object().unwrap() {
+            let schema = &operation["requestBody"]["content"]["application/json"]["schema"];
+            // What a newer agent says in a heartbeat must not keep an older server from hearing the rest.
+            let heartbeat = path.ends_with("/heartbeat") || path.ends_with("/registration");
+            if schema.is_null() || heartbeat {
+                continue;
+            }
+            let body = json!({ "colour": 1 });
+            let body = if schema["type"] == "array" { json!([body]) } else { body };
+            let method: Method = method.to_uppercase().parse().unwrap();
+            let path = path.replace("{id}", "n1").replace("{name}", "n1");
+            let (status, said) = answer(
+                server
+                    .http
+                    .request(method.clone(), format!("{}{path}", server.url))
+                    .bearer_auth(&server.admin)
+                    .json(&body),
+            )
+            .await;
+            assert!(status.is_client_error(), "{method} {path}: {status} {said}");
+            let told = said.to_string();
+            assert!(told.contains("colour"), "{method} {path}: {told}");
+            assert!(said["hint"].as_str().is_some_and(|hint| !hint.is_empty()), "{method} {path}: {told}");
+            asked += 1;
+        }
+    }
+    assert!(asked > 30, "{asked}");
+    let fence = json!({ "job": "1", "attempt": 1, "epoch": 1 });
+    for (path, field, body) in [
+        (
+            "reports",
+            "reports[0].colour",
+            json!({ "reports": [{ "fence": fence, "report": "started", "colour": 1 }] }),
+        ),
+        ("fetches", "entries[0].colour", json!({ "entries": [{ "job": "1", "colour": 1 }] })),
+        (
+            "logs",
+            "pieces[0].colour",
+            json!({ "pieces": [{ "fence": fence, "stream": "stdout", "offset": 0, "data": "", "colour": 1 }] }),
+        ),
+    ] {
+        let (status, said) = server.post(&format!("/nodes/n1/{path}"), body).await;
+        assert_eq!((status.as_u16(), &said["field"]), (400, &json!(field)), "{said}");
+    }
+    let mut beat = crate::common::heartbeat(2);
+    beat["colour"] = json!(1);
+    assert_eq!(server.post("/nodes/n1/heartbeat", beat).await.0, 200);
+}

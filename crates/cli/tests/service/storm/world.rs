@@ -23,8 +23,10 @@ const CONFIG: &str = r#"
 snapshot_every = 500
 ended_in_memory = 100
 
+# Under `fit` a node that lost a job would rest for a minute, and a storm is short.
 [[pools]]
 id = "push"
+policy = "bin-pack"
 [pools.silence]
 node_unknown_after_ms = 3000
 node_down_after_ms = 10000

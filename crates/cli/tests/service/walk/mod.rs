@@ -50,6 +50,24 @@ fn what_is_not_measured_says_why() {
     }
 }
 
+#[test]
+fn every_term_reads_what_is_known() {
+    let known: Vec<&str> = ["Nodes", "Pools and jobs"].into_iter().flat_map(rows).map(|row| row[0]).collect();
+    let rows = rows("What terms read");
+    let terms: Vec<String> =
+        landfall_policy::catalogue::terms().map(|info| format!("`{}`", info.name)).collect();
+    for term in &terms {
+        assert!(rows.iter().any(|row| row[0] == term), "{term} reads nothing that the page knows");
+    }
+    for row in &rows {
+        assert!(terms.iter().any(|term| term == row[0]), "there is no term {}", row[0]);
+        for fact in row[1].split("; ") {
+            let beside = ["the job", "the ledger", "settings", "offers"].contains(&fact);
+            assert!(beside || known.contains(&fact), "{}: {fact}", row[0]);
+        }
+    }
+}
+
 /// A server, and machines that the test plays: they speak as agents do.
 struct World {
     stand: Stand,

@@ -85,7 +85,7 @@ impl World {
 const EXITED: fn(Value) -> Value =
     |usage| json!({ "exited": { "code": 0, "failure": null, "usage": usage } });
 
-const CASES: [Case; 18] = [
+const CASES: [Case; 20] = [
     ("finished runs from before", |world| {
         world.joins(
             "w",
@@ -137,6 +137,17 @@ const CASES: [Case; 18] = [
         let job = world.submits(&json!({ "pool": "waits", "runtime": "process" }));
         world.takes("waiter", &job);
         world.until("a second is usual", || per_second().is_some_and(|points| points > 20.0));
+    }),
+    ("inputs that a worker lacks", |world| {
+        world.joins("bare", "waits", &json!({ "architectures": ["x86_64"] }));
+        let inputs = json!([{ "digest": "d", "bytes": 10 }]);
+        let job = world.submits(&json!({ "pool": "waits", "runtime": "process", "inputs": inputs }));
+        let points = || world.term(&job, "bare", "MissingPathsRule");
+        assert_eq!(points(), 0.0);
+        let none = json!({ "job": job, "missing_inputs": 0, "missing_bytes": 0 });
+        world.asks("POST", "/nodes/bare/fetches", &json!({ "entries": [none] }));
+        assert_eq!(points(), 200.0);
+        world.asks("POST", &format!("/jobs/{job}/cancel"), &json!({}));
     }),
     ("work shares", |world| {
         let eval = json!({ "pool": "builds", "runtime": "process", "kind": "eval", "evaluate_task": true, "tenant": "red" });
@@ -277,6 +288,17 @@ const CASES: [Case; 18] = [
         let before = tier();
         world.set_pool("regions", &json!({ "push": { "regions": { "eu": { "adjacent": ["uk"] } } } }));
         assert!(tier() < before, "{before}");
+    }),
+    ("work of a workload", |world| {
+        world.joins("mill", "regions", &json!({ "region": "us" }));
+        let job = world.held_of("grind", "regions");
+        for (wall, correction) in [(100_000, 1.0), (25_000, 1.6)] {
+            let needs = json!({ "pool": "regions", "runtime": "process", "region": "us" });
+            let request = over(World::request(&needs), &json!({ "workload": "grind" }));
+            let run = world.asks("POST", "/jobs", &request)["id"].as_str().unwrap().to_owned();
+            world.runs("mill", &run, &json!({ "wall": wall }));
+            assert_eq!(world.verdict(&job, "mill")["facts"]["correction"], correction);
+        }
     }),
     ("expected mix", |world| {
         let gpus: Vec<Value> =

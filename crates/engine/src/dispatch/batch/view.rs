@@ -573,7 +573,7 @@ impl Engine {
             ];
             terms.extend(told.map(|(term, raw)| Points { term: term.into(), raw, points: 0.0 }));
         }
-        Breakdown { total: Some(total), terms, runner_up: None }
+        Breakdown { total: Some(total), terms, ..Breakdown::default() }
     }
 
     /// Whether filters let a job have an idle node now.

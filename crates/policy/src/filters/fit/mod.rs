@@ -2,11 +2,11 @@
 
 pub(crate) mod accepting;
 pub(crate) mod approved;
-mod cooldown;
+pub(crate) mod cooldown;
 mod cpu;
 mod gpu;
 pub(crate) mod maintenance;
-mod online;
+pub(crate) mod online;
 mod platform;
 mod ram;
 mod runtime;

@@ -4,7 +4,7 @@ mod device_health;
 #[expect(clippy::module_inception, reason = "the term is called like its family")]
 mod fit;
 mod headroom;
-mod speed;
+pub(crate) mod speed;
 
 use crate::term::TermInfo;
 

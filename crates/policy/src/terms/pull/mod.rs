@@ -14,7 +14,7 @@ mod prefer_local_build;
 mod rescore_wait;
 mod reserve_fetch_workers;
 mod resource_fit;
-mod resource_saturation;
+pub(crate) mod resource_saturation;
 mod wait_time;
 
 #[cfg(test)]

@@ -40,7 +40,7 @@ pub(crate) use time::rfc3339;
 const DISPATCHED_MAX: usize = 500;
 /// Pending jobs that are listed.
 const PENDING_MAX: usize = 500;
-/// Pending jobs whose reason is looked up; the others only say that they wait.
+/// Pending jobs whose reason is looked up; the others say what keeps jobs with the same needs, if that is known.
 const EXPLAINED_MAX: usize = 50;
 
 fn kind_code(kind: JobKind) -> u8 {
@@ -59,6 +59,8 @@ fn job_context(seen: &JobSeen) -> Value {
     json!({
         "kind": kind_code(spec.kind), "architecture": spec.architecture, "dependents": seen.dependents,
         "direct_inputs": spec.direct_inputs, "queued_at": rfc3339(seen.queued_at), "ready_at": rfc3339(seen.ready_at),
+        "missing_inputs": seen.report.and_then(|report| report.missing_inputs),
+        "missing_bytes": seen.report.and_then(|report| report.missing_bytes), "tenant_work_share": seen.work_share,
         "rescore_count": seen.rounds, "prefer_local": spec.prefer_local,
         "network_bound": spec.network_bound, "has_fetch_task": spec.fetch_task,
     })
@@ -190,18 +192,26 @@ async fn pending(State(app): Shared, Submitter(principal): Submitter) -> Result<
         |row: &Row| row.kind == Kind::Job && matches!(row.state, JobState::Pending | JobState::Suspended);
     let (ids, others) = chosen(&app, principal, waits, false, PENDING_MAX).await?;
     let answer = app.handle.read(move |view| {
+        let mut asked = 0;
+        let mut why = |(place, id): (usize, &JobId)| {
+            if place < EXPLAINED_MAX {
+                return view.engine.explain(id)?.reason.map(|reason| reason.name());
+            }
+            let record = view.engine.state().job(id).filter(|it| it.is_queued() && it.job.retry_at.is_none())?;
+            let (pool, spec) = (record.pool.clone(), record.job.spec.clone());
+            view.why_alike(id, &pool, &spec, &mut asked).map(|why| why.reason.name())
+        };
+        let whys: Vec<Option<&str>> = ids.iter().enumerate().map(&mut why).collect();
         let state = view.engine.state();
-        let records = ids.iter().filter_map(|id| state.job(id));
-        let jobs = records.enumerate().map(|(place, record)| {
+        let records = ids.iter().zip(whys).filter_map(|(id, why)| Some((state.job(id)?, why)));
+        let jobs = records.map(|(record, why)| {
             let (job, spec) = (&record.job, &record.job.spec);
-            let explained = Some(()).filter(|()| place < EXPLAINED_MAX);
-            let explained = explained.and_then(|()| view.engine.explain(&job.id)).and_then(|it| it.reason);
             json!({
                 "kind": kind_code(spec.kind), "tenant": spec.tenant, "job_id": job.id, "parent_id": parent_of(&record.job.id),
                 "queued_at": rfc3339(job.queued_at),
                 "dependency_count": spec.dependents.max(state.graph.dependents(&job.id)),
                 "name": view.jobs.meta(&job.id).and_then(|meta| meta.name.clone()),
-                "reason": explained.map_or("queued", |reason| reason.name()),
+                "reason": why.unwrap_or("queued"),
             })
         });
         json!({ "jobs": jobs.collect::<Vec<Value>>(), "other_pending": others })
@@ -239,9 +249,7 @@ async fn dispatched(State(app): Shared, Submitter(principal): Submitter) -> Resu
     let placed = |row: &Row| row.nodes.is_some();
     let (ids, others) = chosen(&app, principal, placed, true, DISPATCHED_MAX).await?;
     let answer = app.handle.read(move |view| {
-        let made = view.rings.newest_first().into_iter().rev();
-        let known: BTreeMap<&JobId, String> =
-            made.filter_map(|made| Some((made.winner.as_ref()?, made.id()?))).collect();
+        let known = view.rings.winners();
         let state = view.engine.state();
         let placed = ids.iter().filter_map(|id| state.job(id).and_then(|it| Some((it, it.run.as_deref()?))));
         let jobs = placed.map(|(record, run)| {
@@ -357,7 +365,7 @@ async fn one(
         let record = view.engine.state().job(&id).filter(|record| sees(&principal, record))?;
         let run = record.run.as_deref()?;
         let node = run.nodes.first();
-        let seen = JobSeen::of(view.engine.state(), &id);
+        let seen = JobSeen::of(view.engine.state(), &id, None);
         let of_node = node.and_then(|at| view.engine.state().node(&at.node)).map(|(node, _)| NodeSeen::of(node));
         let (total, terms) = (run.why.total, run.why.terms.clone());
         let of = Candidate { job: id.clone(), total, terms, vetoes: Vec::new(), seen };
