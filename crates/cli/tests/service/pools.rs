@@ -9,6 +9,8 @@ dispatch = "push"
 [[pools]]
 id = "pull"
 dispatch = "pull"
+# The usual policy keeps work off a worker that is as busy as a machine that runs tests.
+policy = "simple"
 [[pools]]
 id = "batch"
 dispatch = "batch"

@@ -36,6 +36,8 @@ requeue_limit = 1
 [[pools]]
 id = "pull"
 dispatch = "pull"
+# The usual policy keeps work off a worker that is as busy as a machine in a storm.
+policy = "simple"
 [pools.pull]
 liveness_timeout_ms = 10000
 [pools.silence]
