@@ -38,9 +38,14 @@ const BLOCK: Demand =
 
 /// Neither its owner nor an operator keeps it from taking work.
 pub(crate) const OPEN: [Demand; 2] = [
-    Demand { name: "accepting", check: fit::accepting::check, same: &[&fit::accepting::INFO] },
+    Demand { name: "accepting", check: paused, same: &[&fit::accepting::INFO] },
     Demand { name: "approved", check: suspended, same: &[&fit::approved::INFO] },
 ];
+
+/// Of one that left for good only that is said: nobody can resume it.
+fn paused(view: &View<'_>) -> Option<Refusal> {
+    fit::accepting::check(view).filter(|_| !view.node.has_left())
+}
 
 /// One that nobody has looked at yet is for the policy to judge.
 fn suspended(view: &View<'_>) -> Option<Refusal> {
