@@ -69,7 +69,7 @@ pub struct Config {
     pub ram_mib: Option<u64>,
     /// What kind of machine it is, if not what this program was built for.
     pub platform: Option<String>,
-    /// Accelerators that jobs can use beside GPUs: `npu`, `neural_engine`, `metal`.
+    /// Accelerators that jobs can use beside GPUs: `npu`, `neural_engine`, `metal`; and `unified_memory`.
     pub accelerators: Vec<String>,
     /// Indices of GPUs that are given out in slices.
     pub sliced_gpus: Vec<u16>,
@@ -159,7 +159,7 @@ impl Config {
         if self.platform.as_ref().is_some_and(|platform| !PLATFORMS.contains(&platform.as_str())) {
             return Err(wrong("platform", format!("must be one of {}", PLATFORMS.join(", "))));
         }
-        const ACCELERATORS: [&str; 3] = ["npu", "neural_engine", "metal"];
+        const ACCELERATORS: [&str; 4] = ["npu", "neural_engine", "metal", "unified_memory"];
         if self.accelerators.iter().any(|name| !ACCELERATORS.contains(&name.as_str())) {
             return Err(wrong("accelerators", format!("there are {}", ACCELERATORS.join(", "))));
         }

@@ -20,7 +20,7 @@ use crate::keeper::procfs;
 use crate::keeper::wire::{Event, Request};
 use crate::layout::{self, Layout};
 use crate::link;
-use crate::probe::{Machine, gpu, score};
+use crate::probe::{Machine, apple, gpu, score};
 use crate::runtime::{Site, env, wasm};
 use crate::{logs, reporter, session};
 
@@ -70,7 +70,8 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> Result<(), Agen
     .map_err(AgentError::Client)?;
     client.set_journal(layout.journal());
 
-    let mut machine = Machine::probe(&config, gpu::of_this_machine(&config.sysfs)).await;
+    let apple = apple::gpus(&std::env::var("PATH").unwrap_or_default()).await;
+    let mut machine = Machine::probe(&config, gpu::of_this_machine(&config.sysfs, apple)).await;
     if machine.core_score.is_none() {
         let remembered = layout.file("core-score");
         machine.core_score = tokio::task::spawn_blocking(move || score::measure(&remembered)).await.ok();

@@ -23,6 +23,9 @@ pub struct AlarmView {
     pub last_ms: u64,
     /// How often it was seen.
     pub count: u64,
+    /// When people are told once more, if it is not over by then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub due_ms: Option<u64>,
     /// Who has seen it; nobody if it came again since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acknowledged_by: Option<String>,

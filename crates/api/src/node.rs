@@ -118,6 +118,8 @@ pub struct Heartbeat {
     pub npu: bool,
     /// Whether it has a Metal GPU.
     pub metal_gpu: bool,
+    /// Whether its CPU and its GPUs share one memory.
+    pub unified_memory: bool,
     /// How busy its CPUs are.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "number")]
     pub cpu_usage_pct: Option<f64>,

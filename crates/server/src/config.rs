@@ -69,7 +69,7 @@ pub struct Config {
     pub blocks: Vec<Block>,
     /// Providers of blocks to know. One that is known already gets these settings.
     pub providers: Vec<Provider>,
-    /// A file with the price of energy, read again and again.
+    /// A file with the price of energy, or an `http://` or `https://` address that answers with it, read again and again.
     pub energy_price_file: Option<PathBuf>,
     /// Largest request body in bytes.
     pub body_limit: usize,

@@ -45,7 +45,7 @@ async fn answer(path: &Path) -> Option<String> {
     Some(ask(path, &["--version"]).await.unwrap_or_default())
 }
 
-async fn ask(path: &Path, args: &[&str]) -> Option<String> {
+pub(super) async fn ask(path: &Path, args: &[&str]) -> Option<String> {
     let mut command = tokio::process::Command::new(path);
     command.args(args).stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
     command.env_remove("LANDFALL_TOKEN");

@@ -191,14 +191,16 @@ impl GpuSource for All {
     }
 }
 
-/// The GPUs of this machine: NVIDIA's through the library of their driver, others through what the kernel shows.
-pub fn of_this_machine(sysfs: &Path) -> Box<dyn GpuSource> {
+/// The GPUs of this machine: NVIDIA's through the library of their driver, others through what the kernel shows, and those that were
+/// found already.
+pub fn of_this_machine(sysfs: &Path, found: Vec<GpuFacts>) -> Box<dyn GpuSource> {
     let mut sources: Vec<Box<dyn GpuSource>> = Vec::new();
     match nvml_wrapper::Nvml::init() {
         Ok(nvml) => sources.push(Box::new(Nvidia::new(nvml, sysfs))),
         Err(error) => tracing::debug!(%error, "no NVIDIA driver"),
     }
     sources.push(Box::new(Drm::new(sysfs)));
+    sources.push(Box::new(Recorded { gpus: found, driver: None }));
     Box::new(All(sources))
 }
 

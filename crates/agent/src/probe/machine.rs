@@ -163,6 +163,7 @@ impl Machine {
         let has = |name: &str| self.accelerators.iter().any(|it| it == name);
         let apple = cfg!(all(target_vendor = "apple", target_arch = "aarch64"));
         let (neural_engine, metal_gpu) = (apple || has("neural_engine"), apple || has("metal"));
+        let unified_memory = apple || has("unified_memory");
         let npu = has("npu") || !entries(&self.sysfs.join("class/accel")).is_empty();
         let power_w = self.power_w();
         let io = power::disk_bytes(&self.procfs, &self.sysfs);
@@ -177,6 +178,7 @@ impl Machine {
             neural_engine,
             npu,
             metal_gpu,
+            unified_memory,
             power_w,
             io_bytes_s,
             cpu_milli: self.cpu_milli,

@@ -1,5 +1,6 @@
 //! Probing: what this machine is, what it can run, how it is doing.
 
+pub mod apple;
 mod drm;
 pub mod engines;
 pub mod estimate;

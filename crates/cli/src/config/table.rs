@@ -71,7 +71,7 @@ pub(crate) const SETTINGS: &[Setting] = settings! {
     "server.scoring_policy", "LANDFALL_SCORING_POLICY", Text, "resource-aware",
         "the policy of pull pools that name none";
     "server.energy_price_file", "LANDFALL_ENERGY_PRICE_FILE", Path, "none",
-        "a file with the price of energy (0 is free, 1 is dear), read every minute";
+        "a file or an http(s) address with the price of energy (0 is free, 1 is dear), read every minute";
     "server.body_limit", "LANDFALL_BODY_LIMIT", Size, "16MiB", "largest request";
     "server.queue_limit", "LANDFALL_QUEUE_LIMIT", Whole, "4096",
         "requests that may wait for the engine; more are turned away";
@@ -127,7 +127,7 @@ pub(crate) const SETTINGS: &[Setting] = settings! {
     "agent.platform", "LANDFALL_PLATFORM", Text, "desktop",
         "what kind of machine it is: desktop, ios, android or browser";
     "agent.accelerators", "LANDFALL_ACCELERATORS", List, "what is found",
-        "accelerators beside GPUs: npu, neural_engine, metal";
+        "accelerators beside GPUs: npu, neural_engine, metal; unified_memory if CPU and GPUs share one";
     "agent.sliced_gpus", "LANDFALL_SLICED_GPUS", List, "none",
         "indices of GPUs that are given out in slices, to jobs that ask for one (--gpu mig:1g.10gb)";
     "agent.power_idle", "LANDFALL_POWER_IDLE", Whole, "unknown", "watts that the machine draws when it is idle";

@@ -65,6 +65,9 @@ fn what_the_kernel_shows_is_seen_and_seen_to_change() {
     });
     let page = stand.run(&["node", "n1"]).ok();
     assert!(page.contains("heat critical, battery 41 %, charging"), "{page}");
+    assert!(page.contains(" of prime, ") && page.contains("lease: "), "its block: {page}");
+    assert!(page.contains("GPU memory ") && page.contains("containers at once"), "its estimates: {page}");
+    assert_eq!(stand.json(&["node", "n1"])["lease"]["provider"], "prime");
     // Who sells is as the file says again when the server starts, and what was added since stays.
     let sellers = |stand: &Stand| {
         let listed = stand.json(&["providers", "list"])["providers"].clone();

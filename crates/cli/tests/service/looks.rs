@@ -199,9 +199,14 @@ fn people_see_who_lent_what_to_whom_and_what_happened_to_a_job_and_a_node() {
     stand.wait_for(&job, &["running"]);
     let lent = json!([{ "node": "h", "from": "hpc", "to": "lab", "gpus": 0, "jobs": [job], "tenants": [] }]);
     stand.until("the loan is told", || stand.get(&token, "/loans") == lent);
+    let table = stand.run(&["nodes"]).ok();
+    assert!(table.contains("LENT TO") || table.contains("lent to"), "{table}");
+    assert!(!table.to_lowercase().contains("group"), "no node is in one: {table}");
     stand.run(&["cancel", &job]).ok();
     stand.wait_for(&job, &["cancelled"]);
     stand.until("nothing is lent any more", || stand.get(&token, "/loans") == json!([]));
+    let table = stand.run(&["nodes"]).ok();
+    assert!(!table.to_lowercase().contains("lent"), "{table}");
 
     let told = |path: &str| {
         let life = stand.get(&token, path);

@@ -48,6 +48,8 @@ pub enum MoveCause {
     HigherClass,
     /// A job runs for longer than those like it did.
     Outlived,
+    /// Prices are raised beyond what the job may cost.
+    Surge,
     /// Work began later than it was told to, and so ends later than was expected.
     Late,
 }

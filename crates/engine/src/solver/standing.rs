@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use landfall_model::{Learn, Time};
+use landfall_policy::rules::price::Tariff;
 
 use super::attempt::{Found, Scope};
 use super::fleet::Slot;
@@ -175,6 +176,13 @@ impl Walk<'_, '_> {
         }
         if self.lost.contains(&job) {
             return MoveCause::NodeLost;
+        }
+        let spec = self.classes[self.class_of[job]].spec;
+        let tariff = Tariff::for_job(self.p.world, spec);
+        let raised =
+            |tariff: Tariff| self.p.fleet.kinds.iter().any(|kind| tariff.is_only_raised(spec, &kind.node));
+        if tariff.is_some_and(raised) {
+            return MoveCause::Surge;
         }
         if overruns {
             return MoveCause::Overrun;

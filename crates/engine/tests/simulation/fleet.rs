@@ -70,7 +70,7 @@ pub(crate) fn settings(rng: &mut Rng, pool: &mut Pool) {
     let mut beside = rng.clone();
     pool.price = beside.chance(40).then(|| landfall_model::PriceSettings {
         base: 1.0,
-        // A surge moves reservations, for which there is no cause to name.
+        // In batch pools a surge moves reservations; these worlds have none there.
         surge: pool.dispatch != Dispatch::Batch && beside.chance(60),
         ..landfall_model::PriceSettings::default()
     });

@@ -1,9 +1,9 @@
 //! Reservations, backfill and planned times (cases B24 to B26).
 
 use landfall_engine::solver::{MoveCause, Precision, Reason};
-use landfall_model::{BackfillOrder, JobSpec, Learn, Millis, Time};
+use landfall_model::{BackfillOrder, Dispatch, JobSpec, Learn, Millis, Pool, Price, PriceSettings, Time};
 
-use super::support::{Setting, groups, job_id, nodes_of, planned, reserved, spec, starts, wait_of};
+use super::support::{Setting, groups, job_id, nodes_of, planned, pool_id, reserved, spec, starts, wait_of};
 
 /// Four nodes, two of them busy for 2 h; `first` wants all four for 1 h.
 fn b24(class: u8) -> Setting {
@@ -91,6 +91,25 @@ fn a_reservation_moves_only_for_a_cause_that_is_named() {
     assert_eq!((plan.moved[0].cause, plan.moved[0].to), (MoveCause::NodeLost, None));
     assert_eq!(wait_of(&plan, "first").precision, Precision::None);
     assert!(wait_of(&plan, "first").refusals.iter().any(|r| r.reason == Reason::BeyondHorizon));
+}
+
+#[test]
+fn a_reservation_that_raised_prices_move_says_so() {
+    let mut pool = Pool::new(pool_id("p"), Dispatch::Batch);
+    pool.price = Some(PriceSettings { base: 0.1, surge: true, ..PriceSettings::default() });
+    let mut setting = b24(5);
+    setting.world.pools.insert(pool_id("p"), pool);
+    setting.waiting.clear();
+    setting.wait("first", JobSpec { max_price: Price::of(0.05), ..spec(4, 1) });
+    setting.reservations = setting.plan().reservations;
+    assert_eq!(setting.reservations.len(), 1);
+    for (surges, cause) in [(false, MoveCause::Overrun), (true, MoveCause::Surge)] {
+        setting.now = Time::from_secs(7205);
+        setting.world.surging = surges.then(|| pool_id("p")).into_iter().collect();
+        let plan = setting.plan();
+        assert_eq!(plan.moved[0].cause, cause, "prices raised: {surges}");
+        assert_eq!(plan.moved[0].to.is_none(), surges, "nobody knows how long they stay raised");
+    }
 }
 
 #[test]

@@ -87,6 +87,14 @@ impl Tariff {
     pub fn usual(&self, tier: HardwareTier) -> Money {
         charged(self.settings.base, tier, 1.0)
     }
+
+    /// Whether a job could pay for a node if prices were not raised.
+    pub fn is_only_raised(&self, spec: &JobSpec, node: &Node) -> bool {
+        let tier = self.highest(spec, node).zip(spec.max_price);
+        tier.is_some_and(|(tier, most)| {
+            Price::new(self.now(tier)) > most && Price::new(self.usual(tier)) <= most
+        })
+    }
 }
 
 /// Refuses a node on which a job may come to cost more than it may. It stands beside every policy's filters: a limit that a job

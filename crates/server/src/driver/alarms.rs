@@ -2,18 +2,21 @@
 //!
 //! *Life of an alarm.* It is raised by the engine ([`Alert`]) or by the driver, once per kind and subject; raised again it counts, and
 //! whoever had acknowledged it is asked to look again. It ends when what it is about is over, which is looked up in the state every few
-//! seconds: a node that has its usual configuration again, a job that no longer waits. All of them are one record, written with
-//! the commit of the round in which something changed, so a restart finds them.
+//! seconds: a node that has its usual configuration again, a job that no longer waits. One that has to be over by some time and is not
+//! is followed by another. All of them are one record, written with the commit of the round in which something changed, so a restart
+//! finds them.
 
 use landfall_api::ApiError;
 use landfall_api::alarm::AlarmView;
 use landfall_engine::State;
 use landfall_engine::effect::Alert;
 use landfall_engine::record::JobState;
-use landfall_model::{Millis, Time};
+use landfall_engine::state::PoolState;
+use landfall_model::{Dispatch, Millis, Node, PoolId, Time};
 use landfall_store::{Store, StoreError, Table};
 
 use super::core::Core;
+use super::facts::reads_price;
 use super::handle::Failure;
 use super::nodes::Nodes;
 
@@ -23,6 +26,12 @@ const RECORD: &str = "alarms";
 const MOST: usize = 1000;
 /// An alarm whose end cannot be seen is over when it has not come again for so long.
 const FADES: Millis = Millis::secs(15 * 60);
+/// A node that drifted should be put right within that.
+const DRIFT_LASTS: Millis = Millis::secs(24 * 3600);
+/// The same if sensitive work was on it.
+const SENSITIVE_DRIFT_LASTS: Millis = Millis::secs(4 * 3600);
+/// What an alarm is about that is about the whole cluster.
+const CLUSTER: &str = "cluster";
 
 #[derive(Debug, Default)]
 pub(super) struct Alarms {
@@ -37,6 +46,50 @@ struct Raised {
     subject: String,
     message: String,
     help: &'static str,
+    /// How long it may last before people are told once more.
+    lasts: Option<Millis>,
+}
+
+impl Raised {
+    /// A node is still not what it should be, long after people were told.
+    fn overdue(drift: &AlarmView, now: Time) -> Self {
+        let since = Millis::new((now.as_millis() as u64).saturating_sub(drift.since_ms));
+        Self {
+            kind: "drift_overdue",
+            subject: drift.subject.clone(),
+            message: format!("node {} is not configured as its pool expects, for {since} now", drift.subject),
+            help: "bring it back to its usual configuration, or accept the new one with `landfall return`",
+            lasts: None,
+        }
+    }
+
+    /// Nobody says any more what energy costs, where that counts.
+    fn stale_price(pools: &[&PoolId]) -> Self {
+        let pools: Vec<&str> = pools.iter().map(|pool| pool.as_str()).collect();
+        Self {
+            kind: "stale_energy_price",
+            subject: CLUSTER.to_owned(),
+            message: format!(
+                "nobody has told the price of energy for an hour; it counts as unknown in {}",
+                pools.join(", ")
+            ),
+            help: "look at what sends it, or at `server.energy_price_file`",
+            lasts: None,
+        }
+    }
+
+    /// A pool has a limit on watts, and nothing tells what its nodes draw.
+    fn blind_cap(pool: &PoolId) -> Self {
+        Self {
+            kind: "power_unknown",
+            subject: pool.to_string(),
+            message: format!(
+                "pool {pool} has a power cap, and no node tells what it draws: what jobs declare is all that counts"
+            ),
+            help: "set `agent.power_idle` and `agent.power_busy`, or let agents read what their machines draw",
+            lasts: None,
+        }
+    }
 }
 
 impl From<&Alert> for Raised {
@@ -47,6 +100,7 @@ impl From<&Alert> for Raised {
             subject: subject.to_owned(),
             message,
             help,
+            lasts: None,
         };
         match alert {
             Alert::ProposalStarved(job) => raised(
@@ -134,8 +188,20 @@ impl Alarms {
             since_ms: at,
             last_ms: at,
             count: 1,
+            due_ms: raised.lasts.map(|span| at.saturating_add(span.get())),
             acknowledged_by: None,
         });
+    }
+
+    fn is_open(&self, kind: &str, subject: &str) -> bool {
+        self.open.iter().any(|alarm| alarm.kind == kind && alarm.subject == subject)
+    }
+
+    /// What should be over by now, and is not; each once.
+    fn overdue(&self, now: Time) -> Vec<Raised> {
+        let due = |alarm: &&AlarmView| alarm.due_ms.is_some_and(|due| due <= now.as_millis() as u64);
+        let told = |raised: &Raised| !self.is_open(raised.kind, &raised.subject);
+        self.open.iter().filter(due).map(|alarm| Raised::overdue(alarm, now)).filter(told).collect()
     }
 
     /// Drops what is over, and says whether anything was.
@@ -154,7 +220,7 @@ fn is_over(alarm: &AlarmView, state: &State, nodes: &Nodes, now: Time) -> bool {
         "metric_missing" | "flapping" | "below_min" => {
             job().is_none_or(|record| record.state != JobState::Running) || faded()
         }
-        "conformance_drift" => {
+        "conformance_drift" | "drift_overdue" => {
             let node = landfall_model::NodeId::new(&alarm.subject).ok();
             node.and_then(|node| state.node(&node).map(|(node, _)| node.drifted)) != Some(true)
         }
@@ -162,14 +228,52 @@ fn is_over(alarm: &AlarmView, state: &State, nodes: &Nodes, now: Time) -> bool {
             let node = landfall_model::NodeId::new(&alarm.subject).ok();
             node.is_none_or(|node| nodes.doubted(&node).is_empty())
         }
+        "stale_energy_price" => {
+            let known = |pool: &PoolState| pool.world.energy_price.is_some() || !reads_price(pool);
+            state.pools.values().all(known)
+        }
+        "power_unknown" => {
+            let pool = PoolId::new(&alarm.subject).ok().and_then(|pool| state.pools.get(&pool));
+            pool.is_none_or(|pool| !is_blind(state, pool, nodes))
+        }
         _ => faded(),
     }
+}
+
+/// Whether a batch pool has a cap on watts and nothing is known of what any of its nodes draws, which shows in the second heartbeat at the
+/// earliest.
+fn is_blind(state: &State, pool: &PoolState, nodes: &Nodes) -> bool {
+    let told = |node: &Node| {
+        let measured = nodes.facts(&node.id).is_some_and(|facts| facts.heartbeat.power_w.is_some());
+        measured || node.power.is_some() || !nodes.has_spoken(&node.id, 3)
+    };
+    let capped = pool.pool.batch.power_cap_w.or(state.caps.power_w).is_some();
+    let mut present = pool.present().peekable();
+    capped && pool.pool.dispatch == Dispatch::Batch && present.peek().is_some() && !present.any(told)
 }
 
 impl Core {
     /// Tells people what the engine wants them to know.
     pub(super) fn alert(&mut self, alert: &Alert) {
-        self.raise(alert.into());
+        let mut raised: Raised = alert.into();
+        if let Alert::ConformanceDrift(node) = alert {
+            let state = self.engine.state();
+            let mut held = state.node(node).into_iter().flat_map(|(node, _)| &node.placements);
+            let sensitive =
+                held.any(|held| state.job(&held.job).is_some_and(|record| record.job.spec.sensitive));
+            raised.lasts = Some(if sensitive { SENSITIVE_DRIFT_LASTS } else { DRIFT_LASTS });
+        }
+        self.raise(raised);
+    }
+
+    /// Nobody says any more what energy costs.
+    pub(super) fn alert_stale_price(&mut self) {
+        let pools = &self.engine.state().pools;
+        let reads = pools.iter().filter(|(_, pool)| reads_price(pool)).map(|(id, _)| id);
+        let reads: Vec<&PoolId> = reads.collect();
+        if !reads.is_empty() {
+            self.raise(Raised::stale_price(&reads));
+        }
     }
 
     /// A node tells figures that cannot be true, or is larger than its token allows.
@@ -181,6 +285,7 @@ impl Core {
                 "node {node} tells figures that do not count, since they cannot be true or are not allowed: {fields}"
             ),
             help: "look at its sensors and drivers, and at the settings of its agent",
+            lasts: None,
         });
     }
 
@@ -202,11 +307,21 @@ impl Core {
         self.alarms.open = open;
     }
 
-    /// Ends what is over.
-    pub(super) fn end_alarms(&mut self) {
-        if self.alarms.end(self.engine.state(), &self.nodes, self.now) {
+    /// Ends what is over, and tells what lasts too long or has begun without anybody saying so.
+    pub(super) fn look_after_alarms(&mut self) {
+        let state = self.engine.state();
+        let ended = self.alarms.end(state, &self.nodes, self.now);
+        let mut news = self.alarms.overdue(self.now);
+        for (id, pool) in &state.pools {
+            let blind = is_blind(state, pool, &self.nodes);
+            if blind && !self.alarms.is_open("power_unknown", id.as_str()) {
+                news.push(Raised::blind_cap(id));
+            }
+        }
+        if ended {
             self.keep_alarms();
         }
+        news.into_iter().for_each(|raised| self.raise(raised));
     }
 
     /// Somebody has seen an alarm.
@@ -227,7 +342,7 @@ impl Core {
 
 #[cfg(test)]
 mod tests {
-    use landfall_model::{JobId, PoolId};
+    use landfall_model::JobId;
 
     use super::*;
 
@@ -260,6 +375,51 @@ mod tests {
         assert!(!alarms.end(&state, &nodes, Time::from_millis(1000)));
         assert!(alarms.end(&state, &nodes, Time::from_millis(15 * 60 * 1000)));
         assert!(alarms.open.is_empty());
+    }
+
+    #[test]
+    fn a_drift_that_lasts_is_told_once_more_and_sooner_after_sensitive_work() {
+        let node = landfall_model::NodeId::new("n").unwrap();
+        for (lasts, hours) in [(DRIFT_LASTS, 24), (SENSITIVE_DRIFT_LASTS, 4)] {
+            let mut alarms = Alarms::default();
+            let drift = Raised { lasts: Some(lasts), ..(&Alert::ConformanceDrift(node.clone())).into() };
+            alarms.raise(drift, Time::from_millis(0));
+            raise(&mut alarms, &Alert::ConformanceDrift(node.clone()), 3600);
+            let at = |secs: i64| Time::from_secs(hours * 3600 + secs);
+            assert!(alarms.overdue(at(-1)).is_empty(), "{hours} h from when it was first seen");
+            let told: Vec<Raised> = alarms.overdue(at(0));
+            assert_eq!((told.len(), told[0].kind, told[0].subject.as_str()), (1, "drift_overdue", "n"));
+            told.into_iter().for_each(|raised| alarms.raise(raised, at(0)));
+            assert!(alarms.overdue(at(10)).is_empty(), "once");
+            assert!(alarms.end(&State::default(), &Nodes::default(), at(20)), "over with the drift");
+            assert!(alarms.open.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_stale_price_is_an_alarm_until_there_is_one() {
+        use landfall_engine::Event;
+        let pool = |policy: &str| {
+            let mut pool = landfall_model::Pool::new(PoolId::new(policy).unwrap(), Dispatch::Batch);
+            pool.policy = Some(landfall_model::Name::new(policy).unwrap());
+            Event::PoolSet { pool: Box::new(pool), policy: None }
+        };
+        let (mut state, nodes, now) = (State::default(), Nodes::default(), Time::from_millis(0));
+        let mut alarms = Alarms::default();
+        for policy in ["balanced", "service"] {
+            state.apply(now, &pool(policy));
+        }
+        let reads: Vec<&PoolId> =
+            state.pools.iter().filter(|(_, pool)| reads_price(pool)).map(|(id, _)| id).collect();
+        assert_eq!(
+            reads.iter().map(|id| id.as_str()).collect::<Vec<_>>(),
+            ["service"],
+            "a weight of 0 is none"
+        );
+        alarms.raise(Raised::stale_price(&reads), now);
+        assert!(!alarms.end(&state, &nodes, now));
+        state.apply(now, &Event::EnergyPrice(Some(0.5)));
+        assert!(alarms.end(&state, &nodes, now) && alarms.open.is_empty());
     }
 
     #[test]

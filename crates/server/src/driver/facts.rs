@@ -10,7 +10,8 @@ use landfall_engine::{Input, Sample, State};
 use landfall_model::{
     Dispatch, JobId, JobSpec, Lifecycle, MilliCpu, MilliGpu, Millis, MixShare, Name, PoolId, Time,
 };
-use landfall_policy::builtin;
+use landfall_policy::spec::{TermUse, Weight};
+use landfall_policy::{builtin, policy_file};
 
 use super::core::Core;
 
@@ -130,6 +131,16 @@ fn looks_at_mix(pool: &PoolState) -> bool {
         && text.is_some_and(|text| MIX_TERMS.iter().any(|term| text.contains(term)))
 }
 
+/// Whether what energy costs counts in a pool.
+pub(super) fn reads_price(pool: &PoolState) -> bool {
+    let spec = match &pool.policy {
+        Some(text) => policy_file::parse(text).ok(),
+        None => builtin::spec(pool.pool.policy_name()).and_then(Result::ok),
+    };
+    let counts = |term: &TermUse| term.name == "energy" && term.enabled && term.weight != Weight::Number(0.0);
+    spec.is_some_and(|spec| spec.terms.iter().any(counts))
+}
+
 impl Core {
     /// Tells pools what has changed around them, if it is time.
     pub(super) fn refresh_facts(&mut self) {
@@ -151,11 +162,12 @@ impl Core {
         if self.facts.price_at.is_some_and(|at| now.since(at) > PRICE_LASTS) {
             self.facts.price_said(None);
             news.push(Input::EnergyPrice(None));
+            self.alert_stale_price();
         }
         for input in news {
             self.step(input);
         }
-        self.end_alarms();
+        self.look_after_alarms();
     }
 
     /// A job began that may be a service.

@@ -104,6 +104,11 @@ impl Nodes {
         self.registrations.insert(id, registration);
     }
 
+    /// Whether a node has sent so many heartbeats since its agent began.
+    pub(super) fn has_spoken(&self, node: &NodeId, times: u64) -> bool {
+        self.heard.get(node).is_some_and(|(_, seq)| *seq >= times)
+    }
+
     /// What a node last said that cannot be true.
     pub fn doubted(&self, node: &NodeId) -> &[String] {
         self.doubted.get(node).map_or(&[], Vec::as_slice)
@@ -462,6 +467,7 @@ fn same_machine(a: &Registration, b: &Registration) -> bool {
             neural_engine: beat.neural_engine,
             npu: beat.npu,
             metal_gpu: beat.metal_gpu,
+            unified_memory: beat.unified_memory,
             gpus,
             cpu_core_score: beat.cpu_core_score,
             performance_estimates: beat.performance_estimates.clone(),
@@ -647,6 +653,7 @@ fn model_node(id: &NodeId, registration: &Registration, now: landfall_model::Tim
     set("neural_engine", json!(beat.neural_engine));
     set("npu", json!(beat.npu));
     set("metal_gpu", json!(beat.metal_gpu));
+    set("unified_memory", json!(beat.unified_memory));
     set("architectures", json!(registration.architectures));
     set("features", json!(registration.features));
     // A worker that says any of these has said what it can do.

@@ -13,6 +13,7 @@ mod bulk;
 mod capacity;
 mod caps;
 mod dags;
+mod energy;
 mod extract;
 mod fleet;
 mod follow;
@@ -129,7 +130,7 @@ pub(crate) fn chores(app: Arc<App>) -> tokio::task::JoinHandle<()> {
             look::remember(&app).await;
         }
         let mut cleaning = tokio::time::interval(Duration::from_secs(3600));
-        let mut prices = tokio::time::interval(PRICE_EVERY);
+        let mut prices = tokio::time::interval(energy::EVERY);
         let mut telling = tokio::time::interval(look::TOLD_EVERY);
         telling.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut sampling = tokio::time::interval(look::SAMPLED_EVERY);
@@ -154,29 +155,12 @@ pub(crate) fn chores(app: Arc<App>) -> tokio::task::JoinHandle<()> {
                     tokio::spawn(look::sample(app.clone()));
                 }
                 _ = cleaning.tick() => clean_logs(&app).await,
-                _ = prices.tick(), if app.config.energy_price_file.is_some() => read_price(&app).await,
+                _ = prices.tick(), if app.config.energy_price_file.is_some() => {
+                    tokio::spawn(energy::read(app.clone()));
+                }
             }
         }
     })
-}
-
-/// How often the file with the price of energy is read.
-const PRICE_EVERY: Duration = Duration::from_secs(60);
-
-/// Reads the price of energy. One that cannot be read is unknown once the last one is too old.
-async fn read_price(app: &Arc<App>) {
-    let Some(path) = &app.config.energy_price_file else { return };
-    let price = match tokio::fs::read_to_string(path).await {
-        Ok(text) => fleet::price(text.trim().parse().unwrap_or(f64::NAN)).map_err(|_| text),
-        Err(error) => Err(error.to_string()),
-    };
-    match price {
-        Ok(price) => drop(app.handle.apply(landfall_engine::Input::EnergyPrice(Some(price))).await),
-        Err(error) => {
-            let (file, error) = (path.display(), error.trim());
-            tracing::warn!(%file, error, "the file has no price of energy: a number of 0 or more");
-        }
-    }
 }
 
 async fn clean_logs(app: &Arc<App>) {

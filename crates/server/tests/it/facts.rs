@@ -3,6 +3,7 @@
 use landfall_model::{Dispatch, Pool, PoolId};
 use reqwest::Method;
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::common::{Server, answer, heartbeat, registration};
 
@@ -255,6 +256,39 @@ async fn a_drift_stays_until_it_is_undone_or_acknowledged() {
 }
 
 #[tokio::test]
+async fn a_drift_is_due_sooner_under_sensitive_work_and_a_cap_without_figures_is_an_alarm() {
+    let server = Server::start_with(|config| config.pools[0].pool = pool(Dispatch::Batch)).await;
+    let printed = |seq, print: &str| with(heartbeat(seq), &["fingerprint"], json!(print));
+    let alarms = async || server.get("/alarms").await.1["items"].as_array().unwrap().clone();
+    assert_eq!(server.put("/caps", json!({ "power_w": 40000 })).await.0, 200);
+    for node in ["n1", "n2"] {
+        server.register(node, with(registration(), &["heartbeat"], printed(1, "as-built"))).await;
+    }
+    let job = server.job(json!({ "sensitive": true, "runtime": "process", "walltime_ms": 60000 })).await;
+    let held = loop {
+        match server.node_of(&job).await {
+            Some(node) => break node,
+            None => tokio::time::sleep(std::time::Duration::from_millis(50)).await,
+        }
+    };
+    for node in ["n1", "n2"] {
+        server.beat(node, printed(2, "other")).await;
+        let drift = alarms().await.into_iter().find(|alarm| alarm["subject"] == node).unwrap();
+        let lasts = drift["due_ms"].as_u64().unwrap() - drift["since_ms"].as_u64().unwrap();
+        let hours = if node == held { 4 } else { 24 };
+        assert_eq!(lasts, hours * 3_600_000, "{drift}");
+        server.beat(node, printed(3, "other")).await;
+    }
+    let blind = async || alarms().await.iter().any(|alarm| alarm["kind"] == "power_unknown");
+    let mut tries = 0;
+    while !blind().await {
+        tries += 1;
+        assert!(tries < 300, "nobody says that the cap knows nothing");
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+}
+
+#[tokio::test]
 async fn a_hold_becomes_a_placement_and_all_holds_in_the_way_are_named() {
     // In a pull pool jobs wait until somebody asks, or somebody else places them.
     let server = Server::start_with(|config| config.pools[0].pool = pool(Dispatch::Pull)).await;
@@ -322,18 +356,28 @@ async fn the_cluster_has_caps_that_are_set_one_by_one() {
 }
 
 #[tokio::test]
-async fn a_file_tells_the_price_of_energy() {
+async fn a_file_or_an_address_tells_the_price_of_energy() {
     let dir = tempfile::tempdir().unwrap();
-    std::fs::write(dir.path().join("price"), "0.25\n").unwrap();
     let file = dir.path().join("price");
-    let server = Server::start_with(|config| config.energy_price_file = Some(file)).await;
-    for _ in 0..200 {
-        if server.get("/energy-price").await.1 == json!({ "price": 0.25 }) {
-            return;
+    std::fs::write(&file, "0.25\n").unwrap();
+    let web = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}/now", web.local_addr().unwrap());
+    tokio::spawn(async move {
+        let (mut asker, _) = web.accept().await.unwrap();
+        let mut asked = vec![0; 4096];
+        let read = asker.read(&mut asked).await.unwrap();
+        assert!(asked[..read].starts_with(b"GET /now HTTP/1.1"));
+        asker.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n0.75\n").await.unwrap();
+    });
+    for (from, price) in [(file, 0.25), (address.into(), 0.75)] {
+        let server = Server::start_with(|config| config.energy_price_file = Some(from)).await;
+        let mut tries = 0;
+        while server.get("/energy-price").await.1 != json!({ "price": price }) {
+            tries += 1;
+            assert!(tries < 200, "the price {price} never came");
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
         }
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
-    panic!("the price of the file never came");
 }
 
 #[tokio::test]

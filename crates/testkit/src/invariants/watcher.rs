@@ -400,6 +400,9 @@ impl Watcher {
                     run.started_at.zip(run.expected).is_some_and(|(from, span)| from + span <= at)
                 })
             }),
+            MoveCause::Surge => {
+                self.state.pools.get(pool).is_some_and(|own| own.world.surging.contains(pool))
+            }
             MoveCause::Quota | MoveCause::Gate | MoveCause::HigherClass => true,
         }
     }

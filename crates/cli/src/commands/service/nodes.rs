@@ -6,6 +6,7 @@ use landfall_api::answer::Acted;
 use landfall_api::node::{DrainRequest, NodeView};
 use landfall_api::workload::NodeWorkloads;
 use landfall_client::{Client, segment};
+use landfall_model::Block;
 use serde::Serialize;
 
 use super::listing;
@@ -69,6 +70,9 @@ pub(crate) struct OneArgs {
 pub(crate) struct One {
     #[serde(flatten)]
     pub(crate) node: NodeView,
+    /// The block it belongs to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) lease: Option<Block>,
     /// What it could run.
     pub(crate) good_for: Option<NodeWorkloads>,
     pub(crate) now_ms: u64,
@@ -77,9 +81,16 @@ pub(crate) struct One {
 pub(crate) fn one(args: &OneArgs) -> Result<Box<dyn Answer>, CliError> {
     args.connect.ask(async |client| {
         let path = format!("/nodes/{}", segment(&args.node));
-        let node = client.get(&path).await?;
+        let node: NodeView = client.get(&path).await?;
+        let lease = match &node.block {
+            Some(id) => {
+                let blocks: Vec<Block> = client.get("/blocks").await.unwrap_or_default();
+                blocks.into_iter().find(|block| block.id.as_str() == id)
+            }
+            None => None,
+        };
         let workloads = client.get(&format!("{path}/workloads")).await.ok();
-        let data = One { node, good_for: workloads, now_ms: now_ms() };
+        let data = One { node, lease, good_for: workloads, now_ms: now_ms() };
         Ok(Reply::new("landfall.node/1", data, render::service::nodes::one).boxed())
     })
 }

@@ -1,6 +1,7 @@
 //! Nodes as a table and as a page.
 
 use landfall_api::node::{GpuView, NodeView};
+use landfall_model::Tier;
 
 use super::super::clock::{ago, cores, mib};
 use super::super::style::{DIM, PLAIN, STRONG, WARN};
@@ -19,12 +20,24 @@ pub(crate) fn list(listed: &Listed, _: Page) -> String {
             "no nodes\n{DIM}landfall agent --server URL --token-file FILE adds the machine it runs on{DIM:#}\n"
         );
     }
-    let mut table = Table::of(&["node", "state", "pool", ">cpu", ">memory", "gpus", ">jobs", ">heard", ""]);
+    // Most clusters have neither.
+    let grouped = listed.nodes.iter().any(|node| node.group.is_some());
+    let lent = listed.nodes.iter().any(|node| node.lent_to.is_some());
+    let mut titles = vec!["node", "state", "pool"];
+    titles.extend(lent.then_some("lent to"));
+    titles.extend(grouped.then_some("group"));
+    titles.extend([">cpu", ">memory", "gpus", ">jobs", ">heard", ""]);
+    let mut table = Table::of(&titles);
     for node in &listed.nodes {
-        table.row(vec![
+        let mut cells = vec![
             cut(&clean(&node.id), 32).into(),
             Cell::styled(&node.state, colour(&node.state)),
             Cell::from(&node.pool),
+        ];
+        let said = |text: Option<&str>| Cell::styled(text.unwrap_or_default(), PLAIN);
+        cells.extend(lent.then(|| said(node.lent_to.as_deref())));
+        cells.extend(grouped.then(|| said(node.group.as_deref())));
+        cells.extend([
             format!("{} of {}", cores(node.cpu_committed_milli), cores(node.cpu_milli)).into(),
             format!("{} of {}", mib(node.ram_committed_mib), mib(node.ram_mib)).into(),
             Cell::from(gpus(&node.gpus)),
@@ -32,6 +45,7 @@ pub(crate) fn list(listed: &Listed, _: Page) -> String {
             ago(node.heard_at_ms, listed.now_ms).into(),
             Cell::styled(cut(&clean(&remark(node, listed.now_ms)), 40), WARN),
         ]);
+        table.row(cells);
     }
     table.render()
 }
@@ -90,7 +104,7 @@ pub(crate) fn one(one: &One, page: Page) -> String {
     let region = node.region.as_ref().map(|name| format!(", region {name}")).unwrap_or_default();
     let lent = node.lent_to.as_ref().map(|pool| format!(", on loan to {pool}")).unwrap_or_default();
     line("pool", &format!("{}{region}{lent}", node.pool));
-    line("block", node.block.as_deref().unwrap_or_default());
+    line("block", &block(one));
     line("group", node.group.as_deref().unwrap_or_default());
     line("doubted", &node.doubted.join(", "));
     line("remark", &remark(node, now));
@@ -131,6 +145,7 @@ pub(crate) fn one(one: &One, page: Page) -> String {
     line("images", &(first.join(", ") + &more));
     line("limits", node.limits.as_ref().map(|limits| limits.how.as_str()).unwrap_or_default());
     line("runtimes", &node.runtimes.join(", "));
+    line("estimates", &estimates(node));
     line("jobs", &node.jobs.join(", "));
     if node.karma != 0 {
         line("karma", &node.karma.to_string());
@@ -169,6 +184,32 @@ pub(crate) fn one(one: &One, page: Page) -> String {
         }
     }
     text
+}
+
+/// The block of a node: which jobs it serves, who sells it, and when it ends.
+fn block(one: &One) -> String {
+    let id = one.node.block.as_deref().unwrap_or_default();
+    let Some(lease) = &one.lease else { return id.to_owned() };
+    let ends = match lease.ends_at() {
+        Some(at) => format!("ends {}", ago(u64::try_from(at.as_millis()).unwrap_or_default(), one.now_ms)),
+        None => "without end".to_owned(),
+    };
+    let tier = match lease.tier {
+        Tier::Fast => "FAST",
+        Tier::Flex => "FLEX",
+    };
+    format!("{id}: {tier} of {}, {ends}", lease.provider)
+}
+
+/// What the agent of a node expects of it.
+fn estimates(node: &NodeView) -> String {
+    let Some(told) = &node.performance_estimates else { return String::new() };
+    let bandwidth = told.gpu_bandwidth_gb_s.map(|speed| format!("GPU memory {} GB/s", short(speed)));
+    let tokens =
+        told.estimated_llm_tok_s.map(|rate| format!("{} tokens/s of a reference model", short(rate)));
+    let most = told.max_concurrent_containers;
+    let containers = (most > 0).then(|| format!("{most} containers at once"));
+    [bandwidth, tokens, containers].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 /// Who has a device, or which of its slices are taken.

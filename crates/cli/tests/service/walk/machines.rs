@@ -117,7 +117,7 @@ fn executable(program: &std::path::Path) {
     std::fs::set_permissions(program, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-const CASES: [Case; 29] = [
+const CASES: [Case; 30] = [
     ("cores, memory", |world| {
         world.joins("size", "fit", &Value::Null);
         let job =
@@ -433,6 +433,15 @@ const CASES: [Case; 29] = [
         assert_eq!(alike(), 2);
         world.beats("twin-2", &json!({ "fingerprint": "other" }));
         assert_eq!(alike(), 1);
+    }),
+    ("unified memory", |world| {
+        let needs = json!({ "pool": "twins", "runtime": "process", "unified_memory": true,
+                "wait_for_capacity": true, "walltime_ms": 60000 });
+        let job = world.held(&needs);
+        let lacks = || world.against(&job, "twin-1").contains(&"unified_memory".to_owned());
+        assert!(lacks());
+        world.joins("twin-1", "twins", &json!({ "heartbeat": { "unified_memory": true } }));
+        assert!(!lacks());
     }),
     ("drift", |world| {
         let job = world

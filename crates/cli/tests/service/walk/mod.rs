@@ -51,19 +51,26 @@ fn what_is_not_measured_says_why() {
 }
 
 #[test]
-fn every_term_reads_what_is_known() {
+fn every_term_and_filter_reads_what_is_known() {
+    use landfall_policy::catalogue;
     let known: Vec<&str> = ["Nodes", "Pools and jobs"].into_iter().flat_map(rows).map(|row| row[0]).collect();
-    let rows = rows("What terms read");
-    let terms: Vec<String> =
-        landfall_policy::catalogue::terms().map(|info| format!("`{}`", info.name)).collect();
-    for term in &terms {
-        assert!(rows.iter().any(|row| row[0] == term), "{term} reads nothing that the page knows");
-    }
-    for row in &rows {
-        assert!(terms.iter().any(|term| term == row[0]), "there is no term {}", row[0]);
-        for fact in row[1].split("; ") {
-            let beside = ["the job", "the ledger", "settings", "offers"].contains(&fact);
-            assert!(beside || known.contains(&fact), "{}: {fact}", row[0]);
+    let beside = ["the job", "the ledger", "settings", "silence", "offers"];
+    let terms = catalogue::terms().map(|info| info.name).collect();
+    let filters = catalogue::filters().map(|info| info.name).collect();
+    let sections: [(&str, Vec<&str>); 2] = [("What terms read", terms), ("What filters read", filters)];
+    for (section, names) in sections {
+        let rows = rows(section);
+        for name in &names {
+            assert!(
+                rows.iter().any(|row| row[0] == format!("`{name}`")),
+                "{name} reads nothing that the page knows"
+            );
+        }
+        assert_eq!(rows.len(), names.len(), "{section}: some of these are there twice, or are gone");
+        for row in &rows {
+            for fact in row[1].split("; ") {
+                assert!(beside.contains(&fact) || known.contains(&fact), "{}: {fact}", row[0]);
+            }
         }
     }
 }
