@@ -1,5 +1,5 @@
 //! When load that a node reports is news. Load goes up and down all the time, so a little of it is news once in a minute and only a
-//! lot at once.
+//! lot at once. CPU use swings by all of it whenever a job begins or waits, so it is news at once only where a policy says other things of it.
 
 use landfall_model::{Metrics, Mib, Millis};
 
@@ -23,8 +23,8 @@ pub fn memory_moved(now: Mib, known: Option<Mib>, whole: Mib, quiet: Millis) -> 
     known.is_none_or(|known| moved(now.as_f64(), known.as_f64(), whole.as_f64(), quiet))
 }
 
-/// The same for the speed and load of a worker. Where the policy treats workers with more CPU in use than some limit otherwise,
-/// crossing it by more than a little is news at once.
+/// The same for the speed and load of a worker, but for its CPU: where the policy treats workers with more of it in use than some limit
+/// otherwise, crossing that by more than a little is news at once, and nothing else is.
 pub fn metrics_moved(now: &Metrics, known: Option<&Metrics>, quiet: Millis, policy: Option<&Policy>) -> bool {
     let Some(known) = known else { return true };
     let still = |metrics: &Metrics| (metrics.cpu_count, metrics.cpu_core_score, metrics.ram_total_mib);
@@ -39,7 +39,8 @@ pub fn metrics_moved(now: &Metrics, known: Option<&Metrics>, quiet: Millis, poli
     let speed = |known: Option<f64>| known.unwrap_or_default();
     let ram = |metrics: &Metrics| metrics.ram_free_mib.map(Mib::as_f64);
     still(now) != still(known)
-        || other(now.cpu_usage_pct, known.cpu_usage_pct, 100.0)
+        || now.cpu_usage_pct.is_some() != known.cpu_usage_pct.is_some()
+        || (quiet >= NEAR_EVERY && other(now.cpu_usage_pct, known.cpu_usage_pct, 100.0))
         || other(now.disk_mb_s, known.disk_mb_s, speed(known.disk_mb_s))
         || other(now.network_mbit_s, known.network_mbit_s, speed(known.network_mbit_s))
         || other(ram(now), ram(known), now.ram_total_mib.as_f64())
@@ -67,7 +68,7 @@ mod tests {
     use crate::{builtin, policy_file};
 
     #[test]
-    fn cpu_use_is_news_as_memory_is_and_where_a_policy_heeds_it() {
+    fn cpu_use_is_news_once_a_minute_and_at_once_where_a_policy_heeds_it() {
         let usual = builtin::policy("resource-aware").unwrap().unwrap();
         let text = include_str!("../../policies/resource-aware.toml")
             .replace("name = \"resource-aware\"", "name = \"own\"")
@@ -75,8 +76,10 @@ mod tests {
         let own = policy_file::load(&text).unwrap();
         let blind = builtin::policy("simple").unwrap().unwrap();
         for (known, now, secs, policy, news) in [
-            (10.0, 34.0, 0, &usual, false),
-            (10.0, 36.0, 0, &usual, true),
+            (10.0, 85.0, 59, &usual, false),
+            (10.0, 85.0, 60, &usual, true),
+            (10.0, 100.0, 0, &usual, true),
+            (10.0, 100.0, 0, &blind, false),
             (10.0, 12.0, 60, &usual, false),
             (10.0, 14.0, 60, &usual, true),
             (10.0, 14.0, 59, &usual, false),
