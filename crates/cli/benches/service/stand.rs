@@ -62,7 +62,9 @@ impl Stand {
         // The provider may be set already.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        // A server closes lines that were idle for half a minute, perhaps in the moment in which one is used again.
+        let idle = Duration::from_secs(10);
+        let client = reqwest::Client::builder().no_proxy().pool_idle_timeout(idle).build().unwrap();
         let dir = TempDir::new_in(below).unwrap();
         let (url, token) = Default::default();
         let pool = format!("[[pools]]\nid = \"default\"\n{settings}");

@@ -76,8 +76,8 @@ mod tests {
         let own = policy_file::load(&text).unwrap();
         let blind = builtin::policy("simple").unwrap().unwrap();
         for (known, now, secs, policy, news) in [
-            (10.0, 85.0, 59, &usual, false),
-            (10.0, 85.0, 60, &usual, true),
+            (10.0, 75.0, 59, &usual, false),
+            (10.0, 75.0, 60, &usual, true),
             (10.0, 100.0, 0, &usual, true),
             (10.0, 100.0, 0, &blind, false),
             (10.0, 12.0, 60, &usual, false),
