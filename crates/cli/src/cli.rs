@@ -24,7 +24,7 @@ Usage: landfall [--json] COMMAND
 
 To begin with:
   up                      a server and this machine's agent, here and now
-  submit                  hand in a command, a script or a file of jobs
+  submit                  submit a command, a script or a file of jobs
   run                     a shell or a command to be at, on a node
   jobs, job               list what waits and runs; show one job or array
   logs                    what a job or an array wrote
@@ -33,7 +33,7 @@ To begin with:
 
 Your jobs:
   wait, retry, arrays     wait for jobs; run again what failed; add elements
-  cancel, dags            take jobs back; those that depend on each other as one
+  cancel, dags            cancel jobs; those that depend on each other as one
   hold, release           keep jobs from starting; let them start
   suspend, resume         make running jobs save their work and leave; go on
   checkpoint, metric      make running jobs save their work; say how one does
@@ -91,7 +91,7 @@ pub(crate) enum Command {
     Agent(live::agent::Args),
     /// Join a server as many simulated nodes, to try a size before it is bought.
     Hollow(live::hollow::Args),
-    /// Hand in a job, and wait for it if asked.
+    /// Submit a job, and wait for it if asked.
     Submit(Box<live::submit::Args>),
     /// Run something that you are at, on a node, within a job's limits: a shell if nothing is named.
     Run(Box<live::run::Args>),
@@ -111,7 +111,7 @@ pub(crate) enum Command {
     /// Jobs that depend on each other, as one: list, show, cancel.
     #[command(subcommand)]
     Dags(live::dags::Command),
-    /// Take jobs back; those that run are stopped.
+    /// Cancel jobs; those that run are stopped.
     Cancel(live::steer::CancelArgs),
     /// Keep jobs from starting.
     #[command(after_help = "Example:\n  landfall hold 12")]
@@ -188,7 +188,7 @@ pub(crate) enum Command {
     Restore(live::restore::Args),
     /// Say whether everything in a data directory or a backup is as it was written.
     Check(live::check::Args),
-    /// Make a certificate that signs itself, to try TLS.
+    /// Make a self-signed certificate, to try TLS.
     Certificate(live::certificate::Args),
     /// Queue, nodes and reasons on one live screen.
     Top(live::top::Args),

@@ -207,9 +207,21 @@ impl Client {
 
     /// A long answer, line by line.
     pub async fn stream_lines(&self, path: &str) -> Result<Lines, ClientError> {
+        self.lines(self.request(Method::GET, path)).await
+    }
+
+    /// Sends pieces of lines under a key, each of which is answered with a line while the others are still under way. The server accepts
+    /// a line once, however often it comes under this key in this place.
+    pub async fn post_lines(&self, path: &str, key: &str, pieces: Vec<Vec<u8>>) -> Result<Lines, ClientError> {
+        let pieces = futures::stream::iter(pieces.into_iter().map(Ok::<_, std::convert::Infallible>));
+        let request = self.request(Method::POST, path).header(IDEMPOTENCY_KEY, key);
+        let request = request.header(reqwest::header::CONTENT_TYPE, "application/x-ndjson");
+        self.lines(request.body(reqwest::Body::wrap_stream(pieces))).await
+    }
+
+    async fn lines(&self, request: reqwest::RequestBuilder) -> Result<Lines, ClientError> {
         let url = self.server().to_owned();
-        let response = self.request(Method::GET, path).send();
-        let response = tokio::time::timeout(self.timeout, response);
+        let response = tokio::time::timeout(self.timeout, request.send());
         let response = response.await.map_err(|_| late(&url))?;
         let response = response.map_err(|error| ClientError::on_the_way(&url, &error))?;
         let status = response.status().as_u16();

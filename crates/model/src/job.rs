@@ -221,6 +221,13 @@ pub struct Hints {
     pub data: Vec<Name>,
 }
 
+impl Hints {
+    /// Whether they name nodes or jobs that run there.
+    pub fn name_somebody(&self) -> bool {
+        !(self.prefer_peers.is_empty() && self.avoid_peers.is_empty() && self.colocate_with.is_empty())
+    }
+}
+
 /// Why a job cannot be accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]

@@ -26,6 +26,7 @@ mod job;
 mod job_fields;
 mod job_make;
 mod job_read;
+mod likeness;
 mod node;
 mod placement;
 mod pool;

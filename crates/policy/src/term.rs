@@ -68,6 +68,8 @@ reads! {
     report,
     /// Who the job is: a draw from its digest.
     identity,
+    /// What each job that runs on the node holds, not only how many they are and what they hold together.
+    placements,
     /// How many GPUs of each model the nodes have: what they are made of, not what runs there.
     supply,
     /// Other nodes or jobs.

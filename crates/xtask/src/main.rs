@@ -59,9 +59,11 @@ fn main() -> ExitCode {
         ["build-time"] => build_time::measure(&root),
         ["storm", options @ ..] => storm::blow(options),
         ["simulate", rest @ ..] => {
-            // With the features of the tests, whose build it then shares. Nothing is planted.
-            let run = ["run", "--quiet", "--package", "landfall-simulation", "--features", "mutations", "--"];
-            cargo(&[&run, rest].concat())
+            // One world is told as the tests build it. Many are run as the benchmarks are built, which takes some minutes and pays from ten
+            // thousand worlds on. Nothing is planted.
+            let build: &[&str] =
+                if rest.contains(&"--seed") { &["--features", "mutations"] } else { &["--profile", "bench"] };
+            cargo(&[&["run", "--quiet", "--package", "landfall-simulation"], build, &["--"], rest].concat())
         }
         ["fuzz", args @ ..] => fuzz::run(&root, args),
         ["package", options @ ..] => package::make(&root, options),

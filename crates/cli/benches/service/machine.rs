@@ -82,6 +82,29 @@ pub(crate) fn hyperqueue_per_second(count: usize, slots: &str) -> Option<f64> {
     done.then_some(rate)
 }
 
+/// The same through the Python package `hyperqueue`, if it is installed: server and worker in one process, without a journal.
+pub(crate) fn hyperqueue_in_python_per_second(count: usize, slots: &str) -> Option<f64> {
+    const PROGRAM: &str = r#"
+import sys, time
+from hyperqueue import Job, LocalCluster
+from hyperqueue.cluster import WorkerConfig
+count, slots = int(sys.argv[1]), int(sys.argv[2])
+with LocalCluster(server_dir=sys.argv[3], worker_config=WorkerConfig(cores=slots)) as cluster:
+    client, job = cluster.client(), Job()
+    for _ in range(count):
+        job.program(args=["true"])
+    began = time.monotonic()
+    client.wait_for_jobs([client.submit(job)])
+    print(f"rate {count / (time.monotonic() - began)}")
+"#;
+    let dir = tempfile::TempDir::new().ok()?;
+    let mut python = Command::new("python3");
+    python.args(["-c", PROGRAM, &count.to_string(), slots]).arg(dir.path()).current_dir(dir.path());
+    let output = python.stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    said.lines().find_map(|line| line.strip_prefix("rate ")?.parse().ok())
+}
+
 /// A line of `/proc/PID/status` in MB.
 pub(crate) fn status_mb(pid: u32, name: &str) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();

@@ -7,7 +7,7 @@
 //! `cargo bench -p landfall-cli --bench service`; `-- --short` runs a small part of everything, so that it cannot rot, and
 //! `-- start`, `submissions`, `queues`, `tasks`, `fleet`, `peers`, `growth` or `large` only that part; the last three take long and are run
 //! only when named. `growth` draws what docs/scale.md shows. `tasks` is a comparison with `xargs` and HyperQueue: where `hq` is on the
-//! path it is measured in the same run.
+//! path, or else the Python package `hyperqueue` is installed, it is measured in the same run.
 
 mod growth;
 mod machine;
@@ -172,12 +172,19 @@ fn throughput(sizes: &Sizes, slots: &str, published: &str) {
     println!(
         "xargs -P2 -n1 true                      {xargs:>8.0} /s   spawned by two threads {spawned:.0} /s"
     );
-    match machine::hyperqueue_per_second(count, slots) {
-        Some(rate) => println!(
-            "through HyperQueue, with its journal    {rate:>8.0} /s   {:.2} of xargs (measured here)",
+    let own = machine::hyperqueue_per_second(count, slots).map(|rate| ("with its journal", rate));
+    let in_python = || {
+        let rate = machine::hyperqueue_in_python_per_second(count, slots)?;
+        Some(("in Python, no journal", rate))
+    };
+    match own.or_else(in_python) {
+        Some((how, rate)) => println!(
+            "through HyperQueue, {how:<21}{rate:>7.0} /s   {:.2} of xargs (measured here)",
             rate / xargs
         ),
-        None => println!("through HyperQueue: `hq` is not on the path; quoted: {published}"),
+        None => println!(
+            "through HyperQueue: neither `hq` nor the Python package `hyperqueue` is here; quoted: {published}"
+        ),
     }
     let disk = ("journal synced", std::env::temp_dir());
     // Without a disk to wait for, as HyperQueue was measured: its journal is off unless asked for.
@@ -206,25 +213,27 @@ fn throughput(sizes: &Sizes, slots: &str, published: &str) {
 /// Placements through HTTP on simulated nodes: the server is real, and so is its journal.
 fn fleet(sizes: &Sizes) {
     println!(
-        "\n## Single jobs through HTTP, submitted to running, on hollow nodes of 64 cores, journal synced"
+        "\n## Single jobs through HTTP, submitted to running, on hollow nodes of 128 cores, journal synced"
     );
-    for dispatch in ["push", "batch"] {
+    // A batch pool looks at 10,000 jobs every five seconds unless told otherwise, which would be all that is measured.
+    let scan = "batch = { scan_max = 1000000 }\n";
+    for (dispatch, more, placed) in [("push", "", sizes.placed), ("batch", scan, 3 * sizes.placed)] {
         let mut first = None;
         for &nodes in &sizes.fleets {
-            let mut stand = Stand::with_pool(&std::env::temp_dir(), dispatch);
+            let mut stand = Stand::with(&std::env::temp_dir(), &format!("dispatch = \"{dispatch}\"\n{more}"));
             let began = Instant::now();
-            stand.hollow(nodes, 64, "1h");
+            stand.hollow(nodes, 128, "1h");
             let joined = ms(began);
             let before = stand.cpu_with_hollow();
             let began = Instant::now();
-            stand.submit_singles(sizes.placed, 64, false);
-            let accepted = per_second(sizes.placed, began.elapsed());
-            while stand.jobs_in("running") < sizes.placed as u64 / 64 * 64 {
+            stand.submit_singles(placed, 64, false);
+            let accepted = per_second(placed, began.elapsed());
+            while stand.jobs_in("running") < placed as u64 / 64 * 64 {
                 std::thread::sleep(Duration::from_millis(5));
             }
-            let rate = per_second(sizes.placed, began.elapsed());
+            let rate = per_second(placed, began.elapsed());
             let used = stand.cpu_with_hollow();
-            let per_job = |seconds: f64| seconds * 1e6 / sizes.placed as f64;
+            let per_job = |seconds: f64| seconds * 1e6 / placed as f64;
             println!(
                 "{dispatch:<6}{nodes:>6} nodes {rate:>8.0} /s   {:.2} of the first; accepted {accepted:.0} /s; CPU per job: server {:.0} us, hollow {:.0} us",
                 rate / *first.get_or_insert(rate),

@@ -58,7 +58,8 @@ impl Stand {
         Self::with(&std::env::temp_dir(), &format!("dispatch = \"negotiate\"\n[peer]\n{settings}\n"))
     }
 
-    fn with(below: &Path, settings: &str) -> Self {
+    /// A stand whose only pool has these settings.
+    pub(crate) fn with(below: &Path, settings: &str) -> Self {
         // The provider may be set already.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -52,7 +52,7 @@ pub(crate) struct Args {
     /// Submit this job of the scenario now; may be given several times.
     #[arg(long, value_name = "ID")]
     job: Vec<String>,
-    /// Take this job back.
+    /// Cancel this job.
     #[arg(long, value_name = "ID")]
     pub(crate) cancel: Option<String>,
     /// Lose this node; may be given several times.

@@ -340,6 +340,7 @@ fn fill(desk: &Desk) {
     for (name, text) in [
         ("data.csv", "b\na\n"),
         ("inputs.txt", "a\nb\n"),
+        ("many.jsonl", "{\"run\": {\"command\": [\"true\"]}}\n{\"run\": {\"command\": [\"true\"]}}\n"),
         ("more.txt", "c\n"),
         ("job.sh", "#!/bin/sh\n#SBATCH --time=1\ntrue\n"),
         ("train.toml", "run.command = ['true']\n"),

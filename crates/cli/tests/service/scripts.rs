@@ -221,6 +221,43 @@ fn files_grow_while_the_job_runs_and_belong_to_one_job_each() {
 }
 
 #[test]
+fn a_file_with_a_job_on_each_line_is_submitted_line_by_line() {
+    let desk = Desk::new();
+    let line = |place: u32, pool: &str| {
+        format!("{{\"name\": \"n{place}\", {pool}\"run\": {{\"command\": [\"sh\", \"-c\", \"echo {place} >> {place}.txt\"]}}}}\n")
+    };
+    let many: String = (1..=300).map(|place| line(place, "") + if place % 7 == 0 { "\n" } else { "" }).collect();
+    desk.write("many.jsonl", &many);
+    let submit = ["submit", "--file", "many.jsonl", "--cpu", "100m", "--idempotency-key", "many", "--json"];
+    let said: Value = serde_json::from_str(&desk.run(&submit).ok()).unwrap();
+    let ids: Vec<u64> =
+        said["jobs"].as_array().unwrap().iter().map(|job| job["id"].as_str().unwrap().parse().unwrap()).collect();
+    assert_eq!((ids.len(), &said["count"], &said["repeated"]), (300, &json!(300), &json!(false)));
+    assert!(ids.is_sorted(), "in the order of the lines: {ids:?}");
+    // Once more under its key it is the same jobs, and waiting is for all of them.
+    let again: Value = serde_json::from_str(&desk.run(&submit).ok()).unwrap();
+    assert_eq!((&again["jobs"], &again["repeated"]), (&said["jobs"], &json!(true)));
+    let waits = ["submit", "--file", "many.jsonl", "--cpu", "100m", "--idempotency-key", "many", "--wait", "--quiet"];
+    desk.run(&waits).ok();
+    assert!((1..=300).all(|place| desk.read(&format!("{place}.txt")) == format!("{place}\n")), "each ran once");
+
+    // What the server refuses stops nothing else; what cannot be read stops everything.
+    desk.write("some.jsonl", &(line(1, "") + "\n" + &line(2, "\"pool\": \"none\", ") + &line(3, "")));
+    let said = desk.run(&["submit", "--file", "some.jsonl", "--quiet"]);
+    assert_eq!((said.code, said.out.lines().count()), (6, 2), "{}", said.err);
+    assert!(said.err.contains("some.jsonl:3: refused: ") && said.err.contains("`none`"), "{}", said.err);
+    let before = desk.run(&["jobs", "--all", "--json", "--limit", "1"]).ok();
+    desk.write("broken.jsonl", &(line(1, "") + "{\"nmae\": \"x\"}\n"));
+    desk.refused(&["submit", "--file", "broken.jsonl"], &["broken.jsonl:2", "nmae"]);
+    desk.write("nothing.jsonl", &(line(1, "") + "{\"name\": \"x\"}\n"));
+    desk.refused(&["submit", "--file", "nothing.jsonl"], &["nothing.jsonl:2", "nothing to run"]);
+    let newest = |text: &str| serde_json::from_str::<Value>(text).unwrap()["jobs"][0]["id"].clone();
+    assert_eq!(newest(&before), newest(&desk.run(&["jobs", "--all", "--json", "--limit", "1"]).ok()));
+    desk.refused(&["submit", "--file", "many.jsonl", "--name", "x"], &["several jobs"]);
+    desk.refused(&["submit", "--file", "many.jsonl", "--dry-run"], &["line by line"]);
+}
+
+#[test]
 fn many_jobs_come_from_the_lines_of_a_file() {
     let desk = Desk::new();
     desk.write("inputs.txt", "apple pie\nbanana\ncherry 'n cream\n");

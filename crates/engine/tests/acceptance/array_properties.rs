@@ -6,7 +6,7 @@ use std::sync::Arc;
 use landfall_engine::array::element_id;
 use landfall_engine::dag::{Edge, EdgeKind};
 use landfall_engine::input::{Report, RunUsage, Submission};
-use landfall_engine::{Answer, Effect, Engine, Event, Fence, Input, State};
+use landfall_engine::{Answer, Effect, Engine, Event, Fence, Input, State, codec};
 use landfall_model::{
     Dispatch, Indices, Job, JobId, JobKind, JobSpec, Mib, MilliCpu, Millis, Name, Node, NodeId, Pool, PoolId,
     Requeue, Tenant, TenantId, Time,
@@ -314,9 +314,8 @@ fn do_all(dispatch: Dispatch, deeds: &[Deed]) {
     }
     assert_eq!(state.hash(), run.engine.state().hash(), "the journal gives the same state");
     let mut bytes = Vec::new();
-    ciborium::into_writer(&state, &mut bytes).unwrap();
-    let read: State = ciborium::from_reader(bytes.as_slice()).unwrap();
-    let mut again = Engine::of(read);
+    codec::write_state(&mut bytes, &state).unwrap();
+    let mut again = Engine::of(codec::read_state(&mut bytes.as_slice()).unwrap());
     for _ in 0..30 {
         // A restarted engine may ask for one tick too many, never for one too few.
         let wakes = [run.engine.next_wake(), again.next_wake()];

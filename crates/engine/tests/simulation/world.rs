@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use landfall_engine::array::parse_element_id;
 use landfall_engine::heartbeat::Heartbeat;
 use landfall_engine::input::{Failure, Report, RunUsage, StartRefusal};
-use landfall_engine::{Answer, Effect, Engine, Event, Fence, Input, State};
+use landfall_engine::{Answer, Effect, Engine, Event, Fence, Input, State, codec};
 use landfall_model::{Dispatch, JobId, JobKind, Millis, NodeId, Pool, Time};
 use landfall_testkit::invariants::{Violation, Watcher, check_all};
 
@@ -192,10 +192,10 @@ impl World {
         self.step(Input::Listen)?;
         let state = self.engine.state();
         let mut bytes = Vec::new();
-        ciborium::into_writer(state, &mut bytes).expect("a state can be written");
-        let read: State = match ciborium::from_reader(bytes.as_slice()) {
+        codec::write_state(&mut bytes, state).expect("a state can be written");
+        let read = match codec::read_state(&mut bytes.as_slice()) {
             Ok(read) => read,
-            Err(error) => return violation("a_snapshot_reads_back", error.to_string()),
+            Err(error) => return violation("a_snapshot_reads_back", error),
         };
         if read != *state {
             return violation("a_snapshot_reads_back", "not the same".to_owned());

@@ -6,7 +6,7 @@
 //!
 //! *Nodes for a job* ([`NodeIndex`]). Jobs of one class see every node alike, so per class the keys of all nodes are kept in order. A
 //! change of a node only appends its position to a log; a class catches up with the log when it is next asked and scores
-//! just those nodes. As time passes a key may only get worse (leases run out, heartbeats age) except at instants that the
+//! just those nodes; a class that is new scores one of all nodes that are alike. As time passes a key may only get worse (leases run out, heartbeats age) except at instants that the
 //! refusing filter named; so the first of the order is judged again at the present instant and put back if it got worse. A
 //! first that keeps its key is the exact best.
 //!
@@ -18,6 +18,7 @@
 //! is also the oracle that the tests compare them with. Neither index decides anything by itself: keys and verdicts come
 //! from the same code as in the plain scorer.
 
+mod alike;
 mod bits;
 mod jobs;
 mod nodes;

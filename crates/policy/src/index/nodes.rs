@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use landfall_model::{Job, JobSpec, Time};
 
+use super::alike::Alike;
 use super::bits::Bits;
 use super::runs::Runs;
 use crate::choice::Key;
@@ -48,6 +49,9 @@ pub struct NodeIndex {
     weights: Option<Weights>,
     /// What terms measured of the nodes since they last changed.
     known: AsTheyAre,
+    /// Which nodes are alike as of change number `alike_seen`.
+    alike: Alike,
+    alike_seen: u64,
 }
 
 /// What is kept for one class of jobs.
@@ -291,7 +295,8 @@ impl NodeIndex {
         }
         let mut class = Class::empty(ask, self.changed_at.len());
         class.used = self.asked;
-        class.rebuild(ask, &self.changed_at);
+        self.compare_nodes(ask);
+        class.rebuild(ask, &self.changed_at, &self.alike);
         class.seen = self.log_start + self.log.len() as u64;
         let at = if self.classes.len() < CLASSES_MAX {
             self.classes.push(class);
@@ -306,12 +311,29 @@ impl NodeIndex {
         at
     }
 
+    /// Finds out which nodes are alike, if one may be judged for another.
+    fn compare_nodes(&mut self, ask: &Ask<'_>) {
+        // Who names nodes or jobs in its hints asks for one of those that are alike.
+        if ask.job.spec.hints.name_somebody() || !self.alike.is_worth_it() {
+            self.alike.forget();
+            return;
+        }
+        let end = self.log_start + self.log.len() as u64;
+        let changed =
+            (self.alike_seen >= self.log_start).then(|| &self.log[(self.alike_seen - self.log_start) as usize..]);
+        self.alike.update(ask.pass.nodes(), changed, ask.policy.reads().placements);
+        self.alike_seen = end;
+    }
+
     /// Judges the nodes that changed since the class was last asked.
     fn catch_up(&mut self, ask: &Ask<'_>, class: usize) {
         let end = self.log_start + self.log.len() as u64;
+        if self.classes[class].seen < self.log_start {
+            self.compare_nodes(ask);
+        }
         let class = &mut self.classes[class];
         if class.seen < self.log_start {
-            class.rebuild(ask, &self.changed_at);
+            class.rebuild(ask, &self.changed_at, &self.alike);
         } else {
             for number in class.seen..end {
                 let slot = self.log[(number - self.log_start) as usize];
@@ -350,6 +372,11 @@ impl<'a> Ask<'a> {
         self.policy.node_key(self.pair(slot as usize), self.tie_ranks[slot as usize])
     }
 
+    /// The key of a node that is like the one whose key is given.
+    fn ranked(&self, key: Key, slot: u32) -> Key {
+        Key { rank: self.tie_ranks[slot as usize], ..key }
+    }
+
     /// Brings an entry up to the present instant.
     fn renew(&self, entry: Entry, changed_at: &[u64]) -> Renewed {
         let change = changed_at[entry.slot as usize];
@@ -380,11 +407,16 @@ impl Class {
         Self { spec, seen: 0, used: 0, best, closed, opens: BinaryHeap::new(), against }
     }
 
-    fn rebuild(&mut self, ask: &Ask<'_>, changed_at: &[u64]) {
+    fn rebuild(&mut self, ask: &Ask<'_>, changed_at: &[u64], alike: &Alike) {
         self.opens.clear();
         let mut entries = Vec::with_capacity(changed_at.len());
+        let mut judged = vec![None; alike.groups()];
         for (slot, &change) in (0u32..).zip(changed_at) {
-            entries.extend(self.look(ask, slot, change));
+            let key = match alike.group(slot) {
+                Some(group) => judged[group].get_or_insert_with(|| ask.key(slot)).map(|key| ask.ranked(key, slot)),
+                None => ask.key(slot),
+            };
+            entries.extend(self.note(key, slot, change));
         }
         if let Ready::Keys(runs) = &mut self.best {
             runs.reset(entries);
@@ -392,8 +424,7 @@ impl Class {
     }
 
     /// Notes what there is to say about a node, and gives what it is ranked by.
-    fn look(&mut self, ask: &Ask<'_>, slot: u32, change: u64) -> Option<Entry> {
-        let key = ask.key(slot);
+    fn note(&mut self, key: Result<Key, (Closed, Reason)>, slot: u32, change: u64) -> Option<Entry> {
         self.against.set(slot, key.err().map(|(_, reason)| reason));
         if let Err((Closed::Until(opens), _)) = key {
             self.opens.push(Reverse((opens, slot, change)));
@@ -407,7 +438,7 @@ impl Class {
 
     /// Judges one node as of its last change.
     fn judge(&mut self, ask: &Ask<'_>, slot: u32, change: u64) {
-        let entry = self.look(ask, slot, change);
+        let entry = self.note(ask.key(slot), slot, change);
         if let (Ready::Keys(runs), Some(entry)) = (&mut self.best, entry) {
             runs.push(entry);
         }

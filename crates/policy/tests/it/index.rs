@@ -89,6 +89,39 @@ fn nodes_for_jobs(policy: &Policy, seed: u64, nodes: usize) {
 }
 
 #[test]
+fn new_classes_on_nodes_that_are_alike_are_judged_as_if_each_node_was_looked_at() {
+    for policy in policies() {
+        for seed in 0..SEEDS / 4 {
+            let mut rng = Rng::new(seed ^ 0xa11c);
+            let mut fleet = Fleet::new(seed, 24, 40);
+            // Three machines, eight of each, as they were bought.
+            for slot in 3..fleet.nodes.len() {
+                let id = fleet.nodes[slot].id.clone();
+                fleet.nodes[slot] = fleet.nodes[slot % 3].clone();
+                fleet.nodes[slot].id = id;
+            }
+            let mut index = NodeIndex::new(fleet.nodes.len());
+            for step in 0..STEPS {
+                let job = fleet.job(&mut rng, step);
+                let pass = Pass::of_parts(fleet.now, &fleet.world, &fleet.nodes, Backlog::default());
+                let plain = policy.best_node(&pass, &fleet.tie_ranks, &job);
+                let fast = index.best(&policy, &pass, &fleet.tie_ranks, &job);
+                assert_eq!(fast, plain, "policy {} seed {seed} step {step}", policy.name());
+                let slot = if rng.one_in(3) {
+                    // What others hold together may be the same though their jobs differ.
+                    rng.index(fleet.nodes.len())
+                } else {
+                    plain.map_or(0, |best| best.slot)
+                };
+                if crate::fleet::place_anywhere(&mut fleet.nodes[slot], job.id.clone(), &job.spec) {
+                    index.load_changed(slot);
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn the_job_index_chooses_like_the_plain_scorer_for_every_built_in() {
     for policy in policies() {
         for seed in 0..SEEDS {

@@ -1,4 +1,4 @@
-//! `landfall certificate`: a certificate that signs itself, to try TLS without an authority.
+//! `landfall certificate`: a self-signed certificate, to try TLS without an authority.
 
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;

@@ -139,6 +139,12 @@ pub(crate) async fn dry_run(client: &Client, asked: Asked) -> Result<Box<dyn Ans
             let change = format!("{} jobs are submitted", jobs.len());
             (PlanRequest { jobs: Some(jobs), ..PlanRequest::default() }, change)
         }
+        Asked::Lines(_) => {
+            return Err(usage(
+                "a file of lines is submitted line by line, so there is no plan for all of it",
+                "ask about one of its lines, or about a file with [[jobs]]",
+            ));
+        }
     };
     ask(client, request, change, true).await
 }

@@ -34,7 +34,7 @@ Examples:
     /// List tokens, never their secrets.
     #[command(after_help = "Example:\n  landfall token list")]
     List(ListArgs),
-    /// Make tokens worthless at once.
+    /// Revoke tokens at once.
     #[command(after_help = "Example:\n  landfall token revoke ana")]
     Revoke(RevokeArgs),
 }

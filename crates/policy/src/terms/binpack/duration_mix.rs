@@ -5,7 +5,7 @@
 use landfall_model::Millis;
 
 use crate::params::rule;
-use crate::term::{Family, Term, TermInfo};
+use crate::term::{Family, Reads, Term, TermInfo};
 use crate::view::View;
 
 rule! { Term DurationMix {
@@ -18,6 +18,7 @@ pub(crate) const INFO: TermInfo = TermInfo {
     unit: "share",
     description: "The share of the node's jobs that are short if this one is long, or long if it is short; weighed negatively.",
     params: DurationMix::PARAMS,
+    reads: Reads { placements: true, ..Reads::PAIR },
     ..TermInfo::of(Family::BinPack, DurationMix::build)
 };
 

@@ -2,7 +2,7 @@
 
 use landfall_model::GpuShape;
 
-use crate::term::{Family, TermInfo};
+use crate::term::{Family, Reads, TermInfo};
 use crate::view::View;
 
 pub(crate) const INFO: TermInfo = TermInfo {
@@ -10,6 +10,7 @@ pub(crate) const INFO: TermInfo = TermInfo {
     range: (-1e6, Some(100.0)),
     unit: "points",
     description: "Prefers nodes that run jobs of the same GPU shape, then nodes without GPU jobs.",
+    reads: Reads { placements: true, ..Reads::PAIR },
     ..TermInfo::of(Family::Packing, |_| Ok(Box::new(score)))
 };
 

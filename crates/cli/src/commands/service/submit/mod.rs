@@ -1,14 +1,15 @@
-//! `landfall submit`: hand in a job, and wait for it if asked.
+//! `landfall submit`: submit a job, and wait for it if asked.
 
 pub(crate) mod args;
 mod dag;
 mod entries;
+mod lines;
 pub(crate) mod request;
 pub(crate) mod script;
 pub(crate) mod slurm;
 mod wait;
 
-use landfall_api::job::{Submitted, SubmittedDag, SubmittedKey};
+use landfall_api::job::{Submitted, SubmittedDag, SubmittedKey, SubmittedLine};
 use landfall_api::node::NodeView;
 use landfall_client::Client;
 use serde::Serialize;
@@ -42,6 +43,7 @@ Examples:
   landfall submit job.sh                              a script with #LANDFALL or #SBATCH lines
   landfall submit --depends-on 12 -- ./report         after job 12 has completed
   landfall submit --file pipeline.toml                several jobs that depend on each other
+  landfall submit --file many.jsonl                   a job in JSON on each line, answered one by one
   landfall submit --dry-run --gpu 4 -- ./big          where it would start, or why it would wait
 
 With --wait the program ends with 0 if all is well, else with the exit code of the (first) job that did not end well; a \
@@ -70,6 +72,8 @@ pub(crate) struct Args {
 
 /// Most jobs that are named once more in a hint.
 const NAMED_MAX: usize = 20;
+/// Most jobs that are listed one by one.
+const LISTED_MAX: usize = 1000;
 
 /// What a submission became.
 #[derive(Default, Serialize)]
@@ -85,6 +89,9 @@ struct Accepted {
     /// What whoever submits should know, such as that no node could ever run it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
+    /// Lines of a file that were refused, where the others were not.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    refused: Vec<SubmittedLine>,
     /// Which of them are arrays.
     #[serde(skip)]
     arrays: Vec<String>,
@@ -95,6 +102,10 @@ struct Accepted {
 impl Accepted {
     fn nothing(quiet: bool) -> Self {
         Self { quiet, ..Self::default() }
+    }
+
+    fn exit(&self) -> Exit {
+        if self.refused.is_empty() { Exit::Done } else { Exit::Refused }
     }
 }
 
@@ -123,8 +134,9 @@ pub(crate) fn run(args: &Args, json: bool) -> Result<Box<dyn Answer>, CliError> 
         {
             warn(&format!("no node offers the runtime `{runtime}` now, so the job waits for one that does"));
         }
-        if !args.wait {
-            return Ok(Reply::new("landfall.submitted/1", accepted, page).boxed());
+        if !args.wait || targets.is_empty() {
+            let exit = accepted.exit();
+            return Ok(Reply::new("landfall.submitted/1", accepted, page).exit(exit).boxed());
         }
         let cancel = args.cancel_on_interrupt;
         waited(client, &args.connect, &accepted, targets, (args.quiet, json, cancel)).await
@@ -145,7 +157,7 @@ async fn waited(
     }
     let manner = Manner { output: !json && !quiet, progress: !json && !quiet, cancel_on_interrupt };
     let ended = wait(Returning::new(client.clone(), connect), targets, manner).await?;
-    let exit = ended.exit;
+    let exit = if ended.exit == Exit::Done { accepted.exit() } else { ended.exit };
     if let Some(dag) =
         accepted.dag.as_ref().filter(|_| manner.progress && !ended.interrupted && exit != Exit::Done)
     {
@@ -190,7 +202,7 @@ pub(crate) async fn hand_in(
 fn runtime_by_name(args: &JobArgs, asked: &Asked) -> Option<String> {
     let in_file = match asked {
         Asked::One(job) => job.needs.runtime.as_ref().map(landfall_model::Name::as_str),
-        Asked::Dag(_) => None,
+        Asked::Dag(_) | Asked::Lines(_) => None,
     };
     let named = args.runtime.as_deref().or(in_file)?;
     (named != "process").then(|| named.to_owned())
@@ -229,6 +241,7 @@ async fn send(
             let (dag, nothing) = (job.dag, Accepted::nothing(quiet));
             Ok((Accepted { id: Some(id), dag, jobs, count, repeated, warnings, ..nothing }, vec![target]))
         }
+        Asked::Lines(lines) => lines::send(client, key, lines, quiet).await,
         Asked::Dag(dag) if dag.jobs.iter().any(|job| job.array.is_some() || !job.entries.is_empty()) => {
             dag::one_by_one(client, key, dag, quiet).await
         }
@@ -257,6 +270,10 @@ fn page(accepted: &Accepted, _: Page) -> String {
     if *quiet {
         return jobs.iter().map(|job| format!("{}\n", clean(&job.id))).collect();
     }
+    if jobs.len() > LISTED_MAX && accepted.dag.is_none() {
+        let (first, last) = (clean(&jobs[0].id), clean(&jobs[jobs.len() - 1].id));
+        return format!("{} jobs, {STRONG}{first}{STRONG:#} to {STRONG}{last}{STRONG:#}\n", jobs.len());
+    }
     let again = if *repeated { " (it had been accepted before)" } else { "" };
     let mut text = String::new();
     for job in jobs {
@@ -274,7 +291,7 @@ fn page(accepted: &Accepted, _: Page) -> String {
         }
         (_, Some(dag)) => {
             let id = clean(dag);
-            format!("landfall dag {id} says where they stand, landfall dags cancel {id} takes them back")
+            format!("landfall dag {id} says where they stand, landfall dags cancel {id} cancels them")
         }
         (some, None) if some.len() > NAMED_MAX => return text,
         (some, None) => format!("landfall wait {} waits for all of them", some.join(" ")),

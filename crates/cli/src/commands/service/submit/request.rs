@@ -16,6 +16,7 @@ use serde_json::{Map, Value, json};
 
 use super::args::{JobArgs, Negotiation};
 use super::entries::entries;
+use super::lines::{self, Lines};
 use crate::error::{CliError, usage};
 use crate::input::{Input, is_stdin};
 use crate::service::later;
@@ -29,11 +30,17 @@ pub(crate) enum Asked {
     One(Box<JobRequest>),
     /// Jobs that depend on each other.
     Dag(DagRequest),
+    /// Many that have nothing to do with each other.
+    Lines(Lines),
 }
 
 pub(crate) fn asked(args: &JobArgs) -> Result<Asked, CliError> {
     let Some(path) = &args.file else { return Ok(Asked::One(Box::new(one(args, JobRequest::default())?))) };
     let input = Input::read(path)?;
+    if lines::are_in(&input) {
+        only_the_file_says(args, &input)?;
+        return lines::read(&input, |job| one(args, job)).map(Asked::Lines);
+    }
     #[derive(Deserialize)]
     struct Shape {
         jobs: Option<serde::de::IgnoredAny>,
@@ -48,13 +55,7 @@ pub(crate) fn asked(args: &JobArgs) -> Result<Asked, CliError> {
     if dag.jobs.is_empty() {
         return Err(usage(format!("{} has no jobs", input.file), "add rows under [[jobs]]"));
     }
-    let of_one = !args.command.is_empty() || args.name.is_some() || !args.depends_on.is_empty();
-    if of_one || args.array.is_some() || args.each_line.is_some() || args.from_json.is_some() || args.open {
-        return Err(usage(
-            format!("{} holds several jobs, and flags say what one of them is", input.file),
-            "say it in the file",
-        ));
-    }
+    only_the_file_says(args, &input)?;
     let mut jobs = Vec::new();
     for (place, job) in dag.jobs.into_iter().enumerate() {
         let called = called(place, &job);
@@ -64,6 +65,18 @@ pub(crate) fn asked(args: &JobArgs) -> Result<Asked, CliError> {
         }
     }
     Ok(Asked::Dag(DagRequest { jobs }))
+}
+
+/// Refuses flags that say what a job is where the file has several.
+fn only_the_file_says(args: &JobArgs, input: &Input) -> Result<(), CliError> {
+    let of_one = !args.command.is_empty() || args.name.is_some() || !args.depends_on.is_empty();
+    if of_one || args.array.is_some() || args.each_line.is_some() || args.from_json.is_some() || args.open {
+        return Err(usage(
+            format!("{} holds several jobs, and flags say what one of them is", input.file),
+            "say it in the file",
+        ));
+    }
+    Ok(())
 }
 
 /// How one of several jobs is called in a message.
@@ -90,7 +103,7 @@ impl Origin {
     pub(crate) fn of(args: &JobArgs, asked: &Asked) -> Option<Self> {
         let path = args.file.as_ref().filter(|path| !is_stdin(path))?;
         let jobs = match asked {
-            Asked::One(_) => Vec::new(),
+            Asked::One(_) | Asked::Lines(_) => Vec::new(),
             Asked::Dag(dag) => dag.jobs.iter().enumerate().map(|(place, job)| called(place, job)).collect(),
         };
         Some(Self { input: Input::read(path).ok()?, jobs })
