@@ -124,7 +124,7 @@ fn mark(node: &Node) -> u64 {
     add(node.ram_total.get());
     add(node.ram_committed.get());
     add(node.placements.len() as u64);
-    add(node.heartbeat_at.map_or(0, |at| at.millis() as u64));
+    add(node.heartbeat_at.map_or(0, |at| at.as_millis() as u64));
     for gpu in &node.gpus {
         let Gpu { milli_committed, vram_committed, vram_reported, .. } = gpu;
         add(milli_committed.get() ^ vram_committed.get() << 16 ^ vram_reported.get() << 40);
