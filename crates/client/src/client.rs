@@ -212,7 +212,12 @@ impl Client {
 
     /// Sends pieces of lines under a key, each of which is answered with a line while the others are still under way. The server accepts
     /// a line once, however often it comes under this key in this place.
-    pub async fn post_lines(&self, path: &str, key: &str, pieces: Vec<Vec<u8>>) -> Result<Lines, ClientError> {
+    pub async fn post_lines(
+        &self,
+        path: &str,
+        key: &str,
+        pieces: Vec<Vec<u8>>,
+    ) -> Result<Lines, ClientError> {
         let pieces = futures::stream::iter(pieces.into_iter().map(Ok::<_, std::convert::Infallible>));
         let request = self.request(Method::POST, path).header(IDEMPOTENCY_KEY, key);
         let request = request.header(reqwest::header::CONTENT_TYPE, "application/x-ndjson");

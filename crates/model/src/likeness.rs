@@ -137,7 +137,8 @@ impl Gpu {
 impl Placement {
     /// Whether jobs that are placed so hold the same, whoever they are.
     fn is_like(&self, other: &Self) -> bool {
-        let Self { job: _, cpu, ram, devices, gpu_shape, exclusive_node, expected_duration, walltime } = other;
+        let Self { job: _, cpu, ram, devices, gpu_shape, exclusive_node, expected_duration, walltime } =
+            other;
         self.cpu == *cpu
             && self.ram == *ram
             && self.devices == *devices

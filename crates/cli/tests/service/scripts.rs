@@ -224,22 +224,33 @@ fn files_grow_while_the_job_runs_and_belong_to_one_job_each() {
 fn a_file_with_a_job_on_each_line_is_submitted_line_by_line() {
     let desk = Desk::new();
     let line = |place: u32, pool: &str| {
-        format!("{{\"name\": \"n{place}\", {pool}\"run\": {{\"command\": [\"sh\", \"-c\", \"echo {place} >> {place}.txt\"]}}}}\n")
+        format!(
+            "{{\"name\": \"n{place}\", {pool}\"run\": {{\"command\": [\"sh\", \"-c\", \"echo {place} >> {place}.txt\"]}}}}\n"
+        )
     };
-    let many: String = (1..=300).map(|place| line(place, "") + if place % 7 == 0 { "\n" } else { "" }).collect();
+    let many: String =
+        (1..=300).map(|place| line(place, "") + if place % 7 == 0 { "\n" } else { "" }).collect();
     desk.write("many.jsonl", &many);
     let submit = ["submit", "--file", "many.jsonl", "--cpu", "100m", "--idempotency-key", "many", "--json"];
     let said: Value = serde_json::from_str(&desk.run(&submit).ok()).unwrap();
-    let ids: Vec<u64> =
-        said["jobs"].as_array().unwrap().iter().map(|job| job["id"].as_str().unwrap().parse().unwrap()).collect();
+    let ids: Vec<u64> = said["jobs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|job| job["id"].as_str().unwrap().parse().unwrap())
+        .collect();
     assert_eq!((ids.len(), &said["count"], &said["repeated"]), (300, &json!(300), &json!(false)));
     assert!(ids.is_sorted(), "in the order of the lines: {ids:?}");
     // Once more under its key it is the same jobs, and waiting is for all of them.
     let again: Value = serde_json::from_str(&desk.run(&submit).ok()).unwrap();
     assert_eq!((&again["jobs"], &again["repeated"]), (&said["jobs"], &json!(true)));
-    let waits = ["submit", "--file", "many.jsonl", "--cpu", "100m", "--idempotency-key", "many", "--wait", "--quiet"];
+    let waits =
+        ["submit", "--file", "many.jsonl", "--cpu", "100m", "--idempotency-key", "many", "--wait", "--quiet"];
     desk.run(&waits).ok();
-    assert!((1..=300).all(|place| desk.read(&format!("{place}.txt")) == format!("{place}\n")), "each ran once");
+    assert!(
+        (1..=300).all(|place| desk.read(format!("{place}.txt")) == format!("{place}\n")),
+        "each ran once"
+    );
 
     // What the server refuses stops nothing else; what cannot be read stops everything.
     desk.write("some.jsonl", &(line(1, "") + "\n" + &line(2, "\"pool\": \"none\", ") + &line(3, "")));

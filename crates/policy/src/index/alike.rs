@@ -182,7 +182,9 @@ mod tests {
 
     #[test]
     fn where_no_two_nodes_are_alike_nothing_is_compared_for_a_while() {
-        let node = |cores| Node::new(NodeId::new(&format!("n{cores}")).unwrap(), MilliCpu::cores(cores), Mib::gib(1));
+        let node = |cores| {
+            Node::new(NodeId::new(&format!("n{cores}")).unwrap(), MilliCpu::cores(cores), Mib::gib(1))
+        };
         let nodes: Vec<Node> = (1..20).map(node).collect();
         let mut alike = Alike::default();
         assert!(alike.is_worth_it());

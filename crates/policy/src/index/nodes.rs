@@ -319,8 +319,8 @@ impl NodeIndex {
             return;
         }
         let end = self.log_start + self.log.len() as u64;
-        let changed =
-            (self.alike_seen >= self.log_start).then(|| &self.log[(self.alike_seen - self.log_start) as usize..]);
+        let changed = (self.alike_seen >= self.log_start)
+            .then(|| &self.log[(self.alike_seen - self.log_start) as usize..]);
         self.alike.update(ask.pass.nodes(), changed, ask.policy.reads().placements);
         self.alike_seen = end;
     }
@@ -413,7 +413,9 @@ impl Class {
         let mut judged = vec![None; alike.groups()];
         for (slot, &change) in (0u32..).zip(changed_at) {
             let key = match alike.group(slot) {
-                Some(group) => judged[group].get_or_insert_with(|| ask.key(slot)).map(|key| ask.ranked(key, slot)),
+                Some(group) => {
+                    judged[group].get_or_insert_with(|| ask.key(slot)).map(|key| ask.ranked(key, slot))
+                }
                 None => ask.key(slot),
             };
             entries.extend(self.note(key, slot, change));
