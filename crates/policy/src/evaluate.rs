@@ -209,49 +209,46 @@ impl Policy {
     fn admit<R: Record>(&self, pair: Pair<'_>, record: &mut R) -> Result<Devices, Outcome> {
         let no_devices = Devices::default();
         let view = View { explains: R::KEEPS, ..pair.view(&self.filters, &no_devices) };
-        let mut refused: Option<Refusal> = None;
+        // What is said for people is moved on at once: most pairs of a full fleet are refused, and a refusal is large.
+        let mut refused: Option<(Finality, Option<Time>, Reason)> = None;
+        let mut against = |name: &'static str, refusal: Refusal, rules: bool| {
+            let said = (refusal.class, refusal.until_ms, refusal.reason);
+            if R::KEEPS {
+                record.refused(name, refusal);
+            }
+            if rules {
+                refused = Some(said);
+            } else {
+                refused.get_or_insert(said);
+            }
+        };
         // Pools share nothing by themselves, whatever the policy.
         if let Some(refusal) = other_pool(&view) {
-            if R::KEEPS {
-                record.refused("pool", refusal.clone());
-            }
-            refused = Some(refusal);
+            against("pool", refusal, true);
         }
         // Nor does a node that takes no work, whether or not the policy thought of it.
         for demand in service::demands() {
-            let Some(refusal) = demand.against(&view) else { continue };
-            if R::KEEPS {
-                record.refused(demand.name, refusal.clone());
+            if let Some(refusal) = demand.against(&view) {
+                against(demand.name, refusal, false);
             }
-            refused.get_or_insert(refusal);
         }
         // Nor may anything cost more than it may.
         if let Some(refusal) = too_dear(&view) {
-            if R::KEEPS {
-                record.refused("max-price", refusal.clone());
-            }
-            if refused.is_none() || refusal.class == Finality::Never {
-                refused = Some(refusal);
-            }
+            let never = refusal.class == Finality::Never;
+            against("max-price", refusal, never);
         }
         for (info, filter) in &self.filters {
             let Some(refusal) = filter.check(&view) else { continue };
-            if R::KEEPS {
-                record.refused(info.name, refusal.clone());
-            }
             // Whoever keeps nothing wants to know one thing more: whether this can change while node and job stay
             // what they are.
-            if refusal.class == Finality::Never {
-                refused = Some(refusal);
-                if !R::KEEPS {
-                    break;
-                }
-            } else {
-                refused.get_or_insert(refusal);
+            let never = refusal.class == Finality::Never;
+            against(info.name, refusal, never);
+            if never && !R::KEEPS {
+                break;
             }
         }
-        if let Some(Refusal { class, until_ms, reason, .. }) = refused {
-            return Err(Outcome::Refused { never: class == Finality::Never, until: until_ms, reason });
+        if let Some((class, until, reason)) = refused {
+            return Err(Outcome::Refused { never: class == Finality::Never, until, reason });
         }
         Ok(self.devices.choose(self, pair))
     }

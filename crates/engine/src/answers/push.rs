@@ -78,13 +78,15 @@ impl Engine {
         }
         let pass = Pass::of_parts(self.now, &state.world, &state.nodes, dispatcher.backlog());
         let policy = dispatcher.policy(job.spec.kind);
-        let of = state.present().count() as u64;
         let mut able = state.present().filter(|node| policy.could_run(&pass, job, node));
-        // One will do where jobs are placed one at a time.
-        if of == 0 || (!sets && able.next().is_some()) {
+        // One will do where jobs are placed one at a time. It is asked about each job that is submitted, and is mostly among the first.
+        if !sets && able.next().is_some() {
             return None;
         }
-        let able = able.count();
+        let (able, of) = (able.count(), state.present().count() as u64);
+        if of == 0 {
+            return None;
+        }
         if able > 0 {
             let detail = match job.spec.nodes.min {
                 needed if needed as usize > able => {

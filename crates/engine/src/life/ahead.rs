@@ -82,12 +82,11 @@ impl Engine {
 
     /// Somebody ended on a node, and nobody began in its place: the first of those ahead gets the room.
     pub(super) fn start_ahead(&mut self, node: &NodeId) {
-        let Some((at, record)) = self.state.node(node) else { return };
-        let waits = |record: &&JobRecord| {
+        let Some((at, _)) = self.state.node(node) else { return };
+        let waits = |record: &JobRecord| {
             record.run.as_ref().is_some_and(|run| run.nodes.iter().any(|at| at.phase == Phase::Assigned))
         };
-        let mut ahead = record.ahead.iter().filter_map(|job| self.state.job(job)).filter(waits);
-        let Some(next) = ahead.find(|record| self.state.has_room(node, record)) else { return };
+        let Some(next) = self.state.first_ahead(node, waits) else { return };
         let id = next.job.id.clone();
         if self.state.takes_work(self.now, at, &id) {
             self.emit(Event::TookRoom(id.clone()));

@@ -1,9 +1,10 @@
 //! Room for jobs that their node was told ahead ([`crate::life::ahead`]): they hold nothing, and get the room of one that ends.
 
-use landfall_model::{JobId, Money, NodeId, Placement};
+use landfall_model::{JobId, Money, NodeId, NodeState, Placement};
 use smallvec::SmallVec;
 
 use super::{State, Touched};
+use crate::array::parse_element_id;
 use crate::event::Grant;
 use crate::record::{JobRecord, Phase, Run};
 
@@ -16,6 +17,29 @@ impl State {
                 && spec.ram_mib <= node.ram_free()
                 && !node.placements.iter().any(|placement| placement.exclusive_node)
         })
+    }
+
+    /// The first of those told ahead to a node that is wanted and has room there.
+    pub(crate) fn first_ahead(
+        &self,
+        node: &NodeId,
+        wanted: impl Fn(&JobRecord) -> bool,
+    ) -> Option<&JobRecord> {
+        let mut full = None;
+        for job in &self.node(node)?.1.ahead {
+            // Elements of an array ask for the same, so where one has no room, the hundred behind it need not be looked up.
+            let array = parse_element_id(job).map(|(array, _)| array);
+            if array.is_some() && array == full {
+                continue;
+            }
+            let Some(record) = self.job(job) else { continue };
+            if !self.has_room(node, record) {
+                full = array;
+            } else if wanted(record) {
+                return Some(record);
+            }
+        }
+        None
     }
 
     pub(super) fn tell_ahead(&mut self, id: &JobId, grants: &[Grant]) {
@@ -53,7 +77,10 @@ impl State {
         self.spend(tenant.as_ref(), run, 0, price);
         for at in &run.nodes {
             self.no_longer_ahead(id, &at.node);
-            if let Some((pool, slot)) = self.places.get(&at.node) {
+            // It held nothing, so nothing came free; but a node that is leaving waits for it as well.
+            if let Some((pool, slot)) = self.places.get(&at.node)
+                && self.pools[pool].nodes[*slot as usize].state != NodeState::Ready
+            {
                 touched.loads.push((pool.clone(), *slot));
             }
         }
@@ -61,13 +88,10 @@ impl State {
 
     /// The room that became free on a node goes to those that began there in place of others.
     pub(super) fn pass_room_on(&mut self, id: &NodeId, touched: &mut Touched) {
-        while let Some((_, at)) = self.node(id).filter(|(_, at)| !at.ahead.is_empty()) {
-            let began = |record: &&JobRecord| {
-                record.run.as_ref().is_some_and(|run| run.nodes.iter().all(|at| at.phase > Phase::Assigned))
-            };
-            let mut waiting = at.ahead.iter().filter_map(|job| self.job(job)).filter(began);
-            let next = waiting.find(|record| self.has_room(id, record)).map(|record| record.job.id.clone());
-            let Some(next) = next else { return };
+        let began = |record: &JobRecord| {
+            record.run.as_ref().is_some_and(|run| run.nodes.iter().all(|at| at.phase > Phase::Assigned))
+        };
+        while let Some(next) = self.first_ahead(id, began).map(|record| record.job.id.clone()) {
             self.take_room(&next, touched);
         }
     }

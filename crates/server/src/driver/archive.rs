@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use super::arrays::Shared;
 use super::core::{Core, View, unreadable};
 use super::jobs::{JobMeta, element_of};
-use super::view::{job_view, version_of};
+use super::view::{Own, job_view, version_of};
 
 /// Records looked at per cleaning.
 const CLEANED_AT_ONCE: usize = 10_000;
@@ -75,29 +75,31 @@ impl Core {
         let run = self.jobs.end_run(id);
         self.note_end(id, run.as_ref());
         let Some(record) = self.engine.state().job(id) else { return };
-        let view = job_view(record, self.jobs.meta(id).map(|meta| &**meta), run.as_ref());
         let key = archive_key(id.as_str());
-        let Some(element) = view.array else {
+        let Some((array, _)) = element_of(id.as_str()) else {
+            let view = job_view(record, self.jobs.meta(id).map(|meta| &**meta), run.as_ref());
             self.jobs.remove(id);
             self.batch.changes.push(Change::delete(Table::Jobs, id.as_str()));
             self.put(Table::Archive, key, &view);
             return;
         };
+        // What it shares with its array is not looked at: there may be a million of them.
+        let own = Own::of(record, run.as_ref());
         let row = ElementRow(
-            view.id,
-            view.state,
-            view.reason,
-            view.attempt,
-            view.started_at_ms,
-            view.ended_at_ms,
-            view.exit_code,
-            view.nodes,
-            view.usage,
-            view.files,
-            view.price,
+            id.to_string(),
+            own.state,
+            own.reason,
+            record.attempt,
+            own.started_at_ms,
+            own.ended_at_ms,
+            own.exit_code,
+            run.as_ref().map(|run| run.nodes.clone()).unwrap_or_default(),
+            own.usage,
+            run.as_ref().and_then(|run| run.files.clone()),
+            own.price,
         );
         self.put(Table::Archive, key, &row);
-        self.array_may_be_over(&element.id);
+        self.array_may_be_over(array);
     }
 
     /// Drops what ended before an instant.

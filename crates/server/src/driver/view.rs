@@ -1,6 +1,6 @@
 //! Jobs, arrays and nodes as they are shown.
 
-use landfall_api::job::{ElementView, JobView, OnNode, UNNEEDED};
+use landfall_api::job::{ElementView, JobView, OnNode, UNNEEDED, UsageView};
 use landfall_api::node::{GpuView, NodeView};
 use landfall_engine::State;
 use landfall_engine::record::{Cause, JobRecord, JobState, Run};
@@ -66,13 +66,41 @@ pub(super) fn needs_of(spec: &JobSpec) -> Map<String, Value> {
     }
 }
 
+/// How it goes or went with a job, as it is shown.
+pub(super) struct Own {
+    pub(super) state: String,
+    pub(super) reason: Option<String>,
+    pub(super) started_at_ms: Option<u64>,
+    pub(super) ended_at_ms: Option<u64>,
+    pub(super) exit_code: Option<i32>,
+    pub(super) usage: Option<UsageView>,
+    pub(super) price: Option<f64>,
+}
+
+impl Own {
+    pub(super) fn of(record: &JobRecord, run: Option<&LiveRun>) -> Self {
+        let past = record.past.as_deref();
+        let started = record.run.as_ref().and_then(|run| run.started_at);
+        Self {
+            state: word(&record.state),
+            reason: match (&record.ended, run.and_then(|run| run.failure.clone())) {
+                (Some(_), Some(failure)) => Some(failure),
+                _ => cheap_reason(record),
+            },
+            started_at_ms: past.and_then(|past| past.first_started_at).or(started).map(ms),
+            ended_at_ms: record.ended.as_ref().map(|ended| ms(ended.1)),
+            exit_code: run.and_then(|run| run.exit),
+            usage: run.and_then(|run| run.usage),
+            price: past.and_then(|past| past.price).map(|price| price.get() as f64 / 1e6),
+        }
+    }
+}
+
 /// A job as it is shown, from the record of the engine and what is kept beside it.
 pub(super) fn job_view(record: &JobRecord, meta: Option<&JobMeta>, run: Option<&LiveRun>) -> JobView {
     let id = &record.job.id;
     let needs = needs_of(&record.job.spec);
-    let past = record.past.as_deref();
-    let started = record.run.as_ref().and_then(|run| run.started_at);
-    let started = past.and_then(|past| past.first_started_at).or(started);
+    let Own { state, reason, started_at_ms, ended_at_ms, exit_code, usage, price } = Own::of(record, run);
     let mut view = JobView {
         id: id.to_string(),
         name: meta.and_then(|meta| meta.name.clone()),
@@ -81,11 +109,8 @@ pub(super) fn job_view(record: &JobRecord, meta: Option<&JobMeta>, run: Option<&
             None => ElementView { id: array.to_owned(), index, entry: None },
         }),
         elements: None,
-        state: word(&record.state),
-        reason: match (&record.ended, run.and_then(|run| run.failure.clone())) {
-            (Some(_), Some(failure)) => Some(failure),
-            _ => cheap_reason(record),
-        },
+        state,
+        reason,
         why: None,
         pool: record.pool.to_string(),
         tenant: record.job.spec.tenant.as_ref().map(ToString::to_string),
@@ -97,12 +122,12 @@ pub(super) fn job_view(record: &JobRecord, meta: Option<&JobMeta>, run: Option<&
         waits_for: record.job.waits_for.as_ref().map(ToString::to_string),
         dag: meta.and_then(|meta| meta.dag.clone()).filter(|_| element_of(id.as_str()).is_none()),
         submitted_at_ms: ms(record.job.submitted_at),
-        started_at_ms: started.map(ms),
-        ended_at_ms: record.ended.as_ref().map(|ended| ms(ended.1)),
+        started_at_ms,
+        ended_at_ms,
         nodes: run.map(|run| run.nodes.clone()).unwrap_or_default(),
-        exit_code: run.and_then(|run| run.exit),
-        usage: run.and_then(|run| run.usage),
-        price: past.and_then(|past| past.price).map(|price| price.get() as f64 / 1e6),
+        exit_code,
+        usage,
+        price,
         files: run.and_then(|run| run.files.clone()),
         note: note(record),
         version: String::new(),
