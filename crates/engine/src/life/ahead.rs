@@ -35,9 +35,10 @@ use landfall_model::life::Breakdown;
 
 /// Jobs that take no longer are worth telling ahead.
 const SHORT: Millis = Millis::new(250);
-/// After how long what is ahead is asked back, and how often before it counts as lost.
+/// After how long what is ahead is asked back, and how often before it may count as lost; from then on it is asked back seldom.
 const PATIENCE: Millis = Millis::secs(1);
 const PATIENCE_TIMES: u8 = 10;
+const SELDOM: Millis = Millis::secs(10);
 /// Work that a node is told ahead for each job that runs there, at least one job.
 const WORK_AHEAD: Millis = Millis::new(100);
 /// Most that one node is told ahead.
@@ -66,7 +67,9 @@ fn may_be_ahead(spec: &JobSpec) -> bool {
 impl Engine {
     /// When what is ahead is asked back.
     pub(super) fn asked_back_after(sends: u8) -> Millis {
-        Millis::new(PATIENCE.get() * u64::from(sends.max(1)))
+        let seldom = sends.saturating_sub(PATIENCE_TIMES);
+        let often = PATIENCE.get() * u64::from(sends.max(1) - seldom);
+        Millis::new(often + SELDOM.get() * u64::from(seldom))
     }
 
     /// An element ends; if it ran for a short time only, more of its array are told ahead once everything has its place.
@@ -167,10 +170,19 @@ impl Engine {
         jobs.filter(|job| is_element_of(job, array) && !locked(job)).cloned().collect()
     }
 
-    /// What is ahead for too long is asked back; what nobody answers for is lost.
+    /// What is ahead for too long is asked back; what its node does not answer for, and does not name when it is heard, is lost.
+    /// A node that is not heard may hold it and begin it: that ends with the silence, or with the node.
     pub(super) fn ahead_due(&mut self, job: &JobId) {
-        let Some(run) = self.run_of(job) else { return };
-        if run.sends >= PATIENCE_TIMES {
+        let Some(record) = self.state.job(job) else { return };
+        let Some(run) = record.run.as_deref() else { return };
+        let asked_at =
+            run.committed_at.max(self.listening_since) + Self::asked_back_after(run.sends.saturating_sub(1));
+        let is_lost = run.nodes.iter().all(|at| {
+            let named = self.taken_on.get(&at.node);
+            let named = named.is_some_and(|(_, starts)| starts.contains(&(job.clone(), record.attempt)));
+            !named && self.heard_at(&at.node) > Some(asked_at)
+        });
+        if run.sends >= PATIENCE_TIMES && is_lost {
             self.stop_on_nodes(job, Millis::ZERO);
             let back = Back { cause: Cause::OfferRejected, retry_at: None, counts: false, failed: false };
             self.back_or_fail(job, back);

@@ -183,3 +183,29 @@ fn nobody_is_told_ahead_what_its_tenant_cannot_pay() {
         assert_eq!(spent, if more.contains("tenant") { 5.0 } else { 0.0 }, "{more}");
     }
 }
+
+/// The node says what it holds, as a heartbeat does.
+fn heartbeat(cluster: &mut Cluster, jobs: &[&str]) {
+    let running = jobs.iter().map(|job| cluster.fence(job)).collect();
+    cluster.done(Input::Heartbeat { node: node_id("n"), heartbeat: Box::default(), running });
+}
+
+#[test]
+fn a_node_that_is_not_heard_keeps_what_it_was_told_until_it_counts_as_gone() {
+    let mut cluster = with_four_ahead();
+    heartbeat(&mut cluster, &["a.02", "a.03", "a.04", "a.05", "a.06", "a.07"]);
+    cluster.run_until(25.0);
+    assert!(is_ahead(&cluster, "a.04"), "asked back twelve times while nobody could hear it");
+    // Its network is there again: it began one, and still has two of the others.
+    heartbeat(&mut cluster, &["a.02", "a.03", "a.04", "a.05", "a.06"]);
+    assert_eq!(cluster.report("a.04", "n", Report::Started), Answer::Done);
+    assert_eq!(cluster.report("a.04", "n", exited()), Answer::Done, "it does not run a second time");
+    let attempts = |cluster: &Cluster| ["a.05", "a.07"].map(|job| cluster.record(job).attempt);
+    let before = attempts(&cluster);
+    cluster.run_until(31.0);
+    assert_eq!(attempts(&cluster), [before[0], before[1] + 1], "it does not know the last one");
+    cluster.run_until(400.0);
+    let (node, state) = cluster.engine.state().node(&node_id("n")).unwrap();
+    assert_eq!((node.state, state.ahead.len()), (NodeState::Down, 0));
+    assert_eq!(attempts(&cluster)[0], before[0] + 1);
+}
