@@ -22,7 +22,7 @@
 
 use std::sync::Arc;
 
-use landfall_model::{JobId, JobSpec, Lifecycle, Millis, NodeId, OnDisconnect, Placement};
+use landfall_model::{JobId, JobSpec, Lifecycle, Millis, NodeId, NodeState, OnDisconnect, Placement};
 
 use crate::array::parse_element_id;
 use crate::effect::Effect;
@@ -30,7 +30,7 @@ use crate::engine::Engine;
 use crate::event::{Back, Commit, Event, Grant};
 use crate::ledger::{Counted, Proposal, is_too_dear};
 use crate::quota;
-use crate::record::{Cause, JobRecord, Phase, StartKind};
+use crate::record::{Cause, JobRecord, JobState, Phase, Run, StartKind};
 use landfall_model::life::Breakdown;
 
 /// Jobs that take no longer are worth telling ahead.
@@ -86,8 +86,10 @@ impl Engine {
     /// Somebody ended on a node, and nobody began in its place: the first of those ahead gets the room.
     pub(super) fn start_ahead(&mut self, node: &NodeId) {
         let Some((at, record)) = self.state.node(node) else { return };
+        let assigned = |run: &Run| run.nodes.iter().any(|at| at.phase == Phase::Assigned);
         let waits = |record: &&JobRecord| {
-            record.run.as_ref().is_some_and(|run| run.nodes.iter().any(|at| at.phase == Phase::Assigned))
+            let staging = record.state == JobState::Staging && !record.user_hold;
+            staging && record.run.as_deref().is_some_and(assigned)
         };
         let mut ahead = record.ahead.iter().filter_map(|job| self.state.job(job)).filter(waits);
         let Some(next) = ahead.find(|record| self.state.has_room(node, record)) else { return };
@@ -118,7 +120,9 @@ impl Engine {
         let siblings = node.placements.iter().filter(|placement| is_element_of(&placement.job, array));
         let most = siblings.count().saturating_mul(each).min(AHEAD_MAX);
         let wanted = most.saturating_sub(at.ahead.len());
-        let free = at.kept_for.is_none() && !node.has_holds();
+        let rests = node.cooldown_until > Some(self.now);
+        let goes = node.maintenance_at.is_some_and(|at| self.now + spec.walltime_ms > at);
+        let free = at.kept_for.is_none() && !node.has_holds() && !rests && !goes;
         if wanted == 0 || !free || !self.state.takes_work(self.now, node, &short.job) {
             return;
         }
@@ -192,7 +196,20 @@ impl Engine {
         self.emit(Event::StartSent(job.clone()));
     }
 
-    fn ask_back(&mut self, job: &JobId) {
+    /// A node that goes out of service is asked for all that it was told ahead.
+    pub(crate) fn ask_back_where_it_goes(&mut self, node: &NodeId) {
+        let Some((node, at)) = self.state.node(node) else { return };
+        if node.state == NodeState::Draining || node.maintenance_at.is_some() {
+            at.ahead.clone().iter().for_each(|job| self.ask_back(job));
+        }
+    }
+
+    /// Whether nobody has said that it began.
+    pub(super) fn is_ahead(&self, job: &JobId) -> bool {
+        self.is_in(job, JobState::Staging) && self.run_of(job).is_some_and(|run| run.ahead)
+    }
+
+    pub(super) fn ask_back(&mut self, job: &JobId) {
         let Some(fence) = self.fence_of(job) else { return };
         let nodes = self
             .run_of(job)

@@ -435,7 +435,7 @@ impl State {
             .is_some_and(|record| record.job.spec.lifecycle == landfall_model::Lifecycle::Bounded);
         let limited = bounded && self.is_batch(id);
         self.in_job(id, touched, |record| {
-            record.state = JobState::Running;
+            (record.state, record.user_hold) = (JobState::Running, false);
             let whole = record.job.spec.walltime_ms;
             let past = past(record);
             past.first_started_at.get_or_insert(at);
