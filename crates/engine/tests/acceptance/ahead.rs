@@ -260,3 +260,12 @@ fn what_is_ahead_is_asked_back_when_its_node_goes_or_its_array_is_held() {
     assert_eq!(told(&cluster), ["start a.05"]);
     assert!(!cluster.record("a.06").user_hold);
 }
+
+#[test]
+fn one_that_was_cancelled_gets_no_room() {
+    let mut cluster = with_four_ahead();
+    cluster.done(Input::Cancel(job_id("a.04")));
+    cluster.report("a.02", "n", exited());
+    assert_eq!(told(&cluster), ["start a.05", "ahead a.08"]);
+    assert_eq!(cores_held(&cluster), MilliCpu::cores(2));
+}
