@@ -1,5 +1,6 @@
 //! Short jobs, told ahead: what a node gets before it has room, and whose room it gets.
 
+use landfall_engine::dag::{Edge, EdgeKind};
 use landfall_engine::input::{NodeOrder, Report, RunUsage, StartRefusal, Submission};
 use landfall_engine::record::JobState;
 use landfall_engine::{Answer, Effect, Input};
@@ -268,4 +269,16 @@ fn one_that_was_cancelled_gets_no_room() {
     cluster.report("a.02", "n", exited());
     assert_eq!(told(&cluster), ["start a.05", "ahead a.08"]);
     assert_eq!(cores_held(&cluster), MilliCpu::cores(2));
+}
+
+#[test]
+fn one_that_is_given_back_gives_its_lock_back() {
+    let mut cluster = with_four_ahead();
+    let mut other = Cluster::jobs(r#"jobs = [{ id = "b", cpu_milli = 1000, priority = 5 }]"#).remove(0);
+    other.edges = vec![Edge { kind: EdgeKind::Mutex, on: job_id("a.07") }];
+    cluster.done(Input::Submit(vec![other]));
+    assert_eq!(cluster.engine.state().locks.len(), 1, "the one that is placed has it");
+    cluster.done(Input::Cancel(job_id("a.07")));
+    cluster.report("a.07", "n", Report::Stopped);
+    assert!(cluster.engine.state().locks.is_empty());
 }
