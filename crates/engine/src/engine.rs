@@ -496,6 +496,7 @@ impl Engine {
             Event::NodeJoined { node, .. } => self.set_node_timer(&node.id),
             Event::NodeMoved { node, .. } | Event::Probed { node, .. } | Event::Maintenance { node, .. } => {
                 self.set_node_timer(node);
+                self.ask_back_where_it_goes(node);
             }
             // Whether a job could ever fit depends on them.
             Event::CapsSet(_) => self.pools.values_mut().for_each(Dispatcher::fleet_changed),

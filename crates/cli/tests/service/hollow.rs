@@ -27,6 +27,9 @@ fn a_server_that_was_not_told_so_takes_no_hollow_nodes() {
         (["--vanish", "5%"], "0.1%/h"),
         (["--gpus", "many"], "8:A100"),
         (["--task-time", "2s..1s"], "longer"),
+        (["--cpus", "0"], "--cpus"),
+        (["--memory", "0"], "more than nothing"),
+        (["--gpus", "8:A100:0"], "more than nothing"),
     ] {
         let said = stand.run(&["hollow", args[0], args[1]]);
         assert!(said.code != 0 && said.err.contains(why), "{args:?}: {}", said.err);
@@ -84,4 +87,35 @@ fn jobs_survive_hollow_nodes_that_vanish_and_a_server_that_is_killed() {
     ghosts.signal("TERM");
     stand.until("it has ended", || ghosts.ended() == Some(0));
     assert!(!stand.log("ghosts").contains(" 0 nodes vanished"), "{}", stand.log("ghosts"));
+}
+
+#[test]
+fn what_no_server_takes_ends_it_at_once_and_what_never_happens_does_not_happen() {
+    let stand = Stand::with_config(ALLOWED);
+    let long = "x".repeat(300);
+    for (args, why) in
+        [(["--cpus", "4294967295"], "larger than any machine"), (["--prefix", &long], "at most 256 bytes")]
+    {
+        let said = stand.run(&["hollow", "--nodes", "2", args[0], args[1], "--for", "60s"]);
+        assert!(said.code != 0 && said.err.contains(why), "{args:?}: {}: {}", said.code, said.err);
+        assert!(!said.err.contains("tried again"), "{}", said.err);
+    }
+    let rare = ["--vanish", "1e-19%/h", "--gpus", "2:NoSuch"];
+    let args = [&["hollow", "--nodes", "3", "--for", "2s", "--json"][..], &rare].concat();
+    let said = stand.run(&args);
+    assert!(said.err.contains("no GPU `NoSuch` is known"), "{}", said.err);
+    let summary: Value = serde_json::from_str(&said.ok()).unwrap();
+    assert_eq!((&summary["vanished"], &summary["taken_out"]), (&json!(0), &json!(true)), "{summary}");
+}
+
+#[test]
+fn a_hollow_node_keeps_the_time_limit_of_a_job() {
+    let stand = Stand::with_config(ALLOWED);
+    let mut ghosts =
+        stand.start("ghosts", stand.command(), &["hollow", "--nodes", "1", "--task-time", "10min"]);
+    let id = stand.submit(&["--timeout", "300ms", "--", "sleep", "600"]);
+    stand.until("its time is up", || stand.job(&id)["state"] == "failed");
+    assert_eq!(stand.job(&id)["reason"], "timeout", "{}", stand.job(&id));
+    ghosts.signal("TERM");
+    stand.until("it has ended", || ghosts.ended() == Some(0));
 }

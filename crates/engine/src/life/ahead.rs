@@ -22,7 +22,7 @@
 
 use std::sync::Arc;
 
-use landfall_model::{JobId, JobSpec, Lifecycle, Millis, NodeId, OnDisconnect, Placement};
+use landfall_model::{JobId, JobSpec, Lifecycle, Millis, NodeId, NodeState, OnDisconnect, Placement};
 
 use crate::array::parse_element_id;
 use crate::effect::Effect;
@@ -30,14 +30,15 @@ use crate::engine::Engine;
 use crate::event::{Back, Commit, Event, Grant};
 use crate::ledger::{Counted, Proposal, is_too_dear};
 use crate::quota;
-use crate::record::{Cause, JobRecord, Phase, StartKind};
+use crate::record::{Cause, JobRecord, JobState, Phase, Run, StartKind};
 use landfall_model::life::Breakdown;
 
 /// Jobs that take no longer are worth telling ahead.
 const SHORT: Millis = Millis::new(250);
-/// After how long what is ahead is asked back, and how often before it counts as lost.
+/// After how long what is ahead is asked back, and how often before it may count as lost; from then on it is asked back seldom.
 const PATIENCE: Millis = Millis::secs(1);
 const PATIENCE_TIMES: u8 = 10;
+const SELDOM: Millis = Millis::secs(10);
 /// Work that a node is told ahead for each job that runs there, at least one job.
 const WORK_AHEAD: Millis = Millis::new(100);
 /// Most that one node is told ahead.
@@ -66,7 +67,9 @@ fn may_be_ahead(spec: &JobSpec) -> bool {
 impl Engine {
     /// When what is ahead is asked back.
     pub(super) fn asked_back_after(sends: u8) -> Millis {
-        Millis::new(PATIENCE.get() * u64::from(sends.max(1)))
+        let seldom = sends.saturating_sub(PATIENCE_TIMES);
+        let often = PATIENCE.get() * u64::from(sends.max(1) - seldom);
+        Millis::new(often + SELDOM.get() * u64::from(seldom))
     }
 
     /// An element ends; if it ran for a short time only, more of its array are told ahead once everything has its place.
@@ -83,8 +86,10 @@ impl Engine {
     /// Somebody ended on a node, and nobody began in its place: the first of those ahead gets the room.
     pub(super) fn start_ahead(&mut self, node: &NodeId) {
         let Some((at, _)) = self.state.node(node) else { return };
+        let assigned = |run: &Run| run.nodes.iter().any(|at| at.phase == Phase::Assigned);
         let waits = |record: &JobRecord| {
-            record.run.as_ref().is_some_and(|run| run.nodes.iter().any(|at| at.phase == Phase::Assigned))
+            let staging = record.state == JobState::Staging && !record.user_hold;
+            staging && record.run.as_deref().is_some_and(assigned)
         };
         let Some(next) = self.state.first_ahead(node, waits) else { return };
         let id = next.job.id.clone();
@@ -114,7 +119,9 @@ impl Engine {
         let siblings = node.placements.iter().filter(|placement| is_element_of(&placement.job, array));
         let most = siblings.count().saturating_mul(each).min(AHEAD_MAX);
         let wanted = most.saturating_sub(at.ahead.len());
-        let free = at.kept_for.is_none() && !node.has_holds();
+        let rests = node.cooldown_until > Some(self.now);
+        let goes = node.maintenance_at.is_some_and(|at| self.now + spec.walltime_ms > at);
+        let free = at.kept_for.is_none() && !node.has_holds() && !rests && !goes;
         if wanted == 0 || !free || !self.state.takes_work(self.now, node, &short.job) {
             return;
         }
@@ -166,10 +173,19 @@ impl Engine {
         jobs.filter(|job| is_element_of(job, array) && !locked(job)).cloned().collect()
     }
 
-    /// What is ahead for too long is asked back; what nobody answers for is lost.
+    /// What is ahead for too long is asked back; what its node does not answer for, and does not name when it is heard, is lost.
+    /// A node that is not heard may hold it and begin it: that ends with the silence, or with the node.
     pub(super) fn ahead_due(&mut self, job: &JobId) {
-        let Some(run) = self.run_of(job) else { return };
-        if run.sends >= PATIENCE_TIMES {
+        let Some(record) = self.state.job(job) else { return };
+        let Some(run) = record.run.as_deref() else { return };
+        let asked_at =
+            run.committed_at.max(self.listening_since) + Self::asked_back_after(run.sends.saturating_sub(1));
+        let is_lost = run.nodes.iter().all(|at| {
+            let named = self.taken_on.get(&at.node);
+            let named = named.is_some_and(|(_, starts)| starts.contains(&(job.clone(), record.attempt)));
+            !named && self.heard_at(&at.node) > Some(asked_at)
+        });
+        if run.sends >= PATIENCE_TIMES && is_lost {
             self.stop_on_nodes(job, Millis::ZERO);
             let back = Back { cause: Cause::OfferRejected, retry_at: None, counts: false, failed: false };
             self.back_or_fail(job, back);
@@ -179,7 +195,20 @@ impl Engine {
         self.emit(Event::StartSent(job.clone()));
     }
 
-    fn ask_back(&mut self, job: &JobId) {
+    /// A node that goes out of service is asked for all that it was told ahead.
+    pub(crate) fn ask_back_where_it_goes(&mut self, node: &NodeId) {
+        let Some((node, at)) = self.state.node(node) else { return };
+        if node.state == NodeState::Draining || node.maintenance_at.is_some() {
+            at.ahead.clone().iter().for_each(|job| self.ask_back(job));
+        }
+    }
+
+    /// Whether nobody has said that it began.
+    pub(super) fn is_ahead(&self, job: &JobId) -> bool {
+        self.is_in(job, JobState::Staging) && self.run_of(job).is_some_and(|run| run.ahead)
+    }
+
+    pub(super) fn ask_back(&mut self, job: &JobId) {
         let Some(fence) = self.fence_of(job) else { return };
         let nodes = self
             .run_of(job)

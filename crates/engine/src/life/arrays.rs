@@ -360,8 +360,8 @@ impl Engine {
         let Some(array) = self.state.folded.get(id) else {
             return Answer::Refused(unknown("job", id.as_str()));
         };
-        let elements: Vec<JobId> =
-            self.live_elements(id).into_iter().filter(|job| self.is_in(job, JobState::Pending)).collect();
+        let waits = |job: &JobId| self.is_in(job, JobState::Pending) || self.is_ahead(job);
+        let elements: Vec<JobId> = self.live_elements(id).into_iter().filter(waits).collect();
         if array.folded.is_empty() && elements.is_empty() {
             let message = format!("no element of array `{id}` waits");
             return Answer::Refused(Refused::new("not_pending", message, "only waiting jobs can be held"));
@@ -378,6 +378,9 @@ impl Engine {
             self.emit(Event::UserHold { job: id.clone(), held });
         }
         for job in others {
+            if held {
+                self.ask_back(&job);
+            }
             self.emit(Event::UserHold { job, held });
         }
         if !held && !same {

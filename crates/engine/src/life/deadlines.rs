@@ -25,7 +25,9 @@ fn deadline(record: &JobRecord, engine: &Engine) -> Option<Time> {
     };
     match record.state {
         JobState::Staging if run.ahead => {
-            Some(run.committed_at.max(listening_since) + Engine::asked_back_after(run.sends))
+            let at = run.committed_at.max(listening_since) + Engine::asked_back_after(run.sends);
+            // After three quarters of an hour nobody asks any more.
+            (run.sends < u8::MAX).then_some(at)
         }
         JobState::Staging => Some(engine.start_deadline(record, run)),
         JobState::Running | JobState::Checkpointing => {

@@ -435,7 +435,7 @@ impl State {
             .is_some_and(|record| record.job.spec.lifecycle == landfall_model::Lifecycle::Bounded);
         let limited = bounded && self.is_batch(id);
         self.in_job(id, touched, |record| {
-            record.state = JobState::Running;
+            (record.state, record.user_hold) = (JobState::Running, false);
             let whole = record.job.spec.walltime_ms;
             let past = past(record);
             past.first_started_at.get_or_insert(at);
@@ -522,18 +522,18 @@ impl State {
             state.reservations.remove(id);
         }
         let Some(run) = run else { return };
+        for name in &spec.mutex {
+            self.locks.remove(&(spec.tenant.clone(), name.clone()));
+        }
+        for name in self.edge_locks_of(id) {
+            self.locks.remove(&(None, name));
+        }
         if run.ahead {
             self.leave_ahead(id, &run, price, touched);
             return;
         }
         for at in &run.nodes {
             self.remove_from(id, at, touched);
-        }
-        for name in &spec.mutex {
-            self.locks.remove(&(spec.tenant.clone(), name.clone()));
-        }
-        for name in self.edge_locks_of(id) {
-            self.locks.remove(&(None, name));
         }
         let cpu = cpu_of(&spec, run.nodes.len());
         self.count_held(&pool, spec.tenant.as_ref(), [run.units, 0], [run.gpus, 0], [cpu, 0]);

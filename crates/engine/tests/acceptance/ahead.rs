@@ -1,9 +1,10 @@
 //! Short jobs, told ahead: what a node gets before it has room, and whose room it gets.
 
+use landfall_engine::dag::{Edge, EdgeKind};
 use landfall_engine::input::{NodeOrder, Report, RunUsage, StartRefusal, Submission};
 use landfall_engine::record::JobState;
 use landfall_engine::{Answer, Effect, Input};
-use landfall_model::{Dispatch, Indices, Mib, MilliCpu, NodeState, Pool, PriceSettings};
+use landfall_model::{Dispatch, Indices, Mib, MilliCpu, Millis, NodeState, Pool, PriceSettings};
 
 use crate::support::{Cluster, job_id, node_id, pool};
 
@@ -182,4 +183,102 @@ fn nobody_is_told_ahead_what_its_tenant_cannot_pay() {
         let spent = cluster.engine.state().tenants["t"].spent(cluster.now).as_f64();
         assert_eq!(spent, if more.contains("tenant") { 5.0 } else { 0.0 }, "{more}");
     }
+}
+
+/// The node says what it holds, as a heartbeat does.
+fn heartbeat(cluster: &mut Cluster, jobs: &[&str]) {
+    let running = jobs.iter().map(|job| cluster.fence(job)).collect();
+    cluster.done(Input::Heartbeat { node: node_id("n"), heartbeat: Box::default(), running });
+}
+
+#[test]
+fn a_node_that_is_not_heard_keeps_what_it_was_told_until_it_counts_as_gone() {
+    let mut cluster = with_four_ahead();
+    heartbeat(&mut cluster, &["a.02", "a.03", "a.04", "a.05", "a.06", "a.07"]);
+    cluster.run_until(25.0);
+    assert!(is_ahead(&cluster, "a.04"), "asked back twelve times while nobody could hear it");
+    // Its network is there again: it began one, and still has two of the others.
+    heartbeat(&mut cluster, &["a.02", "a.03", "a.04", "a.05", "a.06"]);
+    assert_eq!(cluster.report("a.04", "n", Report::Started), Answer::Done);
+    assert_eq!(cluster.report("a.04", "n", exited()), Answer::Done, "it does not run a second time");
+    let attempts = |cluster: &Cluster| ["a.05", "a.07"].map(|job| cluster.record(job).attempt);
+    let before = attempts(&cluster);
+    cluster.run_until(31.0);
+    assert_eq!(attempts(&cluster), [before[0], before[1] + 1], "it does not know the last one");
+    cluster.run_until(400.0);
+    let (node, state) = cluster.engine.state().node(&node_id("n")).unwrap();
+    assert_eq!((node.state, state.ahead.len()), (NodeState::Down, 0));
+    assert_eq!(attempts(&cluster)[0], before[0] + 1);
+}
+
+#[test]
+fn nothing_is_told_to_a_node_that_rests_or_goes_out_of_service_before_the_job_would_end() {
+    let ahead = |cluster: &Cluster| told(cluster).iter().filter(|word| word.starts_with("ahead")).count();
+    let ends = |cluster: &mut Cluster| {
+        cluster.at(0.05).exit("a.01", 0);
+        ahead(cluster)
+    };
+    assert_eq!(ends(&mut two_cores(2, "")), 4);
+    let refused = |cluster: &mut Cluster, job: &str| {
+        cluster.report(job, "n", Report::Refused(StartRefusal::Failed));
+    };
+    let mut rests = two_cores(2, "");
+    rests.exit("a.02", 0);
+    refused(&mut rests, "a.03");
+    assert!(rests.engine.state().node(&node_id("n")).unwrap().0.cooldown_until.is_some());
+    assert_eq!(ends(&mut rests), 0, "it rests");
+    for (walltime, expected) in [(60, 4), (3600, 0)] {
+        let mut cluster = two_cores(2, &format!(", walltime_ms = {walltime}000"));
+        let at = Some(cluster.now + Millis::secs(1800));
+        cluster.done(Input::Maintain { node: node_id("n"), at, why: None });
+        assert_eq!(ends(&mut cluster), expected, "walltime {walltime} s, out of service in 1800 s");
+    }
+}
+
+#[test]
+fn what_is_ahead_is_asked_back_when_its_node_goes_or_its_array_is_held() {
+    let backs = ["back a.04", "back a.05", "back a.06", "back a.07"];
+    let mut cluster = with_four_ahead();
+    cluster.done(Input::Order { node: node_id("n"), order: NodeOrder::Drain });
+    assert_eq!(told(&cluster), backs);
+    let mut cluster = with_four_ahead();
+    let at = Some(cluster.now + Millis::secs(60));
+    cluster.done(Input::Maintain { node: node_id("n"), at, why: None });
+    assert_eq!(told(&cluster), backs);
+    let mut cluster = with_four_ahead();
+    cluster.done(Input::UserHold { job: job_id("a"), held: true });
+    assert_eq!(told(&cluster), backs);
+    // One began before it heard that.
+    cluster.report("a.04", "n", Report::Started);
+    cluster.report("a.02", "n", exited());
+    assert!(told(&cluster).is_empty(), "{:?}", told(&cluster));
+    cluster.report("a.05", "n", Report::Refused(StartRefusal::Returned));
+    cluster.report("a.03", "n", exited());
+    assert_eq!((cluster.state("a.05"), cluster.record("a.05").user_hold), (JobState::Pending, true));
+    assert_eq!((cluster.state("a.04"), cluster.record("a.04").user_hold), (JobState::Running, false));
+    assert!(told(&cluster).is_empty(), "what is held gets no room: {:?}", told(&cluster));
+    cluster.done(Input::UserHold { job: job_id("a"), held: false });
+    assert_eq!(told(&cluster), ["start a.05"]);
+    assert!(!cluster.record("a.06").user_hold);
+}
+
+#[test]
+fn one_that_was_cancelled_gets_no_room() {
+    let mut cluster = with_four_ahead();
+    cluster.done(Input::Cancel(job_id("a.04")));
+    cluster.report("a.02", "n", exited());
+    assert_eq!(told(&cluster), ["start a.05", "ahead a.08"]);
+    assert_eq!(cores_held(&cluster), MilliCpu::cores(2));
+}
+
+#[test]
+fn one_that_is_given_back_gives_its_lock_back() {
+    let mut cluster = with_four_ahead();
+    let mut other = Cluster::jobs(r#"jobs = [{ id = "b", cpu_milli = 1000, priority = 5 }]"#).remove(0);
+    other.edges = vec![Edge { kind: EdgeKind::Mutex, on: job_id("a.07") }];
+    cluster.done(Input::Submit(vec![other]));
+    assert_eq!(cluster.engine.state().locks.len(), 1, "the one that is placed has it");
+    cluster.done(Input::Cancel(job_id("a.07")));
+    cluster.report("a.07", "n", Report::Stopped);
+    assert!(cluster.engine.state().locks.is_empty());
 }

@@ -608,6 +608,7 @@ impl Core {
         match self.write_batch() {
             Ok(happened) => {
                 self.health.heard(Ok(()));
+                self.remembered.stored();
                 Ok(happened)
             }
             Err(error @ StoreError::Fenced { .. }) => {

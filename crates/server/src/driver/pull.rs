@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use landfall_api::ApiError;
 use landfall_api::agent::{Ask, Asked, Command, Offered, ReportAnswers, Reports};
 use landfall_engine::input::{Failure as Failed, Report};
-use landfall_engine::record::Phase;
+use landfall_engine::record::{JobRecord, Phase};
 use landfall_engine::{Answer, Fence, Input, State};
 use landfall_model::life::Task;
 use landfall_model::{Dispatch, JobId, JobKind, JobReport, NodeId, PoolId};
@@ -24,8 +24,8 @@ const ASKED_AT_ONCE: usize = 1000;
 /// More bytes a second than any network carries: 10^9 Mbit/s, as in heartbeats.
 const NETWORK_BYTES_S_MAX: u64 = 125_000_000_000_000;
 
-/// The list is shortened when everybody has been asked about so many.
-const LOOKED_THROUGH_MAX: usize = 10_000;
+/// The list is shortened when it is longer than this, and twice as long as what was left of it the last time.
+const LONG: usize = 10_000;
 
 #[derive(Debug, Default)]
 struct Pool {
@@ -33,6 +33,8 @@ struct Pool {
     came: Vec<JobId>,
     /// How far down that list each worker has been asked.
     asked: BTreeMap<NodeId, usize>,
+    /// From which length on the list is shortened next.
+    long: usize,
     /// Workers that asked and got nothing.
     hungry: BTreeSet<NodeId>,
     /// Whether something came since they were last told.
@@ -79,6 +81,30 @@ impl PullPools {
         let pool = self.pool(pool);
         pool.came.push(job);
         pool.news = true;
+    }
+}
+
+impl Pool {
+    /// Drops jobs that no longer wait from a list that became long, whoever has been asked how far: about those nobody is asked
+    /// any more. One that comes back is in the list anew, and counts where it came last.
+    fn shorten(&mut self, waits: impl Fn(&JobId) -> bool) {
+        if self.came.len() <= self.long.max(LONG) {
+            return;
+        }
+        let mut known = BTreeSet::new();
+        let mut stays: Vec<bool> =
+            self.came.iter().rev().map(|job| waits(job) && known.insert(job)).collect();
+        stays.reverse();
+        let mut before = 0;
+        let staying_before = stays.iter().map(|stays| {
+            before += usize::from(*stays);
+            before
+        });
+        let places: Vec<usize> = std::iter::once(0).chain(staying_before).collect();
+        self.asked.values_mut().for_each(|asked| *asked = places[*asked]);
+        let mut stays = stays.into_iter();
+        self.came.retain(|_| stays.next() == Some(true));
+        self.long = 2 * self.came.len();
     }
 }
 
@@ -155,22 +181,6 @@ impl Core {
         if !known.is_empty() {
             self.step(Input::Fetches { node: node.clone(), entries: known });
         }
-        self.shorten(pool);
-    }
-
-    /// Drops jobs that no longer wait from the part of the list that everybody has been asked about.
-    fn shorten(&mut self, pool: &PoolId) {
-        let state = self.engine.state();
-        let queue = self.pull.pools.entry(pool.clone()).or_default();
-        let least = queue.asked.values().copied().min().unwrap_or(0);
-        if least <= LOOKED_THROUGH_MAX {
-            return;
-        }
-        let rest = queue.came.split_off(least);
-        queue.came.retain(|job| state.job(job).is_some_and(landfall_engine::record::JobRecord::is_queued));
-        let dropped = least - queue.came.len();
-        queue.came.extend(rest);
-        queue.asked.values_mut().for_each(|asked| *asked -= dropped);
     }
 
     /// A worker that registers anew is asked anew.
@@ -202,7 +212,9 @@ impl Core {
             self.tell(&node, Command::Offer { jobs });
         }
         let mut told = Vec::new();
+        let state = self.engine.state();
         for (id, pool) in &mut self.pull.pools {
+            pool.shorten(|job| state.job(job).is_some_and(JobRecord::is_queued));
             if std::mem::take(&mut pool.news) && self.engine.waiting_in(id) > 0 {
                 told.extend(std::mem::take(&mut pool.hungry));
             }
@@ -260,5 +272,45 @@ impl Core {
             granted = self.ask(node, &ask).map_or(0, |asked| asked.granted.len() as u32);
         }
         ReportAnswers { answers, granted }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(number: usize) -> JobId {
+        JobId::new(&number.to_string()).unwrap()
+    }
+
+    #[test]
+    fn jobs_that_no_longer_wait_are_dropped_also_where_a_worker_never_asks() {
+        let (quick, slow) = (NodeId::new("quick").unwrap(), NodeId::new("slow").unwrap());
+        let mut pool = Pool::default();
+        pool.asked.insert(slow.clone(), 0);
+        let mut longest = 0;
+        for number in 0..10 * LONG {
+            pool.came.push(job(number));
+            pool.asked.insert(quick.clone(), pool.came.len());
+            // Two of all wait for ever; the others began long ago.
+            pool.shorten(|other| *other == job(5) || *other == job(70_000));
+            longest = longest.max(pool.came.len());
+        }
+        assert!(longest <= LONG + 1, "{longest}");
+        assert_eq!(pool.asked[&slow], 0, "it is asked about all that wait");
+        assert_eq!((&pool.came[..2], pool.asked[&quick]), (&[job(5), job(70_000)][..], pool.came.len()));
+    }
+
+    #[test]
+    fn one_that_came_back_is_asked_about_again_and_kept_once() {
+        let (early, late) = (NodeId::new("early").unwrap(), NodeId::new("late").unwrap());
+        let mut pool = Pool::default();
+        pool.came.extend((0..LONG).map(job));
+        pool.asked.insert(early.clone(), 10);
+        pool.came.push(job(3));
+        pool.asked.insert(late.clone(), pool.came.len());
+        pool.shorten(|other| [3, 4, 20].iter().any(|number| *other == job(*number)));
+        assert_eq!(pool.came, [job(4), job(20), job(3)]);
+        assert_eq!((pool.asked[&early], pool.asked[&late]), (1, 3));
     }
 }

@@ -21,8 +21,17 @@ const KEY_MAX: usize = 255;
 #[derive(Debug, Default)]
 pub(super) struct Remembered(RememberedAnswers);
 
-/// How many answers are kept in memory; all of them are on disk.
+/// How many answers are kept in memory from one round to the next; all of them are on disk.
 const REMEMBERED_MAX: usize = 10_000;
+
+impl Remembered {
+    /// All answers are on disk now. Before, whoever asks again in the same round finds them only here.
+    pub(super) fn stored(&mut self) {
+        if self.0.len() >= REMEMBERED_MAX {
+            self.0.clear();
+        }
+    }
+}
 
 /// An answer on disk.
 #[derive(Serialize, Deserialize)]
@@ -56,9 +65,6 @@ impl Core {
             Kept { request: key.request.clone(), jobs: accepted.to_vec(), at_ms: self.now.as_millis() };
         self.put(Table::Idempotency, key.key.clone(), &kept);
         let Remembered(answers) = &mut self.remembered;
-        if answers.len() >= REMEMBERED_MAX {
-            answers.clear();
-        }
         answers.insert(key.key, (key.request, accepted.to_vec()));
     }
 

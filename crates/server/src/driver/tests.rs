@@ -478,3 +478,27 @@ async fn what_a_decision_keeps_is_bounded() {
     assert!(with > without, "something is kept");
     assert!(each(with) < 2500, "and not much: a handful of runners-up, not all nodes");
 }
+
+#[tokio::test]
+async fn a_repeat_in_the_same_round_is_known_however_many_keys_came_before() {
+    use futures::StreamExt as _;
+    let dir = TempDir::new().unwrap();
+    let bench = start(&config(dir.path(), Dispatch::Push));
+    let submit = |key: String| bench.handle.submit(Caller::default(), job(1000), Some(key));
+    // One less than are kept in memory.
+    let many = (0..9_999).map(|number| submit(format!("key-{number}")));
+    let accepted =
+        futures::stream::iter(many).buffer_unordered(200).filter(|it| std::future::ready(it.is_ok()));
+    assert_eq!(accepted.count().await, 9_999);
+    // While the driver answers a question, the others come together and share a round.
+    let question = bench.handle.read(|_| std::thread::sleep(std::time::Duration::from_millis(300)));
+    let together = async {
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        let [x, y, again] = ["x", "y", "x"].map(|key| submit(key.to_owned()));
+        tokio::join!(x, y, again)
+    };
+    let (_, (first, _, again)) = tokio::join!(question, together);
+    let (first, again) = (first.unwrap(), again.unwrap());
+    assert_eq!((again.repeated, again.id), (true, first.id));
+    bench.end().await;
+}

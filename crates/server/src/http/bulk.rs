@@ -4,6 +4,7 @@
 //! to the journal, and an answer is still given only for what is stored. A line that is wrong is answered with what is wrong and
 //! stops none of the others.
 
+use std::io;
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
@@ -14,7 +15,8 @@ use landfall_api::ApiError;
 use landfall_api::job::{JobRequest, SubmittedLine};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::UnboundedReceiverStream;
-use tokio_util::codec::{FramedRead, LinesCodec, LinesCodecError};
+use tokio_util::bytes::BytesMut;
+use tokio_util::codec::{Decoder, FramedRead, LinesCodec, LinesCodecError};
 use tokio_util::io::StreamReader;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -54,8 +56,9 @@ async fn submit_many(
     let key = key(request.headers())?;
     let place = app.stream()?;
     let limit = app.config.body_limit;
-    let bytes = request.into_body().into_data_stream().map_err(std::io::Error::other);
-    let submissions = FramedRead::new(StreamReader::new(bytes), LinesCodec::new_with_max_length(limit));
+    let bytes = request.into_body().into_data_stream().map_err(io::Error::other);
+    let submissions =
+        FramedRead::new(StreamReader::new(bytes), Lines(LinesCodec::new_with_max_length(limit)));
     // Whoever sends all before reading anything must not be stopped by answers that nobody reads.
     let (sender, receiver) = mpsc::unbounded_channel();
     tokio::spawn(async move {
@@ -75,25 +78,41 @@ async fn submit_many(
     Ok(lines(UnboundedReceiverStream::new(receiver)))
 }
 
+/// Lines of a body. One that cannot be read is an item like the others: an error of the decoder would end all of it.
+struct Lines(LinesCodec);
+
+impl Decoder for Lines {
+    type Item = Result<String, LinesCodecError>;
+    type Error = io::Error;
+
+    fn decode(&mut self, bytes: &mut BytesMut) -> io::Result<Option<Self::Item>> {
+        Ok(self.0.decode(bytes).transpose())
+    }
+
+    fn decode_eof(&mut self, bytes: &mut BytesMut) -> io::Result<Option<Self::Item>> {
+        Ok(self.0.decode_eof(bytes).transpose())
+    }
+}
+
 /// What one line becomes; `None` if there is nothing in it.
 async fn submit(
     app: &App,
     principal: &Principal,
     number: u64,
-    text: Result<String, LinesCodecError>,
+    text: io::Result<Result<String, LinesCodecError>>,
     key: Option<&str>,
 ) -> Option<SubmittedLine> {
     let answer = |submitted, error| SubmittedLine { line: number, submitted, error };
     let asked = match text {
-        Ok(text) if text.trim().is_empty() => return None,
-        Ok(text) => parse::<JobRequest>(text.as_bytes()),
-        Err(LinesCodecError::MaxLineLengthExceeded) => {
+        Ok(Ok(text)) if text.trim().is_empty() => return None,
+        Ok(Ok(text)) => parse::<JobRequest>(text.as_bytes()),
+        Ok(Err(LinesCodecError::MaxLineLengthExceeded)) => {
             let message = format!("the line has more than {} bytes", app.config.body_limit);
             Err(Problem::bad(message, "send one job per line"))
         }
-        Err(LinesCodecError::Io(error)) => {
-            Err(Problem::bad(format!("the body broke off: {error}"), "send the rest of it again"))
-        }
+        // Nothing is read here, so this is about what the bytes mean.
+        Ok(Err(LinesCodecError::Io(_))) => Err(Problem::bad("the line is not UTF-8", "write JSON in UTF-8")),
+        Err(error) => Err(Problem::bad(format!("the body broke off: {error}"), "send the rest of it again")),
     };
     let job = match asked {
         Ok(job) => job,

@@ -314,3 +314,30 @@ async fn a_field_that_a_body_does_not_have_is_refused_wherever_it_stands() {
     beat["colour"] = json!(1);
     assert_eq!(server.post("/nodes/n1/heartbeat", beat).await.0, 200);
 }
+
+#[tokio::test]
+async fn a_line_that_cannot_be_read_stops_none_of_those_behind_it() {
+    let server = Server::start().await;
+    let job = json!({ "run": { "command": ["true"] } }).to_string();
+    let mut body = Vec::new();
+    let long = vec![b' '; (1 << 20) + 10];
+    for line in [job.as_bytes(), b"{ \"name\": \"\xff\" }", job.as_bytes(), &long, job.as_bytes(), b"\xfe"] {
+        body.extend_from_slice(line);
+        body.push(b'\n');
+    }
+    // The last line need not end.
+    body.extend_from_slice(job.as_bytes());
+    let request = server.request(Method::POST, "/jobs/stream", &server.admin);
+    let said = request.header("content-type", "application/x-ndjson").body(body).send().await.unwrap();
+    assert_eq!(said.status(), StatusCode::OK);
+    let said = said.text().await.unwrap();
+    let lines: Vec<Value> = said.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let what = |line: &Value| line["error"]["message"].as_str().unwrap_or("accepted").to_owned();
+    let (accepted, no_text) = ("accepted", "the line is not UTF-8");
+    let expected =
+        [accepted, no_text, accepted, "the line has more than 1048576 bytes", accepted, no_text, accepted];
+    assert_eq!(lines.iter().map(what).collect::<Vec<_>>(), expected, "{said}");
+    let numbers: Vec<u64> = lines.iter().filter_map(|line| line["line"].as_u64()).collect();
+    assert_eq!(numbers, [1, 2, 3, 4, 5, 6, 7]);
+    assert_eq!(server.get("/jobs").await.1["items"].as_array().unwrap().len(), 4);
+}

@@ -29,7 +29,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::server::told_to_end;
-use crate::answer::{Answer, Page};
+use crate::answer::{Answer, Page, warn};
 use crate::error::{CliError, usage};
 use crate::reply::Reply;
 use crate::service::{self, ConnectArgs};
@@ -61,10 +61,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 100)]
     nodes: usize,
     /// Cores of each.
-    #[arg(long, alias = "cpu", value_name = "CORES", default_value_t = 64)]
+    #[arg(long, alias = "cpu", value_name = "CORES", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
     cpus: u32,
     /// Memory of each [default: 4GiB for each core].
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
     memory: Option<Mib>,
     /// GPUs of each, and what they are.
     #[arg(long, value_name = "COUNT:MODEL[:MEMORY]", value_parser = gpus)]
@@ -111,8 +111,13 @@ fn gpus(text: &str) -> Result<Gpus, String> {
     let (Some(count), Some(model)) = (count, model) else {
         return Err("write it as 8:A100 or 8:A100:80GiB, with 1 to 64 of them".to_owned());
     };
-    let memory = parts.next().map(|memory| memory.parse::<Mib>().map_err(|error| error.to_string()));
+    let memory = parts.next().map(size);
     Ok(Gpus { count, model: model.to_owned(), memory: memory.transpose()? })
+}
+
+fn size(text: &str) -> Result<Mib, String> {
+    let size = text.parse::<Mib>().map_err(|error| error.to_string())?;
+    if size == Mib::ZERO { Err("give more than nothing, such as 80GiB".to_owned()) } else { Ok(size) }
 }
 
 fn span(text: &str) -> Result<Duration, String> {
@@ -176,7 +181,10 @@ impl Fleet {
     fn complain(&self, node: &str, error: ClientError) {
         let taken = error.api().is_some_and(|api| api.code == NODE_TAKEN);
         if taken
-            || matches!(error, ClientError::Forbidden { .. } | ClientError::Refused { status: 404 | 422, .. })
+            || matches!(
+                error,
+                ClientError::Forbidden { .. } | ClientError::Refused { status: 400 | 404 | 422, .. }
+            )
         {
             self.refused.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
             return self.over.cancel();
@@ -208,6 +216,15 @@ struct Summary {
 pub(crate) fn run(args: &Args) -> Result<Box<dyn Answer>, CliError> {
     if !(1..=NODES_MAX).contains(&args.nodes) {
         return Err(usage(format!("--nodes: {} is not from 1 to {NODES_MAX}", args.nodes), ""));
+    }
+    let unknown = args.gpus.as_ref().filter(|gpus| gpu_table::lookup(&gpus.model).is_none());
+    if let Some(Gpus { model, .. }) = unknown {
+        let near: Vec<&str> = gpu_table::near(model, 3).iter().map(|row| row.key.as_ref()).collect();
+        let near = near.join(", ");
+        let near = if near.is_empty() { near } else { format!(" (near it: {near})") };
+        warn(&format!(
+            "--gpus: no GPU `{model}` is known, so nothing is known of its speed{near}; `landfall gpus` lists those that are"
+        ));
     }
     let clients = clients(args)?;
     let summary = service::block_on_all_cpus(haunt(args, clients))?;
@@ -411,7 +428,7 @@ mod tests {
         assert_eq!(gpus("8:A100"), Ok(Gpus { count: 8, model: "A100".into(), memory: None }));
         let with_memory = Gpus { count: 2, model: "RTX 4090".into(), memory: Some(Mib::new(24 << 10)) };
         assert_eq!(gpus("2:RTX 4090:24GiB"), Ok(with_memory));
-        for wrong in ["", "8", "0:A100", "65:A100", "8:", "8:A100:much"] {
+        for wrong in ["", "8", "0:A100", "65:A100", "8:", "8:A100:much", "8:A100:0"] {
             assert!(gpus(wrong).is_err(), "{wrong}");
         }
         assert_eq!(takes("10ms"), Ok((Duration::from_millis(10), Duration::from_millis(10))));

@@ -6,12 +6,14 @@ use std::time::{Duration, Instant};
 
 use landfall_api::agent::{Command, ReportItem};
 use landfall_engine::array::parse_element_id;
-use landfall_model::life::{Fence, Report, RunUsage, StartRefusal};
+use landfall_model::life::{Failure, Fence, Report, RunUsage, StartRefusal};
 use landfall_model::{JobId, Millis};
 use landfall_replay::trace::random::Random;
 
 /// Attempts that are over and still known, for commands that come late.
 const RECENT_MAX: usize = 256;
+/// How a process ends that is asked to, because its time is up.
+const TIMED_OUT: i32 = 143;
 
 /// What becomes of jobs on hollow nodes.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -38,9 +40,10 @@ pub(super) struct Node {
     /// Jobs at once in a pull pool; `None` elsewhere.
     pub(super) slots: Option<u32>,
     running: BTreeMap<JobId, Fence>,
-    /// Attempts that begin when another element of their array ends, in order.
-    ahead: VecDeque<Fence>,
-    ends: BinaryHeap<Reverse<(Instant, JobId, u32)>>,
+    /// Attempts that begin when another element of their array ends, in order, and how long each may run.
+    ahead: VecDeque<(Fence, Option<Duration>)>,
+    /// When jobs end, and whether that is because they may not run any longer.
+    ends: BinaryHeap<Reverse<(Instant, JobId, u32, bool)>>,
     recent: VecDeque<(JobId, u32)>,
     /// What the server has not stored yet, in order.
     pub(super) reports: Vec<ReportItem>,
@@ -69,7 +72,8 @@ impl Node {
     pub(super) fn named(&self) -> Vec<Fence> {
         let told = self.reports.iter().map(|item| &item.fence);
         let told = told.filter(|fence| !self.running.contains_key(&fence.job));
-        self.running.values().chain(&self.ahead).chain(told).cloned().collect()
+        let ahead = self.ahead.iter().map(|(fence, _)| fence);
+        self.running.values().chain(ahead).chain(told).cloned().collect()
     }
 
     pub(super) fn active(&self) -> u64 {
@@ -88,8 +92,14 @@ impl Node {
 
     pub(super) fn on_command(&mut self, command: Command, now: Instant) {
         match command {
-            Command::Start(start) if start.ahead => self.hold(start.fence),
-            Command::Start(start) => self.start(start.fence, now),
+            Command::Start(start) => {
+                // Only the node knows of this limit, so it has to keep it.
+                let limit = start.run.timeout_ms.map(Duration::from_millis);
+                match start.ahead {
+                    true => self.hold(start.fence, limit),
+                    false => self.start(start.fence, limit, now),
+                }
+            }
             Command::GiveBack { fence } => self.give_back(fence),
             Command::Stop { fence, .. } => self.stop(&fence),
             Command::Checkpoint { fence, .. } => self.tell(fence, Report::CheckpointFailed),
@@ -102,7 +112,7 @@ impl Node {
         }
     }
 
-    fn start(&mut self, fence: Fence, now: Instant) {
+    fn start(&mut self, fence: Fence, limit: Option<Duration>, now: Instant) {
         self.expected = self.expected.saturating_sub(1);
         match self.running.get(&fence.job) {
             Some(known) if known.attempt == fence.attempt => return self.tell(fence, Report::Started),
@@ -117,18 +127,19 @@ impl Node {
         if self.is_over(&fence) {
             return;
         }
-        self.ahead.retain(|held| held.job != fence.job);
-        self.begin(fence, now);
+        self.ahead.retain(|(held, _)| held.job != fence.job);
+        self.begin(fence, limit, now);
     }
 
     fn is_over(&self, fence: &Fence) -> bool {
         self.recent.iter().any(|(job, attempt)| *job == fence.job && *attempt >= fence.attempt)
     }
 
-    fn hold(&mut self, fence: Fence) {
-        let known = self.running.contains_key(&fence.job) || self.ahead.contains(&fence);
+    fn hold(&mut self, fence: Fence, limit: Option<Duration>) {
+        let known =
+            self.running.contains_key(&fence.job) || self.ahead.iter().any(|(held, _)| *held == fence);
         if !known && !self.is_over(&fence) {
-            self.ahead.push_back(fence);
+            self.ahead.push_back((fence, limit));
         }
     }
 
@@ -136,26 +147,28 @@ impl Node {
         if self.running.contains_key(&fence.job) || self.is_over(&fence) {
             return;
         }
-        self.ahead.retain(|held| held.job != fence.job);
+        self.ahead.retain(|(held, _)| held.job != fence.job);
         self.remember(&fence);
         self.tell(fence, Report::Refused(StartRefusal::Returned));
     }
 
-    fn begin(&mut self, fence: Fence, now: Instant) {
+    fn begin(&mut self, fence: Fence, limit: Option<Duration>, now: Instant) {
         self.counted.began += 1;
         self.tell(fence.clone(), Report::Started);
         let (least, most) = self.fate.takes;
         let spread = u64::try_from((most - least).as_nanos()).unwrap_or(u64::MAX);
         let takes = least + Duration::from_nanos(self.random.below(spread.saturating_add(1)));
+        let too_long = limit.is_some_and(|limit| takes > limit);
+        let takes = limit.map_or(takes, |limit| takes.min(limit));
         if takes.is_zero() {
-            return self.end(fence, now);
+            return self.end(fence, too_long, now);
         }
-        self.ends.push(Reverse((now + takes, fence.job.clone(), fence.attempt)));
+        self.ends.push(Reverse((now + takes, fence.job.clone(), fence.attempt, too_long)));
         self.running.insert(fence.job.clone(), fence);
     }
 
     fn stop(&mut self, fence: &Fence) {
-        self.ahead.retain(|held| held.job != fence.job);
+        self.ahead.retain(|(held, _)| held.job != fence.job);
         let known = self.running.get(&fence.job).is_some_and(|known| known.attempt == fence.attempt);
         if known {
             self.running.remove(&fence.job);
@@ -166,19 +179,22 @@ impl Node {
         self.tell(fence.clone(), Report::Stopped);
     }
 
-    fn end(&mut self, fence: Fence, now: Instant) {
+    fn end(&mut self, fence: Fence, too_long: bool, now: Instant) {
         // The next one is said to begin before this one is said to end: it takes its room.
         let array = |fence: &Fence| parse_element_id(&fence.job).map(|(array, _)| array.to_owned());
-        let of_array = |held: &Fence| array(held).is_some() && array(held) == array(&fence);
-        if let Some(next) = self.ahead.iter().position(of_array).and_then(|at| self.ahead.remove(at)) {
-            self.begin(next, now);
+        let of_array = |(held, _): &(Fence, _)| array(held).is_some() && array(held) == array(&fence);
+        let next = self.ahead.iter().position(of_array).and_then(|at| self.ahead.remove(at));
+        if let Some((next, limit)) = next {
+            self.begin(next, limit, now);
         }
-        let failed = self.random.chance(self.fate.fails);
+        let failed = self.random.chance(self.fate.fails) || too_long;
         self.counted.ended += 1;
         self.counted.failed += u64::from(failed);
         self.remember(&fence);
         let usage = Box::new(RunUsage { cpu_time: Some(Millis::ZERO), ..RunUsage::default() });
-        self.tell(fence, Report::Exited { code: i32::from(failed), failure: None, usage });
+        let (code, failure) =
+            if too_long { (TIMED_OUT, Some(Failure::Timeout)) } else { (i32::from(failed), None) };
+        self.tell(fence, Report::Exited { code, failure, usage });
     }
 
     fn tell(&mut self, fence: Fence, report: Report) {
@@ -200,11 +216,11 @@ impl Node {
     /// Ends what is over by now.
     pub(super) fn on_time(&mut self, now: Instant) {
         while self.next().is_some_and(|at| at <= now) {
-            let Some(Reverse((_, job, attempt))) = self.ends.pop() else { return };
+            let Some(Reverse((_, job, attempt, too_long))) = self.ends.pop() else { return };
             // It may have been stopped, and even started again, meanwhile.
             let ends = self.running.get(&job).is_some_and(|fence| fence.attempt == attempt);
             if let Some(fence) = ends.then(|| self.running.remove(&job)).flatten() {
-                self.end(fence, now);
+                self.end(fence, too_long, now);
             }
         }
     }
@@ -255,16 +271,16 @@ mod tests {
     #[test]
     fn a_job_is_said_to_begin_and_to_end_after_its_time() {
         let (mut node, now) = (node(10, 0.0), Instant::now());
-        node.start(fence("1", 1), now);
+        node.start(fence("1", 1), None, now);
         assert_eq!((words(&mut node), node.named()), (vec!["1: Started".to_owned()], vec![fence("1", 1)]));
         node.on_time(now + Duration::from_millis(9));
         assert_eq!(words(&mut node), [""; 0]);
-        node.start(fence("1", 1), now);
+        node.start(fence("1", 1), None, now);
         assert_eq!(words(&mut node), ["1: Started"], "told again, not begun again");
         node.on_time(now + Duration::from_millis(10));
         assert_eq!(node.named(), [fence("1", 1)], "until the server has stored it");
         assert_eq!(words(&mut node), ["1: exited 0"]);
-        node.start(fence("1", 1), now);
+        node.start(fence("1", 1), None, now);
         assert_eq!((words(&mut node), node.next()), (vec![], None), "a late word begins nothing");
         assert_eq!(node.take_counted(), Counted { began: 1, ended: 1, ..Counted::default() });
     }
@@ -272,22 +288,38 @@ mod tests {
     #[test]
     fn a_job_without_time_begins_and_ends_in_one_breath_and_fails_when_drawn() {
         let mut node = node(0, 1.0);
-        node.start(fence("1", 1), Instant::now());
+        node.start(fence("1", 1), None, Instant::now());
         assert_eq!(words(&mut node), ["1: Started", "1: exited 1"]);
         assert_eq!(node.take_counted().failed, 1);
     }
 
     #[test]
+    fn a_job_that_takes_longer_than_it_may_is_ended_by_its_node() {
+        let (mut node, now) = (node(1000, 0.0), Instant::now());
+        let limit = Some(Duration::from_millis(20));
+        node.start(fence("7.1", 1), limit, now);
+        node.hold(fence("7.2", 1), limit);
+        node.start(fence("8", 1), Some(Duration::from_secs(2)), now);
+        node.on_time(now + Duration::from_millis(20));
+        assert_eq!(words(&mut node), ["1: Started", "1: Started", "1: Started", "1: exited 143"]);
+        node.on_time(now + Duration::from_millis(40));
+        assert_eq!(words(&mut node), ["1: exited 143"], "one that was told ahead has the same limit");
+        node.on_time(now + Duration::from_secs(1));
+        assert_eq!(words(&mut node), ["1: exited 0"]);
+        assert_eq!(node.take_counted().failed, 2);
+    }
+
+    #[test]
     fn a_stopped_attempt_is_gone_and_its_time_ends_nothing_of_the_next() {
         let (mut node, now) = (node(10, 0.0), Instant::now());
-        node.start(fence("1", 1), now);
-        node.start(fence("1", 2), now);
+        node.start(fence("1", 1), None, now);
+        node.start(fence("1", 2), None, now);
         assert_eq!(words(&mut node), ["1: Started", "1: Stopped", "2: Refused(Busy)"]);
-        node.start(fence("1", 2), now + Duration::from_millis(5));
+        node.start(fence("1", 2), None, now + Duration::from_millis(5));
         node.on_time(now + Duration::from_millis(10));
         assert_eq!(words(&mut node), ["2: Started"]);
         node.stop(&fence("9", 1));
-        node.start(fence("9", 1), now);
+        node.start(fence("9", 1), None, now);
         assert_eq!(words(&mut node), ["1: Stopped"], "its start came after its end");
     }
 
@@ -300,8 +332,8 @@ mod tests {
         node.on_granted(3, 2);
         assert_eq!(node.take_ask(), 1);
         node.on_granted(1, 0);
-        node.start(fence("1", 1), now);
-        node.start(fence("2", 1), now);
+        node.start(fence("1", 1), None, now);
+        node.start(fence("2", 1), None, now);
         assert_eq!(node.take_ask(), 1);
     }
 }

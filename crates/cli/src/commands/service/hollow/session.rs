@@ -144,7 +144,9 @@ impl Session {
         self.set_joined(true);
         let mut beats =
             tokio::time::interval_at((Instant::now() + beat.mul_f64(self.random.unit())).into(), beat);
+        // What is so rare that no clock counts so far never happens.
         let vanish = self.vanishes_in().map(tokio::time::sleep);
+        let vanishes = vanish.is_some();
         let mut vanish = std::pin::pin!(OptionFuture::from(vanish));
         let mut beating: Option<BoxFuture<'static, Result<Heard, ClientError>>> = None;
         let mut telling: Option<(Reports, BoxFuture<'static, Result<ReportAnswers, ClientError>>)> = None;
@@ -200,7 +202,7 @@ impl Session {
                         Err(_) => return self.broke(telling),
                     }
                 }
-                _ = &mut vanish, if self.fleet.vanish_per_hour > 0.0 => return Broke::Vanished,
+                _ = &mut vanish, if vanishes => return Broke::Vanished,
             }
             self.count();
         }
