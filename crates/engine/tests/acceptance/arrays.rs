@@ -1,5 +1,7 @@
 //! Arrays that are kept as one record: what is accepted, what people do to them, and what others wait for.
 
+use std::collections::BTreeMap;
+
 use landfall_engine::array::{Array, ArrayTally, WINDOW_HIGH, element_id, parse_element_id};
 use landfall_engine::dag::{Edge, EdgeKind, Join};
 use landfall_engine::input::Submission;
