@@ -239,7 +239,7 @@ fn a_file_with_a_job_on_each_line_is_submitted_line_by_line() {
     assert_eq!((&again["jobs"], &again["repeated"]), (&said["jobs"], &json!(true)));
     let waits = ["submit", "--file", "many.jsonl", "--cpu", "100m", "--idempotency-key", "many", "--wait", "--quiet"];
     desk.run(&waits).ok();
-    assert!((1..=300).all(|place| desk.read(&format!("{place}.txt")) == format!("{place}\n")), "each ran once");
+    assert!((1..=300).all(|place| desk.read(format!("{place}.txt")) == format!("{place}\n")), "each ran once");
 
     // What the server refuses stops nothing else; what cannot be read stops everything.
     desk.write("some.jsonl", &(line(1, "") + "\n" + &line(2, "\"pool\": \"none\", ") + &line(3, "")));

@@ -20,7 +20,7 @@ use crate::input::Input;
 /// Lines that are sent as one piece.
 const PIECE: usize = 256;
 /// How often all of it is sent again, and the pause before each.
-const TRIES: [Duration; 4] = [100, 1000, 3000, 10_000].map(Duration::from_millis);
+const PAUSES_MS: [u64; 4] = [100, 1000, 3000, 10_000];
 
 #[derive(Debug)]
 pub(crate) struct Lines {
@@ -92,7 +92,7 @@ pub(super) async fn send(
         }
         sent.bar = Some(bar);
     }
-    let mut waits = TRIES.into_iter();
+    let mut waits = PAUSES_MS.into_iter().map(Duration::from_millis);
     loop {
         match sent.all(client, key, &lines).await {
             Ok(()) => break,
