@@ -10,7 +10,7 @@ use landfall_policy::rules::locality::{self, Picture};
 
 /// What one job takes of a node, and when.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Use {
+pub(crate) struct Use {
     pub(super) from: i64,
     pub(super) to: i64,
     pub(super) cpu: u64,
@@ -150,7 +150,7 @@ fn free_devices(spec: &JobSpec, node: &Node, uses: &[Use], from: i64, to: i64) -
 }
 
 /// The devices that a shared job would get on a node during `[from, to)`; `None` if it does not fit.
-pub(super) fn fit(spec: &JobSpec, node: &Node, uses: &[Use], from: i64, to: i64) -> Option<Vec<u16>> {
+pub(crate) fn fit(spec: &JobSpec, node: &Node, uses: &[Use], from: i64, to: i64) -> Option<Vec<u16>> {
     let cpu = peak(uses, from, to, |u| u.cpu).saturating_add(spec.cpu_milli.get());
     let ram = peak(uses, from, to, |u| u.ram).saturating_add(spec.ram_mib.get());
     if cpu > node.cpu_total.get() || ram > node.ram_total.get() {

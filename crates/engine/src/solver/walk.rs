@@ -291,6 +291,15 @@ impl<'p, 'a> Walk<'p, 'a> {
         }
         let mut slots = hold.nodes.to_vec();
         slots.sort_unstable();
+        let devices = |&slot: &Slot| {
+            let (kind, _) = self.p.fleet.place(slot)?;
+            let now = self.overlay.now;
+            open::fit(self.waiting[job].spec, &self.p.fleet.kinds[kind].node, &[], now, now + 1)
+        };
+        let shared = match self.waiting[job].spec.exclusive {
+            true => Vec::new(),
+            false => slots.iter().map(|slot| Some((*slot, devices(slot)?))).collect::<Option<_>>()?,
+        };
         let kinds = places.flatten().fold(BTreeMap::new(), |mut kinds: BTreeMap<usize, i64>, (kind, _)| {
             *kinds.entry(kind).or_default() += 1;
             kinds
@@ -298,7 +307,7 @@ impl<'p, 'a> Walk<'p, 'a> {
         let found = Found {
             slots,
             kinds: kinds.into_iter().collect(),
-            shared: Vec::new(),
+            shared,
             value: super::plan::SetValue::default(),
             runner_up: None,
             power_unknown: false,

@@ -345,6 +345,27 @@ fn a_job_without_checkpoint_is_stopped_and_starts_over() {
 }
 
 #[test]
+fn a_job_that_others_make_room_for_gets_the_devices_it_may_have() {
+    let links = "links = [{ from = 1, to = 3, gb_s = 900 }]";
+    for (gpus, asks, want) in [
+        (
+            r#"gpus = [{ model = "t4" }, { model = "a100" }]"#,
+            r#"gpu_count = 1, gpu_models = ["a100"]"#,
+            vec![1],
+        ),
+        (&format!(r#"gpus = [{{ count = 4, model = "a100" }}], {links}"#), "gpu_count = 2", vec![1, 3]),
+    ] {
+        let mut cluster = batch(|_| {}, &format!(r#"nodes = [{{ id = "n", {gpus} }}]"#));
+        cluster.running("low", r#"jobs = [{ id = "low", class = 1, walltime_ms = "10h" }]"#);
+        cluster.keep_alive(700.0);
+        cluster.submit(&format!(r#"jobs = [{{ id = "high", class = 9, exclusive = false, {asks} }}]"#));
+        cluster.keep_alive(740.0);
+        assert_eq!(cluster.state("high"), JobState::Staging, "{asks}");
+        assert_eq!(cluster.devices_of("high"), want, "{asks}");
+    }
+}
+
+#[test]
 fn nodes_that_are_kept_for_a_job_count_for_its_tenant() {
     let nodes = r#"
         tenants = [{ id = "t", max_nodes = 2.0 }]

@@ -15,7 +15,7 @@ use crate::event::{Event, Grant};
 use crate::ledger::{Proposal, whole_node};
 use crate::notes::Note;
 use crate::record::{Cause, JobRecord, StartKind};
-use crate::solver::{Looked, Plan, Preempt, SetValue, Start, Step};
+use crate::solver::{Looked, Plan, Preempt, SetValue, Start, Step, fit};
 
 /// What the next best set is called: nobody chose its nodes, and they have no name together.
 const NEXT_SET: &str = "another set";
@@ -190,16 +190,17 @@ impl Engine {
             .flat_map(|pool| &pool.kept)
             .filter(|(job, kept)| {
                 let record = self.state.job(job);
-                let free = |node| self.is_vacated(node) && record.is_none_or(|r| self.admits_kept(r, node));
-                kept.nodes.iter().all(free)
+                kept.nodes.iter().all(|node| {
+                    record.is_some_and(|r| self.kept_devices(r, node).is_some() && self.admits_kept(r, node))
+                })
             })
             .map(|(job, kept)| (job.clone(), kept.nodes.clone()))
             .collect();
         for (job, nodes) in ready {
             let Some(record) = self.state.job(&job) else { continue };
             let grants = nodes.iter().map(|node| {
-                let devices = self.first_devices(record, node);
-                let placement = self.placement_on(record, node, devices.as_deref())?;
+                let devices = self.kept_devices(record, node)?;
+                let placement = self.placement_on(record, node, Some(&devices))?;
                 Some(Grant { node: node.clone(), placement, lender: None })
             });
             let proposal = Proposal {
@@ -227,18 +228,12 @@ impl Engine {
         why
     }
 
-    fn is_vacated(&self, node: &NodeId) -> bool {
-        self.state.node(node).is_some_and(|(node, _)| node.placements.is_empty())
-    }
-
-    /// The first devices of an empty node that a shared job can use.
-    fn first_devices(&self, record: &JobRecord, node: &NodeId) -> Option<Vec<u16>> {
-        let (node, _) = self.state.node(node)?;
-        let spec = &record.job.spec;
-        let fits = node
-            .gpus
-            .iter()
-            .filter(|gpu| gpu.vram_free() >= spec.vram_mib && gpu.milli_free() >= spec.gpu_milli);
-        Some(fits.map(|gpu| gpu.index).take(spec.gpu_count as usize).collect())
+    /// The devices of a node that was kept for a job and has room for it by now, chosen as for any other start.
+    fn kept_devices(&self, record: &JobRecord, node: &NodeId) -> Option<Vec<u16>> {
+        let (node, _) = self.state.node(node).filter(|(node, _)| node.placements.is_empty())?;
+        match record.job.spec.exclusive {
+            true => Some(Vec::new()),
+            false => fit(&record.job.spec, node, &[], 0, 1),
+        }
     }
 }
