@@ -10,7 +10,7 @@ use landfall_policy::rules::locality::{self, Picture};
 
 /// What one job takes of a node, and when.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Use {
+pub(super) struct Use {
     pub(super) from: i64,
     pub(super) to: i64,
     pub(super) cpu: u64,
@@ -18,6 +18,13 @@ pub(crate) struct Use {
     pub(super) devices: Vec<DeviceShare>,
     /// Tells uses of one node apart.
     pub(super) key: u64,
+}
+
+impl Use {
+    /// The whole node, whatever it has.
+    pub(super) fn of_all(from: i64, to: i64, key: u64) -> Self {
+        Self { from, to, cpu: u64::MAX / 4, ram: 0, devices: Vec::new(), key }
+    }
 }
 
 /// The uses of one node, with their sums and bounds: on a busy node most questions are answered by these alone, and a
@@ -150,7 +157,7 @@ fn free_devices(spec: &JobSpec, node: &Node, uses: &[Use], from: i64, to: i64) -
 }
 
 /// The devices that a shared job would get on a node during `[from, to)`; `None` if it does not fit.
-pub(crate) fn fit(spec: &JobSpec, node: &Node, uses: &[Use], from: i64, to: i64) -> Option<Vec<u16>> {
+pub(super) fn fit(spec: &JobSpec, node: &Node, uses: &[Use], from: i64, to: i64) -> Option<Vec<u16>> {
     let cpu = peak(uses, from, to, |u| u.cpu).saturating_add(spec.cpu_milli.get());
     let ram = peak(uses, from, to, |u| u.ram).saturating_add(spec.ram_mib.get());
     if cpu > node.cpu_total.get() || ram > node.ram_total.get() {
@@ -170,6 +177,23 @@ pub(crate) fn fit(spec: &JobSpec, node: &Node, uses: &[Use], from: i64, to: i64)
     };
     chosen.sort_unstable();
     Some(chosen)
+}
+
+/// The devices that a job would get on a node as it is now, beside whoever is on it; `None` if there is no room.
+pub(crate) fn devices_now(spec: &JobSpec, node: &Node) -> Option<Vec<u16>> {
+    let there = &node.placements;
+    if spec.exclusive || there.iter().any(|placement| placement.exclusive_node) {
+        return there.is_empty().then(Vec::new);
+    }
+    let uses = there.iter().map(|placement| Use {
+        from: 0,
+        to: 1,
+        cpu: placement.cpu.get(),
+        ram: placement.ram.get(),
+        devices: placement.devices.to_vec(),
+        key: 0,
+    });
+    fit(spec, node, &uses.collect::<Vec<_>>(), 0, 1)
 }
 
 /// What a job takes of a node with the given devices.

@@ -283,22 +283,14 @@ impl<'p, 'a> Walk<'p, 'a> {
         if lost || hold.nodes.is_empty() || !self.admits_held(job, hold) {
             return None;
         }
-        if hold.nodes.iter().any(|slot| self.busy_held.contains(slot)) {
+        let mut slots = hold.nodes.to_vec();
+        slots.sort_unstable();
+        let devices = |&slot: &Slot| Some((slot, self.devices_on_held(job, slot)?));
+        let Some(shared) = slots.iter().map(devices).collect::<Option<Vec<_>>>() else {
             self.preempting += 1;
             let ready = hold.ready_at.unwrap_or(self.p.now).max(self.p.now).as_millis();
             let against = vec![Refusal::plain(Reason::Preempting)];
             return Some(Outcome::Preempting(ready, Arc::new(against)));
-        }
-        let mut slots = hold.nodes.to_vec();
-        slots.sort_unstable();
-        let devices = |&slot: &Slot| {
-            let (kind, _) = self.p.fleet.place(slot)?;
-            let now = self.overlay.now;
-            open::fit(self.waiting[job].spec, &self.p.fleet.kinds[kind].node, &[], now, now + 1)
-        };
-        let shared = match self.waiting[job].spec.exclusive {
-            true => Vec::new(),
-            false => slots.iter().map(|slot| Some((*slot, devices(slot)?))).collect::<Option<_>>()?,
         };
         let kinds = places.flatten().fold(BTreeMap::new(), |mut kinds: BTreeMap<usize, i64>, (kind, _)| {
             *kinds.entry(kind).or_default() += 1;
@@ -307,7 +299,7 @@ impl<'p, 'a> Walk<'p, 'a> {
         let found = Found {
             slots,
             kinds: kinds.into_iter().collect(),
-            shared,
+            shared: if self.waiting[job].spec.exclusive { Vec::new() } else { shared },
             value: super::plan::SetValue::default(),
             runner_up: None,
             power_unknown: false,
@@ -316,6 +308,19 @@ impl<'p, 'a> Walk<'p, 'a> {
         self.take_locks(job);
         self.propose(job, &found, Vec::new(), 0.0);
         Some(Outcome::Started(found))
+    }
+
+    /// The devices of a node held for a job, if it has room for the job by now; others may stay on one that is shared.
+    fn devices_on_held(&self, job: usize, slot: Slot) -> Option<Vec<u16>> {
+        let (spec, now, (kind, _)) = (self.waiting[job].spec, self.overlay.now, self.p.fleet.place(slot)?);
+        let others = self.overlay.uses(slot).iter().filter(|used| used.key < self.p.occupants.len() as u64);
+        let others: Vec<open::Use> = others.cloned().collect();
+        let alone = spec.exclusive || others.is_empty();
+        match (self.busy_held.contains(&slot) && alone, spec.exclusive) {
+            (true, _) => None,
+            (false, true) => Some(Vec::new()),
+            (false, false) => open::fit(spec, &self.p.fleet.kinds[kind].node, &others, now, now + 1),
+        }
     }
 
     /// Whether filters about the moment admit the nodes that are held for a job; the others did when they were chosen.

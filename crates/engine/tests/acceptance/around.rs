@@ -366,6 +366,44 @@ fn a_job_that_others_make_room_for_gets_the_devices_it_may_have() {
 }
 
 #[test]
+fn work_that_shares_nodes_is_stopped_for_more_urgent_work() {
+    let node = r#"nodes = [{ id = "n", cpu_milli = 8000 }]"#;
+    let job = |id: &str, more: &str| {
+        format!(r#"jobs = [{{ id = "{id}", class = 1, exclusive = false, walltime_ms = "10h", {more} }}]"#)
+    };
+    for (asks, stopped) in [
+        ("class = 9", ["low", "same"].as_slice()),
+        ("class = 9, exclusive = false, cpu_milli = 6000", &["low"]),
+        ("class = 9, exclusive = false, cpu_milli = 8000", &["low", "same"]),
+        ("class = 1", &[]),
+    ] {
+        let mut cluster = batch(|_| {}, node);
+        cluster.running("low", &job("low", "cpu_milli = 2000"));
+        cluster.keep_alive(10.0);
+        cluster.submit(&job("same", "cpu_milli = 1000, class = 2").replacen("class = 1, ", "", 1));
+        cluster.keep_alive(20.0);
+        cluster.start("same");
+        cluster.keep_alive(700.0);
+        cluster.submit(&format!(r#"jobs = [{{ id = "high", {asks} }}]"#));
+        cluster.keep_alive(705.0);
+        let stops = |cluster: &Cluster| {
+            let stops = |job: &&str| cluster.state(job) == JobState::Stopping;
+            ["low", "same"].into_iter().filter(stops).collect::<Vec<_>>()
+        };
+        assert_eq!(stops(&cluster), stopped, "{asks}");
+        // What is free meanwhile is kept for the one that waits for it.
+        cluster.submit(&job("thief", "cpu_milli = 1000, may_preempt = false"));
+        cluster.keep_alive(720.0);
+        assert_eq!(cluster.state("thief"), JobState::Pending, "{asks}");
+        cluster.keep_alive(745.0);
+        let started = cluster.state("high") == JobState::Staging;
+        assert_eq!(started, !stopped.is_empty(), "{asks}");
+        let rejected = cluster.events.iter().any(|(_, event)| matches!(event, Event::Rejected(_)));
+        assert!(!rejected, "{asks}");
+    }
+}
+
+#[test]
 fn nodes_that_are_kept_for_a_job_count_for_its_tenant() {
     let nodes = r#"
         tenants = [{ id = "t", max_nodes = 2.0 }]

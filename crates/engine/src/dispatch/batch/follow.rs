@@ -15,7 +15,7 @@ use crate::event::{Event, Grant};
 use crate::ledger::{Proposal, whole_node};
 use crate::notes::Note;
 use crate::record::{Cause, JobRecord, StartKind};
-use crate::solver::{Looked, Plan, Preempt, SetValue, Start, Step, fit};
+use crate::solver::{Looked, Plan, Preempt, SetValue, Start, Step, devices_now};
 
 /// What the next best set is called: nobody chose its nodes, and they have no name together.
 const NEXT_SET: &str = "another set";
@@ -228,12 +228,8 @@ impl Engine {
         why
     }
 
-    /// The devices of a node that was kept for a job and has room for it by now, chosen as for any other start.
+    /// The devices of a node that was kept for a job and has room for it by now.
     fn kept_devices(&self, record: &JobRecord, node: &NodeId) -> Option<Vec<u16>> {
-        let (node, _) = self.state.node(node).filter(|(node, _)| node.placements.is_empty())?;
-        match record.job.spec.exclusive {
-            true => Some(Vec::new()),
-            false => fit(&record.job.spec, node, &[], 0, 1),
-        }
+        devices_now(&record.job.spec, self.state.node(node)?.0)
     }
 }
