@@ -178,12 +178,9 @@ impl<'a> Overlay<'a> {
             let watts = kinds.fold(0u64, |sum, (kind, _)| {
                 sum.saturating_add(fleet.kinds[kind].extra_power(waiting.spec.power_w).unwrap_or(0))
             });
-            if let Some(line) = &mut power {
-                line.add(now, end, -clamp(watts));
-            }
-            if let Some(line) = &mut io {
-                line.add(now, end, -clamp(waiting.spec.io_bytes_s.get()));
-            }
+            power.iter_mut().for_each(|line| line.add(now, end, -clamp(watts)));
+            let bytes = clamp(waiting.spec.io_bytes_s.get());
+            io.iter_mut().for_each(|line| line.add(now, end, -bytes));
         }
         Self {
             fleet,
@@ -232,16 +229,8 @@ impl<'a> Overlay<'a> {
             let Some(op) = self.log.pop() else { return };
             match op {
                 Op::Line(kind, from, to, amount) => self.change_line(kind, from, to, -amount),
-                Op::Power(from, to, amount) => {
-                    if let Some(line) = &mut self.power {
-                        line.add(from, to, -amount);
-                    }
-                }
-                Op::Io(from, to, amount) => {
-                    if let Some(line) = &mut self.io {
-                        line.add(from, to, -amount);
-                    }
-                }
+                Op::Power(from, to, amount) => self.power.iter_mut().for_each(|p| p.add(from, to, -amount)),
+                Op::Io(from, to, amount) => self.io.iter_mut().for_each(|io| io.add(from, to, -amount)),
                 Op::Bit(kind, place, was) => {
                     self.free[kind].set(place, was);
                 }

@@ -323,8 +323,8 @@ fn try_without(
         give_back(p, overlay, leaver, from, end);
     }
     let helps = !freed.is_empty() || overlay.power.is_some() || overlay.io.is_some();
-    let found = helps.then(|| overlay.find(p, class, Scope::Kept { from, until }, None).ok());
-    let found = found.flatten();
+    let kept = Scope::Kept { from, until };
+    let found = helps.then(|| overlay.find(p, class, kept, None)).and_then(Result::ok);
     overlay.undo(mark);
     let found = found?;
     let used = found.slots.iter().filter(|slot| freed.contains(slot)).count();

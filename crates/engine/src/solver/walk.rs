@@ -66,8 +66,6 @@ pub(super) struct Walk<'p, 'a> {
     /// Jobs whose reservation counts on a node that is gone.
     pub(super) lost: BTreeSet<usize>,
     pub(super) hold_of: BTreeMap<usize, usize>,
-    /// Held nodes with somebody on them.
-    pub(super) busy_held: BTreeSet<Slot>,
     pub(super) outcomes: Vec<Option<Outcome>>,
     pub(super) steps: Vec<Step>,
     pub(super) blocked: u32,
@@ -108,8 +106,6 @@ impl<'p, 'a> Walk<'p, 'a> {
             &releases,
             &hold_ends(p, &waiting, |waiting| classes::span(waiting.duration)),
         );
-        let held = p.held();
-        let occupied = p.occupants.iter().filter(|_| !p.holds.is_empty()).flat_map(|o| o.nodes).copied();
         let rooms = p.tenants.clone();
         let mut walk = Self {
             p,
@@ -128,7 +124,6 @@ impl<'p, 'a> Walk<'p, 'a> {
             causes: BTreeMap::new(),
             lost: BTreeSet::new(),
             hold_of: BTreeMap::new(),
-            busy_held: occupied.filter(|&slot| held.contains(slot as usize)).collect(),
             outcomes: Vec::with_capacity(waiting.len()),
             steps: Vec::new(),
             blocked: 0,
@@ -315,8 +310,8 @@ impl<'p, 'a> Walk<'p, 'a> {
         let (spec, now, (kind, _)) = (self.waiting[job].spec, self.overlay.now, self.p.fleet.place(slot)?);
         let others = self.overlay.uses(slot).iter().filter(|used| used.key < self.p.occupants.len() as u64);
         let others: Vec<open::Use> = others.cloned().collect();
-        let alone = spec.exclusive || others.is_empty();
-        match (self.busy_held.contains(&slot) && alone, spec.exclusive) {
+        let busy = || self.p.occupants.iter().any(|occupant| occupant.nodes.contains(&slot));
+        match ((spec.exclusive || others.is_empty()) && busy(), spec.exclusive) {
             (true, _) => None,
             (false, true) => Some(Vec::new()),
             (false, false) => open::fit(spec, &self.p.fleet.kinds[kind].node, &others, now, now + 1),

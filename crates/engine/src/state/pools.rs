@@ -122,10 +122,8 @@ impl PoolState {
     /// The share of the pool that a tenant holds now.
     fn share_of(&self, tenant: &TenantId, at: Time) -> f64 {
         if self.pool.batch.usage == Usage::Decayed {
-            return self
-                .meters
-                .get(tenant)
-                .map_or(0.0, |meter| meter.share(at, self.pool.batch.half_life_ms));
+            let share = |meter: &UsageMeter| meter.share(at, self.pool.batch.half_life_ms);
+            return self.meters.get(tenant).map_or(0.0, share);
         }
         let units = self.units();
         let held = self.held.get(&Some(tenant.clone())).copied().unwrap_or(0);
