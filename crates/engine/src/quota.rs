@@ -123,12 +123,9 @@ pub(crate) fn at_commit(
     if left.is_some_and(|(left, price)| price > left) {
         reasons.push(Reason::Budget);
     }
-    if let Some(cap) = quota.gpu_hours_cap {
-        let asked = hours(gpu_ms(walltime, counted.gpus));
-        let (used, _) = tenant.spending.hours(now);
-        if used + hours(tenant.gpu_ms_promised) + asked > cap {
-            reasons.push(Reason::GpuHours);
-        }
+    let asked = hours(gpu_ms(walltime, counted.gpus));
+    if tenant.gpu_hours_left(now).is_some_and(|left| asked > left + 1e-9) {
+        reasons.push(Reason::GpuHours);
     }
     reasons
 }

@@ -285,30 +285,33 @@ impl State {
     /// What each tenant has used of its budget, running jobs up to now.
     fn refresh_budgets(&mut self, pool: &PoolId) {
         let at = self.now;
-        let limited =
-            |tenant: &Tenant| tenant.budget.gpu_hours.is_some() || tenant.budget.node_hours.is_some();
+        let limited = |Tenant { budget, quota, .. }: &Tenant| {
+            budget.gpu_hours.or(budget.node_hours).or(quota.gpu_hours_cap).is_some()
+        };
         if !self.pools.get(pool).is_some_and(|state| state.world.tenants.values().any(limited)) {
             return;
         }
         // What runs is on nodes, and nodes are fewer than jobs.
         let placements = self.pools.values().flat_map(|pool| &pool.nodes).flat_map(|node| &node.placements);
         let placed: BTreeSet<&JobId> = placements.map(|placement| &placement.job).collect();
-        let mut running: BTreeMap<&TenantId, (u128, u128)> = BTreeMap::new();
+        let mut running: BTreeMap<TenantId, [u128; 3]> = BTreeMap::new();
         for record in placed.into_iter().filter_map(|job| self.jobs.get(job)) {
             let (Some(tenant), Some(run)) = (&record.job.spec.tenant, &record.run) else { continue };
             let Some(started) = run.started_at else { continue };
             let ms = u128::from(at.since(started.max(at - BUDGET_WINDOW)).get());
-            let sums = running.entry(tenant).or_default();
-            sums.0 += ms * u128::from(run.gpus);
-            sums.1 += ms * run.nodes.len() as u128;
+            let gpu_ms = ms * u128::from(run.gpus);
+            let beyond = gpu_ms.saturating_sub(record.promised_gpu_ms());
+            let sums = running.entry(tenant.clone()).or_default().iter_mut();
+            sums.zip([gpu_ms, ms * run.nodes.len() as u128, beyond]).for_each(|(sum, more)| *sum += more);
         }
-        let running: BTreeMap<TenantId, (u128, u128)> =
-            running.into_iter().map(|(tenant, sums)| (tenant.clone(), sums)).collect();
+        for (id, tenant) in &mut self.tenants {
+            tenant.gpu_ms_beyond = running.get(id).map_or(0, |sums| sums[2]);
+        }
         let Some(state) = self.pools.get_mut(pool) else { return };
         for (id, tenant) in &mut state.world.tenants {
             let known = self.tenants.get(id);
             let (gpu, node) = known.map_or((0.0, 0.0), |known| known.spending.hours(at));
-            let (gpu_now, node_now) = running.get(id).copied().unwrap_or_default();
+            let [gpu_now, node_now, _] = running.get(id).copied().unwrap_or_default();
             // What was used before the ledger knew the tenant came with it.
             let before = known.map_or_else(Default::default, |known| known.tenant.budget);
             tenant.budget.gpu_hours_used = before.gpu_hours_used + gpu + hours(gpu_now);

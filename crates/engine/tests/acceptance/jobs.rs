@@ -448,6 +448,29 @@ fn a_job_that_goes_on_counts_for_what_is_left_of_its_time() {
 }
 
 #[test]
+fn gpu_hours_under_a_cap_are_those_used_and_those_that_are_promised() {
+    let job =
+        |id: &str, more: &str| format!(r#"jobs = [{{ id = "{id}", tenant = "t", gpu_count = 1, {more} }}]"#);
+    let fits = |cap: &str, hours: u32| {
+        let mut cluster = batch(&format!(
+            r#"
+            tenants = [{{ id = "t", {cap} }}]
+            nodes = [{{ id = "n", count = 2, gpus = [{{ count = 1 }}] }}]"#
+        ));
+        cluster.running("service", &job("service", "lifecycle = \"unbounded\""));
+        // The last day was promised, the one before it was used as well.
+        cluster.keep_alive(48.0 * 3600.0);
+        cluster.submit(&job("more", &format!("walltime_ms = \"{hours}h\"")));
+        cluster.keep_alive(48.0 * 3600.0 + 10.0);
+        assert!(!cluster.events.iter().any(|(_, event)| matches!(event, Event::Rejected(_))));
+        cluster.state("more") == JobState::Staging
+    };
+    assert_eq!([1, 2, 3].map(|hours| fits("gpu_hours_cap = 50.1", hours)), [true, true, false]);
+    let before = "gpu_hours_cap = 60.1, gpu_hours_used = 10";
+    assert_eq!([2, 3].map(|hours| fits(before, hours)), [true, false]);
+}
+
+#[test]
 fn where_nothing_can_be_saved_people_are_told_and_others_do_not_wait_for_it() {
     let without = pool(Dispatch::Batch, |pool| pool.batch.checkpoint.storage_gib_s = 0.0);
     let mut cluster = Cluster::new(without, r#"nodes = [{ id = "n" }]"#);
