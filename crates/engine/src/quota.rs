@@ -154,8 +154,13 @@ pub struct UsageMeter {
 
 impl UsageMeter {
     /// A meter that starts now.
-    pub fn new(at: Time, units: f64) -> Self {
-        Self { since: at, units, ..Self::default() }
+    pub fn new(at: Time, held: f64, units: f64) -> Self {
+        Self { since: at, held, units, ..Self::default() }
+    }
+
+    /// Notes what the pool has from now on.
+    pub fn resize(&mut self, at: Time, units: f64, half_life: Millis) {
+        self.set(at, self.held, units, half_life);
     }
 
     /// Notes what the tenant holds and what the pool has from now on, in node units.
@@ -253,8 +258,7 @@ mod tests {
     fn b4_use_fades_by_half_each_half_life() {
         let week = Millis::secs(7 * 86_400);
         let at = |weeks: u64| Time::ZERO + Millis::new(week.get() * weeks);
-        let mut meter = UsageMeter::new(at(0), 20.0);
-        meter.set(at(0), 10.0, 20.0, week);
+        let mut meter = UsageMeter::new(at(0), 10.0, 20.0);
         meter.set(at(1), 0.0, 20.0, week);
         assert!((meter.share(at(2), week) - 0.166_667).abs() < 1e-6);
     }

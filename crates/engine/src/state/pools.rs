@@ -64,6 +64,9 @@ pub struct PoolState {
     pub held: BTreeMap<Option<TenantId>, Micro>,
     /// Use of each tenant that fades, where the pool measures it so.
     pub meters: BTreeMap<TenantId, UsageMeter>,
+    /// What the pool had since it is measured, for tenants that come later.
+    #[serde(default)]
+    pub had: Option<UsageMeter>,
     /// Watts above idle that placed jobs count for.
     pub power_w: u64,
     /// Storage traffic of placed jobs, in bytes per second.
@@ -112,11 +115,16 @@ impl PoolState {
     }
 
     /// Changes the state of a node and counts it.
-    pub(super) fn move_node(&mut self, slot: usize, to: NodeState) {
+    pub(super) fn move_node(&mut self, at: Time, slot: usize, to: NodeState) {
         let node = &mut self.nodes[slot];
         self.in_service -= u64::from(counts(node.state));
         self.in_service += u64::from(counts(to));
         node.state = to;
+        if self.pool.batch.usage == Usage::Decayed {
+            let (units, half_life) = (self.in_service as f64, self.pool.batch.half_life_ms);
+            let meters = self.meters.values_mut().chain(&mut self.had);
+            meters.for_each(|meter| meter.resize(at, units, half_life));
+        }
     }
 
     /// The share of the pool that a tenant holds now.
@@ -144,10 +152,10 @@ impl PoolState {
         }
         let Some(tenant) = tenant else { return };
         if self.pool.batch.usage == Usage::Decayed {
-            let (held, units) = (self.held.get(&Some(tenant.clone())).copied().unwrap_or(0), self.units());
-            let half_life = self.pool.batch.half_life_ms;
-            let units = units as f64 / MICRO as f64;
-            let meter = self.meters.entry(tenant.clone()).or_insert_with(|| UsageMeter::new(at, units));
+            let held = self.held.get(&Some(tenant.clone())).copied().unwrap_or(0);
+            let (units, half_life) = (self.in_service as f64, self.pool.batch.half_life_ms);
+            let had = *self.had.get_or_insert_with(|| UsageMeter::new(at, 0.0, units));
+            let meter = self.meters.entry(tenant.clone()).or_insert(had);
             meter.set(at, held as f64 / MICRO as f64, units, half_life);
         }
         let usage = self.share_of(tenant, at);
@@ -172,7 +180,15 @@ impl State {
         touched.pools.insert(pool.id.clone());
         touched.worlds.insert(pool.id.clone());
         if let Some(state) = self.pools.get_mut(&pool.id) {
+            let measures = pool.batch.usage != state.pool.batch.usage;
             state.pool = pool.clone();
+            if measures {
+                let units = state.in_service as f64;
+                (state.had, state.meters) = (Some(UsageMeter::new(self.now, 0.0, units)), BTreeMap::new());
+            }
+            for tenant in state.held.keys().cloned().filter(|_| measures).collect::<Vec<_>>() {
+                state.hold_units(self.now, tenant.as_ref(), |held| held);
+            }
             state.policy = policy;
             state.world.pools.insert(pool.id.clone(), pool.clone());
             set_regions(&mut state.world, pool);
@@ -196,6 +212,7 @@ impl State {
             world,
             held: BTreeMap::new(),
             meters: BTreeMap::new(),
+            had: Some(UsageMeter::new(self.now, 0.0, 0.0)),
             power_w: 0,
             io_bytes_s: 0,
             measured: None,

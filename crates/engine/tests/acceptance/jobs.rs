@@ -5,7 +5,8 @@ use landfall_engine::input::{NodeOrder, Report, RunUsage, StartRefusal, Submissi
 use landfall_engine::record::{Cause, JobState};
 use landfall_engine::{Answer, Effect, Event, Input};
 use landfall_model::reason::Reason;
-use landfall_model::{Bytes, Dispatch, Millis, QuotaOnSubmit, Time};
+use landfall_model::scenario::{Format, parse};
+use landfall_model::{Bytes, Dispatch, Millis, PoolId, QuotaOnSubmit, Time, Usage};
 
 use crate::support::{Cluster, job_id, node_id, pool};
 
@@ -206,6 +207,58 @@ fn b37_quota_at_submission_and_at_commit() {
     queue.heartbeats();
     queue.run_until(20.0);
     assert_eq!(queue.state("ten"), JobState::Staging);
+}
+
+/// The shares in use of tenants two hours after the beginning, where use fades by half each hour.
+fn shares(nodes: u32, drive: impl Fn(&mut Cluster)) -> [f64; 2] {
+    let settings = pool(Dispatch::Batch, |pool| {
+        (pool.batch.usage, pool.batch.half_life_ms) = (Usage::Decayed, Millis::secs(3600));
+        pool.heartbeats = false;
+    });
+    let text = format!(
+        r#"
+        tenants = [{{ id = "a", share = 0.5 }}, {{ id = "b", share = 0.5 }}]
+        nodes = [{{ id = "n", count = {nodes} }}]"#
+    );
+    let mut cluster = Cluster::new(settings, &text);
+    drive(&mut cluster);
+    cluster.run_until(7199.0);
+    // A cycle looks at it anew.
+    cluster.at(7200.0).submit(r#"jobs = [{ id = "last" }]"#);
+    cluster.tick();
+    let tenants = &cluster.engine.state().pools.values().next().unwrap().world.tenants;
+    let of: Vec<f64> = tenants.values().map(|tenant| (tenant.usage * 1e3).round() / 1e3).collect();
+    [of[0], of[1]]
+}
+
+#[test]
+fn a_share_in_use_is_of_what_the_pool_had_since_it_began() {
+    let held = |cluster: &mut Cluster, at: f64, nodes: u32, jobs: &[(&str, &str)]| {
+        cluster.run_until(at);
+        for (id, tenant) in jobs {
+            cluster.submit(&format!(
+                r#"jobs = [{{ id = "{id}", tenant = "{tenant}", nodes = {nodes}, walltime_ms = "9h" }}]"#
+            ));
+        }
+        cluster.tick();
+        jobs.iter().for_each(|(id, _)| cluster.start(id));
+    };
+    // Both hold half of the pool in the second hour; one had a job before.
+    let alike = shares(20, |cluster| {
+        held(cluster, 0.0, 1, &[("early", "a")]);
+        cluster.at(0.001).exit("early", 0);
+        held(cluster, 3600.0, 10, &[("a", "a"), ("b", "b")]);
+    });
+    assert_eq!(alike, [0.333, 0.333]);
+    let grows = shares(10, |cluster| {
+        held(cluster, 0.0, 5, &[("a", "a")]);
+        cluster.run_until(3600.0);
+        for node in parse(r#"nodes = [{ id = "m", count = 10 }]"#, Format::Toml).unwrap().nodes() {
+            let pool = PoolId::new("p").unwrap();
+            cluster.done(Input::Join { pool, node: Box::new(node.clone()), running: None });
+        }
+    });
+    assert_eq!(grows, [0.3, 0.0]);
 }
 
 #[test]
