@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use landfall_model::{Job, Lifecycle, Millis, Name, Node, NodeState, Placement};
+use landfall_model::{GpuShape, Job, Lifecycle, Millis, Name, Node, NodeState, Placement};
 
 use crate::rules::locality::{self, Picture, locality};
 use crate::view::{Pass, View};
@@ -44,7 +44,13 @@ impl Backlog {
         let mut all = Self::default();
         for placement in &node.placements {
             let ms = u128::from(placement.walltime.unwrap_or(OPEN_ENDED).get());
-            all.gpu_ms = all.gpu_ms.saturating_add(placement.devices.len() as u128 * ms);
+            // What was asked for, as for jobs that wait; a job that has a node to itself has all its devices.
+            let gpus = match placement.gpu_shape {
+                GpuShape::None => 0,
+                GpuShape::Whole(gpus) => u128::from(gpus),
+                GpuShape::Shared => placement.devices.len() as u128,
+            };
+            all.gpu_ms = all.gpu_ms.saturating_add(gpus * ms);
             all.node_ms = all.node_ms.saturating_add(ms);
         }
         all
@@ -343,6 +349,25 @@ mod tests {
         );
         let running = Backlog::running(nodes.nodes());
         assert_eq!((running.hours(true), running.hours(false)), (2.0 * 8.0 + 24.0, 8.0 + 24.0));
+    }
+
+    #[test]
+    fn a_job_on_a_whole_node_counts_the_gpus_it_asked_for() {
+        let pool = situation(
+            r#"
+            nodes = [{ id = "n", gpus = [{ count = 4 }] }]
+            jobs = [{ id = "c", walltime_ms = "2h" }, { id = "g", gpu_count = 1, walltime_ms = "2h" }]"#,
+        );
+        let running = |job: &Job| {
+            let mut node = pool.nodes()[0].clone();
+            let mut placement = Placement::of(job.id.clone(), &job.spec, &[0, 1, 2, 3]);
+            placement.exclusive_node = true;
+            node.placements = vec![placement];
+            Backlog::running(&[node])
+        };
+        let hours: Vec<f64> = pool.jobs().iter().map(|job| running(job).hours(true)).collect();
+        assert_eq!(hours, [0.0, 2.0]);
+        assert!(pool.jobs().iter().all(|job| running(job) == Backlog::of([job])), "as while it waited");
     }
 
     #[test]
