@@ -231,7 +231,9 @@ impl<'a> Pass<'a> {
     /// What the waiting jobs add up to.
     pub fn backlog(&self) -> Backlog {
         *self.backlog.get_or_init(|| match self.queue {
-            Queue::Jobs(jobs) => Backlog::of(jobs),
+            Queue::Jobs(jobs) => {
+                Backlog::of(jobs.iter().filter(|job| job.retry_at.is_none_or(|at| at <= self.now)))
+            }
             Queue::Backlog(backlog) => backlog,
         })
     }

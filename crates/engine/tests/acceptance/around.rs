@@ -3,12 +3,12 @@
 use landfall_capacity::provider::{DeliveryStatus, ProviderApi, RequestId, StatusRequest};
 use landfall_capacity::reactive::Sample;
 use landfall_capacity::{AutoscaleSettings, BlockEvent, Call, Description};
-use landfall_engine::input::{Report, StartRefusal};
+use landfall_engine::input::{Report, StartRefusal, Submission};
 use landfall_engine::record::{Cause, JobState};
 use landfall_engine::{Answer, Effect, Event, Input};
 use landfall_model::reason::Reason;
 use landfall_model::{
-    BlockId, BlockStatus, Dispatch, Gpu, Mib, MilliCpu, Millis, Money, Name, Node, NodeId, Pool, PoolId,
+    BlockId, BlockStatus, Dispatch, Gpu, Mib, MilliCpu, Millis, Money, Name, Node, NodeId, Pool, PoolId, Time,
 };
 use landfall_negotiate as negotiate;
 use landfall_testkit::provider::{Behaviour, SimulatedProvider};
@@ -547,6 +547,42 @@ fn a_running_job_saves_its_work_when_that_is_worth_it() {
     assert_eq!(asked_at, Some(300), "as soon as it may: the queue is as long as what runs");
     cluster.report("j", "n", Report::Checkpointed);
     assert_eq!(cluster.state("j"), JobState::Running);
+}
+
+#[test]
+fn only_jobs_that_wait_for_its_nodes_make_a_job_save_its_work() {
+    let asked_at = |waits: &str, opens: Option<i64>| {
+        let settings = |pool: &mut Pool| {
+            (pool.heartbeats, pool.batch.checkpoint.loss_probability) = (false, 0.0);
+        };
+        let nodes = r#"nodes = [{ id = "a", cpu_milli = 8000 }, { id = "g", cpu_milli = 1000, gpus = [{ count = 1 }] }]"#;
+        let mut cluster = batch(settings, nodes);
+        let text =
+            r#"jobs = [{ id = "j", cpu_milli = 2000, class = 2, checkpoint = "auto", walltime_ms = "10h" }]"#;
+        cluster.running("j", text);
+        assert_eq!(cluster.nodes_of("j"), ["a"]);
+        cluster.submit(r#"jobs = [{ id = "busy", class = 9, gpu_count = 1, walltime_ms = "10h" }]"#);
+        cluster.run_until(5.0);
+        cluster.start("busy");
+        let jobs = Cluster::jobs(&format!(r#"jobs = [{{ id = "w", may_preempt = false, {waits} }}]"#));
+        let not_before = opens.map(Time::from_secs);
+        for submission in jobs {
+            cluster.done(Input::Submit(vec![Submission { not_before, ..submission }]));
+        }
+        cluster.run_until(900.0);
+        let saving = cluster.events.iter().find(|(_, event)| matches!(event, Event::Saving { .. }));
+        saving.map(|(at, _)| at.as_millis() / 1000)
+    };
+    let (brief, long) = (r#"walltime_ms = "1min""#, r#"walltime_ms = "10h""#);
+    for (waits, opens, want) in [
+        (format!("class = 9, cpu_milli = 2000, {brief}"), None, Some(300)),
+        (format!("class = 9, cpu_milli = 2000, {brief}"), Some(610), Some(630)),
+        // As many GPU-hours wait as run.
+        (format!("class = 2, gpu_count = 1, {long}"), None, Some(300)),
+        (format!("class = 2, gpu_count = 1, {long}"), Some(610), Some(630)),
+    ] {
+        assert_eq!(asked_at(&waits, opens), want, "{waits}, from {opens:?}");
+    }
 }
 
 #[test]

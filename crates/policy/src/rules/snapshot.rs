@@ -25,9 +25,9 @@ pub struct Backlog {
 
 impl Backlog {
     /// Adds up waiting jobs.
-    pub fn of(jobs: &[Job]) -> Self {
+    pub fn of<'j>(jobs: impl IntoIterator<Item = &'j Job>) -> Self {
         let mut all = Self::default();
-        jobs.iter().for_each(|job| all.add(job));
+        jobs.into_iter().for_each(|job| all.add(job));
         all
     }
 

@@ -161,8 +161,11 @@ impl BatchQueue {
         let place = class.jobs.partition_point(|other| *other < entry);
         class.jobs.insert(place, entry);
         self.places.insert(job.id.clone(), (number, job.queued_at));
-        self.levels[usize::from(job.spec.class.min(10))] += 1;
-        self.backlog.add(job);
+        // It comes here once more when its time has come, and counts from then on.
+        if class.opens.is_none() {
+            self.levels[usize::from(job.spec.class.min(10))] += 1;
+            self.backlog.add(job);
+        }
     }
 
     pub(crate) fn remove(&mut self, id: &JobId) {
@@ -172,9 +175,11 @@ impl BatchQueue {
         if let Ok(place) = class.jobs.binary_search_by(|(at, job)| (at, job).cmp(&(&queued_at, id))) {
             class.jobs.remove(place);
         }
-        self.backlog.remove(&class.model);
-        let level = &mut self.levels[usize::from(class.model.spec.class.min(10))];
-        *level = level.saturating_sub(1);
+        if class.opens.is_none() {
+            self.backlog.remove(&class.model);
+            let level = &mut self.levels[usize::from(class.model.spec.class.min(10))];
+            *level = level.saturating_sub(1);
+        }
         if class.jobs.is_empty()
             && let Some(class) = self.classes.remove(&number)
         {
