@@ -243,7 +243,7 @@ impl<'a> Pass<'a> {
         *self.pressure.get_or_init(|| Pressure::of(self))
     }
 
-    /// Occupied part of the nodes, 0 to 1.
+    /// Occupied node units over those of the nodes.
     pub fn utilisation(&self) -> f64 {
         *self.utilisation.get_or_init(|| crate::rules::snapshot::utilisation(self.nodes))
     }

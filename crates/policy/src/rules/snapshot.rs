@@ -238,9 +238,8 @@ pub fn utilisation(nodes: &[Node]) -> f64 {
     if count == 0 {
         return 0.0;
     }
-    // Shared placements may together claim more than one unit, each by another resource; a node is full at one.
-    let occupied =
-        |node: &Node| node.placements.iter().fold(0.0, |sum, p| sum + node_units(p, node)).min(1.0);
+    // Jobs that share a node, each by another resource, may be more than one unit together; so they count for tenants.
+    let occupied = |node: &Node| node.placements.iter().fold(0.0, |sum, p| sum + node_units(p, node));
     in_service().fold(0.0, |sum, node| sum + occupied(node)) / count as f64
 }
 
@@ -396,7 +395,7 @@ mod tests {
                   placements = [{ job = "v", cpu_milli = 900 }, { job = "w", ram_mib = 90 }] },
             ]"#,
         );
-        assert!((utilisation(pool.nodes()) - (1.0 + 0.5 + 0.0 + 1.0) / 4.0).abs() < 1e-12);
+        assert!((utilisation(pool.nodes()) - (1.0 + 0.5 + 0.0 + 1.8) / 4.0).abs() < 1e-12);
         assert_eq!(utilisation(&[]), 0.0);
     }
 
