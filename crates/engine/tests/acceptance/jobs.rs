@@ -463,6 +463,47 @@ fn a_walltime_that_was_changed_stays_changed() {
 }
 
 #[test]
+fn a_longer_walltime_is_refused_where_it_would_move_a_reservation() {
+    let says = |job: &str, waits: &str| {
+        let nodes = r#"nodes = [
+            { id = "a", cpu_milli = 1000, gpus = [{ count = 1 }] }, { id = "n", count = 4, cpu_milli = 8000 },
+        ]"#;
+        let mut cluster = Cluster::new(pool(Dispatch::Batch, |pool| pool.heartbeats = false), nodes);
+        for (id, asks) in [
+            ("short", r#"cpu_milli = 2000, walltime_ms = "1h""#),
+            ("long", r#"cpu_milli = 2000, nodes = 3, walltime_ms = "2h""#),
+            ("gpu", r#"gpu_count = 1, walltime_ms = "2h""#),
+        ] {
+            cluster.submit(&format!(r#"jobs = [{{ id = "{id}", {asks} }}]"#));
+            cluster.tick();
+            let now = cluster.now.as_millis() as f64 / 1000.0;
+            cluster.run_until(now + 5.0);
+            cluster.start(id);
+        }
+        cluster.submit(&format!(r#"jobs = [{{ id = "waits", walltime_ms = "1h", {waits} }}]"#));
+        cluster.run_until(30.0);
+        let reservations = &cluster.engine.state().pools.values().next().unwrap().reservations;
+        assert!(reservations.values().all(|one| one.start > Time::from_secs(7000)), "{waits}");
+        assert_eq!(reservations.len(), 1, "{waits}");
+        let longer = Input::SetWalltime { job: job_id(job), walltime: Millis::secs(5 * 3600) };
+        match cluster.step(longer) {
+            Answer::Refused(refused) => refused.code.into_owned(),
+            _ => String::new(),
+        }
+    };
+    for (job, waits, want) in [
+        ("short", "gpu_count = 1", ""),
+        ("gpu", "gpu_count = 1", "reserved"),
+        ("gpu", "cpu_milli = 2000, nodes = 4", ""),
+        ("short", "cpu_milli = 2000, nodes = 4", "reserved"),
+        ("short", "cpu_milli = 2000, nodes = 3", ""),
+        ("long", "cpu_milli = 2000, nodes = 3", "reserved"),
+    ] {
+        assert_eq!(says(job, waits), want, "{job} on, {waits}");
+    }
+}
+
+#[test]
 fn a_job_that_goes_on_counts_for_what_is_left_of_its_time() {
     let mut cluster = batch(
         r#"
