@@ -577,6 +577,7 @@ fn only_jobs_that_wait_for_its_nodes_make_a_job_save_its_work() {
     for (waits, opens, want) in [
         (format!("class = 9, cpu_milli = 2000, {brief}"), None, Some(300)),
         (format!("class = 9, cpu_milli = 2000, {brief}"), Some(610), Some(630)),
+        (format!("class = 9, gpu_count = 1, {brief}"), None, None),
         // As many GPU-hours wait as run.
         (format!("class = 2, gpu_count = 1, {long}"), None, Some(300)),
         (format!("class = 2, gpu_count = 1, {long}"), Some(610), Some(630)),

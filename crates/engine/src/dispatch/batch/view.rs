@@ -344,7 +344,7 @@ impl Engine {
     }
 
     /// The nodes of a pool and of those that may lend to it, sorted into kinds.
-    fn fleet(&mut self, id: &PoolId) -> Option<Arc<Fleet>> {
+    pub(crate) fn fleet(&mut self, id: &PoolId) -> Option<Arc<Fleet>> {
         if let Queue::Batch(queue) = &self.pools.get(id)?.queue
             && let Some(fleet) = &queue.fleet
         {
