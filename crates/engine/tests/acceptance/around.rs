@@ -183,6 +183,46 @@ fn b35_a_service_grows_and_shrinks_by_one_node_at_a_time() {
     assert_eq!(grown(100.0, 1, 600), []);
 }
 
+#[test]
+fn a_service_grows_as_its_job_may_be_placed() {
+    let grown = |nodes: &str, asks: &str, other: &str| {
+        let mut cluster = batch(|pool| pool.heartbeats = false, nodes);
+        let job = format!(
+            r#"jobs = [{{ id = "s", lifecycle = "reactive", nodes = {{ min = 1, max = 9 }}, scale_target_milli = 100000, {asks} }}]"#
+        );
+        cluster.running("s", &job);
+        if !other.is_empty() {
+            cluster.submit(&format!(
+                r#"jobs = [{{ id = "o", walltime_ms = "9h", exclusive = false, {other} }}]"#
+            ));
+            cluster.run_until(5.0);
+            cluster.start("o");
+        }
+        for at in [0.0, 60.0, 120.0] {
+            cluster.run_until(10.0 + at);
+            let sample = Sample { value: Some(120.0), queue: 0 };
+            cluster.done(Input::Metric { job: job_id("s"), sample });
+        }
+        let state = cluster.engine.state();
+        let whole = |node: &String| {
+            let (node, _) = state.node(&node_id(node)).unwrap();
+            node.placements.iter().any(|placement| placement.exclusive_node)
+        };
+        cluster.nodes_of("s").into_iter().map(|node| (whole(&node), node)).collect::<Vec<_>>()
+    };
+    let groups = r#"nodes = [{ id = "a", group = "a" }, { id = "b", group = "b" }]"#;
+    let on =
+        |whole: bool, nodes: &[&str]| nodes.iter().map(|node| (whole, node.to_string())).collect::<Vec<_>>();
+    assert_eq!(grown(groups, "", ""), on(true, &["a", "b"]));
+    assert_eq!(grown(groups, "max_span = 1", ""), on(true, &["a"]), "a step is checked like a start");
+    let sizes = r#"nodes = [{ id = "a", cpu_milli = 8000 }, { id = "b", cpu_milli = 16000 }]"#;
+    let shares = "exclusive = false, cpu_milli = 2000";
+    assert_eq!(grown(sizes, shares, ""), on(false, &["a", "b"]));
+    assert_eq!(grown(sizes, shares, "cpu_milli = 14000"), on(false, &["a", "b"]), "beside others");
+    assert_eq!(grown(sizes, shares, "cpu_milli = 15000"), on(false, &["a"]), "they left too little");
+    assert_eq!(grown(sizes, "cpu_milli = 2000", "cpu_milli = 14000"), on(true, &["a"]));
+}
+
 /// A service on one node that was just given a second one.
 fn growing() -> Cluster {
     let mut cluster = batch(|_| {}, r#"nodes = [{ id = "n", count = 3 }]"#);

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use landfall_model::life::{Beside, Breakdown, RunnerUp};
 use landfall_model::reason::Reason;
 use landfall_model::verdict::{Fact, Facts};
-use landfall_model::{JobId, Name, NodeId, Placement, PoolId};
+use landfall_model::{JobId, Name, NodeId, PoolId};
 use landfall_policy::view::Pass;
 
 use super::super::Queue;
 use crate::effect::Effect;
 use crate::engine::Engine;
 use crate::event::{Event, Grant};
-use crate::ledger::{Proposal, whole_node};
+use crate::ledger::{Proposal, placement};
 use crate::notes::Note;
 use crate::record::{Cause, JobRecord, StartKind};
 use crate::solver::{Looked, Plan, Preempt, SetValue, Start, Step, devices_now};
@@ -108,10 +108,11 @@ impl Engine {
     fn proposal_of(&self, start: Start) -> Option<Proposal> {
         let record = self.state.job(&start.job)?;
         let grants = start.nodes.iter().enumerate().map(|(position, node)| {
-            let devices = start.devices.get(position).map(Vec::as_slice);
+            let devices = start.devices.get(position).map(Vec::as_slice).unwrap_or_default();
             let lender =
                 start.loans.iter().find(|loan| loan.nodes.contains(node)).map(|loan| loan.lender.clone());
-            Some(Grant { node: node.clone(), placement: self.placement_on(record, node, devices)?, lender })
+            let placement = placement(record, self.state.node(node)?.0, devices);
+            Some(Grant { node: node.clone(), placement, lender })
         });
         Some(Proposal {
             job: start.job.clone(),
@@ -120,14 +121,6 @@ impl Engine {
             kind: if start.backfill { StartKind::Backfill } else { StartKind::Start },
             why: start.why,
         })
-    }
-
-    fn placement_on(&self, record: &JobRecord, node: &NodeId, devices: Option<&[u16]>) -> Option<Placement> {
-        let (node, _) = self.state.node(node)?;
-        if record.job.spec.exclusive {
-            return Some(whole_node(record, node));
-        }
-        Some(Placement::of(record.job.id.clone(), &record.job.spec, devices.unwrap_or_default()))
     }
 
     /// Keeps nodes for a job and asks those who are on them to leave.
@@ -200,7 +193,7 @@ impl Engine {
             let Some(record) = self.state.job(&job) else { continue };
             let grants = nodes.iter().map(|node| {
                 let devices = self.kept_devices(record, node)?;
-                let placement = self.placement_on(record, node, Some(&devices))?;
+                let placement = placement(record, self.state.node(node)?.0, &devices);
                 Some(Grant { node: node.clone(), placement, lender: None })
             });
             let proposal = Proposal {
