@@ -262,6 +262,51 @@ fn a_share_in_use_is_of_what_the_pool_had_since_it_began() {
 }
 
 #[test]
+fn whatever_a_quota_limits_is_refused_at_submission_where_a_pool_says_so() {
+    let asks = |quota: &str, more: &str| {
+        let settings = pool(Dispatch::Batch, |pool| pool.batch.quota_on_submit = QuotaOnSubmit::Reject);
+        let nodes = format!(
+            r#"
+            tenants = [{{ id = "t", {quota} }}]
+            nodes = [{{ id = "n", count = 4, cpu_milli = 8000, gpus = [{{ count = 8 }}] }}]"#
+        );
+        let mut cluster = Cluster::new(settings, &nodes);
+        let used =
+            r#"jobs = [{ id = "used", tenant = "t", gpu_count = 4, cpu_milli = 4000, walltime_ms = "10h" }]"#;
+        cluster.running("used", used);
+        match cluster.step(Input::Submit(vec![job("more", &format!("tenant = \"t\", {more}"))])) {
+            Answer::Refused(refused) => refused.code.into_owned(),
+            _ => String::new(),
+        }
+    };
+    for (quota, more, want) in [
+        ("max_gpus = 8", "gpu_count = 5", "quota_gpus"),
+        ("max_gpus = 8", "gpu_count = 4", ""),
+        ("max_gpus = 8", "gpu_count = 2, nodes = { min = 1, max = 3 }", "quota_gpus"),
+        ("max_cpu_milli = 8000", "cpu_milli = 4001", "quota_cpus"),
+        ("gpu_hours_cap = 48", "gpu_count = 8, walltime_ms = \"1h\"", ""),
+        ("gpu_hours_cap = 48", "gpu_count = 8, walltime_ms = \"2h\"", "gpu_hours"),
+    ] {
+        assert_eq!(asks(quota, more), want, "{quota}: {more}");
+    }
+}
+
+#[test]
+fn nodes_kept_for_a_tenant_count_at_submission() {
+    let settings = pool(Dispatch::Batch, |pool| pool.batch.quota_on_submit = QuotaOnSubmit::Reject);
+    let nodes = r#"
+        tenants = [{ id = "t", max_nodes = 2.0 }]
+        nodes = [{ id = "n", count = 2 }]"#;
+    let mut cluster = Cluster::new(settings, nodes);
+    cluster.running("low", r#"jobs = [{ id = "low", nodes = 2, class = 1, walltime_ms = "10h" }]"#);
+    cluster.keep_alive(700.0);
+    cluster.submit(r#"jobs = [{ id = "high", tenant = "t", nodes = 2, class = 9 }]"#);
+    cluster.keep_alive(705.0);
+    assert_eq!(cluster.state("low"), JobState::Stopping);
+    assert_eq!(cluster.refused(Input::Submit(vec![job("more", "tenant = \"t\"")])), "quota_nodes");
+}
+
+#[test]
 fn locks_are_held_by_one_job_at_a_time() {
     let mut cluster = batch(FOUR);
     cluster.at(0.0).submit(r#"jobs = [{ id = "a", mutex = ["db"] }, { id = "b", mutex = ["db"] }]"#);
