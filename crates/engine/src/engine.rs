@@ -533,7 +533,8 @@ impl Engine {
         match self.state.folded.get(id) {
             Some(array) => {
                 if let Some(dispatcher) = self.pools.get_mut(&array.pool) {
-                    dispatcher.count_folded(id, &array.job, array.waiting());
+                    let waiting = if array.is_open(self.now) { array.waiting() } else { 0 };
+                    dispatcher.count_folded(id, &array.job, waiting);
                 }
             }
             None => self.pools.values_mut().for_each(|dispatcher| dispatcher.forget_folded(id)),

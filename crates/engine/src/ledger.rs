@@ -316,6 +316,14 @@ pub fn extra_power(asked: Option<u64>, node: &Node) -> u64 {
     known_extra_power(asked, node).unwrap_or(0)
 }
 
+/// What a job gets of a node: these devices, or all of it.
+pub(crate) fn placement(record: &JobRecord, node: &Node, devices: &[u16]) -> Placement {
+    match record.job.spec.exclusive {
+        true => whole_node(record, node),
+        false => Placement::of(record.job.id.clone(), &record.job.spec, devices),
+    }
+}
+
 /// The whole of a node for a job that takes it alone, on the given devices.
 pub fn whole_node(record: &JobRecord, node: &Node) -> Placement {
     let spec = &record.job.spec;

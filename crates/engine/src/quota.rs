@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use landfall_model::{JobSpec, Millis, Money, Price, QuotaOnSubmit, TenantId, Time};
+use landfall_model::{JobSpec, Lifecycle, Millis, Money, Price, Quota, QuotaOnSubmit, TenantId, Time};
 use landfall_policy::rules::usage::Decayed;
 use serde::{Deserialize, Serialize};
 
@@ -21,9 +21,17 @@ pub const BUDGET_WINDOW: Millis = Millis::secs(90 * 86_400);
 
 const MS_PER_HOUR: f64 = 3_600_000.0;
 
-/// The limit in millionths of a node unit.
-fn units_max(tenant: &TenantState) -> u64 {
-    tenant.tenant.quota.max_nodes.map_or(u64::MAX, |nodes| (nodes * MICRO as f64) as u64)
+/// Which limits would be exceeded by holding so much.
+fn over(quota: &Quota, [units, gpus, cpu_milli]: [u64; 3]) -> Vec<Reason> {
+    let units = quota.max_nodes.is_some_and(|most| units > (most * MICRO as f64) as u64);
+    let gpus = quota.max_gpus.is_some_and(|most| gpus > most);
+    let cpus = quota.max_cpu_milli.is_some_and(|most| cpu_milli > most.get());
+    let reasons = [(units, Reason::QuotaNodes), (gpus, Reason::QuotaGpus), (cpus, Reason::QuotaCpus)];
+    reasons.into_iter().filter(|(over, _)| *over).map(|(_, reason)| reason).collect()
+}
+
+fn cores(milli: u64) -> f64 {
+    milli as f64 / 1000.0
 }
 
 /// Refuses at submission what the limits of its tenant rule out: so many jobs of one kind, of which each costs at least so much
@@ -34,6 +42,7 @@ pub(crate) fn at_submission(
     count: u64,
     on_submit: QuotaOnSubmit,
     budget: (Time, Option<Money>),
+    kept: &Counted,
 ) -> Result<(), Refused> {
     let quota = &tenant.tenant.quota;
     let id = &tenant.tenant.id;
@@ -47,39 +56,35 @@ pub(crate) fn at_submission(
         let message = format!("{}, and this job costs {} at least", spent(tenant, now), Price::new(least));
         return Err(Refused::new("budget", message, budget_help(id)));
     }
-    let units = |nodes: u32| if spec.exclusive { u64::from(nodes) * MICRO } else { 0 };
-    let limit = units_max(tenant);
-    if units(spec.nodes.min) > limit {
-        let message = format!(
-            "tenant `{id}` may hold {} nodes, and this job needs {}",
-            quota.max_nodes.unwrap_or_default(),
-            spec.nodes.min
-        );
-        return Err(Refused::new("quota_nodes", message, "ask for fewer nodes"));
+    let counted = |nodes: u32| Counted {
+        units: if spec.exclusive { u64::from(nodes) * MICRO } else { 0 },
+        gpus: u64::from(nodes) * u64::from(spec.gpu_count),
+        cpu_milli: spec.cpu_milli.get().saturating_mul(nodes.into()),
+        ..Counted::default()
+    };
+    let walltime = (spec.lifecycle == Lifecycle::Bounded).then_some(spec.walltime_ms);
+    // What a limit is about, how much it is, and how much of it would be taken.
+    let of = |reason: Reason, taken: &Counted| match reason {
+        Reason::QuotaNodes => {
+            ("nodes", quota.max_nodes.unwrap_or_default(), taken.units as f64 / MICRO as f64)
+        }
+        Reason::QuotaGpus => ("GPUs", quota.max_gpus.unwrap_or_default() as f64, taken.gpus as f64),
+        Reason::GpuHours => {
+            ("GPU-hours", quota.gpu_hours_cap.unwrap_or_default(), hours(gpu_ms(walltime, taken.gpus)))
+        }
+        _ => ("cores", cores(quota.max_cpu_milli.unwrap_or_default().get()), cores(taken.cpu_milli)),
+    };
+    let (least, most) = (counted(spec.nodes.min), counted(spec.nodes.max));
+    if let Some(&reason) = over(quota, [least.units, least.gpus, least.cpu_milli]).first() {
+        let (what, may, needs) = of(reason, &least);
+        let message = format!("tenant `{id}` may hold {may} {what}, and this job needs {needs}");
+        return Err(Refused::new(reason.name(), message, format!("ask for fewer {what}")));
     }
-    let gpus = |nodes: u32| u64::from(nodes) * u64::from(spec.gpu_count);
-    if let Some(most) = quota.max_gpus.filter(|most| gpus(spec.nodes.min) > *most) {
-        let message =
-            format!("tenant `{id}` may hold {most} GPUs, and this job needs {}", gpus(spec.nodes.min));
-        return Err(Refused::new("quota_gpus", message, "ask for fewer GPUs"));
-    }
-    let cpu = spec.cpu_milli.get().saturating_mul(u64::from(spec.nodes.min));
-    if let Some(most) = quota.max_cpu_milli.filter(|most| cpu > most.get()) {
-        let message = format!(
-            "tenant `{id}` may hold {} cores, and this job needs {}",
-            most.get() as f64 / 1000.0,
-            cpu as f64 / 1000.0
-        );
-        return Err(Refused::new("quota_cpus", message, "ask for fewer cores"));
-    }
-    if on_submit == QuotaOnSubmit::Reject && tenant.units.saturating_add(units(spec.nodes.max)) > limit {
-        let held = tenant.units as f64 / MICRO as f64;
-        let message = format!(
-            "tenant `{id}` holds {held} of {} nodes; {} more are too many",
-            quota.max_nodes.unwrap_or_default(),
-            spec.nodes.max
-        );
-        return Err(Refused::new("quota_nodes", message, "wait for its jobs to end, or ask for fewer nodes"));
+    let too_many = || at_commit(tenant, kept, &most, walltime, now).first().copied();
+    if let Some(reason) = (on_submit == QuotaOnSubmit::Reject).then(too_many).flatten() {
+        let (what, may, takes) = of(reason, &most);
+        let message = format!("tenant `{id}` may have {may} {what}, and has too few left for {takes} more");
+        return Err(Refused::new(reason.name(), message, "wait for its jobs to end, or ask for less"));
     }
     Ok(())
 }
@@ -108,27 +113,16 @@ pub(crate) fn at_commit(
     now: Time,
 ) -> Vec<Reason> {
     let quota = &tenant.tenant.quota;
-    let mut reasons = Vec::new();
-    if tenant.units.saturating_add(kept.units + counted.units) > units_max(tenant) {
-        reasons.push(Reason::QuotaNodes);
-    }
-    if quota.max_gpus.is_some_and(|most| tenant.gpus + kept.gpus + counted.gpus > most) {
-        reasons.push(Reason::QuotaGpus);
-    }
-    let cpu_milli = tenant.cpu_milli + kept.cpu_milli + counted.cpu_milli;
-    if quota.max_cpu_milli.is_some_and(|most| cpu_milli > most.get()) {
-        reasons.push(Reason::QuotaCpus);
-    }
+    let units = tenant.units.saturating_add(kept.units + counted.units);
+    let (gpus, cpu) = (tenant.gpus + kept.gpus, tenant.cpu_milli + kept.cpu_milli);
+    let mut reasons = over(quota, [units, gpus + counted.gpus, cpu + counted.cpu_milli]);
     let left = tenant.money_left(now).zip(counted.price);
     if left.is_some_and(|(left, price)| price > left) {
         reasons.push(Reason::Budget);
     }
-    if let Some(cap) = quota.gpu_hours_cap {
-        let asked = hours(gpu_ms(walltime, counted.gpus));
-        let (used, _) = tenant.spending.hours(now);
-        if used + hours(tenant.gpu_ms_promised) + asked > cap {
-            reasons.push(Reason::GpuHours);
-        }
+    let asked = hours(gpu_ms(walltime, counted.gpus));
+    if tenant.gpu_hours_left(now).is_some_and(|left| asked > left + 1e-9) {
+        reasons.push(Reason::GpuHours);
     }
     reasons
 }
@@ -157,8 +151,13 @@ pub struct UsageMeter {
 
 impl UsageMeter {
     /// A meter that starts now.
-    pub fn new(at: Time, units: f64) -> Self {
-        Self { since: at, units, ..Self::default() }
+    pub fn new(at: Time, held: f64, units: f64) -> Self {
+        Self { since: at, held, units, ..Self::default() }
+    }
+
+    /// Notes what the pool has from now on.
+    pub fn resize(&mut self, at: Time, units: f64, half_life: Millis) {
+        self.set(at, self.held, units, half_life);
     }
 
     /// Notes what the tenant holds and what the pool has from now on, in node units.
@@ -256,8 +255,7 @@ mod tests {
     fn b4_use_fades_by_half_each_half_life() {
         let week = Millis::secs(7 * 86_400);
         let at = |weeks: u64| Time::ZERO + Millis::new(week.get() * weeks);
-        let mut meter = UsageMeter::new(at(0), 20.0);
-        meter.set(at(0), 10.0, 20.0, week);
+        let mut meter = UsageMeter::new(at(0), 10.0, 20.0);
         meter.set(at(1), 0.0, 20.0, week);
         assert!((meter.share(at(2), week) - 0.166_667).abs() < 1e-6);
     }

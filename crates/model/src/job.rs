@@ -441,6 +441,9 @@ pub struct Job {
     pub round: u32,
     /// What identifies it between peers.
     pub digest: Option<Box<Digest>>,
+    /// How long its last checkpoint took, if one was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint_took: Option<Millis>,
 }
 
 impl Job {
@@ -457,6 +460,7 @@ impl Job {
             rescore_count: 0,
             round: 1,
             digest: None,
+            checkpoint_took: None,
         }
     }
 }

@@ -130,6 +130,7 @@ impl JobMaker {
             rescore_count: facts.rescore_count.unwrap_or(0),
             round: facts.round.unwrap_or(1),
             digest: facts.digest.map(Box::new),
+            checkpoint_took: None,
         })
     }
 

@@ -231,7 +231,9 @@ impl<'a> Pass<'a> {
     /// What the waiting jobs add up to.
     pub fn backlog(&self) -> Backlog {
         *self.backlog.get_or_init(|| match self.queue {
-            Queue::Jobs(jobs) => Backlog::of(jobs),
+            Queue::Jobs(jobs) => {
+                Backlog::of(jobs.iter().filter(|job| job.retry_at.is_none_or(|at| at <= self.now)))
+            }
             Queue::Backlog(backlog) => backlog,
         })
     }
@@ -241,7 +243,7 @@ impl<'a> Pass<'a> {
         *self.pressure.get_or_init(|| Pressure::of(self))
     }
 
-    /// Occupied part of the nodes, 0 to 1.
+    /// Occupied node units over those of the nodes.
     pub fn utilisation(&self) -> f64 {
         *self.utilisation.get_or_init(|| crate::rules::snapshot::utilisation(self.nodes))
     }

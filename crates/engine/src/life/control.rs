@@ -1,6 +1,6 @@
 //! What people do to jobs: cancel, hold, suspend, resume, checkpoint, change the walltime, forget.
 
-use landfall_model::{Checkpoint, Dispatch, JobId, Lifecycle, Millis};
+use landfall_model::{Checkpoint, Dispatch, JobId, Lifecycle, Millis, NodeId, Placement, Time};
 
 use super::{refused, unknown};
 use crate::checkpoint;
@@ -8,6 +8,7 @@ use crate::effect::{Answer, Effect, Refused};
 use crate::engine::Engine;
 use crate::event::{Back, Event};
 use crate::record::{Cause, JobRecord, JobState};
+use crate::solver::{KindKey, Reservation};
 
 impl Engine {
     pub(crate) fn cancel(&mut self, job: &JobId) -> Answer {
@@ -209,14 +210,33 @@ impl Engine {
         Answer::Done
     }
 
-    /// Whether a reservation of the job's pool begins while the job would still be on its nodes.
-    fn would_move_a_reservation(&self, job: &JobId, ends: Option<landfall_model::Time>) -> bool {
-        let pool = self.state.job(job).and_then(|record| self.state.pools.get(&record.pool));
-        let before = self.run_of(job).and_then(|run| run.ends_at);
-        pool.is_some_and(|pool| {
-            pool.reservations
-                .values()
-                .any(|reservation| before <= Some(reservation.start) && Some(reservation.start) < ends)
+    /// Whether a reservation begins while the job would still be on its nodes, and has too few without those.
+    fn would_move_a_reservation(&mut self, job: &JobId, ends: Option<Time>) -> bool {
+        let Some(id) = self.state.job(job).map(|record| record.pool.clone()) else { return false };
+        let Some((fleet, run)) = self.fleet(&id).zip(self.run_of(job)) else { return false };
+        let pool = &self.state.pools[&id];
+        let is_on = |node: &NodeId| run.nodes.iter().any(|at| at.node == *node);
+        let is_of = |node: &NodeId, kind: KindKey| {
+            fleet.slot(node).is_some_and(|slot| fleet.count(&[slot]).contains(&(kind, 1)))
+        };
+        let all = || pool.reservations.values();
+        all().filter(|one| run.ends_at <= Some(one.start) && Some(one.start) < ends).any(|one| {
+            let gone = |other: &Placement| {
+                self.run_of(&other.job).and_then(|run| run.ends_at).is_some_and(|end| end <= one.start)
+            };
+            let overlaps = |other: &&Reservation| {
+                one.end.is_none_or(|end| other.start < end) && other.end.is_none_or(|end| one.start < end)
+            };
+            let lacks = |&(kind, _): &(KindKey, u32)| {
+                let left = pool.nodes.iter().zip(&pool.records).filter(|(node, kept)| {
+                    let free = kept.kept_for.is_none() && node.placements.iter().all(gone);
+                    free && is_of(&node.id, kind) && !is_on(&node.id)
+                });
+                let asked = all().filter(overlaps).flat_map(|other| &other.kinds).filter(|of| of.0 == kind);
+                run.nodes.iter().any(|at| is_of(&at.node, kind))
+                    && (left.count() as u64) < asked.map(|of| u64::from(of.1)).sum()
+            };
+            one.shared.iter().any(is_on) || one.kinds.iter().any(lacks)
         })
     }
 

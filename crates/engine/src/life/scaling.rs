@@ -1,14 +1,17 @@
 //! Services that grow and shrink with demand: one node more or fewer at a time, always by a proposal.
 
-use landfall_model::{JobId, Lifecycle, Millis, NodeId};
+use std::collections::BTreeSet;
+
+use landfall_model::{JobId, Lifecycle, Millis, Node, NodeId, NodeState};
 
 use super::{refused, unknown};
 use crate::effect::{Alert, Answer, Effect};
 use crate::engine::Engine;
 use crate::event::{Event, Grant};
-use crate::ledger::{Counted, extra_power, is_idle, whole_node};
+use crate::ledger::{Counted, extra_power, is_idle, placement};
 use crate::quota::at_commit;
 use crate::record::{JobRecord, JobState};
+use crate::solver::devices_now;
 use crate::units::{MICRO, node_units};
 use landfall_capacity::reactive::{
     Bounds, Direction, HeldNode, Reactive, ReactiveSettings, Sample, ScaleRule, Step, node_to_give_up,
@@ -110,25 +113,35 @@ impl Engine {
         let held: Vec<_> =
             run.nodes.iter().filter_map(|at| self.state.node(&at.node)).map(|(node, _)| node).collect();
         let reserved: u64 = pool.reservations.values().map(crate::solver::Reservation::node_count).sum();
-        let could = |node: &&landfall_model::Node| self.admits_idle(record, node);
-        let idle: Vec<_> = pool
-            .nodes
-            .iter()
-            .zip(&pool.records)
-            .filter(|(node, kept)| is_idle(node, kept) && node.lent_to.is_none())
-            .map(|(node, _)| node)
-            .filter(could)
+        let grouped = pool.present().any(|node| node.group.is_some());
+        let group =
+            |node: &Node| (node.group.clone(), (grouped && node.group.is_none()).then(|| node.id.clone()));
+        let groups: BTreeSet<_> = held.iter().map(|node| group(node)).collect();
+        let spec = &record.job.spec;
+        let most = [spec.max_span, pool.pool.batch.max_span].into_iter().flatten().min();
+        let may_spread = most.is_none_or(|most| groups.len() < most as usize);
+        let could: Vec<_> = (pool.nodes.iter().zip(&pool.records))
+            .filter(|(node, kept)| {
+                // Who shares takes a part of a node beside others, where nobody was promised one.
+                let beside = !spec.exclusive && reserved == 0 && kept.kept_for.is_none();
+                let takes = is_idle(node, kept) || (beside && node.state == NodeState::Ready);
+                takes && node.lent_to.is_none() && held.iter().all(|other| other.id != node.id)
+            })
+            .filter(|(node, _)| self.admits_idle(record, node))
             .collect();
-        if idle.len() as u64 <= reserved {
+        if reserved > 0 && could.len() as u64 <= reserved {
             return false;
         }
-        let new_group = |node: &landfall_model::Node| held.iter().all(|other| other.group != node.group);
-        let unlike =
-            |node: &landfall_model::Node| held.iter().all(|other| other.fingerprint != node.fingerprint);
-        let best =
-            idle.into_iter().min_by_key(|node| (node.drifted, new_group(node), unlike(node), &node.id));
-        let Some(node) = best else { return false };
-        let grant = Grant { node: node.id.clone(), placement: whole_node(record, node), lender: None };
+        let new_group = |node: &Node| !groups.contains(&group(node));
+        let unlike = |node: &Node| held.iter().all(|other| other.fingerprint != node.fingerprint);
+        let could = could.into_iter().map(|(node, _)| node).filter(|node| may_spread || !new_group(node));
+        let best = could.min_by_key(|node| (node.drifted, new_group(node), unlike(node), &node.id));
+        let placed = best.and_then(|node| {
+            let placement = placement(record, node, &devices_now(spec, node)?);
+            node.fits(&placement).is_ok().then_some((node, placement))
+        });
+        let Some((node, placement)) = placed else { return false };
+        let grant = Grant { node: node.id.clone(), placement, lender: None };
         let (units, gpus) = (node_units(node, &grant.placement), u64::from(record.job.spec.gpu_count));
         let power_w = extra_power(record.job.spec.power_w, node);
         let tenant = record.job.spec.tenant.as_ref().and_then(|id| self.state.tenants.get(id));

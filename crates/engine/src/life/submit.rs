@@ -119,7 +119,8 @@ impl Engine {
             let limited = tenant.tenant.budget.money.is_some();
             let least = limited.then(|| self.state.least_price(spec, pool)).flatten();
             let on_submit = state.pool.batch.quota_on_submit;
-            quota::at_submission(tenant, spec, count, on_submit, (self.now, least))?;
+            let kept = self.state.kept_of(&tenant.tenant.id, None);
+            quota::at_submission(tenant, spec, count, on_submit, (self.now, least), &kept)?;
         }
         if state.pool.dispatch == Dispatch::Batch && !spec.wait_for_capacity {
             self.could_ever_fit(job, pool)?;

@@ -125,8 +125,11 @@ impl Overlay<'_> {
             let parts = uses.uncovered(from, to);
             let free = parts == [(from, to)];
             let reserved = parts.iter().any(|&(a, b)| self.nodes_free(kind, a, b) < 1);
+            // Who is kept a node has it alone until those who are in the way are gone.
+            let planned = |used: &open::Use| matches!(scope, Scope::Kept { .. }) && used.from > from;
             if free
                 || reserved
+                || uses.iter().any(planned)
                 || (covered_only && !parts.is_empty())
                 || !in_block(&self.fleet.kinds[kind], from, to)
                 || !self.is_admitted(seen, scope)

@@ -13,6 +13,7 @@ use landfall_model::{Backfill, JobId, Learn, TenantId, Time};
 
 use super::attempt::{Found, Scope};
 use super::classes::{self, Class};
+use super::fleet::Slot;
 use super::ground::Ground;
 use super::outlook::{LOOKS_MAX, Quotas};
 use super::overlay::{Booking, Overlay, Releases, release};
@@ -277,7 +278,9 @@ impl Table<'_, '_> {
         for (&job, &hold) in &walk.hold_of {
             let Some(Outcome::Preempting(ready, _)) = walk.outcomes[job] else { continue };
             let over = ready.saturating_add(self.classes[walk.class_of[job]].span);
-            for slot in p.holds[hold].nodes {
+            // Others may stay on a node that is shared.
+            let alone = |slot: &&Slot| !walk.overlay.open.contains_key(*slot);
+            for slot in p.holds[hold].nodes.iter().filter(alone) {
                 let on = (0..p.occupants.len()).filter(|&at| p.occupants[at].nodes.contains(slot));
                 let until = on.map(|at| self.releases[at]).fold(hold_ends[hold], i64::max);
                 if let Some((kind, _)) = p.fleet.place(*slot) {

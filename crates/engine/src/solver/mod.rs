@@ -36,6 +36,7 @@ use landfall_model::Time;
 pub use classes::Suited;
 pub use fleet::{Fleet, KindKey, Slot};
 pub use ground::Ground;
+pub(crate) use open::devices_now;
 pub use plan::{
     Loan, Looked, MoveCause, Moved, Plan, Precision, Preempt, Reservation, Rests, SetValue, Shrink, Start,
     Step, Wait,

@@ -20,6 +20,13 @@ pub(super) struct Use {
     pub(super) key: u64,
 }
 
+impl Use {
+    /// The whole node, whatever it has.
+    pub(super) fn of_all(from: i64, to: i64, key: u64) -> Self {
+        Self { from, to, cpu: u64::MAX / 4, ram: 0, devices: Vec::new(), key }
+    }
+}
+
 /// The uses of one node, with their sums and bounds: on a busy node most questions are answered by these alone, and a
 /// machine with many cores has many uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -170,6 +177,23 @@ pub(super) fn fit(spec: &JobSpec, node: &Node, uses: &[Use], from: i64, to: i64)
     };
     chosen.sort_unstable();
     Some(chosen)
+}
+
+/// The devices that a job would get on a node as it is now, beside whoever is on it; `None` if there is no room.
+pub(crate) fn devices_now(spec: &JobSpec, node: &Node) -> Option<Vec<u16>> {
+    let there = &node.placements;
+    if spec.exclusive || there.iter().any(|placement| placement.exclusive_node) {
+        return there.is_empty().then(Vec::new);
+    }
+    let uses = there.iter().map(|placement| Use {
+        from: 0,
+        to: 1,
+        cpu: placement.cpu.get(),
+        ram: placement.ram.get(),
+        devices: placement.devices.to_vec(),
+        key: 0,
+    });
+    fit(spec, node, &uses.collect::<Vec<_>>(), 0, 1)
 }
 
 /// What a job takes of a node with the given devices.

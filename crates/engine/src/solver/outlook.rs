@@ -18,10 +18,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use landfall_model::answer::CountsOn;
 use landfall_model::{JobId, JobSpec, TenantId, Time};
 
-use super::attempt::Found;
+use super::attempt::{Found, Scope};
 use super::classes::Class;
 use super::estimates::Table;
-use super::fleet::Slot;
 use super::open;
 use super::overlay::{Booking, clamp};
 use super::plan::Rests;
@@ -295,27 +294,19 @@ impl<'a> Table<'_, 'a> {
     /// Books what will happen: they leave, and the job follows.
     fn book_grant(&mut self, job: usize, grant: Grant) {
         let (p, ready) = (self.p, self.ready(&grant));
-        let to = ready.saturating_add(self.classes[self.walk.class_of[job]].span);
-        let kind_of = |&slot: &Slot| p.fleet.place(slot).map(|(kind, _)| kind);
         for leaver in &grant.going {
             let end = self.releases[leaver.occupant];
-            let whole = |slot: &&Slot| !self.overlay.open.contains_key(*slot);
-            let kinds: Vec<usize> = leaver.nodes.iter().filter(whole).filter_map(kind_of).collect();
-            for kind in kinds.into_iter().filter(|&kind| p.fleet.kinds[kind].own) {
-                self.overlay.add_nodes(kind, ready, end, 1);
+            for &slot in leaver.nodes.iter().filter(|&&slot| p.is_own(slot)) {
+                self.overlay.leave(leaver.occupant, slot, ready, end);
             }
             give_back(p, &mut self.overlay, leaver, ready, end);
             self.stopped.insert(leaver.occupant);
         }
-        let mut counts: BTreeMap<usize, i64> = BTreeMap::new();
-        for kind in grant.found.slots.iter().filter_map(kind_of) {
-            *counts.entry(kind).or_default() += 1;
-        }
-        let (power, io) =
-            (clamp(grant.found.value.extra_power_w), self.classes[self.walk.class_of[job]].wish.io);
-        let kinds = counts.into_iter().collect();
-        self.overlay.book(&Booking { from: ready, to, kinds, power, io, ..Booking::default() });
-        self.spend(job, grant.at, to, 1);
+        let class = &self.classes[self.walk.class_of[job]];
+        let scope = Scope::Kept { from: ready, until: ready };
+        let booking = self.overlay.booking(&grant.found, class, scope);
+        self.overlay.book(&booking);
+        self.spend(job, grant.at, booking.to, 1);
         if !grant.reclaim {
             self.preemptions_left = self.preemptions_left.saturating_sub(grant.going.len() as u32);
             *self.granted.entry(grant.at).or_default() += 1;

@@ -99,26 +99,33 @@ impl<'a> Overlay<'a> {
         // Nodes that are held or shared may have several reasons to be busy; all others have one.
         let mut special: BTreeMap<Slot, i64> = BTreeMap::new();
         let mut open: BTreeMap<Slot, Uses> = BTreeMap::new();
-        let mut next_key = 0;
         for (hold, &end) in p.holds.iter().zip(hold_ends) {
             for &slot in hold.nodes {
                 let until = special.entry(slot).or_insert(now);
                 *until = end.max(*until);
             }
         }
-        for (occupant, &end) in p.occupants.iter().zip(releases) {
+        for (key, (occupant, &end)) in (0..).zip(p.occupants.iter().zip(releases)) {
             for (&slot, share) in occupant.nodes.iter().zip(occupant.shares) {
                 let until = special.entry(slot).or_insert(now);
                 *until = end.max(*until);
-                next_key += 1;
                 open.entry(slot).or_default().push(Use {
                     from: now,
                     to: end,
                     cpu: share.cpu.get(),
                     ram: share.ram.get(),
                     devices: share.devices.clone(),
-                    key: next_key,
+                    key,
                 });
+            }
+        }
+        let mut next_key = p.occupants.len() as u64;
+        for (hold, &end) in p.holds.iter().zip(hold_ends) {
+            for slot in hold.nodes {
+                next_key += 1;
+                if let Some(uses) = open.get_mut(slot) {
+                    uses.push(Use::of_all(now, end, next_key));
+                }
             }
         }
         let mut extra: BTreeMap<usize, Vec<(i64, i64)>> = BTreeMap::new();
@@ -141,7 +148,12 @@ impl<'a> Overlay<'a> {
             .collect();
         // Jobs that run give power and traffic back when they end. Whoever is kept nodes takes over from those on them.
         let held = p.held();
-        let leaves = |at: usize| p.occupants[at].nodes.iter().any(|&slot| held.contains(slot as usize));
+        let leaves = |at: usize| {
+            let occupant = &p.occupants[at];
+            // Of those who share a node that is kept, some stay.
+            (occupant.shares.is_empty() || !occupant.running)
+                && occupant.nodes.iter().any(|&slot| held.contains(slot as usize))
+        };
         let end_of = |(at, &end): (usize, &i64)| if leaves(at) { now } else { end };
         let capped = |room: Option<u64>, of: &dyn Fn(usize) -> i64| {
             let room = clamp(room?);
@@ -166,12 +178,9 @@ impl<'a> Overlay<'a> {
             let watts = kinds.fold(0u64, |sum, (kind, _)| {
                 sum.saturating_add(fleet.kinds[kind].extra_power(waiting.spec.power_w).unwrap_or(0))
             });
-            if let Some(line) = &mut power {
-                line.add(now, end, -clamp(watts));
-            }
-            if let Some(line) = &mut io {
-                line.add(now, end, -clamp(waiting.spec.io_bytes_s.get()));
-            }
+            power.iter_mut().for_each(|line| line.add(now, end, -clamp(watts)));
+            let bytes = clamp(waiting.spec.io_bytes_s.get());
+            io.iter_mut().for_each(|line| line.add(now, end, -bytes));
         }
         Self {
             fleet,
@@ -220,16 +229,8 @@ impl<'a> Overlay<'a> {
             let Some(op) = self.log.pop() else { return };
             match op {
                 Op::Line(kind, from, to, amount) => self.change_line(kind, from, to, -amount),
-                Op::Power(from, to, amount) => {
-                    if let Some(line) = &mut self.power {
-                        line.add(from, to, -amount);
-                    }
-                }
-                Op::Io(from, to, amount) => {
-                    if let Some(line) = &mut self.io {
-                        line.add(from, to, -amount);
-                    }
-                }
+                Op::Power(from, to, amount) => self.power.iter_mut().for_each(|p| p.add(from, to, -amount)),
+                Op::Io(from, to, amount) => self.io.iter_mut().for_each(|io| io.add(from, to, -amount)),
                 Op::Bit(kind, place, was) => {
                     self.free[kind].set(place, was);
                 }
@@ -332,6 +333,44 @@ impl<'a> Overlay<'a> {
             self.add_nodes(kind, from, to, 1);
         }
         self.log.push(Op::UseRemoved(slot, place, used));
+    }
+
+    /// Keeps a whole node from an instant on, whoever shares it.
+    pub(super) fn keep(&mut self, slot: Slot, from: i64, to: i64) {
+        let Some((kind, _)) = self.fleet.place(slot) else { return };
+        if self.open.contains_key(&slot) {
+            let key = self.use_key();
+            self.add_use(slot, Use::of_all(self.now, to, key));
+        } else {
+            self.add_nodes(kind, from, to, -1);
+        }
+        self.set_free(slot, false);
+    }
+
+    /// An occupant leaves a node at an instant, and not when it was expected to; whether nobody is on the node then.
+    pub(super) fn leave(&mut self, occupant: usize, slot: Slot, from: i64, end: i64) -> bool {
+        let Some((kind, _)) = self.fleet.place(slot) else { return false };
+        let key = occupant as u64;
+        let used = self.uses(slot).iter().find(|used| used.key == key).cloned();
+        let empty = match used {
+            Some(used) if from < used.to => {
+                self.remove_use(slot, key);
+                if from > used.from {
+                    self.add_use(slot, Use { to: from, ..used });
+                }
+                self.uses(slot).iter().all(|other| other.from > from || other.to <= from)
+            }
+            Some(_) => false,
+            None if self.open.contains_key(&slot) => false,
+            None => {
+                self.add_nodes(kind, from, end, 1);
+                true
+            }
+        };
+        if empty && from <= self.now {
+            self.set_free(slot, true);
+        }
+        empty
     }
 
     pub(super) fn book(&mut self, booking: &Booking) {

@@ -378,6 +378,11 @@ impl<'a> Problem<'a> {
         [expected, occupant.ends_at].into_iter().flatten().min().map(Time::as_millis)
     }
 
+    /// Whether a node is one of the pool's own.
+    pub(super) fn is_own(&self, slot: Slot) -> bool {
+        self.fleet.place(slot).is_some_and(|(kind, _)| self.fleet.kinds[kind].own)
+    }
+
     /// The slots that are kept for somebody.
     pub(super) fn held(&self) -> Bits {
         let mut held = Bits::empty(self.fleet.len());

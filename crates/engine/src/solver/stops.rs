@@ -122,9 +122,8 @@ impl Walk<'_, '_> {
                 true => leaver.nodes.iter().copied().filter(|slot| used.contains(slot)).collect(),
                 false => leaver.nodes.clone(),
             };
-            for (kind, slot) in nodes.iter().filter_map(|&slot| Some((self.p.fleet.place(slot)?.0, slot))) {
-                if self.p.fleet.kinds[kind].own && !self.overlay.open.contains_key(&slot) {
-                    self.overlay.add_nodes(kind, gone, end, 1);
+            for &slot in nodes.iter().filter(|&&slot| self.p.is_own(slot)) {
+                if self.overlay.leave(leaver.occupant, slot, gone, end) {
                     leaving.insert(slot, gone);
                 }
             }
@@ -137,10 +136,7 @@ impl Walk<'_, '_> {
         }
         self.leavers.clear();
         for &slot in &found.slots {
-            let Some((kind, _)) = self.p.fleet.place(slot) else { continue };
-            let from = leaving.get(&slot).copied().unwrap_or(now);
-            self.overlay.add_nodes(kind, from, over, -1);
-            self.overlay.set_free(slot, false);
+            self.overlay.keep(slot, leaving.get(&slot).copied().unwrap_or(now), over);
         }
         let class = &self.classes[number];
         let demand = Booking {
@@ -316,18 +312,19 @@ fn try_without(
     for leaver in going {
         let end = releases[leaver.occupant];
         for &slot in &leaver.nodes {
-            let Some((kind, _)) = overlay.fleet.place(slot) else { continue };
-            // A shared node is free for others only when all on it have gone, and then it is planned by amounts.
-            if !overlay.fleet.kinds[kind].own || overlay.open.contains_key(&slot) || overlay.is_free(slot) {
-                continue;
+            if p.is_own(slot) && !overlay.is_free(slot) {
+                let empty = overlay.leave(leaver.occupant, slot, from, end);
+                // Who wants a whole node has nothing of a part of it.
+                if empty || !class.spec.exclusive {
+                    freed.insert(slot);
+                }
             }
-            overlay.add_nodes(kind, from, end, 1);
-            overlay.set_free(slot, true);
-            freed.insert(slot);
         }
         give_back(p, overlay, leaver, from, end);
     }
-    let found = overlay.find(p, class, Scope::Kept { from, until }, None).ok();
+    let helps = !freed.is_empty() || overlay.power.is_some() || overlay.io.is_some();
+    let kept = Scope::Kept { from, until };
+    let found = helps.then(|| overlay.find(p, class, kept, None)).and_then(Result::ok);
     overlay.undo(mark);
     let found = found?;
     let used = found.slots.iter().filter(|slot| freed.contains(slot)).count();

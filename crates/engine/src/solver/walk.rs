@@ -66,8 +66,6 @@ pub(super) struct Walk<'p, 'a> {
     /// Jobs whose reservation counts on a node that is gone.
     pub(super) lost: BTreeSet<usize>,
     pub(super) hold_of: BTreeMap<usize, usize>,
-    /// Held nodes with somebody on them.
-    pub(super) busy_held: BTreeSet<Slot>,
     pub(super) outcomes: Vec<Option<Outcome>>,
     pub(super) steps: Vec<Step>,
     pub(super) blocked: u32,
@@ -108,8 +106,6 @@ impl<'p, 'a> Walk<'p, 'a> {
             &releases,
             &hold_ends(p, &waiting, |waiting| classes::span(waiting.duration)),
         );
-        let held = p.held();
-        let occupied = p.occupants.iter().filter(|_| !p.holds.is_empty()).flat_map(|o| o.nodes).copied();
         let rooms = p.tenants.clone();
         let mut walk = Self {
             p,
@@ -128,7 +124,6 @@ impl<'p, 'a> Walk<'p, 'a> {
             causes: BTreeMap::new(),
             lost: BTreeSet::new(),
             hold_of: BTreeMap::new(),
-            busy_held: occupied.filter(|&slot| held.contains(slot as usize)).collect(),
             outcomes: Vec::with_capacity(waiting.len()),
             steps: Vec::new(),
             blocked: 0,
@@ -283,14 +278,15 @@ impl<'p, 'a> Walk<'p, 'a> {
         if lost || hold.nodes.is_empty() || !self.admits_held(job, hold) {
             return None;
         }
-        if hold.nodes.iter().any(|slot| self.busy_held.contains(slot)) {
+        let mut slots = hold.nodes.to_vec();
+        slots.sort_unstable();
+        let devices = |&slot: &Slot| Some((slot, self.devices_on_held(job, slot)?));
+        let Some(shared) = slots.iter().map(devices).collect::<Option<Vec<_>>>() else {
             self.preempting += 1;
             let ready = hold.ready_at.unwrap_or(self.p.now).max(self.p.now).as_millis();
             let against = vec![Refusal::plain(Reason::Preempting)];
             return Some(Outcome::Preempting(ready, Arc::new(against)));
-        }
-        let mut slots = hold.nodes.to_vec();
-        slots.sort_unstable();
+        };
         let kinds = places.flatten().fold(BTreeMap::new(), |mut kinds: BTreeMap<usize, i64>, (kind, _)| {
             *kinds.entry(kind).or_default() += 1;
             kinds
@@ -298,7 +294,7 @@ impl<'p, 'a> Walk<'p, 'a> {
         let found = Found {
             slots,
             kinds: kinds.into_iter().collect(),
-            shared: Vec::new(),
+            shared: if self.waiting[job].spec.exclusive { Vec::new() } else { shared },
             value: super::plan::SetValue::default(),
             runner_up: None,
             power_unknown: false,
@@ -307,6 +303,19 @@ impl<'p, 'a> Walk<'p, 'a> {
         self.take_locks(job);
         self.propose(job, &found, Vec::new(), 0.0);
         Some(Outcome::Started(found))
+    }
+
+    /// The devices of a node held for a job, if it has room for the job by now; others may stay on one that is shared.
+    fn devices_on_held(&self, job: usize, slot: Slot) -> Option<Vec<u16>> {
+        let (spec, now, (kind, _)) = (self.waiting[job].spec, self.overlay.now, self.p.fleet.place(slot)?);
+        let others = self.overlay.uses(slot).iter().filter(|used| used.key < self.p.occupants.len() as u64);
+        let others: Vec<open::Use> = others.cloned().collect();
+        let busy = || self.p.occupants.iter().any(|occupant| occupant.nodes.contains(&slot));
+        match ((spec.exclusive || others.is_empty()) && busy(), spec.exclusive) {
+            (true, _) => None,
+            (false, true) => Some(Vec::new()),
+            (false, false) => open::fit(spec, &self.p.fleet.kinds[kind].node, &others, now, now + 1),
+        }
     }
 
     /// Whether filters about the moment admit the nodes that are held for a job; the others did when they were chosen.

@@ -713,6 +713,7 @@ fn saved(record: &mut JobRecord, at: Time) {
     past.walltime_left = left.map(|left| left.max(Millis::new(1)));
     past.checkpoint_took = took.or(past.checkpoint_took);
     past.resumes = true;
+    record.job.checkpoint_took = past.checkpoint_took;
 }
 
 /// Nodes that saved their part go on running.

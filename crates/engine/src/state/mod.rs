@@ -53,6 +53,9 @@ pub struct TenantState {
     pub jobs: u64,
     /// What placed jobs may use up, in GPU-milliseconds.
     pub gpu_ms_promised: u128,
+    /// What those used beyond that, as of the last cycle: work without an end is promised a day.
+    #[serde(default)]
+    pub gpu_ms_beyond: u128,
     /// What placed jobs cost.
     #[serde(default)]
     pub price_promised: Money,
@@ -76,6 +79,7 @@ impl TenantState {
             cpu_milli: 0,
             jobs: 0,
             gpu_ms_promised: 0,
+            gpu_ms_beyond: 0,
             price_promised: Money::ZERO,
             spending: Spending::default(),
             ratios: VecDeque::new(),
@@ -108,8 +112,9 @@ impl TenantState {
     /// GPU-hours that are left under the cap of the tenant, if it has one.
     pub fn gpu_hours_left(&self, now: Time) -> Option<f64> {
         let cap = self.tenant.quota.gpu_hours_cap?;
-        let (used, _) = self.spending.hours(now);
-        Some(cap - used - hours(self.gpu_ms_promised))
+        // What was used before the ledger knew the tenant came with it.
+        let used = self.tenant.budget.gpu_hours_used + self.spending.hours(now).0;
+        Some(cap - used - hours(self.gpu_ms_promised + self.gpu_ms_beyond))
     }
 }
 

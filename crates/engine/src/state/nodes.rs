@@ -56,7 +56,7 @@ impl State {
         // It counts once its state says so.
         let joins_as = std::mem::replace(&mut node.state, NodeState::Booting);
         state.nodes.push(node);
-        state.move_node(slot as usize, joins_as);
+        state.move_node(at, slot as usize, joins_as);
         state.records.push(NodeRecord::new(at));
         state.refresh_usage(at);
         touched.nodes.push((pool.clone(), slot));
@@ -99,7 +99,7 @@ impl State {
             state.given_up.retain(|then| at.since(*then) < GIVEN_UP_WINDOW);
             state.given_up.push_back(at);
         }
-        state.move_node(slot as usize, to);
+        state.move_node(at, slot as usize, to);
         let record = &mut state.records[slot as usize];
         record.since = at;
         record.drains = match to {

@@ -64,6 +64,9 @@ pub struct PoolState {
     pub held: BTreeMap<Option<TenantId>, Micro>,
     /// Use of each tenant that fades, where the pool measures it so.
     pub meters: BTreeMap<TenantId, UsageMeter>,
+    /// What the pool had since it is measured, for tenants that come later.
+    #[serde(default)]
+    pub had: Option<UsageMeter>,
     /// Watts above idle that placed jobs count for.
     pub power_w: u64,
     /// Storage traffic of placed jobs, in bytes per second.
@@ -112,20 +115,23 @@ impl PoolState {
     }
 
     /// Changes the state of a node and counts it.
-    pub(super) fn move_node(&mut self, slot: usize, to: NodeState) {
+    pub(super) fn move_node(&mut self, at: Time, slot: usize, to: NodeState) {
         let node = &mut self.nodes[slot];
         self.in_service -= u64::from(counts(node.state));
         self.in_service += u64::from(counts(to));
         node.state = to;
+        if self.pool.batch.usage == Usage::Decayed {
+            let (units, half_life) = (self.in_service as f64, self.pool.batch.half_life_ms);
+            let meters = self.meters.values_mut().chain(&mut self.had);
+            meters.for_each(|meter| meter.resize(at, units, half_life));
+        }
     }
 
     /// The share of the pool that a tenant holds now.
     fn share_of(&self, tenant: &TenantId, at: Time) -> f64 {
         if self.pool.batch.usage == Usage::Decayed {
-            return self
-                .meters
-                .get(tenant)
-                .map_or(0.0, |meter| meter.share(at, self.pool.batch.half_life_ms));
+            let share = |meter: &UsageMeter| meter.share(at, self.pool.batch.half_life_ms);
+            return self.meters.get(tenant).map_or(0.0, share);
         }
         let units = self.units();
         let held = self.held.get(&Some(tenant.clone())).copied().unwrap_or(0);
@@ -146,10 +152,10 @@ impl PoolState {
         }
         let Some(tenant) = tenant else { return };
         if self.pool.batch.usage == Usage::Decayed {
-            let (held, units) = (self.held.get(&Some(tenant.clone())).copied().unwrap_or(0), self.units());
-            let half_life = self.pool.batch.half_life_ms;
-            let units = units as f64 / MICRO as f64;
-            let meter = self.meters.entry(tenant.clone()).or_insert_with(|| UsageMeter::new(at, units));
+            let held = self.held.get(&Some(tenant.clone())).copied().unwrap_or(0);
+            let (units, half_life) = (self.in_service as f64, self.pool.batch.half_life_ms);
+            let had = *self.had.get_or_insert_with(|| UsageMeter::new(at, 0.0, units));
+            let meter = self.meters.entry(tenant.clone()).or_insert(had);
             meter.set(at, held as f64 / MICRO as f64, units, half_life);
         }
         let usage = self.share_of(tenant, at);
@@ -174,7 +180,15 @@ impl State {
         touched.pools.insert(pool.id.clone());
         touched.worlds.insert(pool.id.clone());
         if let Some(state) = self.pools.get_mut(&pool.id) {
+            let measures = pool.batch.usage != state.pool.batch.usage;
             state.pool = pool.clone();
+            if measures {
+                let units = state.in_service as f64;
+                (state.had, state.meters) = (Some(UsageMeter::new(self.now, 0.0, units)), BTreeMap::new());
+            }
+            for tenant in state.held.keys().cloned().filter(|_| measures).collect::<Vec<_>>() {
+                state.hold_units(self.now, tenant.as_ref(), |held| held);
+            }
             state.policy = policy;
             state.world.pools.insert(pool.id.clone(), pool.clone());
             set_regions(&mut state.world, pool);
@@ -198,6 +212,7 @@ impl State {
             world,
             held: BTreeMap::new(),
             meters: BTreeMap::new(),
+            had: Some(UsageMeter::new(self.now, 0.0, 0.0)),
             power_w: 0,
             io_bytes_s: 0,
             measured: None,
@@ -287,30 +302,33 @@ impl State {
     /// What each tenant has used of its budget, running jobs up to now.
     fn refresh_budgets(&mut self, pool: &PoolId) {
         let at = self.now;
-        let limited =
-            |tenant: &Tenant| tenant.budget.gpu_hours.is_some() || tenant.budget.node_hours.is_some();
+        let limited = |Tenant { budget, quota, .. }: &Tenant| {
+            budget.gpu_hours.or(budget.node_hours).or(quota.gpu_hours_cap).is_some()
+        };
         if !self.pools.get(pool).is_some_and(|state| state.world.tenants.values().any(limited)) {
             return;
         }
         // What runs is on nodes, and nodes are fewer than jobs.
         let placements = self.pools.values().flat_map(|pool| &pool.nodes).flat_map(|node| &node.placements);
         let placed: BTreeSet<&JobId> = placements.map(|placement| &placement.job).collect();
-        let mut running: BTreeMap<&TenantId, (u128, u128)> = BTreeMap::new();
+        let mut running: BTreeMap<TenantId, [u128; 3]> = BTreeMap::new();
         for record in placed.into_iter().filter_map(|job| self.jobs.get(job)) {
             let (Some(tenant), Some(run)) = (&record.job.spec.tenant, &record.run) else { continue };
             let Some(started) = run.started_at else { continue };
             let ms = u128::from(at.since(started.max(at - BUDGET_WINDOW)).get());
-            let sums = running.entry(tenant).or_default();
-            sums.0 += ms * u128::from(run.gpus);
-            sums.1 += ms * run.nodes.len() as u128;
+            let gpu_ms = ms * u128::from(run.gpus);
+            let beyond = gpu_ms.saturating_sub(record.promised_gpu_ms());
+            let sums = running.entry(tenant.clone()).or_default().iter_mut();
+            sums.zip([gpu_ms, ms * run.nodes.len() as u128, beyond]).for_each(|(sum, more)| *sum += more);
         }
-        let running: BTreeMap<TenantId, (u128, u128)> =
-            running.into_iter().map(|(tenant, sums)| (tenant.clone(), sums)).collect();
+        for (id, tenant) in &mut self.tenants {
+            tenant.gpu_ms_beyond = running.get(id).map_or(0, |sums| sums[2]);
+        }
         let Some(state) = self.pools.get_mut(pool) else { return };
         for (id, tenant) in &mut state.world.tenants {
             let known = self.tenants.get(id);
             let (gpu, node) = known.map_or((0.0, 0.0), |known| known.spending.hours(at));
-            let (gpu_now, node_now) = running.get(id).copied().unwrap_or_default();
+            let [gpu_now, node_now, _] = running.get(id).copied().unwrap_or_default();
             // What was used before the ledger knew the tenant came with it.
             let before = known.map_or_else(Default::default, |known| known.tenant.budget);
             tenant.budget.gpu_hours_used = before.gpu_hours_used + gpu + hours(gpu_now);

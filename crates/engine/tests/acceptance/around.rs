@@ -3,12 +3,12 @@
 use landfall_capacity::provider::{DeliveryStatus, ProviderApi, RequestId, StatusRequest};
 use landfall_capacity::reactive::Sample;
 use landfall_capacity::{AutoscaleSettings, BlockEvent, Call, Description};
-use landfall_engine::input::{Report, StartRefusal};
+use landfall_engine::input::{Report, StartRefusal, Submission};
 use landfall_engine::record::{Cause, JobState};
 use landfall_engine::{Answer, Effect, Event, Input};
 use landfall_model::reason::Reason;
 use landfall_model::{
-    BlockId, BlockStatus, Dispatch, Gpu, Mib, MilliCpu, Millis, Money, Name, Node, NodeId, Pool, PoolId,
+    BlockId, BlockStatus, Dispatch, Gpu, Mib, MilliCpu, Millis, Money, Name, Node, NodeId, Pool, PoolId, Time,
 };
 use landfall_negotiate as negotiate;
 use landfall_testkit::provider::{Behaviour, SimulatedProvider};
@@ -183,6 +183,46 @@ fn b35_a_service_grows_and_shrinks_by_one_node_at_a_time() {
     assert_eq!(grown(100.0, 1, 600), []);
 }
 
+#[test]
+fn a_service_grows_as_its_job_may_be_placed() {
+    let grown = |nodes: &str, asks: &str, other: &str| {
+        let mut cluster = batch(|pool| pool.heartbeats = false, nodes);
+        let job = format!(
+            r#"jobs = [{{ id = "s", lifecycle = "reactive", nodes = {{ min = 1, max = 9 }}, scale_target_milli = 100000, {asks} }}]"#
+        );
+        cluster.running("s", &job);
+        if !other.is_empty() {
+            cluster.submit(&format!(
+                r#"jobs = [{{ id = "o", walltime_ms = "9h", exclusive = false, {other} }}]"#
+            ));
+            cluster.run_until(5.0);
+            cluster.start("o");
+        }
+        for at in [0.0, 60.0, 120.0] {
+            cluster.run_until(10.0 + at);
+            let sample = Sample { value: Some(120.0), queue: 0 };
+            cluster.done(Input::Metric { job: job_id("s"), sample });
+        }
+        let state = cluster.engine.state();
+        let whole = |node: &String| {
+            let (node, _) = state.node(&node_id(node)).unwrap();
+            node.placements.iter().any(|placement| placement.exclusive_node)
+        };
+        cluster.nodes_of("s").into_iter().map(|node| (whole(&node), node)).collect::<Vec<_>>()
+    };
+    let groups = r#"nodes = [{ id = "a", group = "a" }, { id = "b", group = "b" }]"#;
+    let on =
+        |whole: bool, nodes: &[&str]| nodes.iter().map(|node| (whole, node.to_string())).collect::<Vec<_>>();
+    assert_eq!(grown(groups, "", ""), on(true, &["a", "b"]));
+    assert_eq!(grown(groups, "max_span = 1", ""), on(true, &["a"]), "a step is checked like a start");
+    let sizes = r#"nodes = [{ id = "a", cpu_milli = 8000 }, { id = "b", cpu_milli = 16000 }]"#;
+    let shares = "exclusive = false, cpu_milli = 2000";
+    assert_eq!(grown(sizes, shares, ""), on(false, &["a", "b"]));
+    assert_eq!(grown(sizes, shares, "cpu_milli = 14000"), on(false, &["a", "b"]), "beside others");
+    assert_eq!(grown(sizes, shares, "cpu_milli = 15000"), on(false, &["a"]), "they left too little");
+    assert_eq!(grown(sizes, "cpu_milli = 2000", "cpu_milli = 14000"), on(true, &["a"]));
+}
+
 /// A service on one node that was just given a second one.
 fn growing() -> Cluster {
     let mut cluster = batch(|_| {}, r#"nodes = [{ id = "n", count = 3 }]"#);
@@ -345,6 +385,65 @@ fn a_job_without_checkpoint_is_stopped_and_starts_over() {
 }
 
 #[test]
+fn a_job_that_others_make_room_for_gets_the_devices_it_may_have() {
+    let links = "links = [{ from = 1, to = 3, gb_s = 900 }]";
+    for (gpus, asks, want) in [
+        (
+            r#"gpus = [{ model = "t4" }, { model = "a100" }]"#,
+            r#"gpu_count = 1, gpu_models = ["a100"]"#,
+            vec![1],
+        ),
+        (&format!(r#"gpus = [{{ count = 4, model = "a100" }}], {links}"#), "gpu_count = 2", vec![1, 3]),
+    ] {
+        let mut cluster = batch(|_| {}, &format!(r#"nodes = [{{ id = "n", {gpus} }}]"#));
+        cluster.running("low", r#"jobs = [{ id = "low", class = 1, walltime_ms = "10h" }]"#);
+        cluster.keep_alive(700.0);
+        cluster.submit(&format!(r#"jobs = [{{ id = "high", class = 9, exclusive = false, {asks} }}]"#));
+        cluster.keep_alive(740.0);
+        assert_eq!(cluster.state("high"), JobState::Staging, "{asks}");
+        assert_eq!(cluster.devices_of("high"), want, "{asks}");
+    }
+}
+
+#[test]
+fn work_that_shares_nodes_is_stopped_for_more_urgent_work() {
+    let node = r#"nodes = [{ id = "n", cpu_milli = 8000 }]"#;
+    let job = |id: &str, more: &str| {
+        format!(r#"jobs = [{{ id = "{id}", class = 1, exclusive = false, walltime_ms = "10h", {more} }}]"#)
+    };
+    for (asks, stopped) in [
+        ("class = 9", ["low", "same"].as_slice()),
+        ("class = 9, exclusive = false, cpu_milli = 6000", &["low"]),
+        ("class = 9, exclusive = false, cpu_milli = 8000", &["low", "same"]),
+        ("class = 1", &[]),
+    ] {
+        let mut cluster = batch(|_| {}, node);
+        cluster.running("low", &job("low", "cpu_milli = 2000"));
+        cluster.keep_alive(10.0);
+        cluster.submit(&job("same", "cpu_milli = 1000, class = 2").replacen("class = 1, ", "", 1));
+        cluster.keep_alive(20.0);
+        cluster.start("same");
+        cluster.keep_alive(700.0);
+        cluster.submit(&format!(r#"jobs = [{{ id = "high", {asks} }}]"#));
+        cluster.keep_alive(705.0);
+        let stops = |cluster: &Cluster| {
+            let stops = |job: &&str| cluster.state(job) == JobState::Stopping;
+            ["low", "same"].into_iter().filter(stops).collect::<Vec<_>>()
+        };
+        assert_eq!(stops(&cluster), stopped, "{asks}");
+        // What is free meanwhile is kept for the one that waits for it.
+        cluster.submit(&job("thief", "cpu_milli = 1000, may_preempt = false"));
+        cluster.keep_alive(720.0);
+        assert_eq!(cluster.state("thief"), JobState::Pending, "{asks}");
+        cluster.keep_alive(745.0);
+        let started = cluster.state("high") == JobState::Staging;
+        assert_eq!(started, !stopped.is_empty(), "{asks}");
+        let rejected = cluster.events.iter().any(|(_, event)| matches!(event, Event::Rejected(_)));
+        assert!(!rejected, "{asks}");
+    }
+}
+
+#[test]
 fn nodes_that_are_kept_for_a_job_count_for_its_tenant() {
     let nodes = r#"
         tenants = [{ id = "t", max_nodes = 2.0 }]
@@ -488,6 +587,43 @@ fn a_running_job_saves_its_work_when_that_is_worth_it() {
     assert_eq!(asked_at, Some(300), "as soon as it may: the queue is as long as what runs");
     cluster.report("j", "n", Report::Checkpointed);
     assert_eq!(cluster.state("j"), JobState::Running);
+}
+
+#[test]
+fn only_jobs_that_wait_for_its_nodes_make_a_job_save_its_work() {
+    let asked_at = |waits: &str, opens: Option<i64>| {
+        let settings = |pool: &mut Pool| {
+            (pool.heartbeats, pool.batch.checkpoint.loss_probability) = (false, 0.0);
+        };
+        let nodes = r#"nodes = [{ id = "a", cpu_milli = 8000 }, { id = "g", cpu_milli = 1000, gpus = [{ count = 1 }] }]"#;
+        let mut cluster = batch(settings, nodes);
+        let text =
+            r#"jobs = [{ id = "j", cpu_milli = 2000, class = 2, checkpoint = "auto", walltime_ms = "10h" }]"#;
+        cluster.running("j", text);
+        assert_eq!(cluster.nodes_of("j"), ["a"]);
+        cluster.submit(r#"jobs = [{ id = "busy", class = 9, gpu_count = 1, walltime_ms = "10h" }]"#);
+        cluster.run_until(5.0);
+        cluster.start("busy");
+        let jobs = Cluster::jobs(&format!(r#"jobs = [{{ id = "w", may_preempt = false, {waits} }}]"#));
+        let not_before = opens.map(Time::from_secs);
+        for submission in jobs {
+            cluster.done(Input::Submit(vec![Submission { not_before, ..submission }]));
+        }
+        cluster.run_until(900.0);
+        let saving = cluster.events.iter().find(|(_, event)| matches!(event, Event::Saving { .. }));
+        saving.map(|(at, _)| at.as_millis() / 1000)
+    };
+    let (brief, long) = (r#"walltime_ms = "1min""#, r#"walltime_ms = "10h""#);
+    for (waits, opens, want) in [
+        (format!("class = 9, cpu_milli = 2000, {brief}"), None, Some(300)),
+        (format!("class = 9, cpu_milli = 2000, {brief}"), Some(610), Some(630)),
+        (format!("class = 9, gpu_count = 1, {brief}"), None, None),
+        // As many GPU-hours wait as run.
+        (format!("class = 2, gpu_count = 1, {long}"), None, Some(300)),
+        (format!("class = 2, gpu_count = 1, {long}"), Some(610), Some(630)),
+    ] {
+        assert_eq!(asked_at(&waits, opens), want, "{waits}, from {opens:?}");
+    }
 }
 
 #[test]

@@ -5,7 +5,8 @@ use landfall_engine::input::{NodeOrder, Report, RunUsage, StartRefusal, Submissi
 use landfall_engine::record::{Cause, JobState};
 use landfall_engine::{Answer, Effect, Event, Input};
 use landfall_model::reason::Reason;
-use landfall_model::{Bytes, Dispatch, Millis, QuotaOnSubmit, Time};
+use landfall_model::scenario::{Format, parse};
+use landfall_model::{Bytes, Dispatch, Millis, PoolId, QuotaOnSubmit, Time, Usage};
 
 use crate::support::{Cluster, job_id, node_id, pool};
 
@@ -206,6 +207,103 @@ fn b37_quota_at_submission_and_at_commit() {
     queue.heartbeats();
     queue.run_until(20.0);
     assert_eq!(queue.state("ten"), JobState::Staging);
+}
+
+/// The shares in use of tenants two hours after the beginning, where use fades by half each hour.
+fn shares(nodes: u32, drive: impl Fn(&mut Cluster)) -> [f64; 2] {
+    let settings = pool(Dispatch::Batch, |pool| {
+        (pool.batch.usage, pool.batch.half_life_ms) = (Usage::Decayed, Millis::secs(3600));
+        pool.heartbeats = false;
+    });
+    let text = format!(
+        r#"
+        tenants = [{{ id = "a", share = 0.5 }}, {{ id = "b", share = 0.5 }}]
+        nodes = [{{ id = "n", count = {nodes} }}]"#
+    );
+    let mut cluster = Cluster::new(settings, &text);
+    drive(&mut cluster);
+    cluster.run_until(7199.0);
+    // A cycle looks at it anew.
+    cluster.at(7200.0).submit(r#"jobs = [{ id = "last" }]"#);
+    cluster.tick();
+    let tenants = &cluster.engine.state().pools.values().next().unwrap().world.tenants;
+    let of: Vec<f64> = tenants.values().map(|tenant| (tenant.usage * 1e3).round() / 1e3).collect();
+    [of[0], of[1]]
+}
+
+#[test]
+fn a_share_in_use_is_of_what_the_pool_had_since_it_began() {
+    let held = |cluster: &mut Cluster, at: f64, nodes: u32, jobs: &[(&str, &str)]| {
+        cluster.run_until(at);
+        for (id, tenant) in jobs {
+            cluster.submit(&format!(
+                r#"jobs = [{{ id = "{id}", tenant = "{tenant}", nodes = {nodes}, walltime_ms = "9h" }}]"#
+            ));
+        }
+        cluster.tick();
+        jobs.iter().for_each(|(id, _)| cluster.start(id));
+    };
+    // Both hold half of the pool in the second hour; one had a job before.
+    let alike = shares(20, |cluster| {
+        held(cluster, 0.0, 1, &[("early", "a")]);
+        cluster.at(0.001).exit("early", 0);
+        held(cluster, 3600.0, 10, &[("a", "a"), ("b", "b")]);
+    });
+    assert_eq!(alike, [0.333, 0.333]);
+    let grows = shares(10, |cluster| {
+        held(cluster, 0.0, 5, &[("a", "a")]);
+        cluster.run_until(3600.0);
+        for node in parse(r#"nodes = [{ id = "m", count = 10 }]"#, Format::Toml).unwrap().nodes() {
+            let pool = PoolId::new("p").unwrap();
+            cluster.done(Input::Join { pool, node: Box::new(node.clone()), running: None });
+        }
+    });
+    assert_eq!(grows, [0.3, 0.0]);
+}
+
+#[test]
+fn whatever_a_quota_limits_is_refused_at_submission_where_a_pool_says_so() {
+    let asks = |quota: &str, more: &str| {
+        let settings = pool(Dispatch::Batch, |pool| pool.batch.quota_on_submit = QuotaOnSubmit::Reject);
+        let nodes = format!(
+            r#"
+            tenants = [{{ id = "t", {quota} }}]
+            nodes = [{{ id = "n", count = 4, cpu_milli = 8000, gpus = [{{ count = 8 }}] }}]"#
+        );
+        let mut cluster = Cluster::new(settings, &nodes);
+        let used =
+            r#"jobs = [{ id = "used", tenant = "t", gpu_count = 4, cpu_milli = 4000, walltime_ms = "10h" }]"#;
+        cluster.running("used", used);
+        match cluster.step(Input::Submit(vec![job("more", &format!("tenant = \"t\", {more}"))])) {
+            Answer::Refused(refused) => refused.code.into_owned(),
+            _ => String::new(),
+        }
+    };
+    for (quota, more, want) in [
+        ("max_gpus = 8", "gpu_count = 5", "quota_gpus"),
+        ("max_gpus = 8", "gpu_count = 4", ""),
+        ("max_gpus = 8", "gpu_count = 2, nodes = { min = 1, max = 3 }", "quota_gpus"),
+        ("max_cpu_milli = 8000", "cpu_milli = 4001", "quota_cpus"),
+        ("gpu_hours_cap = 48", "gpu_count = 8, walltime_ms = \"1h\"", ""),
+        ("gpu_hours_cap = 48", "gpu_count = 8, walltime_ms = \"2h\"", "gpu_hours"),
+    ] {
+        assert_eq!(asks(quota, more), want, "{quota}: {more}");
+    }
+}
+
+#[test]
+fn nodes_kept_for_a_tenant_count_at_submission() {
+    let settings = pool(Dispatch::Batch, |pool| pool.batch.quota_on_submit = QuotaOnSubmit::Reject);
+    let nodes = r#"
+        tenants = [{ id = "t", max_nodes = 2.0 }]
+        nodes = [{ id = "n", count = 2 }]"#;
+    let mut cluster = Cluster::new(settings, nodes);
+    cluster.running("low", r#"jobs = [{ id = "low", nodes = 2, class = 1, walltime_ms = "10h" }]"#);
+    cluster.keep_alive(700.0);
+    cluster.submit(r#"jobs = [{ id = "high", tenant = "t", nodes = 2, class = 9 }]"#);
+    cluster.keep_alive(705.0);
+    assert_eq!(cluster.state("low"), JobState::Stopping);
+    assert_eq!(cluster.refused(Input::Submit(vec![job("more", "tenant = \"t\"")])), "quota_nodes");
 }
 
 #[test]
@@ -410,6 +508,47 @@ fn a_walltime_that_was_changed_stays_changed() {
 }
 
 #[test]
+fn a_longer_walltime_is_refused_where_it_would_move_a_reservation() {
+    let says = |job: &str, waits: &str| {
+        let nodes = r#"nodes = [
+            { id = "a", cpu_milli = 1000, gpus = [{ count = 1 }] }, { id = "n", count = 4, cpu_milli = 8000 },
+        ]"#;
+        let mut cluster = Cluster::new(pool(Dispatch::Batch, |pool| pool.heartbeats = false), nodes);
+        for (id, asks) in [
+            ("short", r#"cpu_milli = 2000, walltime_ms = "1h""#),
+            ("long", r#"cpu_milli = 2000, nodes = 3, walltime_ms = "2h""#),
+            ("gpu", r#"gpu_count = 1, walltime_ms = "2h""#),
+        ] {
+            cluster.submit(&format!(r#"jobs = [{{ id = "{id}", {asks} }}]"#));
+            cluster.tick();
+            let now = cluster.now.as_millis() as f64 / 1000.0;
+            cluster.run_until(now + 5.0);
+            cluster.start(id);
+        }
+        cluster.submit(&format!(r#"jobs = [{{ id = "waits", walltime_ms = "1h", {waits} }}]"#));
+        cluster.run_until(30.0);
+        let reservations = &cluster.engine.state().pools.values().next().unwrap().reservations;
+        assert!(reservations.values().all(|one| one.start > Time::from_secs(7000)), "{waits}");
+        assert_eq!(reservations.len(), 1, "{waits}");
+        let longer = Input::SetWalltime { job: job_id(job), walltime: Millis::secs(5 * 3600) };
+        match cluster.step(longer) {
+            Answer::Refused(refused) => refused.code.into_owned(),
+            _ => String::new(),
+        }
+    };
+    for (job, waits, want) in [
+        ("short", "gpu_count = 1", ""),
+        ("gpu", "gpu_count = 1", "reserved"),
+        ("gpu", "cpu_milli = 2000, nodes = 4", ""),
+        ("short", "cpu_milli = 2000, nodes = 4", "reserved"),
+        ("short", "cpu_milli = 2000, nodes = 3", ""),
+        ("long", "cpu_milli = 2000, nodes = 3", "reserved"),
+    ] {
+        assert_eq!(says(job, waits), want, "{job} on, {waits}");
+    }
+}
+
+#[test]
 fn a_job_that_goes_on_counts_for_what_is_left_of_its_time() {
     let mut cluster = batch(
         r#"
@@ -445,6 +584,29 @@ fn a_job_that_goes_on_counts_for_what_is_left_of_its_time() {
     cluster.exit("j", 0);
     cluster.exit("short", 0);
     assert_eq!(promised(&cluster), 0);
+}
+
+#[test]
+fn gpu_hours_under_a_cap_are_those_used_and_those_that_are_promised() {
+    let job =
+        |id: &str, more: &str| format!(r#"jobs = [{{ id = "{id}", tenant = "t", gpu_count = 1, {more} }}]"#);
+    let fits = |cap: &str, hours: u32| {
+        let mut cluster = batch(&format!(
+            r#"
+            tenants = [{{ id = "t", {cap} }}]
+            nodes = [{{ id = "n", count = 2, gpus = [{{ count = 1 }}] }}]"#
+        ));
+        cluster.running("service", &job("service", "lifecycle = \"unbounded\""));
+        // The last day was promised, the one before it was used as well.
+        cluster.keep_alive(48.0 * 3600.0);
+        cluster.submit(&job("more", &format!("walltime_ms = \"{hours}h\"")));
+        cluster.keep_alive(48.0 * 3600.0 + 10.0);
+        assert!(!cluster.events.iter().any(|(_, event)| matches!(event, Event::Rejected(_))));
+        cluster.state("more") == JobState::Staging
+    };
+    assert_eq!([1, 2, 3].map(|hours| fits("gpu_hours_cap = 50.1", hours)), [true, true, false]);
+    let before = "gpu_hours_cap = 60.1, gpu_hours_used = 10";
+    assert_eq!([2, 3].map(|hours| fits(before, hours)), [true, false]);
 }
 
 #[test]

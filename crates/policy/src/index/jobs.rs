@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use landfall_model::{Gpu, Job, JobId, JobReport, JobSpec, Name, Node, NodeId, Time, World};
+use landfall_model::{Gpu, Job, JobId, JobReport, JobSpec, Millis, Name, Node, NodeId, Time, World};
 
 use super::queue::{WaitQueue, Waiting};
 use crate::choice::Key;
@@ -41,6 +41,7 @@ struct GroupKey {
     rounds: u32,
     waits_for: Option<Name>,
     retry_at: Option<Time>,
+    checkpoint_took: Option<Millis>,
     reports: Vec<(NodeId, JobReport)>,
 }
 
@@ -155,7 +156,8 @@ impl JobIndex {
     fn group_of(&mut self, job: &Job, world: &World) -> usize {
         let reports = world.reports.get(&job.id).filter(|reports| !reports.is_empty());
         let rounds = job.rescore_count.min(self.rescore_rounds);
-        let is_plain = reports.is_none() && job.waits_for.is_none() && job.retry_at.is_none();
+        let waits = job.waits_for.is_some() || job.retry_at.is_some();
+        let is_plain = reports.is_none() && !waits && job.checkpoint_took.is_none();
         let plain = is_plain.then(|| (Arc::as_ptr(&job.spec).addr(), rounds));
         if let Some(&at) = plain.and_then(|plain| self.plain.get(&plain)) {
             return at;
@@ -166,6 +168,7 @@ impl JobIndex {
             rounds,
             waits_for: job.waits_for.clone(),
             retry_at: job.retry_at,
+            checkpoint_took: job.checkpoint_took,
             reports: reports.map(|(node, report)| (node.clone(), *report)).collect(),
         };
         if let Some(&at) = self.by_key.get(&key) {

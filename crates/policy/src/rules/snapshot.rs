@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use landfall_model::{Job, Lifecycle, Millis, Name, Node, NodeState, Placement};
+use landfall_model::{GpuShape, Job, Lifecycle, Millis, Name, Node, NodeState, Placement};
 
 use crate::rules::locality::{self, Picture, locality};
 use crate::view::{Pass, View};
@@ -25,9 +25,9 @@ pub struct Backlog {
 
 impl Backlog {
     /// Adds up waiting jobs.
-    pub fn of(jobs: &[Job]) -> Self {
+    pub fn of<'j>(jobs: impl IntoIterator<Item = &'j Job>) -> Self {
         let mut all = Self::default();
-        jobs.iter().for_each(|job| all.add(job));
+        jobs.into_iter().for_each(|job| all.add(job));
         all
     }
 
@@ -44,7 +44,13 @@ impl Backlog {
         let mut all = Self::default();
         for placement in &node.placements {
             let ms = u128::from(placement.walltime.unwrap_or(OPEN_ENDED).get());
-            all.gpu_ms = all.gpu_ms.saturating_add(placement.devices.len() as u128 * ms);
+            // What was asked for, as for jobs that wait; a job that has a node to itself has all its devices.
+            let gpus = match placement.gpu_shape {
+                GpuShape::None => 0,
+                GpuShape::Whole(gpus) => u128::from(gpus),
+                GpuShape::Shared => placement.devices.len() as u128,
+            };
+            all.gpu_ms = all.gpu_ms.saturating_add(gpus * ms);
             all.node_ms = all.node_ms.saturating_add(ms);
         }
         all
@@ -232,9 +238,8 @@ pub fn utilisation(nodes: &[Node]) -> f64 {
     if count == 0 {
         return 0.0;
     }
-    // Shared placements may together claim more than one unit, each by another resource; a node is full at one.
-    let occupied =
-        |node: &Node| node.placements.iter().fold(0.0, |sum, p| sum + node_units(p, node)).min(1.0);
+    // Jobs that share a node, each by another resource, may be more than one unit together; so they count for tenants.
+    let occupied = |node: &Node| node.placements.iter().fold(0.0, |sum, p| sum + node_units(p, node));
     in_service().fold(0.0, |sum, node| sum + occupied(node)) / count as f64
 }
 
@@ -346,6 +351,25 @@ mod tests {
     }
 
     #[test]
+    fn a_job_on_a_whole_node_counts_the_gpus_it_asked_for() {
+        let pool = situation(
+            r#"
+            nodes = [{ id = "n", gpus = [{ count = 4 }] }]
+            jobs = [{ id = "c", walltime_ms = "2h" }, { id = "g", gpu_count = 1, walltime_ms = "2h" }]"#,
+        );
+        let running = |job: &Job| {
+            let mut node = pool.nodes()[0].clone();
+            let mut placement = Placement::of(job.id.clone(), &job.spec, &[0, 1, 2, 3]);
+            placement.exclusive_node = true;
+            node.placements = vec![placement];
+            Backlog::running(&[node])
+        };
+        let hours: Vec<f64> = pool.jobs().iter().map(|job| running(job).hours(true)).collect();
+        assert_eq!(hours, [0.0, 2.0]);
+        assert!(pool.jobs().iter().all(|job| running(job) == Backlog::of([job])), "as while it waited");
+    }
+
+    #[test]
     fn a_pool_without_gpus_counts_node_hours_and_a_given_backlog_stands() {
         let text = r#"
             nodes = [{ id = "n", placements = [{ job = "x", walltime_ms = "4h" }] }]
@@ -371,7 +395,7 @@ mod tests {
                   placements = [{ job = "v", cpu_milli = 900 }, { job = "w", ram_mib = 90 }] },
             ]"#,
         );
-        assert!((utilisation(pool.nodes()) - (1.0 + 0.5 + 0.0 + 1.0) / 4.0).abs() < 1e-12);
+        assert!((utilisation(pool.nodes()) - (1.0 + 0.5 + 0.0 + 1.8) / 4.0).abs() < 1e-12);
         assert_eq!(utilisation(&[]), 0.0);
     }
 

@@ -5,17 +5,17 @@ use std::collections::BTreeMap;
 use landfall_model::life::{Beside, Breakdown, RunnerUp};
 use landfall_model::reason::Reason;
 use landfall_model::verdict::{Fact, Facts};
-use landfall_model::{JobId, Name, NodeId, Placement, PoolId};
+use landfall_model::{JobId, Name, NodeId, PoolId};
 use landfall_policy::view::Pass;
 
 use super::super::Queue;
 use crate::effect::Effect;
 use crate::engine::Engine;
 use crate::event::{Event, Grant};
-use crate::ledger::{Proposal, whole_node};
+use crate::ledger::{Proposal, placement};
 use crate::notes::Note;
 use crate::record::{Cause, JobRecord, StartKind};
-use crate::solver::{Looked, Plan, Preempt, SetValue, Start, Step};
+use crate::solver::{Looked, Plan, Preempt, SetValue, Start, Step, devices_now};
 
 /// What the next best set is called: nobody chose its nodes, and they have no name together.
 const NEXT_SET: &str = "another set";
@@ -108,10 +108,11 @@ impl Engine {
     fn proposal_of(&self, start: Start) -> Option<Proposal> {
         let record = self.state.job(&start.job)?;
         let grants = start.nodes.iter().enumerate().map(|(position, node)| {
-            let devices = start.devices.get(position).map(Vec::as_slice);
+            let devices = start.devices.get(position).map(Vec::as_slice).unwrap_or_default();
             let lender =
                 start.loans.iter().find(|loan| loan.nodes.contains(node)).map(|loan| loan.lender.clone());
-            Some(Grant { node: node.clone(), placement: self.placement_on(record, node, devices)?, lender })
+            let placement = placement(record, self.state.node(node)?.0, devices);
+            Some(Grant { node: node.clone(), placement, lender })
         });
         Some(Proposal {
             job: start.job.clone(),
@@ -120,14 +121,6 @@ impl Engine {
             kind: if start.backfill { StartKind::Backfill } else { StartKind::Start },
             why: start.why,
         })
-    }
-
-    fn placement_on(&self, record: &JobRecord, node: &NodeId, devices: Option<&[u16]>) -> Option<Placement> {
-        let (node, _) = self.state.node(node)?;
-        if record.job.spec.exclusive {
-            return Some(whole_node(record, node));
-        }
-        Some(Placement::of(record.job.id.clone(), &record.job.spec, devices.unwrap_or_default()))
     }
 
     /// Keeps nodes for a job and asks those who are on them to leave.
@@ -190,16 +183,17 @@ impl Engine {
             .flat_map(|pool| &pool.kept)
             .filter(|(job, kept)| {
                 let record = self.state.job(job);
-                let free = |node| self.is_vacated(node) && record.is_none_or(|r| self.admits_kept(r, node));
-                kept.nodes.iter().all(free)
+                kept.nodes.iter().all(|node| {
+                    record.is_some_and(|r| self.kept_devices(r, node).is_some() && self.admits_kept(r, node))
+                })
             })
             .map(|(job, kept)| (job.clone(), kept.nodes.clone()))
             .collect();
         for (job, nodes) in ready {
             let Some(record) = self.state.job(&job) else { continue };
             let grants = nodes.iter().map(|node| {
-                let devices = self.first_devices(record, node);
-                let placement = self.placement_on(record, node, devices.as_deref())?;
+                let devices = self.kept_devices(record, node)?;
+                let placement = placement(record, self.state.node(node)?.0, &devices);
                 Some(Grant { node: node.clone(), placement, lender: None })
             });
             let proposal = Proposal {
@@ -227,18 +221,8 @@ impl Engine {
         why
     }
 
-    fn is_vacated(&self, node: &NodeId) -> bool {
-        self.state.node(node).is_some_and(|(node, _)| node.placements.is_empty())
-    }
-
-    /// The first devices of an empty node that a shared job can use.
-    fn first_devices(&self, record: &JobRecord, node: &NodeId) -> Option<Vec<u16>> {
-        let (node, _) = self.state.node(node)?;
-        let spec = &record.job.spec;
-        let fits = node
-            .gpus
-            .iter()
-            .filter(|gpu| gpu.vram_free() >= spec.vram_mib && gpu.milli_free() >= spec.gpu_milli);
-        Some(fits.map(|gpu| gpu.index).take(spec.gpu_count as usize).collect())
+    /// The devices of a node that was kept for a job and has room for it by now.
+    fn kept_devices(&self, record: &JobRecord, node: &NodeId) -> Option<Vec<u16>> {
+        devices_now(&record.job.spec, self.state.node(node)?.0)
     }
 }

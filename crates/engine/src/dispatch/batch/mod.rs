@@ -10,13 +10,16 @@ mod follow;
 mod queue;
 mod view;
 
-use landfall_model::{JobId, Millis, PoolId, Time};
+use std::collections::{BTreeMap, BTreeSet};
+
+use landfall_model::{Job, JobId, Millis, PoolId, Time};
+use landfall_policy::view::Pass;
 
 use super::{Dispatcher, Queue};
 use crate::checkpoint::{self, Candidate};
 use crate::engine::Engine;
 use crate::event::Back;
-use crate::record::JobState;
+use crate::record::{JobState, RunNode};
 use crate::timers::Timer;
 
 pub(crate) use fits::against_ever;
@@ -76,16 +79,31 @@ impl Engine {
 
     /// Asks running jobs that save their work by themselves whether it is time.
     pub(crate) fn save_where_worth(&mut self, id: &PoolId) {
+        let Some(fleet) = self.fleet(id) else { return };
         let pool = self.state.pools.get(id).zip(self.pools.get(id));
-        let Some((pool, Dispatcher { queue: Queue::Batch(queue), .. })) = pool else { return };
+        let Some((pool, Dispatcher { queue: Queue::Batch(queue), policy, .. })) = pool else { return };
         let settings = pool.pool.batch.checkpoint;
         let backlog = self.backlog_of(id);
+        let pass = Pass::of_parts(self.now, &pool.world, &[], Default::default());
+        // Many run on nodes of the same kinds.
+        let mut known: BTreeMap<(u8, BTreeSet<usize>), u64> = BTreeMap::new();
+        let mut above = |job: &JobId, class: u8| {
+            let nodes = self.run_of(job).into_iter().flat_map(|run| &run.nodes);
+            let kind_of = |at: &RunNode| fleet.kind_at(fleet.slot(&at.node)?);
+            let kinds: BTreeSet<usize> = nodes.filter_map(kind_of).collect();
+            *known.entry((class, kinds)).or_insert_with_key(|(class, kinds)| {
+                let uses = |job: &Job, kind| policy.is_eligible(&pass, job, fleet.standing_for(kind));
+                queue.waiting_above(*class, |job| kinds.iter().any(|&kind| uses(job, kind)))
+            })
+        };
         let worth: Vec<JobId> = queue
             .saving
             .iter()
             .filter(|job| {
-                self.checkpoint_candidate(job, queue, backlog)
-                    .is_some_and(|job| checkpoint::decide(&settings, &job).saves())
+                self.checkpoint_candidate(job, backlog).is_some_and(|seen| {
+                    let seen = Candidate { higher_waiting: above(job, seen.class), ..seen };
+                    checkpoint::decide(&settings, &seen).saves()
+                })
             })
             .cloned()
             .collect();
@@ -95,7 +113,7 @@ impl Engine {
         self.set_save_timer(id);
     }
 
-    fn checkpoint_candidate(&self, job: &JobId, queue: &BatchQueue, backlog: f64) -> Option<Candidate> {
+    fn checkpoint_candidate(&self, job: &JobId, backlog: f64) -> Option<Candidate> {
         let record = self.state.job(job)?;
         let run = record.run.as_ref()?;
         let spec = &record.job.spec;
@@ -108,7 +126,7 @@ impl Engine {
             gpus_per_node: u64::from(spec.gpu_count),
             since_saved: self.now.since(since),
             class: spec.class,
-            higher_waiting: queue.waiting_above(spec.class),
+            higher_waiting: 0,
             backlog,
             sensitive: spec.sensitive,
         })

@@ -98,11 +98,9 @@ pub(crate) struct BatchQueue {
     pub(super) saving: BTreeSet<JobId>,
     /// Jobs that come back at the next cycle.
     pub(super) suspended: BTreeSet<JobId>,
-    /// Waiting jobs of each level of urgency.
-    levels: [u64; 11],
     backlog: Backlog,
-    /// Elements of arrays that wait without a record: how many, how urgent, and what they add up to.
-    folded: BTreeMap<JobId, (u64, usize, Backlog)>,
+    /// Elements of arrays that wait without a record: how many, one of them, and what they add up to.
+    folded: BTreeMap<JobId, (u64, Job, Backlog)>,
     /// The nodes sorted into kinds, until a node changes.
     pub(super) fleet: Option<Arc<Fleet>>,
     /// What its nodes add up to, until one comes, goes or becomes another kind.
@@ -161,8 +159,10 @@ impl BatchQueue {
         let place = class.jobs.partition_point(|other| *other < entry);
         class.jobs.insert(place, entry);
         self.places.insert(job.id.clone(), (number, job.queued_at));
-        self.levels[usize::from(job.spec.class.min(10))] += 1;
-        self.backlog.add(job);
+        // It comes here once more when its time has come, and counts from then on.
+        if class.opens.is_none() {
+            self.backlog.add(job);
+        }
     }
 
     pub(crate) fn remove(&mut self, id: &JobId) {
@@ -172,9 +172,9 @@ impl BatchQueue {
         if let Ok(place) = class.jobs.binary_search_by(|(at, job)| (at, job).cmp(&(&queued_at, id))) {
             class.jobs.remove(place);
         }
-        self.backlog.remove(&class.model);
-        let level = &mut self.levels[usize::from(class.model.spec.class.min(10))];
-        *level = level.saturating_sub(1);
+        if class.opens.is_none() {
+            self.backlog.remove(&class.model);
+        }
         if class.jobs.is_empty()
             && let Some(class) = self.classes.remove(&number)
         {
@@ -211,19 +211,16 @@ impl BatchQueue {
             gpu_ms: one.gpu_ms.saturating_mul(count.into()),
             node_ms: one.node_ms.saturating_mul(count.into()),
         };
-        let class = usize::from(job.spec.class.min(10));
         self.backlog.gpu_ms = self.backlog.gpu_ms.saturating_add(all.gpu_ms);
         self.backlog.node_ms = self.backlog.node_ms.saturating_add(all.node_ms);
-        self.levels[class] += u64::from(count);
-        self.folded.insert(array.clone(), (count.into(), class, all));
+        self.folded.insert(array.clone(), (count.into(), job.clone(), all));
     }
 
     /// Forgets an array that is no longer known.
     pub(crate) fn forget_folded(&mut self, array: &JobId) {
-        let Some((count, class, all)) = self.folded.remove(array) else { return };
+        let Some((_, _, all)) = self.folded.remove(array) else { return };
         self.backlog.gpu_ms = self.backlog.gpu_ms.saturating_sub(all.gpu_ms);
         self.backlog.node_ms = self.backlog.node_ms.saturating_sub(all.node_ms);
-        self.levels[class] = self.levels[class].saturating_sub(count);
     }
 
     /// Notes where a job stands that is not in the queue.
@@ -302,7 +299,11 @@ impl BatchQueue {
         self.backlog
     }
 
-    pub(super) fn waiting_above(&self, class: u8) -> u64 {
-        self.levels.iter().skip(usize::from(class) + 1).sum()
+    /// How many jobs wait that are more urgent and could use some nodes.
+    pub(super) fn waiting_above(&self, class: u8, uses: impl Fn(&Job) -> bool) -> u64 {
+        let records = self.classes.values().filter(|class| class.opens.is_none());
+        let records = records.map(|class| (class.jobs.len() as u64, &class.model));
+        let all = records.chain(self.folded.values().map(|(count, job, _)| (*count, job)));
+        all.filter(|(_, job)| job.spec.class > class && uses(job)).map(|(count, _)| count).sum()
     }
 }

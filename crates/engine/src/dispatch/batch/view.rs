@@ -287,7 +287,7 @@ impl Engine {
         problem.holds = kept
             .iter()
             .map(|(job, nodes, kept)| {
-                let ready_at = self.vacated_at(kept);
+                let ready_at = self.vacated_at(job, kept);
                 Hold { job, nodes, until: Some(kept.until), ready_at }
             })
             .collect();
@@ -344,7 +344,7 @@ impl Engine {
     }
 
     /// The nodes of a pool and of those that may lend to it, sorted into kinds.
-    fn fleet(&mut self, id: &PoolId) -> Option<Arc<Fleet>> {
+    pub(crate) fn fleet(&mut self, id: &PoolId) -> Option<Arc<Fleet>> {
         if let Queue::Batch(queue) = &self.pools.get(id)?.queue
             && let Some(fleet) = &queue.fleet
         {
@@ -413,10 +413,12 @@ impl Engine {
         })
     }
 
-    /// When the last of those who are on the nodes kept for a job is expected to have left.
-    fn vacated_at(&self, kept: &Kept) -> Option<Time> {
+    /// When the last of those who have to leave the nodes kept for a job is expected to have done so.
+    fn vacated_at(&self, job: &JobId, kept: &Kept) -> Option<Time> {
+        let alone = self.state.job(job).is_none_or(|record| record.job.spec.exclusive);
         let nodes = kept.nodes.iter().filter_map(|node| self.state.node(node));
         let runs = nodes.flat_map(|(node, _)| &node.placements);
+        let runs = runs.filter(|placement| alone || kept.victims.contains(&placement.job));
         runs.filter_map(|placement| self.leaves_at(self.state.job(&placement.job)?)).max()
     }
 

@@ -1,6 +1,6 @@
 //! Factor 8, `checkpoint`: how quickly the job can save its work.
 
-use landfall_model::{Checkpoint as Kind, JobSpec, Minutes};
+use landfall_model::{Checkpoint as Kind, Job, Minutes};
 
 use crate::term::{Family, Term, TermInfo};
 use crate::verdict::{Fact, Facts};
@@ -15,23 +15,24 @@ pub(crate) const INFO: TermInfo = TermInfo {
 
 struct Checkpoint;
 
-/// Minutes that one checkpoint takes: as said, or as usual for its kind; `None` if the job cannot save.
-fn minutes(spec: &JobSpec) -> Option<f64> {
-    let usual = match spec.checkpoint {
+/// Minutes that one checkpoint takes: as said, as last measured, or as usual for its kind; `None` if the job cannot save.
+fn minutes(job: &Job) -> Option<f64> {
+    let measured = job.checkpoint_took.map(Minutes::new);
+    let usual = match job.spec.checkpoint {
         Kind::None => return None,
         Kind::Auto => 5.0,
         Kind::Manual => 10.0,
     };
-    Some(spec.checkpoint_minutes.map_or(usual, Minutes::as_f64))
+    Some(job.spec.checkpoint_minutes.or(measured).map_or(usual, Minutes::as_f64))
 }
 
 impl Term for Checkpoint {
     fn score(&self, view: &View<'_>) -> f64 {
-        minutes(view.spec).map_or(0.0, |minutes| 1.0 / (1.0 + minutes))
+        minutes(view.job).map_or(0.0, |minutes| 1.0 / (1.0 + minutes))
     }
 
     fn explain(&self, view: &View<'_>, facts: &mut Facts) {
-        match minutes(view.spec) {
+        match minutes(view.job) {
             Some(minutes) => facts.note("checkpoint_minutes", Fact::Number(minutes)),
             None => facts.note("checkpoint_minutes", Fact::word("cannot save")),
         }
@@ -40,8 +41,28 @@ impl Term for Checkpoint {
 
 #[cfg(test)]
 mod tests {
-    use super::INFO;
+    use std::sync::Arc;
+
+    use landfall_model::{JobId, JobSpec, Millis, Time};
+
+    use super::*;
     use crate::terms::batch::testing::{close, queue};
+
+    #[test]
+    fn what_was_measured_stands_in_for_what_is_usual() {
+        let said = Some(Minutes::new(Millis::secs(120)));
+        for (checkpoint, checkpoint_minutes, measured, want) in [
+            (Kind::Auto, None, Some(60), Some(1.0)),
+            (Kind::Auto, said, Some(60), Some(2.0)),
+            (Kind::Manual, None, None, Some(10.0)),
+            (Kind::None, None, Some(60), None),
+        ] {
+            let spec = JobSpec { checkpoint, checkpoint_minutes, ..JobSpec::empty() };
+            let mut job = Job::new(JobId::new("j").unwrap(), Arc::new(spec), Time::ZERO);
+            job.checkpoint_took = measured.map(Millis::secs);
+            assert_eq!(minutes(&job), want, "{checkpoint:?}, {measured:?}");
+        }
+    }
 
     #[test]
     fn b10_quick_is_good() {
