@@ -60,35 +60,3 @@ pub fn gate(staging: bool, near: Option<f64>, given_up: bool) -> Gate {
         _ => Gate::Start,
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use landfall_model::{Bytes, Name};
-
-    #[test]
-    fn b46_the_gate_of_a_staging_pool() {
-        let gates = [Some(0.79), Some(0.80), Some(0.95), None].map(|near| gate(true, near, false));
-        assert_eq!(gates, [Gate::Wait, Gate::StallExpected, Gate::Start, Gate::Start]);
-        assert_eq!(gate(false, Some(0.0), false), Gate::Start, "no stager, no gate");
-        assert_eq!(gate(true, Some(0.79), true), Gate::StagingFailed);
-        assert_eq!(gate(true, Some(0.94), true), Gate::StallExpected);
-        assert_eq!(gate(true, Some(0.1 * 9.5), false), Gate::Start, "compared in billionths");
-    }
-
-    #[test]
-    fn only_known_sizes_count() {
-        let input = |bytes: Option<u64>, tier| Input {
-            digest: Name::new("d").unwrap(),
-            bytes: bytes.map(Bytes::new),
-            tier,
-        };
-        let (hot, cold) = (Warmth::Hot, Warmth::Cold);
-        assert_eq!(near_fraction(None), None);
-        assert_eq!(near_fraction(Some(&[])), None);
-        assert_eq!(near_fraction(Some(&[input(None, hot)])), None);
-        assert_eq!(near_fraction(Some(&[input(Some(0), cold)])), Some(1.0));
-        let mixed = [input(Some(3), hot), input(Some(1), cold), input(None, cold)];
-        assert_eq!(near_fraction(Some(&mixed)), Some(0.75));
-    }
-}

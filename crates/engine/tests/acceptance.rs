@@ -15,6 +15,8 @@ mod arrays;
 mod awards;
 #[path = "acceptance/caps.rs"]
 mod caps;
+#[path = "acceptance/checkpoints.rs"]
+mod checkpoints;
 #[path = "acceptance/dag.rs"]
 mod dag;
 #[path = "acceptance/decisions.rs"]
