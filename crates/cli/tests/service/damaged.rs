@@ -73,3 +73,19 @@ fn a_database_that_was_cut_is_refused() {
     assert!(said.err.contains("damaged"), "{}", said.err);
     assert_eq!(stand.run(&["check", data.to_str().unwrap()]).code, 3);
 }
+
+#[test]
+fn an_empty_database_beside_what_a_server_wrote_is_refused() {
+    let mut stand = Stand::new();
+    stand.submit(&["--", "true"]);
+    stand.end_server();
+    let (data, journal) = (stand.data(), stand.data().join("journal.db"));
+    std::fs::File::options().write(true).open(&journal).unwrap().set_len(0).unwrap();
+    let said = stand.run(&["server", "--listen", "127.0.0.1:0"]);
+    assert_eq!(said.code, 7, "{}", said.err);
+    for word in ["journal.db", "empty", "restore"] {
+        assert!(said.err.contains(word), "no `{word}`: {}", said.err);
+    }
+    assert_eq!(stand.run(&["check", data.to_str().unwrap()]).code, 3);
+    assert_eq!(std::fs::metadata(&journal).unwrap().len(), 0, "nothing was made of it");
+}

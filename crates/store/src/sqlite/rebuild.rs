@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use landfall_engine::State;
 use rusqlite::{Connection, OpenFlags};
 
-use super::directory::{self, Directory};
+use super::directory::{self, Directory, with_end};
 use super::head::Head;
 use super::reader::Reading;
 use super::snapshots::Newest;
@@ -118,12 +118,6 @@ impl Sqlite {
         let head = Head { backup: false, ..Head::read(conn, path)? };
         head.write(conn).map_err(explain(path))
     }
-}
-
-fn with_end(path: &Path, end: &str) -> PathBuf {
-    let mut name = path.to_path_buf().into_os_string();
-    name.push(end);
-    name.into()
 }
 
 /// Where a damaged journal is kept.
