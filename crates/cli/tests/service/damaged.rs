@@ -31,7 +31,7 @@ fn a_flipped_bit_is_named_and_falling_back_is_an_order() {
     let data = data.to_str().unwrap();
     let said = stand.run(&["check", data]);
     assert_eq!(said.code, 2, "a server runs on it: {} {}", said.out, said.err);
-    stand.kill_server();
+    stand.end_server();
     let whole = stand.json(&["check", data]);
     assert_eq!(whole["damage"], serde_json::json!([]), "{whole}");
     let old = whole["journal"].clone();
@@ -61,10 +61,8 @@ fn a_database_that_was_cut_is_refused() {
     for _ in 0..3 {
         stand.submit(&["--", "echo", &"x".repeat(5000)]);
     }
-    stand.kill_server();
+    stand.end_server();
     let data = stand.data();
-    // Takes in what the killed server left in the log.
-    stand.run(&["check", data.to_str().unwrap()]).ok();
     let file = std::fs::File::options().write(true).open(data.join("journal.db")).unwrap();
     let length = file.metadata().unwrap().len();
     file.set_len(length * 99 / 100).unwrap();
@@ -88,4 +86,46 @@ fn an_empty_database_beside_what_a_server_wrote_is_refused() {
     }
     assert_eq!(stand.run(&["check", data.to_str().unwrap()]).code, 3);
     assert_eq!(std::fs::metadata(&journal).unwrap().len(), 0, "nothing was made of it");
+}
+
+#[test]
+fn a_flipped_bit_in_the_log_of_a_killed_server_is_named() {
+    let mut stand = Stand::new();
+    for word in ["first-of-them", "second-of-them", "third-of-them"] {
+        stand.submit(&["--", "echo", word]);
+    }
+    stand.kill_server();
+    let (data, log) = (stand.data(), stand.data().join("journal.db-wal"));
+    let data = data.to_str().unwrap();
+    let whole = std::fs::read(&log).unwrap();
+    assert_eq!(stand.json(&["check", data])["damage"], serde_json::json!([]));
+    assert_eq!(std::fs::read(&log).unwrap(), whole, "a look changes nothing");
+    let mut flipped = whole.clone();
+    let text = "first-of-them";
+    let place = whole.windows(text.len()).position(|part| part == text.as_bytes()).unwrap();
+    flipped[place] ^= 1;
+    std::fs::write(&log, &flipped).unwrap();
+
+    let byte = 32 + (place - 32) / 4120 * 4120;
+    let named = |said: &str| {
+        for word in ["journal.db-wal", &format!("byte {byte}"), "commits"] {
+            assert!(said.contains(word), "no `{word}`: {said}");
+        }
+    };
+    let said = stand.run(&["server", "--listen", "127.0.0.1:0"]);
+    assert_eq!(said.code, 7, "{}", said.err);
+    named(&said.err);
+    let said = stand.run(&["check", data]);
+    assert_eq!(said.code, 3, "{}", said.err);
+    named(&said.out);
+    let copy = stand.path("copy.db");
+    let said = stand.run(&["backup", "--data-dir", data, "--to", copy.to_str().unwrap()]);
+    assert_eq!(said.code, 3, "{}", said.out);
+    named(&said.err);
+    assert_eq!(std::fs::read(&log).unwrap(), flipped, "a look changes nothing");
+    let went = stand.json(&["check", data, "--fall-back"]);
+    let kept = format!("{}-wal", went["fell_back"]["kept"].as_str().unwrap());
+    assert_eq!(std::fs::read(kept).unwrap(), flipped, "all of it is kept");
+    stand.start_server();
+    assert_eq!(stand.submit(&["--", "true"]), "1000000");
 }

@@ -7,10 +7,12 @@ use std::path::Path;
 use rusqlite::{Connection, OpenFlags};
 
 use super::head::Head;
-use super::{connect, directory, explain};
+use super::{connect, directory, explain, wal};
 use crate::error::StoreError;
 
 pub(super) fn write(conn: &Connection, path: &Path, to: &Path) -> Result<(), StoreError> {
+    // Without a server nobody has looked at what the last one left in the log.
+    wal::sound(path)?;
     // Making the file is what refuses to overwrite one: no other program can slip in between. SQLite fills an empty file.
     directory::create_private(to).map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => StoreError::Exists { path: to.to_path_buf() },

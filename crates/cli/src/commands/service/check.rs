@@ -139,11 +139,11 @@ fn page(found: &Found, _: Page) -> String {
     match (&found.lost, &found.fell_back) {
         (None, _) => text += "there is no good point to go back to: restore a backup (`landfall restore`)\n",
         (Some(lost), None) => {
-            text += &format!("going back to the last good point loses {}\n", words(lost));
+            text += &format!("going back to the last good point loses {}\n", words(lost, found));
             text += &format!("  landfall check {} --fall-back\n", clean(&found.at));
         }
         (Some(lost), Some(done)) => {
-            text += &format!("went back to the last good point; lost: {}\n", words(lost));
+            text += &format!("went back to the last good point; lost: {}\n", words(lost, found));
             text += &format!("the journal is {} now, the next job {}\n", done.journal, done.next_job);
             if !done.cancelled.is_empty() {
                 text += &format!(
@@ -157,9 +157,13 @@ fn page(found: &Found, _: Page) -> String {
     text
 }
 
-fn words(lost: &Lost) -> String {
+fn words(lost: &Lost, found: &Found) -> String {
     let after = lost.good_at_ms.and_then(|at| u64::try_from(at).ok()).map(date);
     let events = match (lost.events, after) {
+        // Its events are known to nobody.
+        (0, _) if found.damage.iter().any(|found| found.what.starts_with("the log ")) => {
+            format!("what was stored after event {}", lost.good_until)
+        }
         (0, _) => "no event".to_owned(),
         (events, Some(at)) => {
             format!("{} (everything after event {}, {at})", count(events, "event"), lost.good_until)
