@@ -129,3 +129,30 @@ fn a_flipped_bit_in_the_log_of_a_killed_server_is_named() {
     stand.start_server();
     assert_eq!(stand.submit(&["--", "true"]), "1000000");
 }
+
+#[test]
+fn a_damaged_journal_has_no_backup_and_a_damaged_backup_a_way_back() {
+    let mut stand = Stand::new();
+    for word in ["first-of-them", "second-of-them"] {
+        stand.submit(&["--", "echo", word]);
+    }
+    stand.end_server();
+    let (data, good, bad) = (stand.data(), stand.path("good.db"), stand.path("bad.db"));
+    let (data, good, bad) = (data.to_str().unwrap(), good.to_str().unwrap(), bad.to_str().unwrap());
+    stand.run(&["backup", "--data-dir", data, "--to", good]).ok();
+    flip(&stand.data().join("journal.db"), "second-of-them");
+    let said = stand.run(&["backup", "--data-dir", data, "--to", bad]);
+    assert_eq!(said.code, 3, "{}", said.out);
+    assert!(said.err.contains("the record jobs/2"), "{}", said.err);
+    assert!(!Path::new(bad).exists());
+
+    flip(Path::new(good), "second-of-them");
+    assert_eq!(stand.run(&["check", good, "--fall-back"]).code, 2, "it is no data directory");
+    let said = stand.run(&["check", good]);
+    let advice = said.out.lines().find(|line| line.contains("--fall-back")).unwrap();
+    // As it is told, but that the program has a path here.
+    let advice = advice.replace("landfall check", &format!("{} check", env!("CARGO_BIN_EXE_landfall")));
+    let went = std::process::Command::new("sh").args(["-ec", &advice]).current_dir(stand.dir.path()).output();
+    let went = crate::stand::Said::of(went.unwrap()).ok();
+    assert!(went.contains("went back to the last good point"), "{went}");
+}

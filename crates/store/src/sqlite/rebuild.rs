@@ -70,10 +70,7 @@ impl Sqlite {
     ) -> Result<(Self, Checked, PathBuf), StoreError> {
         let (source, lock) = Source::open(dir)?;
         let Some(mut lock) = lock else {
-            return Err(StoreError::NotOurs {
-                path: dir.to_path_buf(),
-                why: "it is no data directory".into(),
-            });
+            return Err(StoreError::NoDirectory { path: dir.to_path_buf() });
         };
         let checked = source.check(progress)?;
         if checked.damage.is_empty() {

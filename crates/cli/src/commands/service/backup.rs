@@ -16,7 +16,8 @@ use crate::reply::Reply;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-One file with the journal, consistent, whether the server runs or not. What jobs wrote is not in it; --logs copies that into the \
+One file with the journal, consistent, whether the server runs or not. It is compared with its checksums: of a damaged journal \
+there is no backup, and the command ends with 3. What jobs wrote is not in it; --logs copies that into the \
 directory FILE.logs. `landfall restore` makes a data directory from both.
 
 Examples:

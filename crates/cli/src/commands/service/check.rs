@@ -39,6 +39,9 @@ pub(crate) struct Args {
 #[derive(Serialize)]
 struct Found {
     at: String,
+    /// Whether it is no data directory.
+    #[serde(skip)]
+    is_file: bool,
     journal: Option<String>,
     format: u32,
     events: u64,
@@ -93,6 +96,7 @@ pub(crate) fn run(args: &Args) -> Result<Box<dyn Answer>, CliError> {
     let is_good = checked.damage.is_empty() || fell_back.is_some();
     let data = Found {
         at: args.at.display().to_string(),
+        is_file: args.at.is_file(),
         journal: checked.incarnation.clone(),
         format: checked.format,
         events: checked.events,
@@ -140,7 +144,12 @@ fn page(found: &Found, _: Page) -> String {
         (None, _) => text += "there is no good point to go back to: restore a backup (`landfall restore`)\n",
         (Some(lost), None) => {
             text += &format!("going back to the last good point loses {}\n", words(lost, found));
-            text += &format!("  landfall check {} --fall-back\n", clean(&found.at));
+            let order = if found.is_file {
+                StoreError::NoDirectory { path: PathBuf::from(&found.at) }.hint()
+            } else {
+                format!("landfall check {} --fall-back", found.at)
+            };
+            text += &format!("  {}\n", clean(&order));
         }
         (Some(lost), Some(done)) => {
             text += &format!("went back to the last good point; lost: {}\n", words(lost, found));
@@ -201,9 +210,9 @@ pub(super) fn told() -> impl FnMut(Progress) {
 fn failed(error: ServerError) -> CliError {
     let hint = error.hint();
     match error {
-        ServerError::Store(error @ (StoreError::Locked { .. } | StoreError::Whole { .. })) => {
-            usage(error.to_string(), hint)
-        }
+        ServerError::Store(
+            error @ (StoreError::Locked { .. } | StoreError::Whole { .. } | StoreError::NoDirectory { .. }),
+        ) => usage(error.to_string(), hint),
         ServerError::Store(
             error @ (StoreError::Damaged { .. }
             | StoreError::NotOurs { .. }
