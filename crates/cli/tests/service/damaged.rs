@@ -156,3 +156,19 @@ fn a_damaged_journal_has_no_backup_and_a_damaged_backup_a_way_back() {
     let went = crate::stand::Said::of(went.unwrap()).ok();
     assert!(went.contains("went back to the last good point"), "{went}");
 }
+
+#[test]
+fn a_journal_whose_end_is_missing_is_not_verified() {
+    let mut stand = Stand::new();
+    stand.submit(&["--", "true"]);
+    stand.end_server();
+    let data = stand.data();
+    let data = data.to_str().unwrap();
+    stand.run(&["replay", "--journal", data, "--verify"]).ok();
+    let conn = rusqlite::Connection::open(stand.data().join("journal.db")).unwrap();
+    conn.execute("DELETE FROM journal WHERE first_seq = (SELECT max(first_seq) FROM journal)", []).unwrap();
+    drop(conn);
+    let said = stand.run(&["replay", "--journal", data, "--verify"]);
+    assert_eq!(said.code, 3, "{}", said.out);
+    assert!(said.err.contains("it ends at event"), "{}", said.err);
+}

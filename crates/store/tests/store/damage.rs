@@ -146,6 +146,20 @@ fn a_missing_row_is_noticed() {
 }
 
 #[test]
+fn what_is_behind_the_last_event_is_verified_too() {
+    let dir = tempdir().unwrap();
+    let (_, [_, newer]) = journal(dir.path());
+    assert!(Sqlite::verify(dir.path()).unwrap().is_good());
+    // Rows behind the newer snapshot are missing, then the one that leads to it as well.
+    for first in [newer + 1, newer] {
+        meddle(dir.path()).execute("DELETE FROM journal WHERE last_seq >= ?1", [first]).unwrap();
+        let error = Sqlite::verify(dir.path()).unwrap_err();
+        assert_eq!(error.code(), "store_damaged", "{error}");
+        assert!(error.to_string().contains("ends at event"), "{error}");
+    }
+}
+
+#[test]
 fn a_backup_of_a_damaged_journal_names_the_damage() {
     let dir = tempdir().unwrap();
     journal(dir.path());
