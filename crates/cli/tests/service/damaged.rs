@@ -172,3 +172,24 @@ fn a_journal_whose_end_is_missing_is_not_verified() {
     assert_eq!(said.code, 3, "{}", said.out);
     assert!(said.err.contains("it ends at event"), "{}", said.err);
 }
+
+#[test]
+fn a_job_that_is_lost_is_named_and_its_key_submits_it_again() {
+    let mut stand = Stand::new();
+    let keyed = |key| ["--idempotency-key", key, "--", "true"];
+    assert_eq!(stand.submit(&keyed("before")), "1");
+    let seq = stand.json(&["status"])["seq"].as_u64().unwrap();
+    assert_eq!(stand.submit(&keyed("behind")), "2");
+    assert_eq!(stand.submit(&["--", "true"]), "3");
+    stand.kill_server();
+    let data = stand.data();
+    let conn = rusqlite::Connection::open(data.join("journal.db")).unwrap();
+    conn.execute("UPDATE journal SET events = zeroblob(40) WHERE first_seq > ?1", [seq]).unwrap();
+    drop(conn);
+    let went = stand.json(&["check", data.to_str().unwrap(), "--fall-back"]);
+    assert_eq!(went["fell_back"]["lost"], serde_json::json!(["2", "3"]), "{went}");
+    stand.start_server();
+    assert_eq!(stand.submit(&keyed("before")), "1", "it is still there");
+    assert_eq!(stand.submit(&keyed("behind")), "1000000", "it was submitted anew");
+    assert_eq!(stand.run(&["job", "3"]).code, 10);
+}

@@ -26,10 +26,10 @@ const REMEMBERED_MAX: usize = 10_000;
 
 /// An answer on disk.
 #[derive(Serialize, Deserialize)]
-struct Kept {
+pub(crate) struct Kept {
     request: String,
-    jobs: Vec<Submitted>,
-    at_ms: i64,
+    pub(crate) jobs: Vec<Submitted>,
+    pub(crate) at_ms: i64,
 }
 
 impl Core {

@@ -16,6 +16,9 @@ use crate::render::style::{BAD, DIM, STRONG};
 use crate::render::text::{clean, count};
 use crate::reply::Reply;
 
+/// Most jobs that are named in text.
+const NAMED_MAX: usize = 20;
+
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Reads everything and compares it with its checksums: the structure of the file, snapshots, the journal, records. Nothing is \
@@ -77,6 +80,8 @@ struct FellBack {
     next_job: u64,
     /// Jobs whose record is lost.
     cancelled: Vec<String>,
+    /// Jobs and arrays that came behind the good point.
+    lost: Vec<String>,
     kept: String,
 }
 
@@ -87,6 +92,7 @@ pub(crate) fn run(args: &Args) -> Result<Box<dyn Answer>, CliError> {
             journal: done.journal,
             next_job: done.next_job,
             cancelled: done.cancelled,
+            lost: done.lost,
             kept: done.kept.display().to_string(),
         };
         (done.checked, Some(fell_back))
@@ -159,6 +165,16 @@ fn page(found: &Found, _: Page) -> String {
                     "cancelled, as nobody knows any more what they run: {}\n",
                     done.cancelled.join(", ")
                 );
+            }
+            if !done.lost.is_empty() {
+                let named =
+                    done.lost.iter().take(NAMED_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
+                let more = match done.lost.len().saturating_sub(NAMED_MAX) {
+                    0 => String::new(),
+                    more => format!(" and {more} more (--json lists them)"),
+                };
+                text +=
+                    &format!("nothing is left of these jobs, submit them again: {}{more}\n", clean(&named));
             }
             text += &format!("the damaged one is kept as {}\n", clean(&done.kept));
         }
