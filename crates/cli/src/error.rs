@@ -4,6 +4,7 @@ use std::io;
 
 use landfall_client::ClientError;
 use landfall_model::scenario::{Position, ScenarioError, closest};
+use landfall_store::StoreError;
 use serde::Serialize;
 
 use crate::exit::Exit;
@@ -86,6 +87,15 @@ pub(crate) fn usage(message: impl Into<String>, hint: impl Into<String>) -> CliE
 /// Something that should run and does not, and what to do about it.
 pub(crate) fn broken(message: impl Into<String>, hint: impl Into<String>) -> CliError {
     CliError::Failed { message: message.into(), hint: hint.into() }
+}
+
+/// Why something stored cannot be had.
+pub(crate) fn stored(error: &StoreError) -> CliError {
+    let (message, hint) = (error.to_string(), error.hint());
+    match error {
+        StoreError::Damaged { .. } => CliError::Damaged { message, hint },
+        _ => CliError::Failed { message, hint },
+    }
 }
 
 impl CliError {

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use landfall_api::answer::StatusView;
 use landfall_client::{Client, Settings};
 
 use crate::config::{Config, ConfigArgs, Origin};
@@ -45,6 +46,11 @@ impl ConnectArgs {
     /// A client with the settings in force.
     pub(crate) fn client(&self) -> Result<Client, CliError> {
         client(&self.load()?)
+    }
+
+    /// The server's time, in milliseconds since 1970. Its clock may be another than the one here, and it corrects what jumps.
+    pub(crate) fn now(&self) -> Result<u64, CliError> {
+        self.ask(async |client| Ok(client.get::<StatusView>("/status").await?.now_ms))
     }
 
     /// Asks the server something, with a client of those settings.
@@ -196,17 +202,27 @@ fn run<T>(
     outcome
 }
 
-/// An instant to come: a span from now (`+8h`), a date in UTC, or milliseconds since 1970.
-pub(crate) fn later(flag: &str, text: &str) -> Result<u64, CliError> {
-    let at = match text.strip_prefix('+') {
-        Some(span) => landfall_model::span(span).ok().map(|span| now_ms().saturating_add(span.get())),
-        None => text.parse().ok().or_else(|| parse_date(text)),
+/// An instant to come: a span (`+8h`) from the server's time, which is asked for then, a date in UTC, or milliseconds since
+/// 1970.
+pub(crate) fn later(
+    flag: &str,
+    text: &str,
+    now: impl FnOnce() -> Result<u64, CliError>,
+) -> Result<u64, CliError> {
+    let wrong = || {
+        let hint = "write +8h for in eight hours, 2026-11-17T12:30:00Z, or milliseconds since 1970";
+        usage(format!("{flag}: `{text}` is no instant"), hint)
     };
-    let hint = "write +8h for in eight hours, 2026-11-17T12:30:00Z, or milliseconds since 1970";
-    at.ok_or_else(|| usage(format!("{flag}: `{text}` is no instant"), hint))
+    match text.strip_prefix('+') {
+        Some(span) => {
+            let span = landfall_model::span(span).map_err(|_| wrong())?;
+            Ok(now()?.saturating_add(span.get()))
+        }
+        None => text.parse().ok().or_else(|| parse_date(text)).ok_or_else(wrong),
+    }
 }
 
-/// The clock, in milliseconds since 1970.
+/// The clock here, in milliseconds since 1970: to show how long ago something was, never to say when something shall be.
 pub(crate) fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)

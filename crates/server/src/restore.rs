@@ -4,7 +4,7 @@
 //! that is numbered may be mistaken for it. The journal has another name, the next job gets the next full million as its
 //! number, the next epoch is the next full thousand. Attempts that ran at that point go on if their agent names them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use landfall_api::token::{Role, TokenRequest, TokenView};
@@ -15,7 +15,10 @@ use landfall_store::{Batch, Change, Reader, Store as _, StoreError, Table};
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Clock;
+use crate::driver::archive::archive_key;
 use crate::driver::core::{NEXT_JOB, unreadable};
+use crate::driver::dags::named;
+use crate::driver::submit::Kept;
 use crate::error::ServerError;
 use crate::http::auth::{self, StoredToken};
 use crate::logs;
@@ -194,6 +197,8 @@ pub struct FellBack {
     pub next_job: u64,
     /// Jobs that nobody can run any more.
     pub cancelled: Vec<String>,
+    /// Jobs and arrays of which nothing is left: they came behind the point that was gone back to.
+    pub lost: Vec<String>,
     /// Where the damaged one is kept.
     pub kept: PathBuf,
 }
@@ -213,8 +218,9 @@ pub fn fall_back(dir: &Path, progress: &mut dyn FnMut(Progress)) -> Result<FellB
                 .map_err(|source| ServerError::Io { what: "cannot rename the logs".into(), source })?;
         }
     }
-    let Anew { next_job, cancelled, .. } = begin_anew(&mut store, checked.incarnation.clone(), Vec::new())?;
-    Ok(FellBack { checked, journal, next_job, cancelled, kept })
+    let Anew { next_job, cancelled, lost, .. } =
+        begin_anew(&mut store, checked.incarnation.clone(), Vec::new())?;
+    Ok(FellBack { checked, journal, next_job, cancelled, lost, kept })
 }
 
 /// How a journal goes on.
@@ -225,6 +231,8 @@ struct Anew {
     next_job: u64,
     /// Jobs that are cancelled because the record of what they run is lost.
     cancelled: Vec<String>,
+    /// Jobs that nothing is left of.
+    lost: Vec<String>,
 }
 
 /// Makes sure that nothing numbered is mistaken for what was forgotten, and lets servers start.
@@ -235,6 +243,7 @@ fn begin_anew(
 ) -> Result<Anew, ServerError> {
     let state = store.load()?.state;
     let next_job = (highest_job(store, &state)? / JOBS_JUMP + 1) * JOBS_JUMP;
+    let lost = forget_lost(store, &state, &mut changes)?;
     changes.push(Change::put(Table::Meta, NEXT_JOB, next_job.to_string()));
     let mut journals = Origin::read(store)?.map_or_else(Vec::new, |origin| origin.journals);
     journals.extend(from);
@@ -254,7 +263,52 @@ fn begin_anew(
     }
     store.append(&Batch { at, epoch, events, changes })?;
     store.finish()?;
-    Ok(Anew { from, next_job, cancelled: cancelled.iter().map(ToString::to_string).collect() })
+    Ok(Anew { from, next_job, cancelled: cancelled.iter().map(ToString::to_string).collect(), lost })
+}
+
+/// Drops what records still say of jobs whose submission is behind the point that was gone back to, and names those jobs. Whoever
+/// repeats such a submission under its key submits it anew. An older answer stays, even where its job is not there any
+/// more: that one has run.
+fn forget_lost(
+    store: &mut Sqlite,
+    state: &State,
+    changes: &mut Vec<Change>,
+) -> Result<Vec<String>, StoreError> {
+    let lives = |id: &str| state.jobs.contains_key(id) || state.folded.contains_key(id);
+    let is_lost = |store: &mut Sqlite, id: &str| {
+        Ok::<_, StoreError>(!lives(id) && store.get(Table::Archive, &archive_key(id))?.is_none())
+    };
+    // In the order of their numbers.
+    let mut lost = BTreeMap::new();
+    for (id, _) in scan_all(store, Table::Jobs)?.into_iter().filter(|(id, _)| !lives(id)) {
+        if is_lost(store, &id)? {
+            lost.insert(archive_key(&id), id.clone());
+        }
+        changes.push(Change::delete(Table::Jobs, id));
+    }
+    let good = state.now.as_millis();
+    for (key, bytes) in scan_all(store, Table::Idempotency)? {
+        let kept: Kept =
+            serde_json::from_slice(&bytes).map_err(|error| unreadable(Table::Idempotency, &key, error))?;
+        let mut is_gone = false;
+        for job in kept.jobs.into_iter().filter(|_| kept.at_ms >= good) {
+            if is_lost(store, &job.id)? {
+                is_gone = true;
+                lost.insert(archive_key(&job.id), job.id);
+            }
+        }
+        if is_gone {
+            changes.push(Change::delete(Table::Idempotency, key));
+        }
+    }
+    for (key, bytes) in scan_all(store, Table::Dags)? {
+        let at: i64 = serde_json::from_slice(&bytes).map_err(|error| unreadable(Table::Dags, &key, error))?;
+        let member = named(&key).map(|(_, member)| member.to_owned());
+        if at >= good && member.map_or(Ok(false), |member| is_lost(store, &member))? {
+            changes.push(Change::delete(Table::Dags, key));
+        }
+    }
+    Ok(lost.into_values().collect())
 }
 
 /// Jobs and arrays that have not ended and of which nobody knows any more what they run.

@@ -42,6 +42,8 @@ pub enum StoreError {
     Unreadable { what: String, why: String },
     #[error("nothing in {} is damaged", .path.display())]
     Whole { path: PathBuf },
+    #[error("{} is no data directory", .path.display())]
+    NoDirectory { path: PathBuf },
     #[error("{} is a backup, not the journal of a server", .path.display())]
     Backup { path: PathBuf },
     #[error("{} exists already", .path.display())]
@@ -67,6 +69,7 @@ impl StoreError {
             Self::Damaged { .. } => "store_damaged",
             Self::Unreadable { .. } => "store_unreadable",
             Self::Whole { .. } => "store_whole",
+            Self::NoDirectory { .. } => "store_no_directory",
             Self::Backup { .. } => "store_backup",
             Self::Exists { .. } => "store_exists",
             Self::Ahead { .. } => "store_ahead",
@@ -110,6 +113,10 @@ impl StoreError {
                 .into(),
             Self::Unreadable { .. } => "use the version that wrote it".into(),
             Self::Whole { .. } => "there is nothing to go back from".into(),
+            Self::NoDirectory { path } => format!(
+                "mkdir NEW_DIR && cp {} NEW_DIR/journal.db && landfall check NEW_DIR --fall-back",
+                path.display()
+            ),
             Self::Backup { .. } => {
                 "move it out of the data directory, then: landfall restore FILE --data-dir EMPTY_DIR".into()
             }

@@ -182,3 +182,28 @@ fn a_journal_that_is_ahead_of_the_clock_heals() {
     let closer = then["clock"]["ahead_ms"].as_i64() > first["clock"]["ahead_ms"].as_i64();
     assert!(closer, "and is led back: {first} {then}");
 }
+
+/// The command line and the server have clocks a day apart.
+#[test]
+fn spans_are_counted_from_the_servers_time() {
+    let Some(faked) = Faked::new("", DAY) else { return };
+    let stand = &faked.0;
+    let now = || stand.json(&["status"])["now_ms"].as_u64().unwrap();
+    let hour = 3_600_000;
+    let began = now();
+    let soon = |what: &str, at: &serde_json::Value, span: u64| {
+        let at = at.as_u64().unwrap_or_else(|| panic!("{what}: {at}"));
+        assert!((began + span..=now() + span).contains(&at), "{what}: {at}, it was {began}");
+    };
+    // It would wait, which is the answer 1.
+    let plan =
+        stand.run(&["submit", "--json", "--dry-run", "--not-before", "+1h", "--", "true"]).ends_with(1);
+    let plan: serde_json::Value = serde_json::from_str(&plan).unwrap();
+    soon("--not-before", &plan["submitted"][0]["not_before_ms"], hour);
+    stand.run(&["drain", "n1", "--at", "+8h"]).ok();
+    soon("--at", &stand.json(&["node", "n1"])["maintenance_at_ms"], 8 * hour);
+    let token = stand.json(&["token", "create", "guest", "--role", "operator", "--expires", "7h"]);
+    soon("--expires", &token["expires_at_ms"], 7 * hour);
+    let since = stand.json(&["usage", "--since", "1h"])["since_ms"].as_u64().unwrap();
+    assert!((began - hour..=now() - hour).contains(&since), "{since}, it was {began}");
+}

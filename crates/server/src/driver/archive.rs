@@ -21,7 +21,7 @@ use super::view::{Own, job_view, version_of};
 const CLEANED_AT_ONCE: usize = 10_000;
 
 /// Key of an ended job: numbers are padded so that keys sort like jobs.
-pub(super) fn archive_key(id: &str) -> String {
+pub(crate) fn archive_key(id: &str) -> String {
     match element_of(id) {
         Some((array, index)) => format!("{array:0>12}.{index:010}"),
         None => format!("{id:0>12}"),

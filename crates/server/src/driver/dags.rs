@@ -39,7 +39,7 @@ fn key(dag: &str, member: &str) -> String {
 }
 
 /// The DAG and the member of a key.
-fn named(key: &str) -> Option<(&str, &str)> {
+pub(crate) fn named(key: &str) -> Option<(&str, &str)> {
     let (dag, member) = key.split_once('/')?;
     let plain = |padded: &'_ str| padded.len() - padded.trim_start_matches('0').len();
     Some((&dag[plain(dag).min(dag.len() - 1)..], &member[plain(member).min(member.len() - 1)..]))

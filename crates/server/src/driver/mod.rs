@@ -10,7 +10,7 @@
 //! with it: to load again would be to go on under the other one's epoch.
 
 mod alarms;
-mod archive;
+pub(crate) mod archive;
 mod arrays;
 mod asked;
 mod asked_of_peers;
@@ -35,7 +35,7 @@ pub mod roster;
 pub mod simulation;
 mod stats;
 mod stops;
-mod submit;
+pub(crate) mod submit;
 #[cfg(test)]
 mod tests;
 mod time;

@@ -35,10 +35,10 @@ impl Remembered {
 
 /// An answer on disk.
 #[derive(Serialize, Deserialize)]
-struct Kept {
+pub(crate) struct Kept {
     request: String,
-    jobs: Vec<Submitted>,
-    at_ms: i64,
+    pub(crate) jobs: Vec<Submitted>,
+    pub(crate) at_ms: i64,
 }
 
 impl Core {

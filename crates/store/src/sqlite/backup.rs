@@ -7,10 +7,12 @@ use std::path::Path;
 use rusqlite::{Connection, OpenFlags};
 
 use super::head::Head;
-use super::{connect, directory, explain};
+use super::{connect, directory, explain, schema, verify, wal};
 use crate::error::StoreError;
 
 pub(super) fn write(conn: &Connection, path: &Path, to: &Path) -> Result<(), StoreError> {
+    // Without a server nobody has looked at what the last one left in the log.
+    wal::sound(path)?;
     // Making the file is what refuses to overwrite one: no other program can slip in between. SQLite fills an empty file.
     directory::create_private(to).map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => StoreError::Exists { path: to.to_path_buf() },
@@ -37,11 +39,18 @@ fn copy(conn: &Connection, path: &Path, to: &Path) -> Result<(), StoreError> {
         other => other,
     })?;
     mark(to)?;
+    compare(to)?;
     let directory = to.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     File::open(to)
         .and_then(|file| file.sync_all())
         .and_then(|()| directory::sync_directory(directory))
         .map_err(|error| StoreError::io(format!("cannot sync {}", to.display()), error))
+}
+
+/// A backup that cannot be restored is none: what is damaged is said while there may still be an older one.
+fn compare(copy: &Path) -> Result<(), StoreError> {
+    let conn = connect(copy, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    verify::everything(&conn, copy, schema::FORMAT, &mut |_| {})?.sound()
 }
 
 /// Writes into a copy that it is one: no server may go on from it as if nothing had happened since.

@@ -52,6 +52,18 @@ impl Directory {
         }
     }
 
+    /// What shows that there was a journal here: its log, which SQLite would delete, and beside a database what a server
+    /// writes when it has one.
+    fn sign_of_use(&self, is_there: bool) -> Option<String> {
+        let log = with_end(Path::new(DATABASE), "-wal");
+        if fs::metadata(self.path.join(&log)).is_ok_and(|log| log.len() > 0) {
+            return Some(log.display().to_string());
+        }
+        let entries = fs::read_dir(&self.path).ok()?.filter_map(Result::ok);
+        let mut names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        names.find(|name| is_there && (name == "token" || name == "url" || name.starts_with("logs-")))
+    }
+
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
@@ -60,7 +72,19 @@ impl Directory {
     pub(super) fn database(&mut self) -> Result<PathBuf, StoreError> {
         let path = self.path.join(DATABASE);
         let failed = |error| StoreError::io(format!("cannot open {}", path.display()), error);
-        let new = !path.exists();
+        let length = fs::metadata(&path).ok().map(|found| found.len());
+        if length.unwrap_or(0) == 0
+            && let Some(sign) = self.sign_of_use(length.is_some())
+        {
+            let state = if length.is_some() { "it is empty" } else { "it is not there" };
+            return Err(StoreError::damaged(
+                format!("the database {}", path.display()),
+                format!(
+                    "{state}, but `{sign}` beside it is of a server that stored something (to begin with nothing, name an empty directory)"
+                ),
+            ));
+        }
+        let new = length.is_none();
         let mut file = open_private(&path).map_err(failed)?;
         if new {
             file.sync_all().and_then(|()| sync_directory(&self.path)).map_err(failed)?;
@@ -77,6 +101,13 @@ impl Directory {
         self.note_owner();
         Ok(path)
     }
+}
+
+/// A file that SQLite keeps beside a database.
+pub(super) fn with_end(database: &Path, end: &str) -> PathBuf {
+    let mut name = database.to_path_buf().into_os_string();
+    name.push(end);
+    name.into()
 }
 
 /// Such a lock and those of SQLite do not see each other.

@@ -32,6 +32,7 @@ mod replayed;
 mod schema;
 mod snapshots;
 mod verify;
+mod wal;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -82,6 +83,9 @@ impl Sqlite {
     pub fn open_with(dir: &Path, options: Options) -> Result<Self, StoreError> {
         let mut directory = Directory::lock(dir)?;
         let path = directory.database()?;
+        if let Some(found) = wal::damage(&path)? {
+            return Err(StoreError::damaged(found.what, found.why));
+        }
         let mut conn = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         schema::prepare(&mut conn, &path, true)?;
         if let Some(bytes) = options.max_bytes {

@@ -7,14 +7,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use landfall_engine::State;
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
-use super::directory::{self, Directory};
+use super::directory::{self, Directory, with_end};
 use super::head::Head;
 use super::reader::Reading;
 use super::snapshots::Newest;
-use super::verify::{self, Checked, Progress};
-use super::{Sqlite, connect, explain, journal, records, schema, snapshots};
+use super::verify::{self, Checked, Damage, Progress};
+use super::{Sqlite, connect, explain, journal, records, schema, snapshots, wal};
 use crate::codec::encode_state;
 use crate::error::StoreError;
 
@@ -69,10 +70,7 @@ impl Sqlite {
     ) -> Result<(Self, Checked, PathBuf), StoreError> {
         let (source, lock) = Source::open(dir)?;
         let Some(mut lock) = lock else {
-            return Err(StoreError::NotOurs {
-                path: dir.to_path_buf(),
-                why: "it is no data directory".into(),
-            });
+            return Err(StoreError::NoDirectory { path: dir.to_path_buf() });
         };
         let checked = source.check(progress)?;
         if checked.damage.is_empty() {
@@ -120,12 +118,6 @@ impl Sqlite {
     }
 }
 
-fn with_end(path: &Path, end: &str) -> PathBuf {
-    let mut name = path.to_path_buf().into_os_string();
-    name.push(end);
-    name.into()
-}
-
 /// Where a damaged journal is kept.
 fn free_name(dir: &Path) -> PathBuf {
     (1_u32..)
@@ -146,6 +138,8 @@ struct Source {
     conn: Connection,
     path: PathBuf,
     format: u32,
+    /// What is damaged in the log of a server that was killed.
+    log: Option<Damage>,
 }
 
 impl Source {
@@ -154,27 +148,29 @@ impl Source {
         let path = if at.is_dir() { at.join(directory::DATABASE) } else { at.to_path_buf() };
         let cannot = |error| StoreError::io(format!("cannot open {}", path.display()), error);
         fs::metadata(&path).map_err(cannot)?;
-        let lock = if at.is_dir() {
+        let (lock, log) = if at.is_dir() {
             let mut lock = Directory::lock(at)?;
             lock.database()?;
-            Some(lock)
+            (Some(lock), wal::damage(&path)?)
         } else {
             directory::looks_like_sqlite(&mut fs::File::open(&path).map_err(cannot)?, &path)?;
-            None
+            (None, None)
         };
-        // The log of a server that was killed is part of the database, and only who may write can take it in.
-        let flags =
-            if lock.is_some() { OpenFlags::SQLITE_OPEN_READ_WRITE } else { OpenFlags::SQLITE_OPEN_READ_ONLY };
-        let conn = connect(&path, flags)?;
+        let conn = connect(&path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        // The log of a server that was killed is read with the database and stays as it is: of a damaged one SQLite would take
+        // in the beginning and delete the rest.
+        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(explain(&path))?;
         let format = schema::check(&conn, &path)?;
         if format == 0 {
             return Err(StoreError::NotOurs { path, why: "nothing was ever stored in it".into() });
         }
-        Ok((Self { conn, path, format }, lock))
+        Ok((Self { conn, path, format, log }, lock))
     }
 
     fn check(&self, progress: &mut dyn FnMut(Progress)) -> Result<Checked, StoreError> {
-        verify::everything(&self.conn, &self.path, self.format, progress)
+        let mut checked = verify::everything(&self.conn, &self.path, self.format, progress)?;
+        checked.damage.splice(..0, self.log.clone());
+        Ok(checked)
     }
 
     /// Writes what is good into a new file, under a new name and marked as a backup.

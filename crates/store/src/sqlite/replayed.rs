@@ -5,8 +5,9 @@ use std::path::Path;
 
 use landfall_engine::State;
 
+use super::head::Head;
 use super::reader::Reading;
-use super::{Sqlite, directory, explain, journal, snapshots};
+use super::{Sqlite, directory, explain, journal, snapshots, wal};
 use crate::error::StoreError;
 
 /// What came of applying a journal's events again.
@@ -35,7 +36,9 @@ impl Sqlite {
     /// # Errors
     /// When it cannot be read, or is damaged.
     pub fn verify(dir: &Path) -> Result<Verified, StoreError> {
-        let Reading { mut conn, path, .. } = Reading::open(&dir.join(directory::DATABASE))?;
+        let path = dir.join(directory::DATABASE);
+        wal::sound(&path)?;
+        let Reading { mut conn, .. } = Reading::open(&path)?;
         // One transaction: what a server adds or drops meanwhile is not seen.
         let tx = conn.transaction().map_err(explain(&path))?;
         let mut stored = snapshots::all(&tx, &path)?.into_iter().peekable();
@@ -52,6 +55,19 @@ impl Sqlite {
             }
             ControlFlow::Continue(())
         })?;
+        let last = Head::read(&tx, &path)?.last_seq;
+        let cut = |seq: u64, why: String| {
+            Err(StoreError::Damaged { what: "the journal".into(), seq: Some(seq), why })
+        };
+        if to != last {
+            return cut(to.min(last) + 1, format!("it ends at event {to}; {last} was stored"));
+        }
+        if let Some((_, seq)) = stored.peek() {
+            return cut(
+                to + 1,
+                format!("it ends at event {to}, and no event leads to the snapshot of event {seq}"),
+            );
+        }
         Ok(Verified { from, to, snapshots: compared, hash: state.hash() })
     }
 }

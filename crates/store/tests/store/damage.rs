@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use landfall_store::sqlite::Sqlite;
 use landfall_store::{Reader, Store, StoreError, encode_state};
 use tempfile::tempdir;
 
@@ -142,4 +143,31 @@ fn a_missing_row_is_noticed() {
     drop(conn);
     let error = open(dir.path()).load().unwrap_err();
     assert!(matches!(error, StoreError::Damaged { seq: Some(seq), .. } if seq == first), "{error}");
+}
+
+#[test]
+fn what_is_behind_the_last_event_is_verified_too() {
+    let dir = tempdir().unwrap();
+    let (_, [_, newer]) = journal(dir.path());
+    assert!(Sqlite::verify(dir.path()).unwrap().is_good());
+    // Rows behind the newer snapshot are missing, then the one that leads to it as well.
+    for first in [newer + 1, newer] {
+        meddle(dir.path()).execute("DELETE FROM journal WHERE last_seq >= ?1", [first]).unwrap();
+        let error = Sqlite::verify(dir.path()).unwrap_err();
+        assert_eq!(error.code(), "store_damaged", "{error}");
+        assert!(error.to_string().contains("ends at event"), "{error}");
+    }
+}
+
+#[test]
+fn a_backup_of_a_damaged_journal_names_the_damage() {
+    let dir = tempdir().unwrap();
+    journal(dir.path());
+    let conn = meddle(dir.path());
+    conn.execute("UPDATE records SET value = x'00' WHERE key = (SELECT min(key) FROM records)", []).unwrap();
+    drop(conn);
+    let copy = dir.path().join("copy");
+    let error = Sqlite::open_reader(dir.path()).unwrap().backup(&copy).unwrap_err();
+    assert!(error.to_string().contains("the record "), "{error}");
+    assert!(!copy.exists());
 }

@@ -101,3 +101,25 @@ fn only_the_owner_can_read() {
     }
     assert!(files >= 3, "lock, database and its log");
 }
+
+#[test]
+fn an_empty_database_is_new_only_where_nothing_shows_that_it_was_used() {
+    for sign in ["journal.db-wal", "token", "url", "logs-0123456789abcdef"] {
+        let dir = tempdir().unwrap();
+        let journal = dir.path().join("journal.db");
+        fs::write(&journal, "").unwrap();
+        fs::write(dir.path().join(sign), "something").unwrap();
+        let error = refused(dir.path());
+        assert_eq!(error.code(), "store_damaged", "{error}");
+        assert!(error.to_string().contains(sign) && error.to_string().contains("journal.db"), "{error}");
+        assert_eq!(fs::metadata(&journal).unwrap().len(), 0);
+        assert!(dir.path().join(sign).exists());
+    }
+    // A start that ended before anything was written, and an administrator who brings a token along.
+    let dir = tempdir().unwrap();
+    fs::write(dir.path().join("journal.db"), "").unwrap();
+    drop(open(dir.path()));
+    let dir = tempdir().unwrap();
+    fs::write(dir.path().join("token"), "something").unwrap();
+    drop(open(dir.path()));
+}

@@ -6,7 +6,7 @@ use landfall_store::sqlite::Sqlite;
 use serde::Serialize;
 
 use crate::answer::{Answer, Page};
-use crate::error::{CliError, broken};
+use crate::error::{CliError, broken, stored};
 use crate::reply::Reply;
 
 #[derive(Serialize)]
@@ -21,7 +21,7 @@ struct Verified {
 
 /// Applies the events again and compares what comes of them with the snapshots.
 pub(super) fn verify(dir: &Path) -> Result<Box<dyn Answer>, CliError> {
-    let verified = Sqlite::verify(dir).map_err(|error| broken(error.to_string(), error.hint()))?;
+    let verified = Sqlite::verify(dir).map_err(|error| stored(&error))?;
     if let Some((seq, _)) = verified.snapshots.iter().find(|(_, same)| !same) {
         return Err(broken(
             format!("the events up to {seq} do not give the snapshot of event {seq}"),

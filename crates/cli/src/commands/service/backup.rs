@@ -9,14 +9,15 @@ use serde::Serialize;
 
 use crate::answer::{Answer, Page};
 use crate::config::{Config, ConfigArgs};
-use crate::error::{CliError, broken, usage};
+use crate::error::{CliError, stored, usage};
 use crate::render::clock::mib;
 use crate::render::text::clean;
 use crate::reply::Reply;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-One file with the journal, consistent, whether the server runs or not. What jobs wrote is not in it; --logs copies that into the \
+One file with the journal, consistent, whether the server runs or not. It is compared with its checksums: of a damaged journal \
+there is no backup, and the command ends with 3. What jobs wrote is not in it; --logs copies that into the \
 directory FILE.logs. `landfall restore` makes a data directory from both.
 
 Examples:
@@ -55,8 +56,8 @@ pub(crate) fn run(args: &Args) -> Result<Box<dyn Answer>, CliError> {
             return Err(usage(format!("{} is there already", file.display()), "choose another name"));
         }
     }
-    let mut reader = Sqlite::open_reader(&dir).map_err(failed)?;
-    reader.backup(&args.to).map_err(|error| unwritten(&args.to, error))?;
+    let mut reader = Sqlite::open_reader(&dir).map_err(|error| stored(&error))?;
+    reader.backup(&args.to).map_err(|error| unwritten(&dir, &args.to, error))?;
     if args.logs {
         let from = landfall_server::logs::directory(&dir, reader.incarnation());
         landfall_server::logs::copy(&from, &beside)
@@ -81,16 +82,15 @@ fn page(made: &Made, _: Page) -> String {
 }
 
 /// Why there is no copy: a place that cannot be written to is no fault of the server.
-fn unwritten(to: &Path, error: StoreError) -> CliError {
+fn unwritten(from: &Path, to: &Path, error: StoreError) -> CliError {
     let file = to.display().to_string();
     match error {
         StoreError::Io { source, .. } => CliError::Write { file, source },
         StoreError::Full { .. } => CliError::Write { file, source: std::io::ErrorKind::StorageFull.into() },
-        other => failed(other),
+        StoreError::Damaged { .. } => {
+            let (hint, from) = (error.hint(), from.display());
+            CliError::Damaged { message: format!("{error}; there is no backup of {from}"), hint }
+        }
+        other => stored(&other),
     }
-}
-
-fn failed(error: StoreError) -> CliError {
-    let hint = error.hint();
-    broken(error.to_string(), hint)
 }

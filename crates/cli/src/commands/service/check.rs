@@ -16,6 +16,9 @@ use crate::render::style::{BAD, DIM, STRONG};
 use crate::render::text::{clean, count};
 use crate::reply::Reply;
 
+/// Most jobs that are named in text.
+const NAMED_MAX: usize = 20;
+
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Reads everything and compares it with its checksums: the structure of the file, snapshots, the journal, records. Nothing is \
@@ -39,6 +42,9 @@ pub(crate) struct Args {
 #[derive(Serialize)]
 struct Found {
     at: String,
+    /// Whether it is no data directory.
+    #[serde(skip)]
+    is_file: bool,
     journal: Option<String>,
     format: u32,
     events: u64,
@@ -74,6 +80,8 @@ struct FellBack {
     next_job: u64,
     /// Jobs whose record is lost.
     cancelled: Vec<String>,
+    /// Jobs and arrays that came behind the good point.
+    lost: Vec<String>,
     kept: String,
 }
 
@@ -84,6 +92,7 @@ pub(crate) fn run(args: &Args) -> Result<Box<dyn Answer>, CliError> {
             journal: done.journal,
             next_job: done.next_job,
             cancelled: done.cancelled,
+            lost: done.lost,
             kept: done.kept.display().to_string(),
         };
         (done.checked, Some(fell_back))
@@ -93,6 +102,7 @@ pub(crate) fn run(args: &Args) -> Result<Box<dyn Answer>, CliError> {
     let is_good = checked.damage.is_empty() || fell_back.is_some();
     let data = Found {
         at: args.at.display().to_string(),
+        is_file: args.at.is_file(),
         journal: checked.incarnation.clone(),
         format: checked.format,
         events: checked.events,
@@ -139,11 +149,16 @@ fn page(found: &Found, _: Page) -> String {
     match (&found.lost, &found.fell_back) {
         (None, _) => text += "there is no good point to go back to: restore a backup (`landfall restore`)\n",
         (Some(lost), None) => {
-            text += &format!("going back to the last good point loses {}\n", words(lost));
-            text += &format!("  landfall check {} --fall-back\n", clean(&found.at));
+            text += &format!("going back to the last good point loses {}\n", words(lost, found));
+            let order = if found.is_file {
+                StoreError::NoDirectory { path: PathBuf::from(&found.at) }.hint()
+            } else {
+                format!("landfall check {} --fall-back", found.at)
+            };
+            text += &format!("  {}\n", clean(&order));
         }
         (Some(lost), Some(done)) => {
-            text += &format!("went back to the last good point; lost: {}\n", words(lost));
+            text += &format!("went back to the last good point; lost: {}\n", words(lost, found));
             text += &format!("the journal is {} now, the next job {}\n", done.journal, done.next_job);
             if !done.cancelled.is_empty() {
                 text += &format!(
@@ -151,15 +166,29 @@ fn page(found: &Found, _: Page) -> String {
                     done.cancelled.join(", ")
                 );
             }
+            if !done.lost.is_empty() {
+                let named =
+                    done.lost.iter().take(NAMED_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
+                let more = match done.lost.len().saturating_sub(NAMED_MAX) {
+                    0 => String::new(),
+                    more => format!(" and {more} more (--json lists them)"),
+                };
+                text +=
+                    &format!("nothing is left of these jobs, submit them again: {}{more}\n", clean(&named));
+            }
             text += &format!("the damaged one is kept as {}\n", clean(&done.kept));
         }
     }
     text
 }
 
-fn words(lost: &Lost) -> String {
+fn words(lost: &Lost, found: &Found) -> String {
     let after = lost.good_at_ms.and_then(|at| u64::try_from(at).ok()).map(date);
     let events = match (lost.events, after) {
+        // Its events are known to nobody.
+        (0, _) if found.damage.iter().any(|found| found.what.starts_with("the log ")) => {
+            format!("what was stored after event {}", lost.good_until)
+        }
         (0, _) => "no event".to_owned(),
         (events, Some(at)) => {
             format!("{} (everything after event {}, {at})", count(events, "event"), lost.good_until)
@@ -197,9 +226,9 @@ pub(super) fn told() -> impl FnMut(Progress) {
 fn failed(error: ServerError) -> CliError {
     let hint = error.hint();
     match error {
-        ServerError::Store(error @ (StoreError::Locked { .. } | StoreError::Whole { .. })) => {
-            usage(error.to_string(), hint)
-        }
+        ServerError::Store(
+            error @ (StoreError::Locked { .. } | StoreError::Whole { .. } | StoreError::NoDirectory { .. }),
+        ) => usage(error.to_string(), hint),
         ServerError::Store(
             error @ (StoreError::Damaged { .. }
             | StoreError::NotOurs { .. }

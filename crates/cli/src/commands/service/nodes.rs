@@ -166,8 +166,8 @@ pub(crate) fn order(args: &OrderArgs, order: Order) -> Result<Box<dyn Answer>, C
 }
 
 pub(crate) fn drain(args: &DrainArgs) -> Result<Box<dyn Answer>, CliError> {
+    let at_ms = args.at.as_deref().map(|at| later("--at", at, || args.order.connect.now())).transpose()?;
     args.order.connect.ask(async |client| {
-        let at_ms = args.at.as_deref().map(|at| later("--at", at)).transpose()?;
         let request = DrainRequest { why: args.reason.clone(), at_ms };
         let answer = give_with(client, &args.order.nodes, Order::drain(at_ms.is_some()), &request).await?;
         if args.wait {

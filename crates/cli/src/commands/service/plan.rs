@@ -70,7 +70,7 @@ pub(crate) fn run(question: &Question<'_>, connect: &ConnectArgs) -> Result<Box<
     }
     let (request, change) = match (question.job, question.cancel, question.lose) {
         (Some(job), ..) => {
-            let asked = asked(job)?;
+            let asked = asked(job, || connect.now())?;
             let origin = Origin::of(job, &asked);
             let client = connect.client()?;
             let planned = service::block_on(dry_run(&client, asked));

@@ -88,7 +88,7 @@ fn request(run: &Args) -> Result<JobRequest, CliError> {
     if args.command.is_empty() && args.read.is_none() && args.file.is_none() && args.workload.is_none() {
         args.command = ["sh", "-c", SHELL].map(str::to_owned).to_vec();
     }
-    let Asked::One(mut request) = asked(&args)? else {
+    let Asked::One(mut request) = asked(&args, || run.connect.now())? else {
         return Err(usage(
             "nobody can be at several jobs at once",
             "name one; `landfall submit` takes several",

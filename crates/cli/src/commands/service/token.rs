@@ -170,12 +170,13 @@ fn create(args: &CreateArgs) -> Result<Box<dyn Answer>, CliError> {
     {
         return Err(CliError::Exists { file: path.display().to_string() });
     }
+    let expires = args.expires.map(|span| Ok::<_, CliError>(args.connect.now()?.saturating_add(span)));
     let request = TokenRequest {
         name: args.name.clone(),
         role,
         tenant: args.tenant.clone(),
         node: args.node.clone(),
-        expires_at_ms: args.expires.map(|span| now_ms().saturating_add(span)),
+        expires_at_ms: expires.transpose()?,
         max_cpu_milli: args.max_cpus.map(MilliCpu::get),
         max_ram_mib: args.max_memory.map(Mib::get),
     };

@@ -12,7 +12,7 @@ use crate::render::service::fleet::{hours, money};
 use crate::render::style::DIM;
 use crate::render::table::{Cell, Table};
 use crate::reply::Reply;
-use crate::service::{ConnectArgs, now_ms};
+use crate::service::ConnectArgs;
 
 const MS_PER_HOUR: f64 = 3_600_000.0;
 
@@ -43,7 +43,9 @@ struct Used {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Box<dyn Answer>, CliError> {
-    let since = args.since.map(|span| now_ms().saturating_sub(span).to_string());
+    let since =
+        args.since.map(|span| Ok::<_, CliError>(args.connect.now()?.saturating_sub(span).to_string()));
+    let since = since.transpose()?;
     args.connect.ask(async |client| {
         let params = [("since_ms", since.as_deref()), ("by", Some(args.by.as_str()))];
         let usage = client.get(&with_query("/usage", &params)).await?;

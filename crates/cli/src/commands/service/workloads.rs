@@ -89,7 +89,7 @@ pub(crate) fn run(command: &Command) -> Result<Box<dyn Answer>, CliError> {
         }),
         Command::Show(args) => args.connect.ask(async |client| show(client, &args.workload).await),
         Command::Set(args) => {
-            let Asked::One(mut template) = asked(&args.job)? else {
+            let Asked::One(mut template) = asked(&args.job, || args.connect.now())? else {
                 return Err(usage("a workload is one job", "give a file with one job"));
             };
             // Whoever submits it stands somewhere else.

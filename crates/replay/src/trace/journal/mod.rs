@@ -33,7 +33,7 @@ use super::own::{Change, JobOrder, NodeChange, Order, Record, Setting, Submissio
 use runs::Course;
 
 /// Kinds of events that are read, by the names that the event stream gives them.
-pub const KINDS: [&str; 43] = [
+pub const KINDS: [&str; 45] = [
     "pool_set",
     "tenant_set",
     "block_set",
@@ -77,6 +77,8 @@ pub const KINDS: [&str; 43] = [
     "reactive_set",
     "clock_jumped",
     "unfolded",
+    "maintenance",
+    "caps_set",
 ];
 
 /// Events that come from outside and have no line in a trace, with what they are.
@@ -97,6 +99,8 @@ fn unsaid(event: &Event) -> Option<&'static str> {
         Event::PeerSet { .. } | Event::PeerTold { .. } => "messages between peers",
         Event::HoldMade(_) => "holds that a placer outside made",
         Event::Resized { .. } | Event::ReactiveSet { .. } => "changes of a job's size while it ran",
+        // That it begins is told as the node's change.
+        Event::Maintenance { at: Some(_), .. } => "announcements of when a node goes out of service",
         Event::ClockJumped { .. } => "jumps of the clock",
         Event::NodeServed { speed_ratio: Some(_), .. } => "measured speeds of nodes",
         Event::Saving { .. } => "checkpoints, which take no time in a replay",
@@ -481,5 +485,72 @@ fn since(record: Record, origin: Time) -> Record {
         Record::Order(order) => Record::Order(JobOrder { at: shift(order.at), ..order }),
         Record::Cycles(pool, times) => Record::Cycles(pool, times.into_iter().map(shift).collect()),
         Record::Element(..) => record,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Events that need not be read: a replay finds them again, or nothing that a trace can say depends on them.
+    const UNREAD: &[&str] = &[
+        "epoch",
+        "pool_deleted",
+        "tenant_deleted",
+        "array_closed",
+        "eligible",
+        "undecided",
+        "took_room",
+        "start_sent",
+        "saving_extended",
+        "save_failed",
+        "noticed",
+        "rejected",
+        "forgotten",
+        "hold_ended",
+        "nodes_kept",
+        "nodes_freed",
+        "reserved",
+        "unreserved",
+        "requeue_limited",
+        "node_fault",
+        "probed",
+        "round",
+        "history",
+        "announced",
+        "surge",
+    ];
+
+    #[test]
+    fn every_kind_of_event_is_read_or_need_not_be() {
+        // What cannot be read is answered with all there are.
+        let error = serde_json::from_str::<Event>(r#""nothing of this name""#).unwrap_err().to_string();
+        let (_, all) = error.split_once("expected one of ").unwrap();
+        let mut all: Vec<&str> = all.split('`').skip(1).step_by(2).collect();
+        let mut known = [&KINDS[..], UNREAD].concat();
+        all.sort_unstable();
+        known.sort_unstable();
+        assert_eq!(known, all);
+    }
+
+    #[test]
+    fn planned_maintenance_and_caps_are_counted_where_they_are_left_out() {
+        let mut recorder = Recorder::default();
+        let at = Time::from_secs(5);
+        let node = NodeId::new("n").unwrap();
+        let planned = |at| Event::Maintenance { node: node.clone(), at, why: None };
+        for (seq, event) in
+            [planned(Some(at)), planned(None), Event::CapsSet(Default::default())].into_iter().enumerate()
+        {
+            recorder.take(seq as u64, at, event);
+        }
+        let left_out: Vec<(String, u64)> = recorder.finish(at).left_out.into_iter().collect();
+        assert_eq!(
+            left_out,
+            [
+                ("announcements of when a node goes out of service".to_owned(), 1),
+                ("caps of the cluster".to_owned(), 1)
+            ]
+        );
     }
 }

@@ -19,7 +19,9 @@ fn job(header: &str, line: &[&str]) -> Result<(Value, Vec<String>), String> {
     words.extend(line.iter().map(|word| (*word).to_owned()));
     let mut args = Line::try_parse_from(words).map_err(|error| error.to_string())?.job;
     args.read = Some(Script { name: "job.sh".into(), text, slurm });
-    let Asked::One(job) = asked(&args).map_err(|error| error.text())? else { return Err("several".into()) };
+    let Asked::One(job) = asked(&args, || Ok(0)).map_err(|error| error.text())? else {
+        return Err("several".into());
+    };
     let mut shown = serde_json::to_value(&job.needs).unwrap();
     let fields = shown.as_object_mut().unwrap();
     // What every command says.

@@ -110,7 +110,7 @@ impl Accepted {
 }
 
 pub(crate) fn run(args: &Args, json: bool) -> Result<Box<dyn Answer>, CliError> {
-    let asked = asked(&args.job)?;
+    let asked = asked(&args.job, || args.connect.now())?;
     let origin = Origin::of(&args.job, &asked);
     let placed = |error| match &origin {
         Some(origin) => origin.place(error),

@@ -34,12 +34,15 @@ pub(crate) enum Asked {
     Lines(Lines),
 }
 
-pub(crate) fn asked(args: &JobArgs) -> Result<Asked, CliError> {
-    let Some(path) = &args.file else { return Ok(Asked::One(Box::new(one(args, JobRequest::default())?))) };
+/// What is asked for; `now` is the server's time, for spans that are counted from it.
+pub(crate) fn asked(args: &JobArgs, now: impl FnOnce() -> Result<u64, CliError>) -> Result<Asked, CliError> {
+    let not_before = args.not_before.as_deref().map(|when| later("--not-before", when, now)).transpose()?;
+    let one = |job| one(args, not_before, job);
+    let Some(path) = &args.file else { return Ok(Asked::One(Box::new(one(JobRequest::default())?))) };
     let input = Input::read(path)?;
     if lines::are_in(&input) {
         only_the_file_says(args, &input)?;
-        return lines::read(&input, |job| one(args, job)).map(Asked::Lines);
+        return lines::read(&input, one).map(Asked::Lines);
     }
     #[derive(Deserialize)]
     struct Shape {
@@ -49,7 +52,7 @@ pub(crate) fn asked(args: &JobArgs) -> Result<Asked, CliError> {
         decode::<Shape>(&input.text, input.format).map_err(|error| input.invalid(error))?.jobs.is_some();
     if !several {
         let request = decode(&input.text, input.format).map_err(|error| input.invalid(error))?;
-        return Ok(Asked::One(Box::new(one(args, request)?)));
+        return Ok(Asked::One(Box::new(one(request)?)));
     }
     let dag: DagRequest = decode(&input.text, input.format).map_err(|error| input.invalid(error))?;
     if dag.jobs.is_empty() {
@@ -59,7 +62,7 @@ pub(crate) fn asked(args: &JobArgs) -> Result<Asked, CliError> {
     let mut jobs = Vec::new();
     for (place, job) in dag.jobs.into_iter().enumerate() {
         let called = called(place, &job);
-        match one(args, job) {
+        match one(job) {
             Ok(job) => jobs.push(job),
             Err(error) => return Err(in_file(&input, &format!("jobs[{place}]"), Some(called), error)),
         }
@@ -133,7 +136,7 @@ impl Origin {
 }
 
 /// One job: what the file says, changed by what the flags say.
-fn one(args: &JobArgs, mut job: JobRequest) -> Result<JobRequest, CliError> {
+fn one(args: &JobArgs, not_before: Option<u64>, mut job: JobRequest) -> Result<JobRequest, CliError> {
     let set = |field: &mut Option<String>, value: &Option<String>| {
         if value.is_some() {
             field.clone_from(value);
@@ -182,9 +185,7 @@ fn one(args: &JobArgs, mut job: JobRequest) -> Result<JobRequest, CliError> {
     if args.any {
         job.join = Join::Any;
     }
-    if let Some(when) = &args.not_before {
-        job.not_before_ms = Some(later("--not-before", when)?);
-    }
+    job.not_before_ms = not_before.or(job.not_before_ms);
     job.hold |= args.hold;
     job.strict |= args.strict;
     placement(&args.negotiation, &mut job);
@@ -395,7 +396,7 @@ mod tests {
     fn request(line: &[&str]) -> JobRequest {
         let line =
             Line::try_parse_from([&["submit"], line].concat()).unwrap_or_else(|error| panic!("{error}"));
-        match asked(&line.job).unwrap() {
+        match asked(&line.job, || Ok(0)).unwrap() {
             Asked::One(job) => *job,
             _ => panic!("more than one"),
         }
@@ -490,7 +491,9 @@ mod tests {
         assert_eq!(said(&job)["cpu_milli"], 4000);
         assert_eq!(said(&job)["tier"], "FLEX");
         let line = Line::try_parse_from(["submit", "--need", "cpu_mili=1", "--", "true"]).unwrap();
-        let Err(CliError::Usage { message, hint }) = asked(&line.job) else { panic!("not refused") };
+        let Err(CliError::Usage { message, hint }) = asked(&line.job, || Ok(0)) else {
+            panic!("not refused")
+        };
         assert_eq!(
             (message.as_str(), hint.as_str()),
             ("--need cpu_mili: unknown field `cpu_mili`", "did you mean `cpu_milli`?")
@@ -500,6 +503,6 @@ mod tests {
     #[test]
     fn nothing_to_run_is_refused() {
         let line = Line::try_parse_from(["submit", "--cpu", "2"]).unwrap();
-        assert!(matches!(asked(&line.job), Err(CliError::Usage { .. })));
+        assert!(matches!(asked(&line.job, || Ok(0)), Err(CliError::Usage { .. })));
     }
 }
