@@ -123,7 +123,7 @@ pub(super) struct Core {
     cycled_at: BTreeMap<PoolId, Time>,
     /// What this round has to store.
     pub(super) batch: Batch,
-    effects: Vec<Effect>,
+    pub(super) effects: Vec<Effect>,
     seq: u64,
     /// The last event that a snapshot was tried for.
     snapshot_tried: u64,
@@ -400,7 +400,7 @@ impl Core {
                     {
                         return Answer::Refused(refused);
                     }
-                    if let Some(refused) = self.not_this_peer(&input) {
+                    if let Some(refused) = self.not_this_peer(&input).or_else(|| self.unenforced(&input)) {
                         return Answer::Refused(refused);
                     }
                     self.step(input)
@@ -471,6 +471,7 @@ impl Core {
         self.note_instance(event);
         self.follow_hosted(event);
         match event {
+            Event::WalltimeSet { job, .. } => self.tell_walltime(job, None),
             Event::Submitted { job, pool, .. } => {
                 self.facts.came(pool, &job.spec, 1);
                 self.pull_waits(pool.clone(), job.id.clone());
