@@ -377,6 +377,9 @@ impl Core {
 
     /// A new round begins.
     pub(super) fn begin(&mut self) {
+        let pools = self.engine.state().pools.values().map(|pool| &pool.pool);
+        let silences = pools.filter(|pool| pool.heartbeats).map(|pool| pool.silence.node_unknown_after_ms);
+        self.time.shortest_silence(silences.min());
         self.now = self.time.round();
         if self.resting_until.is_none_or(|until| until > self.time.ticks()) {
             return;
