@@ -173,7 +173,7 @@ impl Engine {
     pub(crate) fn send_start(&mut self, job: &JobId) {
         let Some(record) = self.state.job(job) else { return };
         let fence = self.state.fence(record);
-        let resume = record.past.as_ref().is_some_and(|past| past.resumes);
+        let (_, resume) = record.resumes();
         for node in record.run.as_deref().map_or_else(Vec::new, silent_nodes) {
             let placement = self
                 .state
