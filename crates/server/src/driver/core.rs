@@ -238,8 +238,7 @@ impl Core {
     }
 
     /// Goes back to what is stored.
-    fn load(&mut self) -> Result<(), StoreError> {
-        let loaded = self.store.load()?;
+    fn take_again(&mut self, loaded: Loaded) -> Result<(), StoreError> {
         self.time.forgot_who_spoke();
         self.take(loaded)
     }
@@ -637,9 +636,19 @@ impl Core {
         }
     }
 
-    /// Makes the memory what is stored. While that fails, nothing is written.
-    fn go_back(&mut self) {
-        let read = self.load();
+    /// Makes the memory what is stored. While that fails, nothing is written. What another server stored is not taken over:
+    /// under its epoch nothing here would be fenced any more.
+    pub(super) fn go_back(&mut self) {
+        let own = self.engine.state().epoch;
+        let read = match self.store.load() {
+            Ok(loaded) if loaded.state.epoch > own => {
+                self.fenced = Some(StoreError::Fenced { epoch: own, highest: loaded.state.epoch });
+                self.ahead = true;
+                return;
+            }
+            Ok(loaded) => self.take_again(loaded),
+            Err(error) => Err(error),
+        };
         if let Err(error) = &read {
             tracing::error!(error = %error, "the journal cannot be read back");
             self.health.heard(Err(error));

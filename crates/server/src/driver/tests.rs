@@ -422,6 +422,33 @@ async fn a_walltime_is_told_where_it_is_enforced_and_whenever_it_changes() {
     }
 }
 
+#[test]
+fn what_another_server_stored_is_not_taken_over() {
+    let dir = TempDir::new().unwrap();
+    let config = config(dir.path(), Dispatch::Push);
+    let store = Box::new(Sqlite::open(dir.path()).unwrap());
+    let mut core = super::core::Core::open(
+        &config,
+        store,
+        Default::default(),
+        Default::default(),
+        &crate::clock::Clock::start,
+    )
+    .unwrap();
+    core.set_up(&config).unwrap();
+    core.commit().unwrap();
+    core.go_back();
+    assert!(core.fenced().is_none());
+    // As if it had begun before the server whose epoch is stored.
+    core.engine = landfall_engine::Engine::new();
+    core.go_back();
+    let fenced = core.fenced();
+    assert!(
+        matches!(fenced, Some(landfall_store::StoreError::Fenced { epoch: 0, highest: 1 })),
+        "{fenced:?}"
+    );
+}
+
 /// What a decision takes on disk and in memory. `LANDFALL_DECISIONS=1000000 LANDFALL_NODES=10000 cargo test -p landfall-server --lib
 /// keeps_is_bounded -- --nocapture` prints what docs/performance.md tells; each takes the same however many there are.
 #[tokio::test(flavor = "multi_thread")]
