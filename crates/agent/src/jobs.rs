@@ -4,7 +4,7 @@
 //! them out. The rules of the protocol live in this file:
 //!
 //! - a command with an older attempt or epoch than the newest one known is ignored;
-//! - a start of what runs is answered with `started` again;
+//! - a start of what runs is answered with `started` again, and tells how long it may run if that was changed;
 //! - a start that was long on its way is ignored where two copies must never run: by then the job may run elsewhere, and a
 //!   server that still wants it here says so again;
 //! - a command about what is over is answered once per server, by a word that asks for nothing more, and not at all while
@@ -293,7 +293,15 @@ impl Jobs {
                     live.ahead = false;
                     return vec![Action::Keeper(Request::Begin { fence })];
                 }
-                return if live.running { vec![Action::Report(live.started())] } else { Vec::new() };
+                let mut actions = Vec::new();
+                // It was changed since the start that it runs by.
+                if live.note.walltime_ms != start.walltime_ms {
+                    let walltime_ms = start.walltime_ms;
+                    live.note.walltime_ms = walltime_ms;
+                    actions.push(Action::Keeper(Request::Walltime { fence, walltime_ms }));
+                }
+                actions.extend(live.running.then(|| Action::Report(live.started())));
+                return actions;
             }
             if fence.attempt < live.fence.attempt {
                 tracing::debug!(%fence, "a start of an older attempt is ignored");

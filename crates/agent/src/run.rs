@@ -1,8 +1,9 @@
 //! The life of an agent.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -26,9 +27,11 @@ use crate::{logs, reporter, session};
 
 /// How long the server may take to answer an agent.
 const ANSWER_WITHIN: Duration = Duration::from_secs(20);
-/// How often checkpoints are looked at.
 /// How often what was kept for long enough is removed.
 const CLEAN_EVERY: Duration = Duration::from_secs(3600);
+/// For how long a checkpoint must have looked too old before it is removed: a clock that was set wrong is set right by then.
+const CHECKPOINT_DOUBT: Duration = Duration::from_secs(24 * 3600);
+/// How often checkpoints are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// What jobs get to end when they are stopped with the agent.
 const STOP_GRACE: Duration = Duration::from_secs(10);
@@ -91,12 +94,6 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> Result<(), Agen
         tracing::info!("no jobs of runtime wasm: {}", wasm::MISSING);
     }
     let jobs = Jobs::new(site, config.max_concurrent);
-    let swept = layout.clone();
-    let keep_files = config.keep_files;
-    tokio::task::spawn_blocking(move || {
-        sweep_checkpoints(&swept);
-        sweep_kept(&swept, keep_files);
-    });
 
     let (hub, ends) = Hub::new(config, layout, helper, client, epoch, jobs, machine);
     let hub = Arc::new(hub);
@@ -249,37 +246,66 @@ async fn leave(hub: &Arc<Hub>) {
     tokio::time::sleep(Duration::from_millis(20)).await;
 }
 
-/// Removes checkpoints that nobody came back for.
-fn sweep_checkpoints(layout: &Layout) {
+/// Removes what jobs left, once it was kept for long enough.
+async fn clean_up(hub: Arc<Hub>) {
+    let mut aged = (Aged::default(), Aged::default());
+    loop {
+        let swept = Arc::clone(&hub);
+        let sweep = move || {
+            sweep_checkpoints(&swept.layout, &mut aged.0, |dir| {
+                swept.jobs().running().iter().any(|fence| swept.layout.checkpoint(fence.job.as_str()) == dir)
+            });
+            sweep_kept(&swept.layout, swept.config.keep_files, &mut aged.1);
+            aged
+        };
+        let Ok(again) = tokio::task::spawn_blocking(sweep).await else { return };
+        aged = again;
+        tokio::time::sleep(CLEAN_EVERY.min(hub.config.keep_files.max(Duration::from_secs(1)))).await;
+    }
+}
+
+/// What looked too old, and since when by the clock that never jumps: the wall clock alone may be set wrong for a while.
+#[derive(Debug, Default)]
+struct Aged(BTreeMap<PathBuf, Instant>);
+
+impl Aged {
+    /// Of these, which are too old, those that were so for long enough.
+    fn surely(&mut self, too_old: Vec<PathBuf>, doubt: Duration, now: Instant) -> Vec<PathBuf> {
+        let since = |path: &PathBuf| self.0.get(path).copied().unwrap_or(now);
+        self.0 = too_old.iter().map(|path| (path.clone(), since(path))).collect();
+        let sure = |path: &PathBuf| self.0.get(path).is_some_and(|since| now.duration_since(*since) >= doubt);
+        too_old.into_iter().filter(sure).collect()
+    }
+}
+
+/// Removes checkpoints that nobody came back for. What runs has its own, however old that is.
+fn sweep_checkpoints(layout: &Layout, aged: &mut Aged, runs: impl Fn(&Path) -> bool) {
     let entries = |dir: &Path| std::fs::read_dir(dir).into_iter().flatten().flatten();
     let all =
         entries(layout.root()).filter(|dir| dir.file_name().to_string_lossy().starts_with("checkpoints"));
-    for entry in all.flat_map(|dir| entries(&dir.path())) {
+    let old = all.flat_map(|dir| entries(&dir.path())).filter(|entry| {
         let modified = entry.metadata().and_then(|meta| meta.modified());
         let age = modified.ok().and_then(|at| SystemTime::now().duration_since(at).ok());
-        if age.is_some_and(|age| age > CHECKPOINT_AGE_MAX) {
-            let _ = std::fs::remove_dir_all(entry.path());
+        age.is_some_and(|age| age > CHECKPOINT_AGE_MAX)
+    });
+    let old = old.map(|entry| entry.path()).filter(|path| !runs(path)).collect();
+    for path in aged.surely(old, CHECKPOINT_DOUBT, Instant::now()) {
+        if !runs(&path) {
+            let _ = std::fs::remove_dir_all(path);
         }
     }
 }
 
-/// Removes what jobs left, once it was kept for long enough.
-async fn clean_up(hub: Arc<Hub>) {
-    loop {
-        tokio::time::sleep(CLEAN_EVERY.min(hub.config.keep_files.max(Duration::from_secs(1)))).await;
-        let (layout, keep) = (hub.layout.clone(), hub.config.keep_files);
-        let _ = tokio::task::spawn_blocking(move || sweep_kept(&layout, keep)).await;
-    }
-}
-
-fn sweep_kept(layout: &Layout, keep: Duration) {
-    for entry in std::fs::read_dir(layout.file("kept")).into_iter().flatten().flatten() {
+/// Removes what ended jobs left. It must have looked too old for as long as it is kept, or for as long as sweeps lie apart.
+fn sweep_kept(layout: &Layout, keep: Duration, aged: &mut Aged) {
+    let old = std::fs::read_dir(layout.file("kept")).into_iter().flatten().flatten().filter(|entry| {
         // A directory that was renamed keeps the time of its content; when it came here the inode knows.
         let since = entry.metadata().map(|meta| meta.ctime()).unwrap_or(i64::MAX);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        if now.saturating_sub(Duration::from_secs(since.try_into().unwrap_or(0))) > keep {
-            let _ = std::fs::remove_dir_all(entry.path());
-        }
+        now.saturating_sub(Duration::from_secs(since.try_into().unwrap_or(0))) > keep
+    });
+    for path in aged.surely(old.map(|entry| entry.path()).collect(), keep.min(CLEAN_EVERY), Instant::now()) {
+        let _ = std::fs::remove_dir_all(path);
     }
 }
 
@@ -296,6 +322,38 @@ mod tests {
         assert!(second > first, "{first} {second}");
         std::fs::write(&path, "99999999999999").expect("written");
         assert_eq!(next_epoch(&path).expect("counted"), 100_000_000_000_000);
+    }
+
+    #[test]
+    fn a_clock_that_is_wrong_for_a_while_costs_no_checkpoint() {
+        let dir = tempfile::tempdir().expect("dir");
+        let layout = Layout::new(dir.path());
+        layout.create().expect("made");
+        let old = SystemTime::now() - CHECKPOINT_AGE_MAX * 2;
+        let make = |job: &str| {
+            let path = layout.checkpoint(job);
+            std::fs::create_dir(&path).expect("made");
+            File::open(&path).and_then(|dir| dir.set_modified(old)).expect("made older");
+            path
+        };
+        let (left, runs) = (make("left"), make("runs"));
+        let mut aged = Aged::default();
+        // As when the agent begins while the clock is wrong, and once more an hour later.
+        for _ in 0..2 {
+            sweep_checkpoints(&layout, &mut aged, |path| path == runs);
+            assert!(left.exists() && runs.exists());
+        }
+        let earlier = |since: &mut Instant| *since = since.checked_sub(CHECKPOINT_DOUBT).expect("an instant");
+        aged.0.values_mut().for_each(earlier);
+        sweep_checkpoints(&layout, &mut aged, |path| path == runs);
+        assert!(!left.exists() && runs.exists(), "what runs keeps what it saved");
+        // The clock was set right in between: nothing was too old after all.
+        let (path, now) = (layout.checkpoint("x"), Instant::now());
+        let mut sure = |old: &[&PathBuf], after: u64| {
+            let old = old.iter().map(|path| (*path).clone()).collect();
+            aged.surely(old, Duration::from_secs(60), now + Duration::from_secs(after)).len()
+        };
+        assert_eq!([sure(&[&path], 0), sure(&[], 50), sure(&[&path], 70), sure(&[&path], 130)], [0, 0, 0, 1]);
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub struct Acted {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct JobPatch {
-    /// How long it may run in all, in milliseconds.
+    /// How long it may run in all, in milliseconds; only in batch pools.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     pub walltime_ms: Option<u64>,

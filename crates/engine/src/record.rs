@@ -197,6 +197,15 @@ impl JobRecord {
         run.map_or(0, |run| gpu_ms(run.promised.or(whole), run.gpus))
     }
 
+    /// Whether it saved its work, and whether its present run goes on from that: only where the newest save is whole. Nodes
+    /// that took part in an older one have what it left then.
+    pub(crate) fn resumes(&self) -> (bool, bool) {
+        let Some(past) = self.past.as_deref().filter(|past| past.resumes) else { return (false, false) };
+        let nodes = self.run.iter().flat_map(|run| &run.nodes).map(|at| &at.node);
+        // Journals of old do not tell where it was; then its node knows.
+        (true, past.saved_on.is_empty() || nodes.eq(&past.saved_on))
+    }
+
     /// The nodes that have a checkpoint which its present run could not begin from; none if it did, or there is none.
     pub fn left_behind(&self) -> &[NodeId] {
         let afresh = self.run.as_ref().is_some_and(|run| run.afresh);

@@ -257,7 +257,7 @@ impl JobError {
 const MODEL_RUNTIMES: [&str; 3] = ["llmcpp", "coreml", "onnx"];
 
 /// A node speaks with the server every few seconds; a shorter silence means nothing.
-const DISCONNECT_STOP_AFTER: std::ops::RangeInclusive<u64> = 5_000..=86_400_000;
+pub(crate) const DISCONNECT_STOP_AFTER: std::ops::RangeInclusive<u64> = 5_000..=86_400_000;
 
 impl JobSpec {
     /// Whether it must not run a second time when it may have run once.

@@ -6,7 +6,13 @@ use serde::{Deserialize, Serialize};
 
 use std::collections::BTreeMap;
 
-use crate::{Bytes, Millis, Name, PoolId};
+use crate::{Bytes, JobSpec, Millis, Name, OnDisconnect, PoolId, job::DISCONNECT_STOP_AFTER};
+
+/// A node with a sensitive job is given so many times as long.
+const SENSITIVE_TIMES: u64 = 5;
+/// In what time a job is gone that its node begins to stop: its ten seconds to end, and a word of the server that was on its way,
+/// from which the node counts later than the server.
+const STOPPED_WITHIN: Millis = Millis::secs(15);
 
 /// Who asks, and what is ranked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
@@ -505,6 +511,48 @@ impl Pool {
         }
     }
 
+    /// How long one of its nodes with jobs may be silent before they are started elsewhere; `None` means for ever.
+    pub fn given_up_after(&self, sensitive: bool) -> Option<Millis> {
+        if self.dispatch == Dispatch::Pull {
+            return Some(self.pull.liveness_timeout_ms).filter(|timeout| !timeout.is_zero());
+        }
+        let times = if sensitive { SENSITIVE_TIMES } else { 1 };
+        Some(Millis::new(self.silence.requeue_after_ms.get().saturating_mul(times)))
+    }
+
+    /// Why a job that its node stops when it has lost the server could be started elsewhere before that, and what helps. In
+    /// pools that negotiate the lease of the award counts.
+    pub fn starts_beside(&self, spec: &JobSpec) -> Option<(String, String)> {
+        if spec.on_disconnect != OnDisconnect::Stop
+            || !self.heartbeats
+            || self.dispatch == Dispatch::Negotiate
+        {
+            return None;
+        }
+        let given_up = self.given_up_after(spec.sensitive)?;
+        let after = spec.disconnect_stop_after_ms;
+        let gone = Millis::new(after.get().saturating_add(STOPPED_WITHIN.get()));
+        if gone <= given_up {
+            return None;
+        }
+        let (setting, times) = match self.dispatch {
+            Dispatch::Pull => ("pull.liveness_timeout_ms", 1),
+            _ => ("silence.requeue_after_ms", if spec.sensitive { SENSITIVE_TIMES } else { 1 }),
+        };
+        let message = format!(
+            "would be stopped {after} after its node lost the server and gone {STOPPED_WITHIN} later, but pool `{}` starts it elsewhere \
+             after {given_up}",
+            self.id
+        );
+        let longer = format!("`{setting}` of the pool to {} or more", gone.get().div_ceil(times));
+        let most = given_up.saturating_sub(STOPPED_WITHIN);
+        let hint = match DISCONNECT_STOP_AFTER.contains(&most.get()) {
+            true => format!("set `disconnect_stop_after_ms` to {} or less, or {longer}", most.get()),
+            false => format!("set {longer}"),
+        };
+        Some((message, hint))
+    }
+
     /// Refuses settings outside their range.
     pub fn validate(&self) -> Result<(), PoolError> {
         let ms = |secs: u64| secs * 1000;
@@ -630,6 +678,48 @@ mod tests {
         ] {
             assert_eq!(limit(share, nodes), expected, "{share} of {nodes}");
         }
+    }
+
+    #[test]
+    fn a_job_is_gone_before_its_pool_starts_it_elsewhere() {
+        let mut spec = JobSpec::empty();
+        spec.on_disconnect = OnDisconnect::Stop;
+        let beside = |change: &dyn Fn(&mut Pool, &mut JobSpec)| {
+            let mut pool = Pool::new(PoolId::new("p").unwrap_or_else(|_| unreachable!()), Dispatch::Push);
+            let mut spec = spec.clone();
+            change(&mut pool, &mut spec);
+            pool.starts_beside(&spec)
+        };
+        let after =
+            |secs| move |_: &mut Pool, spec: &mut JobSpec| spec.disconnect_stop_after_ms = Millis::secs(secs);
+        assert_eq!(beside(&|_, _| {}), None, "the usual times fit");
+        assert_eq!(beside(&after(105)), None);
+        let (message, hint) = beside(&after(106)).unwrap_or_default();
+        assert!(message.contains("pool `p` starts it elsewhere after"), "{message}");
+        let both = "set `disconnect_stop_after_ms` to 105000 or less, or `silence.requeue_after_ms` of the pool to 121000 or more";
+        assert_eq!(hint, both);
+        assert_eq!(
+            beside(&|_, spec| (spec.sensitive, spec.disconnect_stop_after_ms) = (true, Millis::secs(500))),
+            None
+        );
+        assert_eq!(
+            beside(&|_, spec| (spec.on_disconnect, spec.disconnect_stop_after_ms) =
+                (OnDisconnect::Keep, Millis::secs(500))),
+            None
+        );
+        let quick = beside(&|pool, _| pool.silence.requeue_after_ms = Millis::secs(3));
+        assert_eq!(
+            quick.unwrap_or_default().1,
+            "set `silence.requeue_after_ms` of the pool to 105000 or more"
+        );
+        let pull = |ms| {
+            move |pool: &mut Pool, _: &mut JobSpec| {
+                (pool.dispatch, pool.pull.liveness_timeout_ms) = (Dispatch::Pull, Millis::secs(ms));
+            }
+        };
+        assert!(beside(&pull(60)).unwrap_or_default().1.contains("`pull.liveness_timeout_ms`"));
+        assert_eq!(beside(&pull(0)), None, "nobody is given up");
+        assert_eq!(beside(&|pool, _| pool.silence.requeue_after_ms = Millis::secs(600)), None);
     }
 
     #[test]

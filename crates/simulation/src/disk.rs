@@ -231,8 +231,8 @@ impl Store for Disk {
         }
     }
 
-    fn probe(&mut self) -> Result<(), StoreError> {
-        self.store.probe()
+    fn probe(&mut self, epoch: u32) -> Result<(), StoreError> {
+        self.store.probe(epoch)
     }
 
     fn snapshot(&mut self, seq: u64, state: &[u8]) -> Result<(), StoreError> {

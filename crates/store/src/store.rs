@@ -238,11 +238,12 @@ pub trait Store: Reader {
     /// nothing was stored and the same batch may be tried again. Any other error: see [`StoreError::is_retryable`].
     fn append(&mut self, batch: &Batch) -> Result<u64, StoreError>;
 
-    /// Tells whether something could be stored, by storing again what is there. It is as durable as [`Store::append`].
+    /// Tells whether a server of this epoch could store something, by storing again what is there. It is as durable as
+    /// [`Store::append`].
     ///
     /// # Errors
     /// Those of an append that stores nothing new.
-    fn probe(&mut self) -> Result<(), StoreError>;
+    fn probe(&mut self, epoch: u32) -> Result<(), StoreError>;
 
     /// Stores a snapshot: the bytes of [`encode_state`](crate::encode_state) for the state after event `seq`. The two newest
     /// are kept.

@@ -282,6 +282,27 @@ fn walltime_is_minded_only_while_the_server_is_away() {
 }
 
 #[test]
+fn a_start_that_is_told_again_says_how_long_a_job_may_run_now() {
+    let mut jobs = up();
+    let told = |jobs: &mut Jobs, walltime_ms| {
+        let job = landfall_api::agent::Start { walltime_ms, ..start("process", &["true"]) };
+        jobs.on_command(Command::Start(Box::new(job)), now())
+    };
+    told(&mut jobs, Some(1000));
+    jobs.on_event(Event::Spawned(fence(1, 1)));
+    let away = Duration::from_secs(90);
+    let late = now() + Duration::from_secs(62);
+    let longer = told(&mut jobs, Some(60_000));
+    let request = Request::Walltime { fence: fence(1, 1), walltime_ms: Some(60_000) };
+    assert_eq!(longer[0], Action::Keeper(request));
+    assert_eq!((reports(&longer), spawns(&longer)), (vec![(1, Report::Started)], 0));
+    assert!(jobs.on_time(late, away).is_empty(), "the old one no longer counts");
+    assert_eq!(told(&mut jobs, Some(60_000)).len(), 1, "nothing is new");
+    told(&mut jobs, Some(500));
+    assert_eq!(jobs.on_time(late, away), vec![stop(&fence(1, 1), LEAVE_GRACE_MS, Cause::Walltime)]);
+}
+
+#[test]
 fn slots_are_asked_for_once() {
     let mut jobs = up();
     assert_eq!(jobs.take_ask(), 0, "not a pull pool");

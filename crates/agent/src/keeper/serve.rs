@@ -166,6 +166,7 @@ fn on_request(keeper: &Keeper, request: Request) {
                 job.note.shipped = shipped;
             }
         }
+        Request::Walltime { fence, walltime_ms } => keeper.set_walltime(&key(&fence), walltime_ms),
         Request::Heard => keeper.lock().heard = Some(Instant::now()),
         Request::Bye => keeper.lock().bye = true,
     }

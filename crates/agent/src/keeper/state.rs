@@ -284,6 +284,7 @@ impl Keeper {
                 Due::Timeout => self.stop(&mut state, &job, TIMEOUT_GRACE, Cause::Timeout),
                 Due::Kill => self.stop(&mut state, &job, Duration::ZERO, Cause::Stopped),
                 Due::Silence => self.mind_silence(&mut state, &job, now),
+                Due::Walltime if walltime_due(&state, &job).is_none_or(|due| due > now) => {}
                 Due::Walltime => {
                     let alone = state.alone_since.map(|since| now.duration_since(since));
                     if alone.is_some_and(|alone| alone >= Duration::from_millis(DISCONNECTED_MS)) {
@@ -313,12 +314,17 @@ impl Keeper {
         self.stop(state, at, TIMEOUT_GRACE, Cause::Disconnected);
     }
 
+    /// Notes that a job may run for longer or less than was said. What is noted already is looked at again when it comes.
+    pub(crate) fn set_walltime(&self, at: &Key, walltime_ms: Option<u64>) {
+        self.lock().set_walltime(at, walltime_ms);
+        self.wake();
+    }
+
     /// Notes the instants that matter to a job that just began.
     pub(crate) fn arm(&self, state: &mut State, at: &Key, timeout_ms: Option<u64>) {
         let Some(job) = state.jobs.get(at) else { return };
         let now = Instant::now();
-        let walltime =
-            job.note.walltime_ms.and_then(|ms| now.checked_add(Duration::from_millis(ms) + WALLTIME_SLACK));
+        let walltime = walltime_due(state, at);
         let timeout = timeout_ms.and_then(|ms| now.checked_add(Duration::from_millis(ms)));
         let silence = job.note.stop_after_silence_ms;
         let silence = silence.and_then(|ms| now.checked_add(Duration::from_millis(ms)));
@@ -451,6 +457,13 @@ impl Job {
 }
 
 impl State {
+    fn set_walltime(&mut self, at: &Key, walltime_ms: Option<u64>) {
+        let Some(job) = self.jobs.get_mut(at) else { return };
+        job.note.walltime_ms = walltime_ms;
+        let due = walltime_due(self, at);
+        self.timers.extend(due.map(|due| (due, at.clone(), Due::Walltime)));
+    }
+
     /// Takes a job from those that begin when another one ends; whether it was one.
     fn take_ahead(&mut self, at: &Key) -> bool {
         let Some(array) = self.jobs.get(at).and_then(|job| job.array.as_ref()) else { return false };
@@ -488,9 +501,58 @@ impl State {
     }
 }
 
+/// When a job that runs is ended without the server because its walltime is long over.
+fn walltime_due(state: &State, at: &Key) -> Option<Instant> {
+    let job = state.jobs.get(at)?;
+    let Phase::Live(live) = &job.phase else { return None };
+    let walltime = Duration::from_millis(job.note.walltime_ms?);
+    live.since.checked_add(walltime)?.checked_add(WALLTIME_SLACK)
+}
+
 /// Ends all processes of a job at once. Says whether it is known that there was none but the first.
 pub(crate) fn kill_live(live: &Live) -> bool {
     let alone = live.group.as_ref().is_some_and(|group| group.kill(live.pid));
     let _ = rustix::process::kill_process_group(live.pid, Signal::KILL);
     alone
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_walltime_that_is_changed_counts_from_the_beginning() {
+        let child = std::process::Command::new("true").spawn().expect("begun");
+        let pid = Pid::from_raw(i32::try_from(child.id()).expect("a number")).expect("a process");
+        let watch = Arc::new(OwnedFd::from(File::open("/dev/null").expect("opened")));
+        let since = Instant::now();
+        let live = Live { child, pid, watch, watched: true, since, group: None };
+        let fence = Fence { job: landfall_model::JobId::new("j").expect("id"), attempt: 1, epoch: 1 };
+        let at = key(&fence);
+        let mut state = State::default();
+        let job = Job {
+            fence,
+            note: Note { walltime_ms: Some(1000), ..Note::default() },
+            phase: Phase::Live(Box::new(live)),
+            cause: None,
+            stop_grace: None,
+            stop_command: Vec::new(),
+            kill_command: Vec::new(),
+            elsewhere: false,
+            array: None,
+            files: None,
+        };
+        state.jobs.insert(at.clone(), job);
+        let due = |state: &State| walltime_due(state, &at).map(|due| (due - since).as_secs());
+        assert_eq!(due(&state), Some(61));
+        for (ms, expected) in [(Some(3_600_000), Some(3660)), (Some(2000), Some(62)), (None, None)] {
+            state.set_walltime(&at, ms);
+            assert_eq!(due(&state), expected);
+            let awaited = state.timers.iter().map(|(due, ..)| (*due - since).as_secs());
+            assert!(expected.is_none_or(|expected| awaited.into_iter().any(|it| it == expected)));
+        }
+        if let Some(Job { phase: Phase::Live(live), .. }) = state.jobs.get_mut(&at) {
+            live.child.wait().expect("ended");
+        }
+    }
 }

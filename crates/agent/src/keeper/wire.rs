@@ -155,6 +155,8 @@ pub enum Request {
         /// Bytes of standard output and standard error.
         shipped: (u64, u64),
     },
+    /// How long it may run has changed.
+    Walltime { fence: Fence, walltime_ms: Option<u64> },
     /// The server has just been heard, in case jobs must not go on without it.
     Heard,
     /// The agent leaves for good: no reason to stay if nothing runs.

@@ -243,6 +243,11 @@ impl Node {
                     let _ = keeper.journal.forgot(&gone);
                 }
             }
+            Request::Walltime { fence, walltime_ms } => {
+                if let Some(kept) = keeper.jobs.get_mut(&key(&fence)) {
+                    kept.note.walltime_ms = walltime_ms;
+                }
+            }
             Request::Heard => keeper.heard = now,
             Request::Shipped { .. } | Request::Bye => {}
         }

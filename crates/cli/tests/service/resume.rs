@@ -48,6 +48,24 @@ fn a_job_whose_checkpoint_is_elsewhere_starts_afresh_and_says_so() {
 }
 
 #[test]
+fn a_job_that_comes_back_does_not_get_what_it_saved_there_long_ago() {
+    let (mut stand, id) = suspended();
+    stand.agent("n2", &["--cpus", "2"]);
+    stand.run(&["drain", "n1"]).ok();
+    stand.run(&["resume", &id]).ok();
+    stand.until("it speaks", || stand.run(&["logs", &id]).out.contains("attempt 2 resume=0"));
+    stand.run(&["suspend", &id]).ok();
+    stand.wait_for(&id, &["suspended"]);
+    stand.run(&["drain", "n2"]).ok();
+    stand.run(&["return", "n1"]).ok();
+    stand.run(&["resume", &id]).ok();
+    let job = stand.wait_for(&id, &["completed", "failed"]);
+    assert_eq!((job["state"].as_str(), job["attempt"].as_u64()), (Some("completed"), Some(3)), "{job}");
+    let said = stand.run(&["logs", &id]).ok();
+    assert!(said.contains("attempt 3 resume=0") && !said.contains("resume=1"), "{said}");
+}
+
+#[test]
 fn pools_that_ask_for_what_nobody_does_are_refused() {
     let stand = Stand::new();
     for (file, reason) in [

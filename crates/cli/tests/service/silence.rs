@@ -42,6 +42,25 @@ fn a_server_that_was_away_gives_nobody_up() {
 }
 
 #[test]
+fn a_server_that_was_stopped_for_seconds_gives_nobody_up() {
+    let mut stand = Stand::with_config(
+        "[[pools]]\nid = \"default\"\n[pools.silence]\nnode_unknown_after_ms = 1000\nnode_down_after_ms = 2500\nrequeue_after_ms = 3000\n",
+    );
+    stand.agent("n1", &["--cpus", "4"]);
+    let job = patient(&stand);
+    for _ in 0..2 {
+        stand.signal_server("STOP");
+        std::thread::sleep(Duration::from_millis(4200));
+        stand.signal_server("CONT");
+        std::thread::sleep(Duration::from_millis(1500));
+    }
+    let events = stand.run(&["events", "--after", "0"]).ok();
+    assert!(!events.contains("requeued") && !events.contains("to down"), "{events}");
+    std::fs::write(stand.path("go"), "").unwrap();
+    assert_eq!(stand.wait_for(&job, &["completed", "failed"])["attempt"], 1);
+}
+
+#[test]
 fn the_job_of_a_dead_agent_runs_elsewhere_when_its_pool_says_so() {
     let mut stand = Stand::with_config(QUICK);
     for node in ["n1", "n2"] {

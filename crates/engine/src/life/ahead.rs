@@ -147,9 +147,9 @@ impl Engine {
                 return;
             }
             let fence = self.state.fence(record);
-            let resume = record.past.as_ref().is_some_and(|past| past.resumes);
             let commit = Commit { ahead: true, ..proposal.commit(counted) };
             self.emit(Event::Committed(Box::new(commit)));
+            let resume = self.state.job(&job).is_some_and(|record| record.resumes().1);
             let (node, placement) = (short.node.clone(), Box::new(placement));
             self.want(Effect::Start { fence, node, placement, resume, ahead: true });
         }

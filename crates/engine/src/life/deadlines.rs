@@ -13,8 +13,6 @@ use crate::timers::Timer;
 /// has heard of it: it is given up when it was not named for the last of them. While the journal is slow, an answer stands in line
 /// behind others, each of which waits to be stored: then the last of them counts from when that was over.
 const START_AGAIN: [Millis; 4] = [Millis::secs(1), Millis::secs(2), Millis::secs(5), Millis::secs(10)];
-/// A node with a sensitive job is given so many times as long.
-const SENSITIVE_TIMES: u64 = 5;
 
 /// When something has to happen to a job by itself.
 fn deadline(record: &JobRecord, engine: &Engine) -> Option<Time> {
@@ -177,7 +175,7 @@ impl Engine {
     pub(crate) fn send_start(&mut self, job: &JobId) {
         let Some(record) = self.state.job(job) else { return };
         let fence = self.state.fence(record);
-        let resume = record.past.as_ref().is_some_and(|past| past.resumes);
+        let (_, resume) = record.resumes();
         for node in record.run.as_deref().map_or_else(Vec::new, silent_nodes) {
             let placement = self
                 .state
@@ -256,18 +254,14 @@ impl Engine {
         let (node, _) = self.state.node(id)?;
         let (pool, _) = self.state.places.get(id)?;
         let settings = &self.state.pools.get(pool)?.pool;
-        if settings.dispatch == Dispatch::Pull {
-            return Some(settings.pull.liveness_timeout_ms).filter(|timeout| !timeout.is_zero());
-        }
-        if node.placements.is_empty() {
+        if settings.dispatch != Dispatch::Pull && node.placements.is_empty() {
             return Some(settings.silence.node_down_after_ms);
         }
         let sensitive = node
             .placements
             .iter()
             .any(|placement| self.state.job(&placement.job).is_some_and(|record| record.job.spec.sensitive));
-        let times = if sensitive { SENSITIVE_TIMES } else { 1 };
-        Some(Millis::new(settings.silence.requeue_after_ms.get().saturating_mul(times)))
+        settings.given_up_after(sensitive)
     }
 
     /// Until when a silent node keeps its jobs because enough of its pool were given up within the last minute.

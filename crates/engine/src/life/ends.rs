@@ -38,10 +38,9 @@ impl Engine {
         let spent = back.counts && record.requeues >= spec.max_requeue;
         let allowed = match (&back.cause, spec.requeue) {
             (Cause::OfferRejected | Cause::FetchMiss | Cause::Fetched, _) => true,
-            (Cause::TenantRevoked | Cause::NotStarted, _) => true,
-            (Cause::Transient, _) => true,
+            (Cause::NotStarted | Cause::Transient, _) => true,
             // Whoever wants no second run gets none, also where a lost node costs nothing.
-            (Cause::NodeLost, _) => !spec.runs_once(),
+            (Cause::NodeLost | Cause::TenantRevoked, _) => !spec.runs_once(),
             (Cause::Preempted | Cause::Reclaimed, requeue) => requeue != Requeue::Never,
             (_, requeue) => requeue == Requeue::Always,
         };
@@ -98,7 +97,7 @@ impl Engine {
         let Some(stop) = record.run.as_ref().and_then(|run| run.stop.clone()) else { return };
         let ended = |state, cause| Event::Ended { job: job.clone(), state, cause };
         match stop.cause {
-            cause @ (Cause::Preempted | Cause::Reclaimed) => {
+            cause @ (Cause::Preempted | Cause::Reclaimed | Cause::TenantRevoked) => {
                 self.back_or_fail(job, Back { cause, retry_at: None, counts: false, failed: false });
             }
             cause if cause.takes_back() => self.emit(ended(JobState::Cancelled, cause)),

@@ -396,8 +396,11 @@ impl Engine {
                 self.state.job(&job).is_some_and(|record| record.job.spec.tenant.as_ref() == Some(tenant));
             if theirs {
                 self.stop_on_nodes(&job, Millis::ZERO);
-                let back = Back { cause: Cause::TenantRevoked, retry_at: None, counts: false, failed: false };
-                self.back_or_fail(&job, back);
+                // It goes back once it is gone there, so that it never runs twice; whoever stops it already knows where it goes.
+                if !self.is_in(&job, JobState::Stopping) {
+                    let kill_at = self.now + self.kill_grace(&job);
+                    self.emit(Event::Stopping { job, cause: Cause::TenantRevoked, kill_at });
+                }
             }
         }
         Answer::Done

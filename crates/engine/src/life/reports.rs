@@ -6,7 +6,7 @@ use crate::effect::{Answer, Effect};
 use crate::engine::Engine;
 use crate::event::{Back, Event};
 use crate::input::{Report, RunUsage, StartRefusal};
-use crate::record::{Cause, JobState, Phase, Run};
+use crate::record::{Cause, JobRecord, JobState, Phase, Run};
 use landfall_model::life::{Failure, Fence, Task};
 
 /// How long after a node would not have it a job is offered again.
@@ -71,7 +71,10 @@ impl Engine {
         if phase >= Phase::Started {
             return Answer::Ignored("started".into());
         }
-        if afresh {
+        // It was not told to go on where the newest checkpoint is not.
+        let elsewhere =
+            |record: &JobRecord| record.state == JobState::Staging && record.resumes() == (true, false);
+        if afresh || self.state.job(job).is_some_and(elsewhere) {
             self.emit(Event::Afresh { job: job.clone(), node: node.clone() });
         }
         self.note_phase(job, node, Phase::Started, None);

@@ -41,6 +41,16 @@ impl Engine {
                 let message = format!("pool `{}` has jobs, so its way to dispatch cannot change", pool.id);
                 return refused("pool_busy", message, "let its jobs end, or make a new pool");
             }
+            // What it promised to the jobs that it took, it keeps.
+            let live = self.state.jobs.values().filter(|it| it.pool == pool.id && !it.state.is_final());
+            let arrays = self.state.folded.values().filter(|it| it.pool == pool.id && !it.is_over());
+            for job in live.map(|it| &it.job).chain(arrays.map(|it| &it.job)) {
+                let before = state.pool.starts_beside(&job.spec);
+                if let Some((message, hint)) = pool.starts_beside(&job.spec).filter(|_| before.is_none()) {
+                    let message = format!("job `{}` {message}", job.id);
+                    return refused("stops_too_late", message, format!("{hint}; or let it end first"));
+                }
+            }
         }
         if let Err(refused) = Dispatcher::check_policy(policy.as_deref()) {
             return Answer::Refused(refused);

@@ -115,6 +115,10 @@ impl Engine {
                 format!("job `{}` wants several nodes, and pool `{pool}` places one at a time", job.id);
             return Err(Refused::new("gang_unsupported", message, "submit it to a batch pool"));
         }
+        if let Some((message, hint)) = state.pool.starts_beside(spec) {
+            let message = format!("job `{}` {message}", job.id);
+            return Err(Refused::new("stops_too_late", message, hint));
+        }
         if let Some(tenant) = spec.tenant.as_ref().and_then(|id| self.state.tenants.get(id)) {
             let limited = tenant.tenant.budget.money.is_some();
             let least = limited.then(|| self.state.least_price(spec, pool)).flatten();

@@ -466,6 +466,48 @@ fn suspend_saves_and_resume_goes_on_with_what_was_left() {
 }
 
 #[test]
+fn a_job_goes_on_only_from_its_newest_checkpoint() {
+    let mut cluster = batch(r#"nodes = [{ id = "n", count = 2, cpu_milli = 1000, ram_mib = 1000 }]"#);
+    cluster.running("j", r#"jobs = [{ id = "j", checkpoint = "manual", walltime_ms = "1000s" }]"#);
+    // Saves its work where it runs, and begins again; says whether it is told to go on from there.
+    let again = |cluster: &mut Cluster, elsewhere: bool, secs: f64| {
+        cluster.keep_alive(secs);
+        let node = cluster.nodes_of("j").remove(0);
+        cluster.done(Input::Suspend(job_id("j")));
+        cluster.report("j", &node, Report::Checkpointed);
+        let order = |order| Input::Order { node: node_id(&node), order };
+        if elsewhere {
+            cluster.done(order(NodeOrder::Drain));
+        }
+        cluster.done(Input::Resume { job: job_id("j"), walltime: None });
+        let told = loop {
+            let start = cluster.effects().iter().find_map(|effect| match effect {
+                Effect::Start { resume, .. } => Some(*resume),
+                _ => None,
+            });
+            if start.is_some() {
+                break start;
+            }
+            cluster.now = cluster.engine.next_wake().unwrap();
+            cluster.tick();
+        };
+        cluster.start("j");
+        if elsewhere {
+            assert_ne!(cluster.nodes_of("j"), [node.clone()]);
+            cluster.done(order(NodeOrder::Return));
+        }
+        (told, cluster.record("j").run.as_ref().unwrap().afresh)
+    };
+    let first = cluster.nodes_of("j");
+    assert_eq!(again(&mut cluster, false, 100.0), (Some(true), false));
+    assert_eq!(again(&mut cluster, true, 200.0), (Some(false), true), "there is nothing, and it says so");
+    assert_eq!(cluster.record("j").walltime(), Some(Millis::secs(1000)), "with all of its walltime");
+    assert_eq!(again(&mut cluster, true, 300.0), (Some(false), true), "what lies there is older");
+    assert_eq!(cluster.nodes_of("j"), first);
+    assert_eq!(again(&mut cluster, false, 400.0), (Some(true), false));
+}
+
+#[test]
 fn a_job_whose_walltime_is_used_up_goes_on_only_with_a_new_one() {
     let mut cluster = batch(FOUR);
     cluster.running("j", r#"jobs = [{ id = "j", checkpoint = "manual", walltime_ms = "1000s" }]"#);

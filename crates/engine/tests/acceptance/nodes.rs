@@ -497,3 +497,24 @@ fn a_node_that_loses_a_job_did_wrong() {
     cluster.report("j", &node, Report::Stopped);
     assert_eq!(record(&cluster, &node), right);
 }
+
+#[test]
+fn a_pool_takes_no_job_that_it_would_start_beside_itself() {
+    let job = |id: &str, asks: &str| {
+        let text = format!(r#"jobs = [{{ id = "{id}", on_disconnect = "stop"{asks} }}]"#);
+        Input::Submit(Cluster::jobs(&text))
+    };
+    let set = |secs| {
+        let pool =
+            pool(Dispatch::Batch, |pool| pool.silence.requeue_after_ms = landfall_model::Millis::secs(secs));
+        Input::SetPool { pool: Box::new(pool), policy: None }
+    };
+    let mut cluster = batch(TWO);
+    assert_eq!(cluster.refused(job("late", ", disconnect_stop_after_ms = 110000")), "stops_too_late");
+    cluster.done(job("usual", ""));
+    assert_eq!(cluster.refused(set(100)), "stops_too_late");
+    cluster.done(set(105));
+    cluster.done(Input::Cancel(job_id("usual")));
+    cluster.done(set(100));
+    assert_eq!(cluster.refused(job("now", "")), "stops_too_late");
+}

@@ -147,9 +147,38 @@ fn a_revoked_tenant_gets_its_jobs_back() {
     assert_eq!(work(&ask(&mut cluster)).as_deref(), Some("j"));
     let tenant = TenantId::new("t").unwrap();
     cluster.done(Input::RevokeTenant { node: node_id("w"), tenant });
+    assert!(matches!(cluster.effects(), [Effect::Stop { .. }]));
+    assert_eq!(cluster.state("j"), JobState::Stopping, "it must not run twice");
+    cluster.report("j", "w", Report::Stopped);
     assert_eq!(cluster.state("j"), JobState::Pending);
     assert_eq!(cluster.record("j").failures, 0);
     assert_eq!(work(&ask(&mut cluster)), None);
+}
+
+#[test]
+fn a_revoked_tenant_does_not_get_back_what_runs_once_or_was_cancelled() {
+    let workers = r#"
+        tenants = [{ id = "t" }]
+        nodes = [{ id = "w", architectures = ["x86_64"], max_concurrent = 4, tenants = ["t"] }]"#;
+    for (asks, cancelled, state) in [
+        (r#"requeue = "never""#, false, JobState::Failed),
+        ("max_requeue = 0", false, JobState::Failed),
+        ("max_requeue = 1", true, JobState::Cancelled),
+    ] {
+        let mut cluster = farm(workers);
+        cluster
+            .at(0.0)
+            .submit(&format!(r#"jobs = [{{ id = "j", architecture = "x86_64", tenant = "t", {asks} }}]"#));
+        fetched(&mut cluster, "j");
+        ask(&mut cluster);
+        cluster.start("j");
+        if cancelled {
+            cluster.done(Input::Cancel(job_id("j")));
+        }
+        cluster.done(Input::RevokeTenant { node: node_id("w"), tenant: TenantId::new("t").unwrap() });
+        cluster.report("j", "w", Report::Stopped);
+        assert_eq!(cluster.state("j"), state, "{asks}");
+    }
 }
 
 #[test]

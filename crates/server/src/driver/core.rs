@@ -123,7 +123,7 @@ pub(super) struct Core {
     cycled_at: BTreeMap<PoolId, Time>,
     /// What this round has to store.
     pub(super) batch: Batch,
-    effects: Vec<Effect>,
+    pub(super) effects: Vec<Effect>,
     seq: u64,
     /// The last event that a snapshot was tried for.
     snapshot_tried: u64,
@@ -238,8 +238,7 @@ impl Core {
     }
 
     /// Goes back to what is stored.
-    fn load(&mut self) -> Result<(), StoreError> {
-        let loaded = self.store.load()?;
+    fn take_again(&mut self, loaded: Loaded) -> Result<(), StoreError> {
         self.time.forgot_who_spoke();
         self.take(loaded)
     }
@@ -377,6 +376,9 @@ impl Core {
 
     /// A new round begins.
     pub(super) fn begin(&mut self) {
+        let pools = self.engine.state().pools.values().map(|pool| &pool.pool);
+        let silences = pools.filter(|pool| pool.heartbeats).map(|pool| pool.silence.node_unknown_after_ms);
+        self.time.shortest_silence(silences.min());
         self.now = self.time.round();
         if self.resting_until.is_none_or(|until| until > self.time.ticks()) {
             return;
@@ -400,7 +402,7 @@ impl Core {
                     {
                         return Answer::Refused(refused);
                     }
-                    if let Some(refused) = self.not_this_peer(&input) {
+                    if let Some(refused) = self.not_this_peer(&input).or_else(|| self.unenforced(&input)) {
                         return Answer::Refused(refused);
                     }
                     self.step(input)
@@ -471,6 +473,7 @@ impl Core {
         self.note_instance(event);
         self.follow_hosted(event);
         match event {
+            Event::WalltimeSet { job, .. } => self.tell_walltime(job, None),
             Event::Submitted { job, pool, .. } => {
                 self.facts.came(pool, &job.spec, 1);
                 self.pull_waits(pool.clone(), job.id.clone());
@@ -634,9 +637,19 @@ impl Core {
         }
     }
 
-    /// Makes the memory what is stored. While that fails, nothing is written.
-    fn go_back(&mut self) {
-        let read = self.load();
+    /// Makes the memory what is stored. While that fails, nothing is written. What another server stored is not taken over:
+    /// under its epoch nothing here would be fenced any more.
+    pub(super) fn go_back(&mut self) {
+        let own = self.engine.state().epoch;
+        let read = match self.store.load() {
+            Ok(loaded) if loaded.state.epoch > own => {
+                self.fenced = Some(StoreError::Fenced { epoch: own, highest: loaded.state.epoch });
+                self.ahead = true;
+                return;
+            }
+            Ok(loaded) => self.take_again(loaded),
+            Err(error) => Err(error),
+        };
         if let Err(error) = &read {
             tracing::error!(error = %error, "the journal cannot be read back");
             self.health.heard(Err(error));

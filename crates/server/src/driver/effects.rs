@@ -2,9 +2,10 @@
 
 use landfall_api::agent::{Command, Share, Start};
 use landfall_engine::answers::misfit;
+use landfall_engine::record::{JobRecord, Phase};
 use landfall_engine::{Effect, Fence, Input};
 use landfall_model::life::Refused;
-use landfall_model::{NodeId, OnDisconnect, Placement, Pool};
+use landfall_model::{Dispatch, JobId, Lifecycle, Millis, NodeId, OnDisconnect, Placement, Pool};
 
 use super::core::Core;
 use super::jobs::element_of;
@@ -87,6 +88,70 @@ impl Core {
         run.into_iter().flat_map(|run| &run.nodes).map(|at| at.node.clone()).collect()
     }
 
+    /// How long the present run of a job may take, where walltimes are enforced; elsewhere `run.timeout_ms` limits it.
+    fn enforced_walltime(&self, record: &JobRecord) -> Option<Millis> {
+        let pool = self.engine.state().pools.get(&record.pool)?;
+        if pool.pool.dispatch != Dispatch::Batch || record.job.spec.lifecycle != Lifecycle::Bounded {
+            return None;
+        }
+        let run = record.run.as_deref();
+        let whole = run.and_then(|run| Some(run.ends_at?.since(run.started_at?)));
+        whole.or_else(|| record.walltime())
+    }
+
+    /// Tells the nodes of a job, or one of them, how long it may run now: while the server is away they stop it by that. A start of
+    /// what runs starts nothing.
+    pub(super) fn tell_walltime(&mut self, job: &JobId, only: Option<&NodeId>) {
+        let state = self.engine.state();
+        let Some(record) = state.job(job).filter(|record| self.enforced_walltime(record).is_some()) else {
+            return;
+        };
+        let fence = state.fence(record);
+        let nodes = record.run.iter().flat_map(|run| &run.nodes).filter(|at| at.phase != Phase::Ended);
+        let starts = nodes.filter(|at| only.is_none_or(|only| *only == at.node)).filter_map(|at| {
+            let (node, _) = state.node(&at.node)?;
+            let placement = Box::new(node.placements.iter().find(|it| it.job == *job)?.clone());
+            let (fence, node) = (fence.clone(), at.node.clone());
+            Some(Effect::Start { fence, node, placement, resume: false, ahead: false })
+        });
+        let starts: Vec<Effect> = starts.collect();
+        self.effects.extend(starts);
+    }
+
+    /// A node listens again that may have missed how long its jobs may run now: what differs from what it was told first is told
+    /// again.
+    pub(super) fn tell_walltimes(&mut self, id: &NodeId) {
+        let state = self.engine.state();
+        let Some((node, _)) = state.node(id) else { return };
+        let changed = node.placements.iter().filter(|placement| {
+            let now = state.job(&placement.job).and_then(|record| self.enforced_walltime(record));
+            now.is_some() && now != placement.walltime
+        });
+        let changed: Vec<JobId> = changed.map(|placement| placement.job.clone()).collect();
+        changed.iter().for_each(|job| self.tell_walltime(job, Some(id)));
+    }
+
+    /// Why the walltime of a job cannot be changed: only batch pools stop jobs by it. Elsewhere its node got a limit with its start.
+    pub(super) fn unenforced(&self, input: &Input) -> Option<Refused> {
+        let (Input::SetWalltime { job, .. } | Input::Resume { job, walltime: Some(_) }) = input else {
+            return None;
+        };
+        let state = self.engine.state();
+        let alone = state.job(job).map(|record| &record.pool);
+        let pool = alone.or_else(|| state.element_of(job).map(|(array, _)| &array.pool))?;
+        if state.pools.get(pool)?.pool.dispatch == Dispatch::Batch {
+            return None;
+        }
+        let message = format!(
+            "pool `{pool}` does not plan time, so how long job `{job}` may run was settled when it was submitted"
+        );
+        Some(Refused::new(
+            "walltime_unsupported",
+            message,
+            "cancel it and submit it again with another `--walltime`",
+        ))
+    }
+
     fn start_command(&self, fence: Fence, placement: &Placement, resume: bool) -> Option<Start> {
         let record = self.engine.state().job(&fence.job)?;
         let meta = self.jobs.meta(&fence.job)?;
@@ -116,7 +181,7 @@ impl Core {
             array,
             nodes: if nodes.len() > 1 { nodes } else { Vec::new() },
             resume,
-            walltime_ms: placement.walltime.map(landfall_model::Millis::get),
+            walltime_ms: self.enforced_walltime(record).map(Millis::get),
             stop_after_silence_ms: (spec.on_disconnect == OnDisconnect::Stop)
                 .then_some(spec.disconnect_stop_after_ms.get()),
             sent_at_ms: Some(self.now.as_millis()),

@@ -34,7 +34,7 @@ impl View<'_> {
     /// Why nothing can be stored, if it cannot. What was stored a moment ago proves that it can; otherwise it is tried.
     pub fn trouble(&mut self) -> Option<Trouble> {
         if self.health.tried_at.is_none_or(|at| at.elapsed() >= BELIEVED_FOR) {
-            let tried = self.store.probe();
+            let tried = self.store.probe(self.engine.state().epoch);
             // While what is stored cannot be read back, room alone does not help.
             if tried.is_err() || !self.ahead {
                 self.health.heard(tried.as_ref().copied());

@@ -77,6 +77,8 @@ pub struct Nodes {
     heard: BTreeMap<NodeId, (u64, u64)>,
     /// How often each was told to send one, in milliseconds.
     intervals: BTreeMap<NodeId, u64>,
+    /// Those that registered and have not spoken since.
+    rejoined: BTreeSet<NodeId>,
     /// How many times the usual time between two of them is doubled.
     slower: u32,
     /// Nodes on which limits of memory do not bind; most have none.
@@ -284,6 +286,7 @@ impl Core {
         }
         let heard = (registration.heartbeat.epoch, registration.heartbeat.seq);
         self.nodes.heard.insert(id.clone(), heard);
+        self.nodes.rejoined.insert(id.clone());
         self.doubt(&id, doubted);
         self.keep_facts(&id, registration);
         self.pull_forgets(&pool, &id);
@@ -433,6 +436,10 @@ impl Core {
             let registering =
                 Registering { node: id.clone(), registration: now_says.clone(), journal: None, most };
             self.join(registering, None)?;
+        }
+        // It registers before it listens, and speaks again once it does.
+        if self.nodes.rejoined.remove(id) {
+            self.tell_walltimes(id);
         }
         let running: Vec<Fence> = heartbeat.running.clone();
         let seen = (heartbeat.epoch, heartbeat.seq);

@@ -49,11 +49,16 @@ impl Bench {
     }
 
     async fn join(&self, node: &str) -> Receiver<Command> {
+        self.join_running(node, Vec::new()).await
+    }
+
+    async fn join_running(&self, node: &str, running: Vec<Fence>) -> Receiver<Command> {
         let id = NodeId::new(node).unwrap();
         let commands = self.handle.connections().open(id.clone());
         let heartbeat = Heartbeat {
             epoch: 1,
             seq: 1,
+            running,
             platform: "desktop".into(),
             accepting: true,
             cpu_milli: 2000,
@@ -379,6 +384,69 @@ async fn a_journal_whose_pool_stages_opens_and_stages_nothing() {
     let set = bench.handle.apply(Input::SetPool { pool: Box::new(pool), policy: None }).await.unwrap();
     assert!(matches!(set, Answer::Refused(refused) if refused.code == "staging_unsupported"));
     bench.end().await;
+}
+
+#[tokio::test]
+async fn a_walltime_is_told_where_it_is_enforced_and_whenever_it_changes() {
+    async fn told(commands: &mut Receiver<Command>) -> (Fence, Option<u64>) {
+        loop {
+            if let Command::Start(start) = commands.recv().await.expect("a command") {
+                return (start.fence, start.walltime_ms);
+            }
+        }
+    }
+    for dispatch in [Dispatch::Push, Dispatch::Batch] {
+        let (_dir, bench, mut commands) = with_node(dispatch).await;
+        let id = JobId::new(&bench.submit(job(1000)).await.unwrap()).unwrap();
+        let set = |secs| Input::SetWalltime { job: id.clone(), walltime: landfall_model::Millis::secs(secs) };
+        let (fence, walltime) = told(&mut commands).await;
+        if dispatch == Dispatch::Push {
+            assert_eq!(walltime, None);
+            let refused = bench.handle.apply(set(60)).await.unwrap();
+            assert!(matches!(refused, Answer::Refused(refused) if refused.code == "walltime_unsupported"));
+            bench.end().await;
+            continue;
+        }
+        assert_eq!(walltime, Some(3_600_000));
+        assert_eq!(bench.report("n1", &fence, Report::Started).await, "done");
+        assert_eq!(bench.handle.apply(set(60)).await.unwrap(), Answer::Done);
+        assert_eq!(told(&mut commands).await, (fence.clone(), Some(60_000)));
+        // One that was away then hears of it when it listens again.
+        let mut commands = bench.join_running("n1", vec![fence.clone()]).await;
+        let running = vec![fence.clone()];
+        let beat =
+            Heartbeat { epoch: 1, seq: 2, running, cpu_milli: 2000, ram_mib: 4096, ..Heartbeat::default() };
+        bench.handle.heartbeat(NodeId::new("n1").unwrap(), beat, Most::default()).await.unwrap();
+        assert_eq!(told(&mut commands).await, (fence, Some(60_000)));
+        bench.end().await;
+    }
+}
+
+#[test]
+fn what_another_server_stored_is_not_taken_over() {
+    let dir = TempDir::new().unwrap();
+    let config = config(dir.path(), Dispatch::Push);
+    let store = Box::new(Sqlite::open(dir.path()).unwrap());
+    let mut core = super::core::Core::open(
+        &config,
+        store,
+        Default::default(),
+        Default::default(),
+        &crate::clock::Clock::start,
+    )
+    .unwrap();
+    core.set_up(&config).unwrap();
+    core.commit().unwrap();
+    core.go_back();
+    assert!(core.fenced().is_none());
+    // As if it had begun before the server whose epoch is stored.
+    core.engine = landfall_engine::Engine::new();
+    core.go_back();
+    let fenced = core.fenced();
+    assert!(
+        matches!(fenced, Some(landfall_store::StoreError::Fenced { epoch: 0, highest: 1 })),
+        "{fenced:?}"
+    );
 }
 
 /// What a decision takes on disk and in memory. `LANDFALL_DECISIONS=1000000 LANDFALL_NODES=10000 cargo test -p landfall-server --lib

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use landfall_engine::Input;
-use landfall_model::Time;
+use landfall_model::{Millis, Time};
 use landfall_store::{Store, StoreError, Table};
 
 use super::core::Core;
 use crate::clock::{Anchor, Clock};
 
 /// Rounds are a second apart at most. After a longer pause (a machine that slept, a process that was stopped, a disk that hung)
-/// nobody can be blamed for not having been heard.
+/// nobody can be blamed for not having been heard. Where less silence means something, a shorter pause is enough.
 const DEAF_AFTER: Duration = Duration::from_secs(5);
 /// After a pause that is shorter, what nodes answer may stand in line behind others that wait for the disk.
 const STALLED_AFTER: Duration = Duration::from_millis(1200);
@@ -29,6 +29,8 @@ pub(super) struct Timekeeper {
     anchor: Option<Anchor>,
     /// Ticks of the clock when the last round began.
     listened_at: Duration,
+    /// After which pause nobody can be blamed.
+    deaf_after: Duration,
     /// What the engine has not been told yet.
     news: Vec<Input>,
 }
@@ -49,8 +51,13 @@ impl Timekeeper {
                  away that long, set the clock right: old jobs are not erased before a day has passed"
             );
         }
-        let mut keeper =
-            Self { clock: Arc::new(clock), anchor, listened_at: Duration::ZERO, news: Vec::new() };
+        let mut keeper = Self {
+            clock: Arc::new(clock),
+            anchor,
+            listened_at: Duration::ZERO,
+            deaf_after: DEAF_AFTER,
+            news: Vec::new(),
+        };
         keeper.round();
         // The server that takes over listens from then on.
         keeper.news.retain(|news| !matches!(news, Input::Listen | Input::Stalled));
@@ -62,11 +69,17 @@ impl Timekeeper {
         self.listened_at
     }
 
+    /// Somewhere so much silence means something.
+    pub(super) fn shortest_silence(&mut self, silence: Option<Millis>) {
+        let half = silence.map_or(DEAF_AFTER, |silence| Duration::from_millis(silence.get() / 2));
+        self.deaf_after = half.clamp(STALLED_AFTER, DEAF_AFTER);
+    }
+
     /// The instant of a round that begins.
     pub(super) fn round(&mut self) -> Time {
         let (now, ticks, jumps) = self.clock.round();
         let away = ticks.saturating_sub(std::mem::replace(&mut self.listened_at, ticks));
-        if away > DEAF_AFTER {
+        if away > self.deaf_after {
             self.news.push(Input::Listen);
         } else if away > STALLED_AFTER {
             self.news.push(Input::Stalled);
@@ -112,6 +125,42 @@ impl Core {
         if moved {
             self.put(Table::Meta, ANCHOR, &anchor);
             self.time.anchor = Some(anchor);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Reading;
+
+    #[test]
+    fn a_pause_that_is_long_for_a_pool_is_one_in_which_nobody_listened() {
+        for (silence, pause_ms, expected) in [
+            (None, 4900, Input::Stalled),
+            (None, 5100, Input::Listen),
+            (Some(1000), 1300, Input::Listen),
+            (Some(4000), 1900, Input::Stalled),
+            (Some(4000), 2100, Input::Listen),
+            (Some(30_000), 4200, Input::Stalled),
+        ] {
+            let mut ms = [0, 0, 0, pause_ms].into_iter();
+            let source = move || {
+                let ticks = Duration::from_millis(ms.next().unwrap_or(pause_ms));
+                Reading { ticks, wall: ticks.as_nanos() as i128 }
+            };
+            let clock = Clock::with("boot".into(), Box::new(source), Time::ZERO, None);
+            let (clock, anchor) = (Arc::new(clock), None);
+            let mut keeper = Timekeeper {
+                clock,
+                anchor,
+                listened_at: Duration::ZERO,
+                deaf_after: DEAF_AFTER,
+                news: Vec::new(),
+            };
+            keeper.shortest_silence(silence.map(Millis::new));
+            (0..4).for_each(|_| drop(keeper.round()));
+            assert_eq!(keeper.news, [expected], "{silence:?} {pause_ms}");
         }
     }
 }

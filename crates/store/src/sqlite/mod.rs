@@ -270,10 +270,14 @@ impl Store for Sqlite {
         Ok(last)
     }
 
-    fn probe(&mut self) -> Result<(), StoreError> {
+    fn probe(&mut self, epoch: u32) -> Result<(), StoreError> {
         let Reading { conn, path, .. } = &mut self.reading;
         let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate).map_err(explain(path))?;
-        Head::read(&tx, path)?.write(&tx).and_then(|()| tx.commit()).map_err(explain(path))
+        let head = Head::read(&tx, path)?;
+        if epoch < head.epoch {
+            return Err(StoreError::Fenced { epoch, highest: head.epoch });
+        }
+        head.write(&tx).and_then(|()| tx.commit()).map_err(explain(path))
     }
 
     fn snapshot(&mut self, seq: u64, state: &[u8]) -> Result<(), StoreError> {

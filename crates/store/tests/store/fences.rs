@@ -26,6 +26,16 @@ fn an_epoch_that_is_over_is_refused_and_stores_nothing() {
 }
 
 #[test]
+fn a_server_that_is_over_is_not_ready() {
+    let (_dir, mut store) = fresh();
+    let changes = vec![Change::put(Table::Meta, "leader", b"b".as_slice())];
+    store.append(&Batch { epoch: 3, changes, ..Batch::default() }).unwrap();
+    assert!(store.probe(3).is_ok());
+    let refused = store.probe(2);
+    assert!(matches!(refused, Err(StoreError::Fenced { epoch: 2, highest: 3 })), "{refused:?}");
+}
+
+#[test]
 fn an_epoch_counts_even_if_it_brought_no_event() {
     let dir = tempdir().unwrap();
     let changes = vec![Change::put(Table::Meta, "leader", b"b".as_slice())];
