@@ -84,7 +84,8 @@ impl Engine {
         let spec = &record.job.spec;
         let nodes = record.run.as_ref().map_or(0, |run| run.nodes.len()) as u32;
         let tenant = spec.tenant.as_ref().and_then(|id| self.state.tenants.get(id));
-        let headroom = tenant.map_or(u32::MAX, |tenant| {
+        // Of a node that it shares it may have a part, which is known when the node is.
+        let headroom = tenant.filter(|_| spec.exclusive).map_or(u32::MAX, |tenant| {
             let most = tenant.tenant.quota.max_nodes.unwrap_or(f64::INFINITY);
             let units = tenant.units + self.state.kept_of(&tenant.tenant.id, None).units;
             let left = most - units as f64 / MICRO as f64;

@@ -221,6 +221,10 @@ fn a_service_grows_as_its_job_may_be_placed() {
     assert_eq!(grown(sizes, shares, "cpu_milli = 14000"), on(false, &["a", "b"]), "beside others");
     assert_eq!(grown(sizes, shares, "cpu_milli = 15000"), on(false, &["a"]), "they left too little");
     assert_eq!(grown(sizes, "cpu_milli = 2000", "cpu_milli = 14000"), on(true, &["a"]));
+    let tenant = |most: f64| format!("tenants = [{{ id = \"t\", max_nodes = {most} }}]\n{sizes}");
+    let shares = "exclusive = false, cpu_milli = 2000, tenant = \"t\"";
+    assert_eq!(grown(&tenant(0.375), shares, ""), on(false, &["a", "b"]), "a quarter and an eighth");
+    assert_eq!(grown(&tenant(0.374), shares, ""), on(false, &["a"]));
 }
 
 /// A service on one node that was just given a second one.
