@@ -493,7 +493,7 @@ fn a_job_goes_on_only_from_its_newest_checkpoint() {
         };
         cluster.start("j");
         if elsewhere {
-            assert_ne!(cluster.nodes_of("j"), [node.clone()]);
+            assert_ne!(cluster.nodes_of("j"), std::slice::from_ref(&node));
             cluster.done(order(NodeOrder::Return));
         }
         (told, cluster.record("j").run.as_ref().unwrap().afresh)
