@@ -186,7 +186,7 @@ impl State {
                 let units = state.in_service as f64;
                 (state.had, state.meters) = (Some(UsageMeter::new(self.now, 0.0, units)), BTreeMap::new());
             }
-            for tenant in state.held.keys().cloned().filter(|_| measures).collect::<Vec<_>>() {
+            for tenant in state.held.keys().filter(|_| measures).cloned().collect::<Vec<_>>() {
                 state.hold_units(self.now, tenant.as_ref(), |held| held);
             }
             state.policy = policy;
