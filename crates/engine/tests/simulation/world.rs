@@ -160,9 +160,9 @@ impl World {
         self.watcher.observe(&self.engine, &input, &outcome)?;
         // The state is what its events make it, as was just seen, so without one it is the state that was checked before.
         if outcome.events.is_empty() {
-            check_beside(&self.engine)?
+            check_beside(&self.engine)?;
         } else {
-            check_all(&self.engine)?
+            check_all(&self.engine)?;
         }
         if let Some(journal) = &mut self.journal {
             journal.extend(outcome.events.iter().map(|event| (outcome.at, event.clone())));

@@ -159,7 +159,9 @@ mod tests {
                 news: Vec::new(),
             };
             keeper.shortest_silence(silence.map(Millis::new));
-            (0..4).for_each(|_| drop(keeper.round()));
+            for _ in 0..4 {
+                keeper.round();
+            }
             assert_eq!(keeper.news, [expected], "{silence:?} {pause_ms}");
         }
     }

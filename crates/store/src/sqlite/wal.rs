@@ -218,7 +218,9 @@ mod tests {
         let mut lost = BTreeSet::new();
         // All of the headers and some of each page.
         for at in (0..log.len()).filter(|at| {
-            *at < HEADER || (at - HEADER) % length < FRAME_HEADER || (at - HEADER) % length % 997 == 0
+            *at < HEADER
+                || (at - HEADER) % length < FRAME_HEADER
+                || ((at - HEADER) % length).is_multiple_of(997)
         }) {
             let mut flipped = log.clone();
             flipped[at] ^= 1 << (at % 8);
