@@ -102,13 +102,21 @@ impl std::fmt::Debug for Request {
 
 impl Handle {
     async fn ask<T>(&self, make: impl FnOnce(Reply<T>) -> Request) -> Result<T, Failure> {
+        self.send(make).await?.await.map_err(|_| Failure::Closing)?
+    }
+
+    /// Puts a request in line behind those that were sent before, and gives what its answer comes by.
+    async fn send<T>(
+        &self,
+        make: impl FnOnce(Reply<T>) -> Request,
+    ) -> Result<oneshot::Receiver<Result<T, Failure>>, Failure> {
         let place = tokio::time::timeout(PATIENCE, self.places.clone().acquire_owned())
             .await
             .map_err(|_| Failure::Busy)?
             .map_err(|_| Failure::Closing)?;
         let (reply, answer) = oneshot::channel();
         self.requests.send((make(reply), Some(place))).map_err(|_| Failure::Closing)?;
-        answer.await.map_err(|_| Failure::Closing)?
+        Ok(answer)
     }
 
     /// Gives the engine one input. It is stored when this returns.
@@ -132,10 +140,24 @@ impl Handle {
         job: JobRequest,
         idempotency_key: Option<String>,
     ) -> Result<Submitted, Failure> {
+        self.begin_submit(caller, job, idempotency_key).await?.await
+    }
+
+    /// The same in two steps, for many in a row: once the first is done the job stands in line behind those before, and so do its
+    /// number and its turn.
+    pub async fn begin_submit(
+        &self,
+        caller: Caller,
+        job: JobRequest,
+        idempotency_key: Option<String>,
+    ) -> Result<impl Future<Output = Result<Submitted, Failure>> + Send + use<>, Failure> {
         let asked = Box::new((caller, vec![job], idempotency_key));
-        let (mut jobs, repeated) = self.ask(|reply| Request::Submit(asked, reply)).await?;
-        let job = jobs.pop().ok_or(Failure::Closing)?;
-        Ok(Submitted { repeated, ..job })
+        let answer = self.send(|reply| Request::Submit(asked, reply)).await?;
+        Ok(async move {
+            let (mut jobs, repeated) = answer.await.map_err(|_| Failure::Closing)??;
+            let job = jobs.pop().ok_or(Failure::Closing)?;
+            Ok(Submitted { repeated, ..job })
+        })
     }
 
     /// Adds elements to an array that is open.

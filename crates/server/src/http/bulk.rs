@@ -1,7 +1,7 @@
 //! Many submissions in one request: a line of JSON each, answered in order while they come.
 //!
-//! Each line is a submission of its own. The lines of one request are under way at the same time, so many of them share one write
-//! to the journal, and an answer is still given only for what is stored. A line that is wrong is answered with what is wrong and
+//! Each line is a submission of its own. The lines of one request are handed over in their order and then under way at the same time, so
+//! many of them share one write to the journal, and an answer is still given only for what is stored. A line that is wrong is answered with what is wrong and
 //! stops none of the others.
 
 use std::io;
@@ -10,7 +10,9 @@ use std::sync::Arc;
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::Response;
-use futures::{StreamExt as _, TryStreamExt as _};
+use futures::future::BoxFuture;
+use futures::stream::FuturesOrdered;
+use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _};
 use landfall_api::ApiError;
 use landfall_api::job::{JobRequest, SubmittedLine};
 use tokio::sync::mpsc;
@@ -63,15 +65,22 @@ async fn submit_many(
     let (sender, receiver) = mpsc::unbounded_channel();
     tokio::spawn(async move {
         let _place = place;
-        let asked = submissions.enumerate().map(|(number, text)| {
-            let (app, principal, key) = (&app, &principal, key.as_deref());
-            async move { submit(app, principal, number as u64 + 1, text, key).await }
-        });
-        let mut answers = std::pin::pin!(asked.buffered(AT_ONCE));
-        while let Some(answer) = answers.next().await {
-            let Some(answer) = answer else { continue };
-            if sender.send(Ok(line(&answer))).is_err() {
-                return;
+        let (mut submissions, mut number, mut is_over) = (std::pin::pin!(submissions), 0, false);
+        let mut under_way = FuturesOrdered::new();
+        while !(is_over && under_way.is_empty()) {
+            tokio::select! {
+                text = submissions.next(), if !is_over && under_way.len() < AT_ONCE => match text {
+                    Some(text) => {
+                        number += 1;
+                        under_way.push_back(begin(&app, &principal, number, text, key.as_deref()).await);
+                    }
+                    None => is_over = true,
+                },
+                Some(answer) = under_way.next() => {
+                    if answer.is_some_and(|answer| sender.send(Ok(line(&answer))).is_err()) {
+                        return;
+                    }
+                }
             }
         }
     });
@@ -94,17 +103,18 @@ impl Decoder for Lines {
     }
 }
 
-/// What one line becomes; `None` if there is nothing in it.
-async fn submit(
+/// Hands one line over. What comes of it is told later; `None` if there is nothing in it.
+async fn begin(
     app: &App,
     principal: &Principal,
     number: u64,
     text: io::Result<Result<String, LinesCodecError>>,
     key: Option<&str>,
-) -> Option<SubmittedLine> {
-    let answer = |submitted, error| SubmittedLine { line: number, submitted, error };
+) -> BoxFuture<'static, Option<SubmittedLine>> {
+    let answer = move |submitted, error| Some(SubmittedLine { line: number, submitted, error });
+    let known = |error: Problem| std::future::ready(answer(None, Some(*error.error))).boxed();
     let asked = match text {
-        Ok(Ok(text)) if text.trim().is_empty() => return None,
+        Ok(Ok(text)) if text.trim().is_empty() => return std::future::ready(None).boxed(),
         Ok(Ok(text)) => parse::<JobRequest>(text.as_bytes()),
         Ok(Err(LinesCodecError::MaxLineLengthExceeded)) => {
             let message = format!("the line has more than {} bytes", app.config.body_limit);
@@ -116,11 +126,18 @@ async fn submit(
     };
     let job = match asked {
         Ok(job) => job,
-        Err(problem) => return Some(answer(None, Some(*problem.error))),
+        Err(problem) => return known(problem),
     };
     let key = key.map(|key| format!("{key}:{number}"));
-    match app.handle.submit(principal.caller(), job, key).await {
-        Ok(submitted) => Some(answer(Some(submitted), None)),
-        Err(failure) => Some(answer(None, Some(*Problem::from(failure).error))),
-    }
+    let under_way = match app.handle.begin_submit(principal.caller(), job, key).await {
+        Ok(under_way) => under_way,
+        Err(failure) => return known(failure.into()),
+    };
+    let later = async move {
+        match under_way.await {
+            Ok(submitted) => answer(Some(submitted), None),
+            Err(failure) => answer(None, Some(*Problem::from(failure).error)),
+        }
+    };
+    later.boxed()
 }
