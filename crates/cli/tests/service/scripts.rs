@@ -253,7 +253,10 @@ fn a_file_with_a_job_on_each_line_is_submitted_line_by_line() {
     );
 
     // What the server refuses stops nothing else; what cannot be read stops everything.
-    desk.write("some.jsonl", &(line(1, "") + "\n" + &line(2, "\"pool\": \"none\", ") + &line(3, "")));
+    desk.write(
+        "some.jsonl",
+        &(line(1, "") + "\n" + &line(2, "\"needs\": {\"pool\": \"none\"}, ") + &line(3, "")),
+    );
     let said = desk.run(&["submit", "--file", "some.jsonl", "--quiet"]);
     assert_eq!((said.code, said.out.lines().count()), (6, 2), "{}", said.err);
     assert!(said.err.contains("some.jsonl:3: refused: ") && said.err.contains("`none`"), "{}", said.err);
