@@ -223,7 +223,7 @@ fn every_need_counts_or_is_refused() {
 #[test]
 fn a_walltime_binds_in_every_pool() {
     let mut stand = Stand::with_config(
-        "[[pools]]\nid = 'push'\ndispatch = 'push'\n[[pools]]\nid = 'pull'\ndispatch = 'pull'\n[[pools]]\nid = 'batch'\ndispatch = 'batch'\n",
+        "[[pools]]\nid = 'push'\ndispatch = 'push'\n[[pools]]\nid = 'pull'\ndispatch = 'pull'\npolicy = 'simple'\n[[pools]]\nid = 'batch'\ndispatch = 'batch'\n",
     );
     let mut ids = Vec::new();
     for pool in ["push", "pull", "batch"] {

@@ -13,6 +13,7 @@ const SEED: u64 = 13;
 /// The beat of the batch pool: a start of the replay may be so much off.
 const CYCLE_MS: i64 = 5000;
 
+/// Workers of a busy machine get nothing under the usual policy until they are calm, so these are asked by another one.
 const POOLS: &str = r#"
 [[pools]]
 id = "quick"
@@ -24,6 +25,7 @@ batch = { cycle_ms = 5000 }
 [[pools]]
 id = "ci"
 dispatch = "pull"
+policy = "simple"
 "#;
 
 /// Four nodes in three pools, two of them in groups; two tenants, one with a quota; a policy of the pool's own.
